@@ -1,0 +1,184 @@
+use std::{fmt, path::PathBuf, time::Duration};
+
+use serde::Deserialize;
+
+use crate::{
+    error::BuildError,
+    lock::{Redlock, RedlockBuilder},
+    node::redis::{Credentials, TlsOptions},
+};
+
+/// The settings of a manager, from a file: any format that serde reads.
+///
+/// Durations are written as `"10s"` or `"250ms"`. Unknown keys are refused, so that a typing error
+/// does not pass for a default. Everything but `nodes` may be left out; the defaults are those of
+/// [`RedlockBuilder`].
+///
+/// ```
+/// use tower_redlock::{Config, Redlock};
+///
+/// let config: Config = toml::from_str(
+///     r#"
+///     nodes = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"]
+///     ttl = "10s"
+///     wait = "2s"
+///     "#,
+/// )?;
+/// let redlock = Redlock::from_config(config)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    nodes: Vec<String>,
+    #[serde(with = "humantime_serde")]
+    ttl: Option<Duration>,
+    #[serde(with = "humantime_serde")]
+    max_ttl: Option<Duration>,
+    #[serde(with = "humantime_serde")]
+    wait: Option<Duration>,
+    #[serde(with = "humantime_serde")]
+    max_hold: Option<Duration>,
+    #[serde(with = "humantime_serde")]
+    node_timeout: Option<Duration>,
+    drift_factor: Option<f64>,
+    retry_delay: Option<DelayRange>,
+    max_attempts: Option<u32>,
+    owner: Option<String>,
+    key_prefix: Option<String>,
+    fencing: Option<bool>,
+    username: Option<String>,
+    password: Option<String>,
+    tls: Option<TlsFiles>,
+}
+
+/// `{ min = "5ms", max = "40ms" }`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DelayRange {
+    #[serde(with = "humantime_serde")]
+    min: Duration,
+    #[serde(with = "humantime_serde")]
+    max: Duration,
+}
+
+/// Files in PEM form.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct TlsFiles {
+    ca: Option<PathBuf>,
+    client_cert: Option<PathBuf>,
+    client_key: Option<PathBuf>,
+}
+
+impl Config {
+    /// The builder that this configuration describes, for settings that no file can hold.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::Tls`] if a file that it names can't be read, and
+    /// [`BuildError::InvalidSetting`] for a user name without a password.
+    pub fn into_builder(self) -> Result<RedlockBuilder, BuildError> {
+        let mut builder = Redlock::builder().nodes(self.nodes);
+        macro_rules! set {
+            ($($setting:ident),*) => {$(
+                if let Some(value) = self.$setting {
+                    builder = builder.$setting(value);
+                }
+            )*};
+        }
+        set!(ttl, max_ttl, wait, max_hold, node_timeout, drift_factor);
+        set!(max_attempts, owner, key_prefix, fencing);
+        if let Some(DelayRange { min, max }) = self.retry_delay {
+            builder = builder.retry_delay(min..=max);
+        }
+        match (self.username, self.password) {
+            (Some(user), Some(password)) => {
+                builder = builder.credentials(Credentials::new(user, password));
+            }
+            (None, Some(password)) => {
+                builder = builder.credentials(Credentials::password(password))
+            }
+            (Some(_), None) => {
+                return Err(BuildError::setting("username", "it is given without a password"));
+            }
+            (None, None) => {}
+        }
+        if let Some(files) = self.tls {
+            builder = builder.tls(files.read()?);
+        }
+        Ok(builder)
+    }
+}
+
+impl TlsFiles {
+    fn read(self) -> Result<TlsOptions, BuildError> {
+        let read = |path: Option<PathBuf>| match path {
+            None => Ok(None),
+            Some(path) => std::fs::read(&path).map(Some).map_err(|error| {
+                let reason = format!("{} can't be read: {error}", path.display());
+                BuildError::Tls { reason }
+            }),
+        };
+        let mut options = TlsOptions::new();
+        options.ca = read(self.ca)?;
+        options.client_cert = read(self.client_cert)?;
+        options.client_key = read(self.client_key)?;
+        Ok(options)
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // URLs may hold passwords: only how many there are is shown.
+        f.debug_struct("Config")
+            .field("nodes", &self.nodes.len())
+            .field("ttl", &self.ttl)
+            .field("wait", &self.wait)
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_by_name() {
+        let error = parse("nodes = []\nttl_ms = 10").unwrap_err().to_string();
+        assert!(error.contains("ttl_ms"), "{error}");
+        let error = parse("retry_delay = { min = '1ms', max = '2ms', mid = '1ms' }").unwrap_err();
+        assert!(error.to_string().contains("mid"), "{error}");
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        assert!(parse("ttl = '250ms'").is_ok());
+        assert!(parse("ttl = '250'").is_err());
+        assert!(parse("ttl = 250").is_err());
+    }
+
+    #[test]
+    fn passwords_are_never_shown() {
+        let config = parse("nodes = ['redis://:s3cret@h']\npassword = 's3cret'").unwrap();
+        assert!(!format!("{config:?}").contains("s3cret"));
+        let builder = config.into_builder().unwrap();
+        assert!(!format!("{builder:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_its_name() {
+        let error = |text| Redlock::from_config(parse(text).unwrap()).unwrap_err().to_string();
+        assert!(error("nodes = []").contains("no nodes"));
+        assert!(error("nodes = ['redis://h']\nusername = 'u'").contains("username"));
+        assert!(error("nodes = ['redis://h']\ndrift_factor = 1.5").contains("drift_factor"));
+        assert!(
+            error("nodes = ['redis://h']\ntls = { ca = '/nonexistent' }").contains("/nonexistent")
+        );
+    }
+}

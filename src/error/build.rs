@@ -1,0 +1,84 @@
+use std::{fmt, io, sync::Arc, time::Duration};
+
+/// What is wrong with a configuration. Nothing was sent to any server.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// No node was configured.
+    NoNodes,
+    /// The same server was given twice: it would vote twice.
+    DuplicateNode {
+        /// Its name, `host:port`.
+        node: String,
+    },
+    /// A URL is not of the form `redis://`, `rediss://` or `redis+unix://`.
+    InvalidUrl {
+        /// The URL without its password.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A `rediss://` URL, and the crate was built without its `tls` feature.
+    TlsNotBuilt {
+        /// The URL without its password.
+        url: String,
+    },
+    /// The certificates or the key of the TLS options could not be used.
+    Tls {
+        /// What is wrong with them.
+        reason: String,
+    },
+    /// A setting is out of its range.
+    InvalidSetting {
+        /// The setting's name.
+        setting: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The TTL is not longer than its drift allowance, so no lease would ever be valid.
+    TtlUnderDrift {
+        /// The TTL.
+        ttl: Duration,
+        /// What is set aside for clock drift: `drift_factor` × TTL + 2 ms.
+        drift: Duration,
+    },
+    /// The operating system did not give us a thread, or no random numbers.
+    System(Arc<io::Error>),
+}
+
+impl BuildError {
+    pub(crate) fn setting(setting: &'static str, reason: impl Into<String>) -> Self {
+        Self::InvalidSetting { setting, reason: reason.into() }
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoNodes => f.write_str("no nodes: give at least one server, three or five to survive the loss of one or two"),
+            Self::DuplicateNode { node } => {
+                write!(f, "node {node} is configured twice; one server must not vote twice")
+            }
+            Self::InvalidUrl { url, reason } => write!(f, "{url} is not a usable node URL: {reason}"),
+            Self::TlsNotBuilt { url } => {
+                write!(f, "{url} needs TLS: enable the feature `tls` of tower-redlock")
+            }
+            Self::Tls { reason } => write!(f, "unusable TLS options: {reason}"),
+            Self::InvalidSetting { setting, reason } => write!(f, "{setting}: {reason}"),
+            Self::TtlUnderDrift { ttl, drift } => write!(
+                f,
+                "ttl: {ttl:?} is not longer than the {drift:?} set aside for clock drift"
+            ),
+            Self::System(error) => write!(f, "the operating system refused: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}

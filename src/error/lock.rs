@@ -1,0 +1,140 @@
+use std::{error::Error, fmt, sync::Arc, time::Duration};
+
+use super::Votes;
+use crate::resource::ResourceError;
+
+/// Why a lock was not acquired, not extended, or not kept.
+///
+/// The variants tell apart what calls for different reactions: [`Held`](Self::Held) means try
+/// again later, [`NoQuorum`](Self::NoQuorum) and [`TooSlow`](Self::TooSlow) mean look at the
+/// servers, [`Lost`](Self::Lost) means that the outcome of the work is unknown.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Someone else holds the resource: at least one node said so, and the nodes that granted
+    /// and those that said "held" reach a quorum together.
+    Held {
+        /// When a quorum of nodes would be free if nobody renewed; `None` if the keys that block
+        /// have no TTL, or it is not known.
+        retry_after: Option<Duration>,
+        /// Who holds it, as the holder calls itself.
+        owner: Option<Arc<str>>,
+    },
+    /// Too few nodes answered: neither can the lock be had, nor is it known to be held.
+    NoQuorum {
+        /// What each node said, or why its vote did not count.
+        votes: Votes,
+    },
+    /// A quorum granted, but the validity had run out by then.
+    TooSlow {
+        /// From sending the request to counting the votes.
+        elapsed: Duration,
+        /// The validity that the lease would have had.
+        validity: Duration,
+    },
+    /// The wait is over; `last` is what the last attempt met.
+    WaitTimedOut {
+        /// How long the request waited.
+        waited: Duration,
+        /// The error of the last attempt, or what the local queue knew of the holder.
+        last: Box<LockError>,
+    },
+    /// The lock was held and is not any more. Work under it was stopped; its outcome is unknown.
+    Lost {
+        /// Why.
+        cause: LossCause,
+    },
+    /// The resource is not one. Nothing was sent.
+    InvalidResource(ResourceError),
+    /// The request's settings do not fit together; the text says which. Nothing was sent.
+    InvalidRequest(Arc<str>),
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called. Nothing was sent.
+    Closed,
+}
+
+impl LockError {
+    pub(crate) fn lost(cause: LossCause) -> Self {
+        Self::Lost { cause }
+    }
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held { retry_after, owner } => {
+                write!(f, "held by {}", owner.as_deref().unwrap_or("another client"))?;
+                match retry_after {
+                    Some(after) => write!(f, ", free in {after:?} unless renewed"),
+                    None => Ok(()),
+                }
+            }
+            Self::NoQuorum { votes } => write!(f, "no quorum of nodes answered ({votes})"),
+            Self::TooSlow { elapsed, validity } => write!(
+                f,
+                "a quorum granted only after {elapsed:?}, when the validity of {validity:?} was over"
+            ),
+            Self::WaitTimedOut { waited, last } => {
+                write!(f, "gave up after waiting {waited:?}; last seen: {last}")
+            }
+            Self::Lost { cause } => write!(f, "the lock was lost while it was held: {cause}"),
+            Self::InvalidResource(error) => write!(f, "invalid resource: {error}"),
+            Self::InvalidRequest(reason) => write!(f, "invalid lock request: {reason}"),
+            Self::Closed => f.write_str("the lock manager is shut down"),
+        }
+    }
+}
+
+impl Error for LockError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::WaitTimedOut { last, .. } => Some(&**last),
+            Self::InvalidResource(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<ResourceError> for LockError {
+    fn from(error: ResourceError) -> Self {
+        Self::InvalidResource(error)
+    }
+}
+
+/// Why a lock that was held is not held any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// The validity ran out. With automatic renewal this means that no renewal reached a quorum
+    /// in time; `votes` is what the nodes said last.
+    Expired {
+        /// The nodes' answers to the last renewals.
+        votes: Votes,
+    },
+    /// A quorum of nodes keeps the key for someone else.
+    Stolen {
+        /// Who, as the other calls itself.
+        owner: Option<Arc<str>>,
+    },
+    /// The lock was held for as long as `max_hold` allows.
+    MaxHold {
+        /// The limit.
+        limit: Duration,
+    },
+    /// The holder gave the lock back itself.
+    Released,
+}
+
+impl fmt::Display for LossCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expired { votes } => write!(f, "its validity ran out ({votes})"),
+            Self::Stolen { owner } => write!(
+                f,
+                "a quorum of nodes keeps the key for {}",
+                owner.as_deref().unwrap_or("someone else")
+            ),
+            Self::MaxHold { limit } => write!(f, "it reached max_hold ({limit:?})"),
+            Self::Released => f.write_str("it was released"),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What can go wrong, told apart: held by another, too few nodes, too slow, lost, bad input.
+
+mod build;
+mod lock;
+mod release;
+mod vote;
+
+pub use build::BuildError;
+pub use lock::{LockError, LossCause};
+pub use release::ReleaseError;
+pub use vote::{Reason, Vote, VoteOutcome, Votes};

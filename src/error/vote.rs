@@ -1,0 +1,186 @@
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+
+/// What one node said to one question of one lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Vote {
+    /// The node: `host:port/db`, or the name that it was given. Never a password.
+    pub node: Arc<str>,
+    /// What it said.
+    pub outcome: VoteOutcome,
+}
+
+impl Vote {
+    pub(crate) fn new(node: Arc<str>, outcome: VoteOutcome) -> Self {
+        Self { node, outcome }
+    }
+}
+
+/// How a node's vote came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VoteOutcome {
+    /// The node stored (or renewed) the key for us.
+    Granted,
+    /// The node keeps the key for someone else.
+    Held {
+        /// Who, as the holder calls itself; `None` if the key was not written by this crate.
+        owner: Option<Arc<str>>,
+        /// For how long still; `None` if the key has no TTL.
+        remaining: Option<Duration>,
+    },
+    /// The vote does not count, and why.
+    NotCounted(Reason),
+}
+
+impl fmt::Display for Vote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.node)?;
+        match &self.outcome {
+            VoteOutcome::Granted => f.write_str("granted"),
+            VoteOutcome::Held { owner, remaining } => {
+                write!(f, "held by {}", owner.as_deref().unwrap_or("a foreign key"))?;
+                match remaining {
+                    Some(left) => write!(f, " for {left:?}"),
+                    None => f.write_str(" without a TTL"),
+                }
+            }
+            VoteOutcome::NotCounted(reason) => write!(f, "{reason}"),
+        }
+    }
+}
+
+/// Why a node's vote did not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No answer within the node timeout. The operation may have run.
+    TimedOut,
+    /// The connection broke before the answer came. The operation may have run.
+    Disconnected,
+    /// The node's driver gave the operation up without an answer. It may have run.
+    Unknown,
+    /// There is no connection; nothing was sent. The text says what the last try ran into.
+    NotConnected(Arc<str>),
+    /// Too many operations wait for this node already; nothing was sent.
+    Overloaded,
+    /// The server wants credentials, or refused those that it was given.
+    Auth(Arc<str>),
+    /// The credentials lack the permission for a command or a key (`NOPERM`).
+    NoPermission(Arc<str>),
+    /// The server is a replica (`READONLY`), and replicas don't vote.
+    ReadOnly,
+    /// The server is at `maxmemory` (`OOM`).
+    OutOfMemory,
+    /// The server is busy with someone's script (`BUSY`).
+    Busy,
+    /// The server is loading its data (`LOADING`).
+    Loading,
+    /// The server refuses writes until its persistence works again (`MISCONF`).
+    PersistenceFailing,
+    /// The node belongs to another set of nodes, or its restart guard has not activated it.
+    WrongTag {
+        /// The tag that the node stores; empty if none.
+        found: Arc<str>,
+    },
+    /// The operation reached the server after its deadline, and the server refused to run it.
+    Late,
+    /// The proposed fencing token lies more than 60 s ahead of the server's clock.
+    TokenAhead,
+    /// The key is not ours any more: it expired, was deleted or was overwritten.
+    KeyGone,
+    /// The node granted the key, but its fence is above every token that was proposed.
+    FenceAhead,
+    /// The server answered with another error; the text is the server's.
+    Server(Arc<str>),
+    /// The node answered something that this crate does not understand.
+    Protocol(Cow<'static, str>),
+}
+
+impl Reason {
+    /// Whether the operation may have run on the node all the same.
+    ///
+    /// False only where it is certain that it did not: nothing was sent, or the server turned the
+    /// command away before it ran.
+    pub fn may_have_run(&self) -> bool {
+        !matches!(
+            self,
+            Self::NotConnected(_)
+                | Self::Overloaded
+                | Self::Auth(_)
+                | Self::ReadOnly
+                | Self::Busy
+                | Self::Loading
+                | Self::WrongTag { .. }
+                | Self::Late
+                | Self::TokenAhead
+        )
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut => f.write_str("timed out"),
+            Self::Disconnected => f.write_str("connection lost before the answer"),
+            Self::Unknown => f.write_str("given up without an answer"),
+            Self::NotConnected(why) => write!(f, "not connected ({why})"),
+            Self::Overloaded => f.write_str("too many operations are waiting for this node"),
+            Self::Auth(text) => write!(f, "authentication failed: {text}"),
+            Self::NoPermission(text) => write!(f, "permission denied: {text}"),
+            Self::ReadOnly => f.write_str("read-only: the server is a replica"),
+            Self::OutOfMemory => f.write_str("out of memory: the server is at maxmemory"),
+            Self::Busy => f.write_str("busy: the server is running a script"),
+            Self::Loading => f.write_str("loading: the server is reading its data"),
+            Self::PersistenceFailing => {
+                f.write_str("writes refused: the server cannot persist (MISCONF)")
+            }
+            Self::WrongTag { found } if found.is_empty() => f.write_str("not enrolled"),
+            Self::WrongTag { found } => write!(f, "belongs to another set of nodes ({found})"),
+            Self::Late => f.write_str("reached the server after its deadline"),
+            Self::TokenAhead => {
+                f.write_str("our clock is more than 60 s ahead of the server's; check both")
+            }
+            Self::KeyGone => f.write_str("the key is gone"),
+            Self::FenceAhead => f.write_str("granted, but its fence is above our tokens"),
+            Self::Server(text) => write!(f, "server error: {text}"),
+            Self::Protocol(text) => write!(f, "unexpected answer: {text}"),
+        }
+    }
+}
+
+/// Every node's vote, in the order in which the nodes were configured.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Votes(Arc<[Vote]>);
+
+impl Votes {
+    pub(crate) fn new(votes: impl IntoIterator<Item = Vote>) -> Self {
+        Self(votes.into_iter().collect())
+    }
+}
+
+impl std::ops::Deref for Votes {
+    type Target = [Vote];
+
+    fn deref(&self) -> &[Vote] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Votes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Display for Votes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, vote) in self.iter().enumerate() {
+            if i > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "{vote}")?;
+        }
+        Ok(())
+    }
+}

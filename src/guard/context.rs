@@ -1,0 +1,79 @@
+use std::{cell::RefCell, fmt, sync::Arc, time::Duration};
+
+use crate::{error::LockError, lock::ActiveLease, resource::Resource, token::FencingToken};
+
+/// What guarded work can know of the lock that it runs under.
+///
+/// Cheap to clone; it does not keep the lock. Given to the work's closure, and found by any code
+/// that is polled under a guard with [`LockContext::current`].
+#[derive(Clone)]
+pub struct LockContext {
+    lease: Arc<ActiveLease>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<LockContext>> = const { RefCell::new(None) };
+}
+
+impl LockContext {
+    pub(crate) fn new(lease: Arc<ActiveLease>) -> Self {
+        Self { lease }
+    }
+
+    /// The context of the guard that is polling the calling code; of the innermost, where guards
+    /// are nested. `None` outside a guard, and in tasks and threads that guarded work spawned.
+    pub fn current() -> Option<Self> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// What is locked.
+    pub fn resource(&self) -> &Resource {
+        self.lease.resource()
+    }
+
+    /// The number to hand to whatever this work writes to. Zero without fencing.
+    pub fn fencing_token(&self) -> FencingToken {
+        self.lease.token()
+    }
+
+    /// For how long the lock is valid still if nothing renews it; zero when it is lost.
+    pub fn remaining(&self) -> Duration {
+        self.lease.remaining()
+    }
+
+    /// Checks that the lock is held at this moment: to be called before effects, and now and then
+    /// in long loops without an await.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] with the cause.
+    pub fn ensure_valid(&self) -> Result<(), LockError> {
+        if self.lease.is_valid() { Ok(()) } else { Err(LockError::lost(self.lease.loss())) }
+    }
+
+    /// Makes this the current context until the scope is dropped.
+    pub(crate) fn enter(&self) -> Scope {
+        Scope { outer: CURRENT.replace(Some(self.clone())) }
+    }
+}
+
+impl fmt::Debug for LockContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockContext")
+            .field("resource", self.resource())
+            .field("fencing_token", &self.fencing_token())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Restores the outer context, also when the guarded work panics.
+pub(crate) struct Scope {
+    outer: Option<LockContext>,
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        CURRENT.set(self.outer.take());
+    }
+}

@@ -1,0 +1,147 @@
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use pin_project::pin_project;
+
+use super::{Error, Guarded, LockContext};
+use crate::{
+    error::LockError,
+    lock::{Acquire, LockRequest},
+};
+
+impl LockRequest {
+    /// Acquires the lock, runs `work` under it, and gives it back.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when the lock was lost while the work ran: the work was dropped, and
+    /// its outcome is unknown. Every other error means that the work did not begin.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work, then gives the lock back.
+    ///
+    /// # Panics
+    ///
+    /// Where the work panics; the lock is given back then too.
+    ///
+    /// ```
+    /// use tower_redlock::{LockError, Redlock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// let redlock = Redlock::embedded();
+    /// let token = redlock.lock("invoice:42").run(|cx| async move { cx.fencing_token() }).await?;
+    /// assert!(token.get() > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run<F, Fut>(self, work: F) -> Run<F, Fut>
+    where
+        F: FnOnce(LockContext) -> Fut,
+        Fut: Future,
+    {
+        Run { state: State::Acquiring { acquire: self.into_future(), work: Some(work) } }
+    }
+
+    /// As [`run`](Self::run), for work that can fail by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lock`] as [`run`](Self::run) describes; [`Error::Service`] is the work's own.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work, then gives the lock back.
+    ///
+    /// # Panics
+    ///
+    /// Where the work panics; the lock is given back then too.
+    pub fn try_run<F, Fut, T, E>(self, work: F) -> TryRun<F, Fut>
+    where
+        F: FnOnce(LockContext) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        TryRun { run: self.run(work) }
+    }
+}
+
+/// The future of [`LockRequest::run`].
+#[pin_project]
+#[must_use = "futures do nothing unless polled"]
+pub struct Run<F, Fut> {
+    #[pin]
+    state: State<F, Fut>,
+}
+
+#[pin_project(project = StateProj)]
+enum State<F, Fut> {
+    Acquiring {
+        #[pin]
+        acquire: Acquire,
+        work: Option<F>,
+    },
+    Running {
+        #[pin]
+        guarded: Guarded<Fut>,
+    },
+}
+
+impl<F, Fut> Future for Run<F, Fut>
+where
+    F: FnOnce(LockContext) -> Fut,
+    Fut: Future,
+{
+    type Output = Result<Fut::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            match this.state.as_mut().project() {
+                StateProj::Acquiring { acquire, work } => {
+                    let lock = ready!(acquire.poll(cx))?;
+                    let work = work.take().expect("the work is taken only here");
+                    let guarded = Guarded::start(lock, work)?;
+                    this.state.set(State::Running { guarded });
+                }
+                StateProj::Running { guarded } => return guarded.poll(cx),
+            }
+        }
+    }
+}
+
+impl<F, Fut> fmt::Debug for Run<F, Fut> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").finish_non_exhaustive()
+    }
+}
+
+/// The future of [`LockRequest::try_run`].
+#[pin_project]
+#[must_use = "futures do nothing unless polled"]
+pub struct TryRun<F, Fut> {
+    #[pin]
+    run: Run<F, Fut>,
+}
+
+impl<F, Fut, T, E> Future for TryRun<F, Fut>
+where
+    F: FnOnce(LockContext) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+{
+    type Output = Result<T, Error<E>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(ready!(self.project().run.poll(cx))?.map_err(Error::Service))
+    }
+}
+
+impl<F, Fut> fmt::Debug for TryRun<F, Fut> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TryRun").finish_non_exhaustive()
+    }
+}

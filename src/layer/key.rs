@@ -1,0 +1,124 @@
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use crate::resource::{Resource, ResourceError};
+
+/// Finds the resource that a request is about.
+///
+/// Closures are keys: they take `&Request` and return a name, several names, a [`Resource`], or an
+/// `Option` or `Result` of one. `None` lets the request pass without a lock (a read, say); an
+/// error turns it away.
+pub trait ResourceKey<Request> {
+    /// The resource of a request; `None` if it needs no lock.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`] if the request has no usable key; it does not run then.
+    fn key(&self, request: &Request) -> Result<Option<Resource>, KeyError>;
+}
+
+impl<Request, F, K> ResourceKey<Request> for F
+where
+    F: Fn(&Request) -> K,
+    K: IntoKey,
+{
+    fn key(&self, request: &Request) -> Result<Option<Resource>, KeyError> {
+        self(request).into_key()
+    }
+}
+
+/// What a closure may return as a key.
+pub trait IntoKey {
+    /// The resource, or `None` for a request that needs no lock.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`] if it is not a resource.
+    fn into_key(self) -> Result<Option<Resource>, KeyError>;
+}
+
+macro_rules! into_key {
+    ($([$($generics:tt)*] $type:ty),* $(,)?) => {$(
+        impl<$($generics)*> IntoKey for $type {
+            fn into_key(self) -> Result<Option<Resource>, KeyError> {
+                Ok(Some(Resource::try_from(self).map_err(ResourceError::from)?))
+            }
+        }
+    )*};
+}
+into_key!(
+    [] String,
+    [] &'static str,
+    [] Arc<str>,
+    [] Cow<'static, str>,
+    [] Resource,
+    [T: Into<Arc<str>>] Vec<T>,
+    [T: Into<Arc<str>>, const N: usize] [T; N],
+);
+
+impl<K: IntoKey> IntoKey for Option<K> {
+    fn into_key(self) -> Result<Option<Resource>, KeyError> {
+        self.map_or(Ok(None), K::into_key)
+    }
+}
+
+impl<K: IntoKey, E: Into<KeyError>> IntoKey for Result<K, E> {
+    fn into_key(self) -> Result<Option<Resource>, KeyError> {
+        self.map_err(Into::into)?.into_key()
+    }
+}
+
+/// Why a request has no usable key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyError(ResourceError);
+
+impl KeyError {
+    /// An error with a text for whoever sent the request: `the header x-account is missing`.
+    pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self(ResourceError::Key(reason.into()))
+    }
+}
+
+impl From<ResourceError> for KeyError {
+    fn from(error: ResourceError) -> Self {
+        Self(error)
+    }
+}
+
+impl From<KeyError> for ResourceError {
+    fn from(error: KeyError) -> Self {
+        error.0
+    }
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key<K: IntoKey>(f: impl Fn(&u32) -> K) -> Result<Option<String>, KeyError> {
+        Ok(f.key(&7)?.map(|resource| resource.to_string()))
+    }
+
+    #[test]
+    fn closures_return_what_comes_naturally() {
+        let some = |text: &str| Ok(Some(text.to_owned()));
+        assert_eq!(key(|n| format!("account:{n}")), some("account:7"));
+        assert_eq!(key(|_| "fixed"), some("fixed"));
+        assert_eq!(key(|_| ["b", "a"]), some("a + b"));
+        assert_eq!(key(|_| vec!["b", "a"]), some("a + b"));
+        assert_eq!(key(|n| (*n > 9).then(|| "big")), Ok(None));
+        assert_eq!(key(|_| Ok::<_, KeyError>("x")), some("x"));
+        assert_eq!(key(|_| Ok::<_, KeyError>(None::<String>)), Ok(None));
+        let error = KeyError::new("no account");
+        assert_eq!(key(|_| Err::<String, _>(KeyError::new("no account"))), Err(error));
+        assert_eq!(key(|_| String::new()), Err(ResourceError::EmptyName.into()));
+        assert_eq!(key(|_| Vec::<String>::new()), Err(ResourceError::NoNames.into()));
+    }
+}

@@ -1,0 +1,36 @@
+//! A tower layer: each request is keyed to a resource, and runs only while the lock on it is held.
+//!
+//! ```
+//! use std::{convert::Infallible, time::Duration};
+//! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+//! use tower_redlock::{LockContext, Redlock, RedlockLayer};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), tower_redlock::layer::Error<Infallible>> {
+//! let redlock = Redlock::embedded();
+//! let mut withdraw = ServiceBuilder::new()
+//!     .layer(
+//!         RedlockLayer::new(redlock, |account: &u64| format!("account:{account}"))
+//!             .wait(Duration::from_secs(2)),
+//!     )
+//!     .service(service_fn(|account: u64| async move {
+//!         let token = LockContext::current().expect("runs under the lock").fencing_token();
+//!         Ok::<_, Infallible>(format!("{account} with token {token}"))
+//!     }));
+//! let answer = withdraw.ready().await?.call(42).await?;
+//! assert!(answer.starts_with("42 with token "));
+//! # Ok(())
+//! # }
+//! ```
+
+mod future;
+mod key;
+#[allow(clippy::module_inception)]
+mod layer;
+mod service;
+
+pub use crate::guard::Error;
+pub use future::ResponseFuture;
+pub use key::{IntoKey, KeyError, ResourceKey};
+pub use layer::RedlockLayer;
+pub use service::RedlockService;

@@ -1,0 +1,74 @@
+//! Locks over a quorum of independent Redis servers, as a tower layer, around any future, or in
+//! the hand.
+//!
+//! * A lock is held while a majority of the servers keeps its key, and never longer than a
+//!   validity that is known beforehand.
+//! * Guarded work is stopped *before* that validity ends, not when a renewal fails.
+//! * A hung, slow or dead minority of the servers costs nothing that can be measured.
+//! * Every lease has a fencing token that only grows.
+//! * "Held by another", "too few nodes answered", "it took too long" and "lost" are different
+//!   errors, and each names the nodes and their reasons.
+//!
+//! ```
+//! use tower_redlock::{LockError, Redlock};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), LockError> {
+//! // In production: Redlock::builder().nodes(["redis://10.0.0.1", …]).build()
+//! let redlock = Redlock::embedded();
+//!
+//! // Around a future: it is dropped before the lock's validity ends.
+//! redlock.lock("invoice:42").run(|cx| async move { bill(cx.fencing_token().get()) }).await?;
+//!
+//! // In the hand: renews itself until it is released, dropped or lost.
+//! let lock = redlock.lock(["account:1", "account:2"]).await?;
+//! assert!(lock.is_valid());
+//! lock.release().await.expect("a quorum acknowledged");
+//! # Ok(())
+//! # }
+//! # fn bill(_token: u64) {}
+//! ```
+//!
+//! Around requests: [`RedlockLayer`]. The rules of the algorithm, with their reasons, are in
+//! `docs/design.md` of the repository.
+//!
+//! # Limits
+//!
+//! Code that blocks inside a poll, `spawn_blocking` work, and tasks that guarded work spawned by
+//! itself can't be stopped from outside. Effects that must happen exactly once need a resource
+//! that checks the [fencing token](FencingToken).
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `config` | yes | [`Config`]: settings from any serde format |
+//! | `tls` | no | `rediss://` nodes, through rustls with ring |
+
+#[cfg(feature = "config")]
+mod config;
+pub mod error;
+pub mod guard;
+pub mod layer;
+pub mod lock;
+pub mod node;
+#[doc(hidden)]
+pub mod quorum;
+mod random;
+mod resource;
+mod stripe;
+pub mod time;
+mod token;
+
+#[cfg(feature = "config")]
+pub use config::Config;
+pub use error::{BuildError, LockError, LossCause, Reason, ReleaseError, Vote, VoteOutcome, Votes};
+pub use guard::LockContext;
+pub use layer::{KeyError, RedlockLayer, ResourceKey};
+pub use lock::{Lock, LockRequest, Redlock, RedlockBuilder, Released};
+pub use node::{
+    EmbeddedNodes, NodeHealth, NodeState,
+    redis::{Credentials, TlsOptions},
+};
+pub use resource::{MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
+pub use token::FencingToken;

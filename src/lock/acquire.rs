@@ -1,0 +1,272 @@
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tracing::{Span, field};
+
+use super::{
+    core::Core,
+    held::Lock,
+    lease::{ActiveLease, Watch},
+    queue::{Queueing, Ticket},
+    settings::{Overrides, Plan},
+};
+use crate::{
+    error::LockError,
+    random,
+    resource::Resource,
+    time::{Sleep, Timestamp},
+};
+
+/// The future of a [`LockRequest`](super::LockRequest): queues locally, asks the nodes, tries
+/// again until the wait is over.
+///
+/// # Errors
+///
+/// * [`LockError::Held`], [`NoQuorum`](LockError::NoQuorum), [`TooSlow`](LockError::TooSlow): what
+///   the only attempt met, or the last of `max_attempts`.
+/// * [`LockError::WaitTimedOut`]: the wait is over; it carries what was met last.
+/// * [`LockError::InvalidResource`], [`InvalidRequest`](LockError::InvalidRequest),
+///   [`Closed`](LockError::Closed): nothing was sent.
+///
+/// # Cancel safety
+///
+/// Dropping it gives up the place in line, and releases on every node what an attempt under way
+/// may have been granted. No key is left behind.
+#[must_use = "futures do nothing unless polled"]
+pub struct Acquire {
+    span: Span,
+    state: State,
+}
+
+enum State {
+    Invalid(Option<LockError>),
+    Working(Box<Work>),
+}
+
+struct Work {
+    core: Arc<Core>,
+    resource: Resource,
+    plan: Plan,
+    started: Timestamp,
+    attempts: u32,
+    step: Step,
+    /// Ends the wait in the local line.
+    alarm: Option<Sleep>,
+}
+
+enum Step {
+    Queueing(Queueing),
+    Ready(Ticket),
+    Asking { lease: Arc<ActiveLease>, watch: Watch },
+    Pausing { sleep: Sleep, ticket: Ticket, last: LockError },
+    Done,
+}
+
+impl Acquire {
+    pub(super) fn new(
+        core: Arc<Core>,
+        resource: Result<Resource, LockError>,
+        overrides: Overrides,
+    ) -> Self {
+        let plan = core.settings.plan(&overrides);
+        let closed = if core.is_closed() { Err(LockError::Closed) } else { Ok(()) };
+        let (resource, plan) = match closed.and(resource).and_then(|r| plan.map(|p| (r, p))) {
+            Ok(checked) => checked,
+            Err(error) => return Self::failed(error),
+        };
+        let span = tracing::debug_span!(
+            "acquire",
+            %resource,
+            attempt = field::Empty,
+            votes = field::Empty,
+            outcome = field::Empty,
+            elapsed = field::Empty,
+        );
+        let started = core.clock().now();
+        let queueing = core.queue.enter(&resource, plan.wait.is_zero());
+        let step = Step::Queueing(queueing);
+        let work = Work { core, resource, plan, started, attempts: 0, step, alarm: None };
+        Self { span, state: State::Working(Box::new(work)) }
+    }
+
+    pub(crate) fn failed(error: LockError) -> Self {
+        Self { span: Span::none(), state: State::Invalid(Some(error)) }
+    }
+}
+
+impl Future for Acquire {
+    type Output = Result<Lock, LockError>;
+
+    /// # Panics
+    ///
+    /// If polled again after it was ready.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let entered = this.span.enter();
+        match &mut this.state {
+            State::Invalid(error) => {
+                Poll::Ready(Err(error.take().expect("polled after it was ready")))
+            }
+            State::Working(work) => {
+                let result = std::task::ready!(work.poll(cx, &this.span));
+                drop(entered);
+                this.span = Span::none();
+                Poll::Ready(result)
+            }
+        }
+    }
+}
+
+impl Work {
+    fn poll(&mut self, cx: &mut Context<'_>, span: &Span) -> Poll<Result<Lock, LockError>> {
+        loop {
+            match std::mem::replace(&mut self.step, Step::Done) {
+                Step::Queueing(mut queueing) => match Pin::new(&mut queueing).poll(cx) {
+                    Poll::Ready(Ok(ticket)) => {
+                        self.alarm = None;
+                        self.step = Step::Ready(ticket);
+                    }
+                    Poll::Ready(Err(error)) => return self.end(Err(error), span),
+                    Poll::Pending if self.is_waiting(cx) => {
+                        self.step = Step::Queueing(queueing);
+                        return Poll::Pending;
+                    }
+                    Poll::Pending => {
+                        let last = queueing.known();
+                        return self.end(Err(self.timed_out(last)), span);
+                    }
+                },
+                Step::Ready(ticket) => match self.ask(ticket, span) {
+                    Ok(lease) => self.step = Step::Asking { lease, watch: Watch::default() },
+                    Err(error) => return self.end(Err(error), span),
+                },
+                Step::Asking { lease, mut watch } => match lease.decision(&mut watch, cx) {
+                    None => {
+                        self.step = Step::Asking { lease, watch };
+                        return Poll::Pending;
+                    }
+                    Some(Ok(())) => {
+                        lease.unwatch(&mut watch);
+                        let (granted, of) = lease.tally();
+                        span.record("votes", field::display(format_args!("{granted} of {of}")));
+                        return self.end(Ok(Lock::new(lease)), span);
+                    }
+                    Some(Err(error)) => {
+                        let Some(ticket) = lease.take_ticket() else {
+                            return self.end(Err(error), span);
+                        };
+                        match self.after_failure(ticket, error) {
+                            Ok(next) => self.step = next,
+                            Err(error) => return self.end(Err(error), span),
+                        }
+                    }
+                },
+                Step::Pausing { mut sleep, ticket, last } => {
+                    if Pin::new(&mut sleep).poll(cx).is_pending() {
+                        self.step = Step::Pausing { sleep, ticket, last };
+                        return Poll::Pending;
+                    }
+                    if self.deadline() <= self.core.clock().now() {
+                        return self.end(Err(self.timed_out(last)), span);
+                    }
+                    self.step = Step::Ready(ticket);
+                }
+                Step::Done => panic!("polled after it was ready"),
+            }
+        }
+    }
+
+    fn ask(&mut self, ticket: Ticket, span: &Span) -> Result<Arc<ActiveLease>, LockError> {
+        if self.core.is_closed() {
+            return Err(LockError::Closed);
+        }
+        self.attempts += 1;
+        span.record("attempt", self.attempts);
+        ActiveLease::start(Arc::clone(&self.core), self.resource.clone(), self.plan, ticket)
+    }
+
+    /// What follows an attempt that failed: a pause of random length, or the end.
+    fn after_failure(&self, ticket: Ticket, error: LockError) -> Result<Step, LockError> {
+        ticket.report(&error);
+        tracing::debug!(%error, attempt = self.attempts, "attempt failed");
+        if self.plan.wait.is_zero() || self.plan.max_attempts == Some(self.attempts) {
+            return Err(error);
+        }
+        let now = self.core.clock().now();
+        if self.deadline() <= now {
+            return Err(self.timed_out(error));
+        }
+        let pause = random::within(&self.core.settings.retry_delay);
+        // The last try is made when the wait ends, not a pause before that.
+        let until = (now + pause).min(self.deadline());
+        let sleep = self.core.timers.sleep_until(until);
+        Ok(Step::Pausing { sleep, ticket, last: error })
+    }
+
+    fn deadline(&self) -> Timestamp {
+        self.started + self.plan.wait
+    }
+
+    /// Whether there is time left to stand in line; if so, the task is woken when it is over.
+    fn is_waiting(&mut self, cx: &mut Context<'_>) -> bool {
+        // Who wants one attempt leaves with the head's verdict, which is never far.
+        if self.plan.wait.is_zero() {
+            return true;
+        }
+        let deadline = self.deadline();
+        let alarm = self.alarm.get_or_insert_with(|| self.core.timers.sleep_until(deadline));
+        Pin::new(alarm).poll(cx).is_pending()
+    }
+
+    fn timed_out(&self, last: LockError) -> LockError {
+        let waited = self.elapsed();
+        LockError::WaitTimedOut { waited, last: Box::new(last) }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.core.clock().now().since(self.started)
+    }
+
+    fn end(&self, result: Result<Lock, LockError>, span: &Span) -> Poll<Result<Lock, LockError>> {
+        if !span.is_disabled() {
+            span.record("elapsed", field::debug(self.elapsed()));
+            match &result {
+                Ok(_) => span.record("outcome", "acquired"),
+                Err(error) => span.record("outcome", field::display(error)),
+            };
+            match &result {
+                Ok(_) => tracing::debug!("acquired"),
+                Err(LockError::NoQuorum { votes }) => {
+                    span.record("votes", field::display(votes));
+                    tracing::debug!("not acquired");
+                }
+                Err(_) => tracing::debug!("not acquired"),
+            }
+        }
+        Poll::Ready(result)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Step::Asking { lease, .. } = &self.step {
+            lease.release(false);
+        }
+    }
+}
+
+impl fmt::Debug for Acquire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Acquire");
+        if let State::Working(work) = &self.state {
+            shown.field("resource", &work.resource).field("attempts", &work.attempts);
+        }
+        shown.finish_non_exhaustive()
+    }
+}

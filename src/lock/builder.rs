@@ -1,0 +1,346 @@
+use std::{collections::HashSet, fmt, ops::RangeInclusive, sync::Arc, time::Duration};
+
+use super::{
+    Redlock,
+    core::Core,
+    settings::{MAX_DURATION, Settings},
+    spawner::{Spawner, ThreadSpawner},
+};
+use crate::{
+    error::BuildError,
+    node::{
+        EmbeddedNodes, Node,
+        redis::{
+            Connector, Credentials, Endpoint, RedisNode, RedisSettings, SocketConnector, TlsOptions,
+        },
+    },
+    quorum::rules,
+    time::{Clock, SystemClock},
+};
+
+/// Builds a [`Redlock`]. [`build`](Self::build) checks everything and connects in the background.
+#[must_use = "a builder does nothing until it is built"]
+pub struct RedlockBuilder {
+    urls: Vec<String>,
+    nodes: Vec<Arc<dyn Node>>,
+    ttl: Duration,
+    max_ttl: Option<Duration>,
+    wait: Duration,
+    max_hold: Duration,
+    node_timeout: Duration,
+    drift_factor: f64,
+    retry_delay: RangeInclusive<Duration>,
+    max_attempts: Option<u32>,
+    owner: Option<String>,
+    key_prefix: String,
+    fencing: bool,
+    credentials: Option<Credentials>,
+    tls: Option<TlsOptions>,
+    clock: Arc<dyn Clock>,
+    connector: Arc<dyn Connector>,
+    spawner: Option<Arc<dyn Spawner>>,
+}
+
+impl RedlockBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            urls: Vec::new(),
+            nodes: Vec::new(),
+            ttl: Duration::from_secs(10),
+            max_ttl: None,
+            wait: Duration::ZERO,
+            max_hold: Duration::from_secs(5 * 60),
+            node_timeout: Duration::from_millis(50),
+            drift_factor: 0.01,
+            retry_delay: Duration::from_millis(5)..=Duration::from_millis(40),
+            max_attempts: None,
+            owner: None,
+            key_prefix: "redlock".into(),
+            fencing: true,
+            credentials: None,
+            tls: None,
+            clock: Arc::new(SystemClock::new()),
+            connector: Arc::new(SocketConnector::new()),
+            spawner: None,
+        }
+    }
+
+    /// Adds servers by URL: `redis://`, `rediss://` (TLS, feature `tls`) or `redis+unix://`, with
+    /// user, password and database where needed.
+    ///
+    /// They must be independent of each other: no replicas, no cluster, not the same server twice.
+    pub fn nodes<I>(mut self, urls: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.urls.extend(urls.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds a node of any kind.
+    pub fn node(mut self, node: impl Node) -> Self {
+        self.nodes.push(Arc::new(node));
+        self
+    }
+
+    /// Adds all nodes of an embedded set, which other managers of this process may share.
+    pub fn nodes_from(mut self, nodes: &EmbeddedNodes) -> Self {
+        self.nodes.extend(nodes.iter());
+        self
+    }
+
+    /// How long the servers keep a key without renewal. Default 10 s.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// The longest TTL that a request may ask for. Default: the TTL.
+    pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
+        self.max_ttl = Some(max_ttl);
+        self
+    }
+
+    /// How long a request tries. Default zero: one attempt.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// The longest time that a lock is held, renewals included. Default 5 min.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = max_hold;
+        self
+    }
+
+    /// How long a node has for an answer. Default 50 ms; never above a tenth of the TTL.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.node_timeout = timeout;
+        self
+    }
+
+    /// The share of the TTL that is set aside for clocks that run at different rates. Default 0.01;
+    /// 2 ms are added.
+    pub fn drift_factor(mut self, factor: f64) -> Self {
+        self.drift_factor = factor;
+        self
+    }
+
+    /// The pause between two attempts is drawn from this range. Default 5 to 40 ms.
+    pub fn retry_delay(mut self, range: RangeInclusive<Duration>) -> Self {
+        self.retry_delay = range;
+        self
+    }
+
+    /// At most so many attempts for one request. Default: no limit but the wait.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// What people see of who holds a lock: stored with the key, and told in
+    /// [`LockError::Held`](crate::LockError::Held). Default: `program@host:pid`.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// What the names of all keys on the servers begin with. Default `redlock`. Managers with
+    /// different prefixes don't see each other's locks.
+    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.key_prefix = prefix.into();
+        self
+    }
+
+    /// Whether leases carry a fencing token. Default: yes.
+    pub fn fencing(mut self, fencing: bool) -> Self {
+        self.fencing = fencing;
+        self
+    }
+
+    /// Credentials for all servers whose URL names none.
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = Some(credentials);
+        self
+    }
+
+    /// How `rediss://` servers are verified. Default: by the operating system's certificates.
+    pub fn tls(mut self, options: TlsOptions) -> Self {
+        self.tls = Some(options);
+        self
+    }
+
+    /// Where time is read. Default: the system's clock.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// How streams to servers are opened. Default: the system's sockets.
+    pub fn connector(mut self, connector: impl Connector) -> Self {
+        self.connector = Arc::new(connector);
+        self
+    }
+
+    /// What runs connections and timers. Default: a thread.
+    pub fn spawner(mut self, spawner: impl Spawner) -> Self {
+        self.spawner = Some(Arc::new(spawner));
+        self
+    }
+
+    /// Checks the settings, and starts to connect in the background. Servers that are down don't
+    /// fail it: they are connected when they come up.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] says which setting is wrong, and why.
+    pub fn build(self) -> Result<Redlock, BuildError> {
+        let settings = self.settings()?;
+        let endpoints = endpoints(&self.urls)?;
+        if endpoints.is_empty() && self.nodes.is_empty() {
+            return Err(BuildError::NoNodes);
+        }
+        check_prefix(&self.key_prefix)?;
+        let redis = RedisSettings {
+            prefix: self.key_prefix.into(),
+            node_timeout: settings.node_timeout,
+            credentials: self.credentials,
+            connector: self.connector,
+            clock: Arc::clone(&self.clock),
+            #[cfg(feature = "tls")]
+            tls: crate::node::redis::tls_config(self.tls.as_ref(), &endpoints)?,
+        };
+        #[cfg(not(feature = "tls"))]
+        if self.tls.is_some() {
+            let reason = "enable the feature `tls` of tower-redlock to use TLS options".into();
+            return Err(BuildError::Tls { reason });
+        }
+        let system = |error| BuildError::System(Arc::new(error));
+        let spawner = match self.spawner {
+            Some(spawner) => spawner,
+            None => Arc::new(ThreadSpawner::start().map_err(system)?),
+        };
+        let mut nodes = self.nodes;
+        for endpoint in endpoints {
+            let (node, supervisor) = RedisNode::new(endpoint, redis.clone());
+            spawner.spawn(Box::pin(supervisor.run()));
+            nodes.push(Arc::new(node));
+        }
+        Ok(Redlock::new(Core::new(settings, nodes, self.clock, spawner)))
+    }
+
+    fn settings(&self) -> Result<Settings, BuildError> {
+        let setting = |name, reason: String| BuildError::setting(name, reason);
+        if !(0.0..1.0).contains(&self.drift_factor) {
+            let reason = format!("{} is not between 0 and 1", self.drift_factor);
+            return Err(setting("drift_factor", reason));
+        }
+        let max_ttl = self.max_ttl.unwrap_or(self.ttl);
+        let durations = [
+            ("ttl", self.ttl),
+            ("max_ttl", max_ttl),
+            ("max_hold", self.max_hold),
+            ("node_timeout", self.node_timeout),
+        ];
+        if let Some((name, _)) = durations.iter().find(|(_, value)| value.is_zero()) {
+            return Err(setting(name, "it is zero".into()));
+        }
+        let waits = [("wait", self.wait), ("retry_delay", *self.retry_delay.end())];
+        let too_long = durations.iter().chain(&waits).find(|(_, value)| *value > MAX_DURATION);
+        if let Some((name, value)) = too_long {
+            return Err(setting(name, format!("{value:?} is longer than {MAX_DURATION:?}")));
+        }
+        if max_ttl < self.ttl {
+            let reason = format!("{max_ttl:?} is less than the TTL of {:?}", self.ttl);
+            return Err(setting("max_ttl", reason));
+        }
+        let drift = rules::drift(self.ttl, self.drift_factor);
+        if drift >= self.ttl {
+            return Err(BuildError::TtlUnderDrift { ttl: self.ttl, drift });
+        }
+        if self.retry_delay.is_empty() {
+            return Err(setting("retry_delay", "the range is empty".into()));
+        }
+        if self.max_attempts == Some(0) {
+            return Err(setting("max_attempts", "it is zero".into()));
+        }
+        Ok(Settings {
+            ttl: self.ttl,
+            max_ttl,
+            wait: self.wait,
+            max_hold: self.max_hold,
+            node_timeout: self.node_timeout,
+            drift_factor: self.drift_factor,
+            retry_delay: self.retry_delay.clone(),
+            max_attempts: self.max_attempts,
+            owner: owner(self.owner.as_deref())?,
+            fencing: self.fencing,
+        })
+    }
+}
+
+impl fmt::Debug for RedlockBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // URLs may hold passwords: only how many there are is shown.
+        f.debug_struct("RedlockBuilder")
+            .field("nodes", &(self.urls.len() + self.nodes.len()))
+            .field("ttl", &self.ttl)
+            .field("wait", &self.wait)
+            .field("node_timeout", &self.node_timeout)
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
+    }
+}
+
+const MAX_OWNER_BYTES: usize = 128;
+const MAX_PREFIX_BYTES: usize = 64;
+
+fn owner(given: Option<&str>) -> Result<Arc<str>, BuildError> {
+    let Some(owner) = given else { return Ok(default_owner().into()) };
+    if owner.is_empty() || owner.len() > MAX_OWNER_BYTES || owner.chars().any(char::is_control) {
+        let reason = format!("it must have 1 to {MAX_OWNER_BYTES} bytes and no control characters");
+        return Err(BuildError::setting("owner", reason));
+    }
+    Ok(owner.into())
+}
+
+/// `program@host:pid`, of what the system tells.
+fn default_owner() -> String {
+    let program = std::env::current_exe()
+        .ok()
+        .and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+        .unwrap_or_else(|| "unknown".into());
+    #[cfg(unix)]
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    #[cfg(not(unix))]
+    let host = std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".into());
+    let clean = |text: String, most: usize| -> String {
+        text.chars().filter(|c| !c.is_control()).take(most).collect()
+    };
+    format!("{}@{}:{}", clean(program, 24), clean(host, 64), std::process::id())
+}
+
+fn check_prefix(prefix: &str) -> Result<(), BuildError> {
+    if prefix.is_empty() || prefix.len() > MAX_PREFIX_BYTES || prefix.chars().any(char::is_control)
+    {
+        let reason =
+            format!("it must have 1 to {MAX_PREFIX_BYTES} bytes and no control characters");
+        return Err(BuildError::setting("key_prefix", reason));
+    }
+    Ok(())
+}
+
+fn endpoints(urls: &[String]) -> Result<Vec<Endpoint>, BuildError> {
+    let mut seen = HashSet::new();
+    let mut endpoints = Vec::with_capacity(urls.len());
+    for url in urls {
+        let endpoint = Endpoint::parse(url)?;
+        // Another database is the same server.
+        if !seen.insert(endpoint.address.clone()) {
+            return Err(BuildError::DuplicateNode { node: endpoint.address.to_string() });
+        }
+        endpoints.push(endpoint);
+    }
+    Ok(endpoints)
+}

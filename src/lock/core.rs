@@ -1,0 +1,125 @@
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{
+    fences::Fences, queue::Queue, releaser::Releaser, settings::Settings, spawner::Spawner,
+};
+use crate::{
+    error::{Vote, VoteOutcome, Votes},
+    node::{Node, NodeHealth},
+    quorum::rules,
+    time::{Clock, Timers},
+};
+
+/// What all handles of one manager share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) settings: Settings,
+    pub(crate) nodes: Box<[Arc<dyn Node>]>,
+    names: Box<[Arc<str>]>,
+    pub(crate) timers: Arc<Timers>,
+    pub(crate) fences: Fences,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) releaser: Releaser,
+    /// Releases that were sent and are not answered.
+    pub(crate) releasing: AtomicUsize,
+    closed: AtomicBool,
+    /// Keeps the thread that everything runs on.
+    _spawner: Arc<dyn Spawner>,
+}
+
+impl Core {
+    pub(crate) fn new(
+        settings: Settings,
+        nodes: Vec<Arc<dyn Node>>,
+        clock: Arc<dyn Clock>,
+        spawner: Arc<dyn Spawner>,
+    ) -> Arc<Self> {
+        let timers = Arc::new(Timers::new(clock));
+        spawner.spawn(Box::pin(Arc::clone(&timers).run()));
+        Arc::new_cyclic(|core| Self {
+            queue: Arc::new(Queue::new(Arc::clone(&settings.owner), Arc::clone(&timers))),
+            settings,
+            names: nodes.iter().map(|node| node.name().into()).collect(),
+            releaser: Releaser::new(nodes.len(), core),
+            nodes: nodes.into(),
+            timers,
+            fences: Fences::new(),
+            releasing: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            _spawner: spawner,
+        })
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        self.timers.clock()
+    }
+
+    /// Names the nodes to the outcomes of their votes.
+    pub(crate) fn votes(&self, outcomes: Vec<VoteOutcome>) -> Votes {
+        let names = self.names.iter().cloned();
+        Votes::new(names.zip(outcomes).map(|(name, outcome)| Vote::new(name, outcome)))
+    }
+
+    pub(crate) fn node_name(&self, node: usize) -> &Arc<str> {
+        &self.names[node]
+    }
+
+    pub(crate) fn health(&self) -> Vec<NodeHealth> {
+        let health = |(i, node): (usize, &Arc<dyn Node>)| NodeHealth {
+            pending_releases: self.releaser.pending(i),
+            ..node.health()
+        };
+        self.nodes.iter().enumerate().map(health).collect()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(crate) async fn pause(&self, pause: Duration) {
+        self.timers.sleep_until(self.clock().now() + pause).await;
+    }
+
+    pub(crate) async fn ready(&self) {
+        let quorum = rules::quorum(self.nodes.len());
+        while self.nodes.iter().filter(|node| node.health().is_voting()).count() < quorum {
+            self.pause(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Waits until every release is answered, those that are repeated to reachable nodes included.
+    pub(crate) async fn drain(&self) {
+        // After a TTL the keys are gone in any case.
+        let limit = self.clock().now() + self.settings.max_ttl;
+        while self.clock().now() < limit {
+            let repeating = self
+                .nodes
+                .iter()
+                .enumerate()
+                .any(|(i, node)| self.releaser.pending(i) > 0 && node.health().is_voting());
+            if self.releasing.load(Ordering::Acquire) == 0 && !repeating {
+                return;
+            }
+            self.pause(POLL_INTERVAL).await;
+        }
+    }
+}
+
+/// How often states that have no event of their own are looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.timers.close();
+    }
+}

@@ -1,0 +1,125 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{
+    lease::{ActiveLease, Watch},
+    lost::Lost,
+    release::Release,
+};
+use crate::{error::LockError, guard::LockContext, resource::Resource, token::FencingToken};
+
+/// A lock that is held.
+///
+/// It renews itself until it is released, dropped, lost, or at `max_hold`. Dropping it gives the
+/// resource back in the background, also outside a runtime; [`release`](Lock::release) waits for
+/// the servers' acknowledgement.
+///
+/// A held lock does not stop your code when it is lost: ask [`is_valid`](Lock::is_valid), await
+/// [`lost`](Lock::lost), or let [`LockRequest::run`](super::LockRequest::run) do it. Locks are not
+/// re-entrant: a second request for the same name in the same process waits like any other.
+#[must_use = "a lock is given back as soon as it is dropped"]
+pub struct Lock {
+    lease: Arc<ActiveLease>,
+}
+
+impl Lock {
+    pub(super) fn new(lease: Arc<ActiveLease>) -> Self {
+        Self { lease }
+    }
+
+    /// What is locked.
+    pub fn resource(&self) -> &Resource {
+        self.lease.resource()
+    }
+
+    /// Greater than the token of every earlier grant of this resource. Zero without fencing.
+    pub fn fencing_token(&self) -> FencingToken {
+        self.lease.token()
+    }
+
+    /// For how long the lock is valid still if nothing renews it; zero if it is lost.
+    pub fn remaining(&self) -> Duration {
+        self.lease.remaining()
+    }
+
+    /// Whether the lock is held at this moment, by our clock.
+    pub fn is_valid(&self) -> bool {
+        self.lease.is_valid()
+    }
+
+    /// Renews the lock now, and returns for how long it is valid.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the lock is not held any more; [`LockError::NoQuorum`] if too few
+    /// nodes answered within the node timeout: the lock then stays valid for what it was, and
+    /// automatic renewal goes on.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the renewal goes on without the future.
+    pub async fn extend(&self) -> Result<Duration, LockError> {
+        if !self.is_valid() {
+            return Err(LockError::lost(self.lease.loss()));
+        }
+        self.lease.extend();
+        let mut watch = Watch::default();
+        let result = std::future::poll_fn(|cx| match self.lease.poll_extension(&mut watch, cx) {
+            Some(result) => std::task::Poll::Ready(result),
+            None => std::task::Poll::Pending,
+        })
+        .await;
+        self.lease.unwatch(&mut watch);
+        result.map(|()| self.remaining())
+    }
+
+    /// Completes when the lock is not held any more, with the cause. The future owns what it
+    /// needs, and may outlive the lock; after a release it completes with
+    /// [`LossCause::Released`](crate::LossCause::Released).
+    pub fn lost(&self) -> Lost {
+        Lost::new(Arc::clone(&self.lease))
+    }
+
+    /// A context for code that works under this lock.
+    pub fn context(&self) -> LockContext {
+        LockContext::new(Arc::clone(&self.lease))
+    }
+
+    /// Gives the lock back and waits until a quorum of nodes acknowledged it.
+    ///
+    /// Without the wait, dropping the lock does the same.
+    ///
+    /// # Errors
+    ///
+    /// [`ReleaseError`](crate::ReleaseError) if too few nodes acknowledged within the node timeout.
+    /// The keys that are left are released again in the background, and expire with their TTL.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the release is sent at the call, not at the first poll.
+    pub fn release(self) -> Release {
+        let lease = Arc::clone(&self.lease);
+        lease.release(true);
+        // Drop would release a second time; that does nothing.
+        Release::new(lease)
+    }
+
+    pub(crate) fn lease(&self) -> &Arc<ActiveLease> {
+        &self.lease
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.lease.release(false);
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock")
+            .field("resource", self.resource())
+            .field("fencing_token", &self.fencing_token())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,445 @@
+//! Runs the algorithm of one lease: feeds it events, carries out its actions.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Wake, Waker},
+    time::Duration,
+};
+
+use super::{
+    core::Core,
+    queue::Ticket,
+    release::Released,
+    settings::Plan,
+    watchers::{WatchKey, Watchers},
+};
+use crate::{
+    error::{LockError, LossCause, Reason, ReleaseError},
+    node::{Answer, LeaseId, Nonce, Op, Reply, ReplySink},
+    quorum::{Action, Command, Event, Lease, Loss, OpId, Refusal, ReleaseVerdict},
+    resource::Resource,
+    time::{TimerKey, Timestamp},
+    token::FencingToken,
+};
+
+/// One attempt and what follows from it, as the rest of the crate sees it.
+///
+/// Answers of nodes are taken wherever they arrive; no task belongs to a lease.
+pub(crate) struct ActiveLease {
+    core: Arc<Core>,
+    id: Arc<LeaseId>,
+    plan: Plan,
+    token: AtomicU64,
+    /// The end of the lease in ns while it is held, else 0: what every poll of guarded work reads.
+    valid_until: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    lease: Lease,
+    /// Commands that are decided and not yet sent.
+    outbox: VecDeque<(usize, Command)>,
+    /// Somebody is sending from the outbox: commands to a node never overtake each other.
+    sending: bool,
+    timer: Option<TimerKey>,
+    decision: Option<Result<(), LockError>>,
+    loss: Option<LossCause>,
+    /// The result of the last extension that was asked for.
+    extension: Option<Result<(), LockError>>,
+    released: Option<Result<Released, ReleaseError>>,
+    watchers: Watchers,
+    /// The turn in the local line; passed on at loss, or behind the holder's release.
+    ticket: Option<Ticket>,
+    holder_gone: bool,
+}
+
+impl ActiveLease {
+    /// Sends the first requests.
+    pub(crate) fn start(
+        core: Arc<Core>,
+        resource: Resource,
+        plan: Plan,
+        ticket: Ticket,
+    ) -> Result<Arc<Self>, LockError> {
+        let nonce = Nonce::random().map_err(|error| {
+            LockError::InvalidRequest(format!("no random numbers for a nonce: {error}").into())
+        })?;
+        let wall = core.clock().wall();
+        let proposal = core.settings.fencing.then(|| core.fences.propose(&resource, wall));
+        let id = LeaseId::new(resource, nonce, Arc::clone(&core.settings.owner), wall);
+        let mut actions = Vec::with_capacity(core.nodes.len());
+        // t0: everything that is valid later counts from here.
+        let now = core.clock().now();
+        let lease = Lease::start(plan.terms(core.nodes.len(), proposal), now, &mut actions);
+        let this = Arc::new(Self {
+            core,
+            id: Arc::new(id),
+            plan,
+            token: AtomicU64::new(proposal.unwrap_or(0)),
+            valid_until: AtomicU64::new(0),
+            state: Mutex::new(State {
+                lease,
+                outbox: VecDeque::new(),
+                sending: false,
+                timer: None,
+                decision: None,
+                loss: None,
+                extension: None,
+                released: None,
+                watchers: Watchers::default(),
+                ticket: Some(ticket),
+                holder_gone: false,
+            }),
+        });
+        let state = this.state();
+        this.carry_out(state, actions);
+        Ok(this)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(self: &Arc<Self>, event: Event) {
+        let mut state = self.state();
+        let mut actions = Vec::new();
+        // Read behind the mutex, as late as can be: the algorithm's comparison with now is the last word.
+        let now = self.core.clock().now();
+        state.lease.handle(event, now, &mut actions);
+        self.carry_out(state, actions);
+    }
+
+    fn carry_out<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, actions: Vec<Action>) {
+        let mut wakers = Vec::new();
+        let mut ticket = None;
+        let mut orphans = Vec::new();
+        for action in actions {
+            match action {
+                Action::Send { node, command } => {
+                    if command == Command::Release {
+                        self.core.releasing.fetch_add(1, Ordering::AcqRel);
+                        self.id.end();
+                    }
+                    state.outbox.push_back((node, command));
+                    continue;
+                }
+                Action::Orphaned { node } => {
+                    orphans.push(node);
+                    continue;
+                }
+                Action::Renewing => {
+                    tracing::debug!(resource = %self.resource(), "renewing");
+                    continue;
+                }
+                Action::Acquired { token, until } => {
+                    self.token.store(token, Ordering::Release);
+                    self.valid_until.store(until.as_nanos(), Ordering::Release);
+                    state.decision = Some(Ok(()));
+                }
+                Action::Refused(refusal) => state.decision = Some(Err(self.refused(refusal))),
+                Action::Renewed { until } => {
+                    self.valid_until.store(until.as_nanos(), Ordering::Release);
+                    tracing::debug!(resource = %self.resource(), "renewed");
+                    // Nobody waits for this: guarded work is not woken by every renewal.
+                    continue;
+                }
+                Action::Extended(result) => {
+                    state.extension =
+                        Some(result.map_err(|votes| LockError::NoQuorum {
+                            votes: self.core.votes(votes),
+                        }));
+                }
+                Action::Lost(loss) => {
+                    self.valid_until.store(0, Ordering::Release);
+                    let cause = self.lost(loss);
+                    tracing::warn!(resource = %self.resource(), %cause, "lock lost");
+                    state.loss = Some(cause);
+                    ticket = state.ticket.take();
+                }
+                Action::Released(verdict) => state.released = Some(self.released(verdict)),
+            }
+            state.watchers.take(&mut wakers);
+        }
+        if !state.sending {
+            state = self.send_outbox(state);
+            self.arm(&mut state);
+            if state.holder_gone {
+                ticket = state.ticket.take();
+            }
+        }
+        drop(state);
+        for node in orphans {
+            // The last grant may run as late as its patience allows; then the TTL starts.
+            let longest = self.plan.ttl + self.patience() * 2;
+            self.core.releaser.push(&self.core, node, Arc::clone(&self.id), longest);
+        }
+        drop(ticket);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Sends what is decided, one sender at a time: who comes meanwhile, an answer within the call
+    /// to a node included, adds to the outbox and leaves the rest to us.
+    fn send_outbox<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        state.sending = true;
+        while let Some((node, command)) = state.outbox.pop_front() {
+            drop(state);
+            let (op, id) = self.op(command);
+            let reply = Reply::to_lease(Arc::clone(self) as Arc<dyn ReplySink>, node, id);
+            self.core.nodes[node].send(op, reply);
+            state = self.state();
+        }
+        state.sending = false;
+        state
+    }
+
+    fn op(&self, command: Command) -> (Op, OpId) {
+        let lease = Arc::clone(&self.id);
+        let (ttl, patience) = (self.plan.ttl, self.patience());
+        match command {
+            Command::Acquire { token, expires } => {
+                (Op::Acquire { lease, ttl, token, expires, patience }, OpId::Acquire)
+            }
+            Command::Raise { round, token } => {
+                self.core.fences.see(self.resource(), crate::token::block_end(token));
+                (Op::Raise { lease, token }, OpId::Raise(round))
+            }
+            Command::Extend { started, until } => {
+                let token = self.token.load(Ordering::Acquire);
+                (Op::Extend { lease, ttl, token, until, patience }, OpId::Extend(started))
+            }
+            Command::Release => (Op::Release { lease }, OpId::Release),
+        }
+    }
+
+    /// How long after sending a node may still store our key: two node timeouts.
+    fn patience(&self) -> Duration {
+        self.plan.node_timeout * 2
+    }
+
+    /// Sets the timer. One that fires too early is left alone: it looks again.
+    fn arm(self: &Arc<Self>, state: &mut State) {
+        let wanted = state.lease.next_wake();
+        match (wanted, state.timer) {
+            (Some(at), Some(key)) if key.at <= at => {}
+            (Some(at), old) => {
+                if let Some(key) = old {
+                    self.core.timers.remove(key);
+                }
+                state.timer = Some(self.core.timers.insert(at, Waker::from(Arc::clone(self))));
+            }
+            (None, Some(key)) => {
+                self.core.timers.remove(key);
+                state.timer = None;
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn refused(&self, refusal: Refusal) -> LockError {
+        match refusal {
+            Refusal::Held { retry_after, owner } => LockError::Held { retry_after, owner },
+            Refusal::NoQuorum { votes } => LockError::NoQuorum { votes: self.core.votes(votes) },
+            Refusal::TooSlow { elapsed } => {
+                LockError::TooSlow { elapsed, validity: self.plan.validity }
+            }
+        }
+    }
+
+    fn lost(&self, loss: Loss) -> LossCause {
+        match loss {
+            Loss::Expired { votes } => LossCause::Expired { votes: self.core.votes(votes) },
+            Loss::Stolen { owner } => LossCause::Stolen { owner },
+            Loss::MaxHold => LossCause::MaxHold { limit: self.plan.max_hold },
+        }
+    }
+
+    fn released(&self, verdict: ReleaseVerdict) -> Result<Released, ReleaseError> {
+        match verdict {
+            ReleaseVerdict::Released => Ok(Released::Released),
+            ReleaseVerdict::AlreadyLost => Ok(Released::AlreadyLost),
+            ReleaseVerdict::NoQuorum { votes } => {
+                Err(ReleaseError::NoQuorum { votes: self.core.votes(votes) })
+            }
+        }
+    }
+
+    pub(crate) fn resource(&self) -> &Resource {
+        self.id.resource()
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        FencingToken::new(self.token.load(Ordering::Acquire))
+    }
+
+    /// The end of the lease, or [`Timestamp::ZERO`] when it is not held.
+    pub(crate) fn valid_until(&self) -> Timestamp {
+        Timestamp::from_nanos(self.valid_until.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        self.valid_until().since(self.core.clock().now())
+    }
+
+    /// P2: the clock is read here, immediately before every poll of guarded work.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.core.clock().now() < self.valid_until()
+    }
+
+    /// Why the lock is not held. Asked when [`is_valid`](Self::is_valid) said no; the algorithm is
+    /// told first, if the timer has not come round to it.
+    pub(crate) fn loss(self: &Arc<Self>) -> LossCause {
+        self.handle(Event::Wake);
+        self.state().loss.clone().unwrap_or(LossCause::Released)
+    }
+
+    /// How many nodes granted, of how many.
+    pub(crate) fn tally(&self) -> (usize, usize) {
+        (self.state().lease.granted(), self.core.nodes.len())
+    }
+
+    /// Gives back, behind everything else that was sent; the next in line follows behind that.
+    pub(crate) fn release(self: &Arc<Self>, awaited: bool) {
+        let mut state = self.state();
+        state.holder_gone = true;
+        let mut actions = Vec::new();
+        state.lease.handle(Event::Release { awaited }, self.core.clock().now(), &mut actions);
+        self.valid_until.store(0, Ordering::Release);
+        self.carry_out(state, actions);
+    }
+
+    pub(crate) fn extend(self: &Arc<Self>) {
+        self.state().extension = None;
+        self.handle(Event::Extend);
+    }
+
+    /// Registers a task to be woken at the next change of anything.
+    pub(crate) fn watch(&self, watch: &mut Watch, cx: &Context<'_>) {
+        self.state().watchers.watch(&mut watch.0, cx.waker());
+    }
+
+    pub(crate) fn unwatch(&self, watch: &mut Watch) {
+        if let Some(key) = watch.0.take() {
+            let waker = self.state().watchers.forget(key);
+            drop(waker);
+        }
+    }
+
+    /// The decision of the attempt, taken once; else the task is woken when it is there.
+    pub(crate) fn decision(
+        self: &Arc<Self>,
+        watch: &mut Watch,
+        cx: &Context<'_>,
+    ) -> Option<Result<(), LockError>> {
+        let mut state = self.state();
+        let decision = state.decision.take();
+        match &decision {
+            None => state.watchers.watch(&mut watch.0, cx.waker()),
+            Some(Ok(())) => {
+                let ticket = state.ticket.take();
+                drop(state);
+                if let Some(ticket) = ticket {
+                    ticket.holding(self);
+                    self.keep_ticket(ticket);
+                }
+            }
+            Some(Err(_)) => {}
+        }
+        decision
+    }
+
+    /// A lease that was lost in the meantime keeps no turn.
+    fn keep_ticket(&self, ticket: Ticket) {
+        let mut state = self.state();
+        if state.loss.is_none() && !self.id.is_over() {
+            state.ticket = Some(ticket);
+        }
+    }
+
+    /// The turn of an attempt that failed, for the next attempt.
+    pub(crate) fn take_ticket(&self) -> Option<Ticket> {
+        self.state().ticket.take()
+    }
+
+    pub(crate) fn poll_extension(
+        &self,
+        watch: &mut Watch,
+        cx: &Context<'_>,
+    ) -> Option<Result<(), LockError>> {
+        let mut state = self.state();
+        if let Some(cause) = &state.loss {
+            return Some(Err(LockError::lost(cause.clone())));
+        }
+        let result = state.extension.clone();
+        if result.is_none() {
+            state.watchers.watch(&mut watch.0, cx.waker());
+        }
+        result
+    }
+
+    pub(crate) fn poll_released(
+        &self,
+        watch: &mut Watch,
+        cx: &Context<'_>,
+    ) -> Option<Result<Released, ReleaseError>> {
+        let mut state = self.state();
+        let result = state.released.clone();
+        if result.is_none() {
+            state.watchers.watch(&mut watch.0, cx.waker());
+        }
+        result
+    }
+
+    /// The cause of the loss once the lock is not held any more.
+    pub(crate) fn poll_lost(&self, watch: &mut Watch, cx: &Context<'_>) -> Option<LossCause> {
+        let mut state = self.state();
+        if let Some(cause) = &state.loss {
+            return Some(cause.clone());
+        }
+        if self.id.is_over() {
+            return Some(LossCause::Released);
+        }
+        state.watchers.watch(&mut watch.0, cx.waker());
+        None
+    }
+}
+
+impl ReplySink for ActiveLease {
+    fn answer(self: Arc<Self>, node: usize, op: OpId, result: Result<Answer, Reason>) {
+        if op == OpId::Release {
+            self.core.releasing.fetch_sub(1, Ordering::AcqRel);
+        }
+        if let Ok(answer) = &result {
+            self.core.fences.see(self.resource(), answer.fence());
+        }
+        self.handle(Event::Answer { node, op, result });
+    }
+}
+
+impl Wake for ActiveLease {
+    fn wake(self: Arc<Self>) {
+        self.state().timer = None;
+        self.handle(Event::Wake);
+    }
+}
+
+impl fmt::Debug for ActiveLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ActiveLease")
+            .field("resource", self.resource())
+            .field("token", &self.token())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A task's registration with one lease.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(Option<WatchKey>);

@@ -1,0 +1,37 @@
+//! Locks over a set of nodes: the manager, a request, a held lock, and what goes on behind them.
+//!
+//! | part | where |
+//! |---|---|
+//! | manager, builder, settings | [`Redlock`], [`RedlockBuilder`] |
+//! | a request for a lock, and its future | [`LockRequest`], [`Acquire`] |
+//! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`] |
+//! | the line of local waiters | `queue` |
+//! | runs the algorithm of one lease against the nodes | `lease` |
+//! | repeats releases that were not acknowledged | `releaser` |
+//! | the thread that moves bytes and fires timers | [`Spawner`] |
+
+mod acquire;
+mod builder;
+mod core;
+mod fences;
+mod held;
+mod lease;
+mod lost;
+mod queue;
+mod redlock;
+mod release;
+mod releaser;
+mod request;
+mod settings;
+mod spawner;
+mod watchers;
+
+pub use acquire::Acquire;
+pub use builder::RedlockBuilder;
+pub use held::Lock;
+pub(crate) use lease::{ActiveLease, Watch};
+pub use lost::Lost;
+pub use redlock::Redlock;
+pub use release::{Release, Released};
+pub use request::LockRequest;
+pub use spawner::{Spawner, ThreadSpawner};

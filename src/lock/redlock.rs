@@ -1,0 +1,105 @@
+use std::{fmt, sync::Arc};
+
+use super::{builder::RedlockBuilder, core::Core, request::LockRequest};
+use crate::{
+    error::{BuildError, LockError},
+    node::{EmbeddedNodes, NodeHealth},
+    resource::{Resource, ResourceError},
+};
+
+/// The lock manager: a set of nodes, and the settings for locks over them.
+///
+/// Cheap to clone; all clones share connections. It needs no runtime to be built, runs its own
+/// connections and renewals on a thread of its own, and serves tasks of any runtime.
+#[derive(Clone)]
+pub struct Redlock {
+    core: Arc<Core>,
+}
+
+impl Redlock {
+    /// A builder with the default settings and no nodes.
+    pub fn builder() -> RedlockBuilder {
+        RedlockBuilder::new()
+    }
+
+    /// A manager as a [`Config`](crate::Config) describes it.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] for anything that [`RedlockBuilder::build`] refuses.
+    #[cfg(feature = "config")]
+    pub fn from_config(config: crate::Config) -> Result<Self, BuildError> {
+        config.into_builder()?.build()
+    }
+
+    /// A manager over five fresh nodes inside this process: the same rules, no servers.
+    ///
+    /// # Panics
+    ///
+    /// If the operating system gives no thread.
+    pub fn embedded() -> Self {
+        Self::builder()
+            .nodes_from(&EmbeddedNodes::new(5))
+            .build()
+            .expect("the default settings are valid, and the system gives a thread")
+    }
+
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+
+    /// A request for a lock on one name or a set of names.
+    ///
+    /// An invalid name shows when the request is awaited, as
+    /// [`LockError::InvalidResource`]; nothing is sent then.
+    pub fn lock<R>(&self, resource: R) -> LockRequest
+    where
+        R: TryInto<Resource>,
+        R::Error: Into<ResourceError>,
+    {
+        let resource =
+            resource.try_into().map_err(|error| LockError::InvalidResource(error.into()));
+        LockRequest::new(Arc::clone(&self.core), resource)
+    }
+
+    /// Waits until a quorum of nodes is connected and votes.
+    ///
+    /// Waits for ever while that is not so: put a timeout around it, and show
+    /// [`health`](Self::health) when it strikes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only watches.
+    pub async fn ready(&self) {
+        self.core.ready().await;
+    }
+
+    /// How each node is doing, as last seen. Asks nobody.
+    pub fn health(&self) -> Vec<NodeHealth> {
+        self.core.health()
+    }
+
+    /// Takes no more requests, and waits until the releases of all locks that were given back are
+    /// delivered to the nodes that can be reached: at most for `max_ttl`, after which the keys are
+    /// gone anyway.
+    ///
+    /// Locks that are still held stay held until they are dropped. Call it before a process ends:
+    /// a release that is not sent by then leaves its key until the TTL.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: releases go on without the future.
+    pub async fn shutdown(&self) {
+        self.core.close();
+        self.core.drain().await;
+    }
+}
+
+impl fmt::Debug for Redlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redlock")
+            .field("nodes", &self.core.nodes)
+            .field("settings", &self.core.settings)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,61 @@
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use super::lease::{ActiveLease, Watch};
+use crate::error::ReleaseError;
+
+/// How a release came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Released {
+    /// A quorum of nodes had our key, and deleted it.
+    Released,
+    /// The lock had been lost before: too few nodes had our key. Someone else may have held the
+    /// resource in the meantime.
+    AlreadyLost,
+}
+
+/// Waits until a quorum of nodes acknowledged a release. Made by
+/// [`Lock::release`](super::Lock::release).
+///
+/// # Errors
+///
+/// [`ReleaseError`] if too few nodes acknowledged within the node timeout.
+///
+/// # Cancel safety
+///
+/// Safe: the release is under way already.
+#[derive(Debug)]
+#[must_use = "dropping it does not undo the release, but hides its outcome"]
+pub struct Release {
+    lease: Arc<ActiveLease>,
+    watch: Watch,
+}
+
+impl Release {
+    pub(super) fn new(lease: Arc<ActiveLease>) -> Self {
+        Self { lease, watch: Watch::default() }
+    }
+}
+
+impl Future for Release {
+    type Output = Result<Released, ReleaseError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        match this.lease.poll_released(&mut this.watch, cx) {
+            Some(result) => Poll::Ready(result),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.lease.unwatch(&mut self.watch);
+    }
+}

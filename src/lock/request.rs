@@ -1,0 +1,81 @@
+use std::{future::IntoFuture, sync::Arc, time::Duration};
+
+use super::{acquire::Acquire, core::Core, settings::Overrides};
+use crate::{error::LockError, resource::Resource};
+
+/// A request for a lock: await it, or run work under it.
+///
+/// Nothing is sent before it is awaited. What is not set here is as the manager was built.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_redlock::{LockError, Redlock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let redlock = Redlock::embedded();
+/// let lock = redlock.lock("invoice:42").ttl(Duration::from_secs(5)).await?;
+/// assert!(lock.is_valid());
+///
+/// let busy = redlock.lock("invoice:42").await;
+/// assert!(matches!(busy, Err(LockError::Held { .. })));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a request does nothing until it is awaited or run"]
+pub struct LockRequest {
+    core: Arc<Core>,
+    resource: Result<Resource, LockError>,
+    overrides: Overrides,
+}
+
+impl LockRequest {
+    pub(super) fn new(core: Arc<Core>, resource: Result<Resource, LockError>) -> Self {
+        Self { core, resource, overrides: Overrides::default() }
+    }
+
+    /// How long the servers keep the key without renewal. Default: the manager's (10 s). A crashed
+    /// holder blocks the resource for at most this long. At most the manager's `max_ttl`.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.overrides.ttl = Some(ttl);
+        self
+    }
+
+    /// How long to try while the resource is held by others, or too few nodes answer. Default: the
+    /// manager's (zero: one attempt). The attempt that is under way when the wait ends is finished,
+    /// which takes one node timeout at most.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.overrides.wait = Some(wait);
+        self
+    }
+
+    /// The longest time that the lock is held, renewals included. Default: the manager's (5 min).
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.overrides.max_hold = Some(max_hold);
+        self
+    }
+
+    /// At most so many attempts on the servers, however long the wait. Default: the manager's
+    /// (no limit).
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.overrides.max_attempts = Some(attempts);
+        self
+    }
+
+    /// Whether the lock renews itself while it is held. Default: yes. Without renewal the lock is
+    /// lost at the end of its first validity.
+    pub fn auto_extend(mut self, auto_extend: bool) -> Self {
+        self.overrides.auto_extend = Some(auto_extend);
+        self
+    }
+}
+
+impl IntoFuture for LockRequest {
+    type Output = <Acquire as Future>::Output;
+    type IntoFuture = Acquire;
+
+    fn into_future(self) -> Acquire {
+        Acquire::new(self.core, self.resource, self.overrides)
+    }
+}

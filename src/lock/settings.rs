@@ -1,0 +1,103 @@
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+
+use crate::{
+    error::LockError,
+    quorum::{Terms, rules},
+};
+
+/// The longest duration that is taken for anything; timestamps reach beyond it.
+pub(crate) const MAX_DURATION: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+/// What a manager was built with; checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) ttl: Duration,
+    pub(crate) max_ttl: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) max_hold: Duration,
+    pub(crate) node_timeout: Duration,
+    pub(crate) drift_factor: f64,
+    pub(crate) retry_delay: RangeInclusive<Duration>,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) owner: Arc<str>,
+    pub(crate) fencing: bool,
+}
+
+/// What one request asks for; unset means the manager's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Overrides {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) auto_extend: Option<bool>,
+}
+
+/// What applies to one request; checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) max_hold: Duration,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) auto_extend: bool,
+    pub(crate) validity: Duration,
+    pub(crate) node_timeout: Duration,
+}
+
+impl Settings {
+    pub(crate) fn plan(&self, overrides: &Overrides) -> Result<Plan, LockError> {
+        let invalid = |text: String| Err(LockError::InvalidRequest(text.into()));
+        let ttl = overrides.ttl.unwrap_or(self.ttl);
+        let wait = overrides.wait.unwrap_or(self.wait);
+        let max_hold = overrides.max_hold.unwrap_or(self.max_hold);
+        if ttl.is_zero() {
+            return invalid("the TTL is zero".into());
+        }
+        if ttl > self.max_ttl {
+            return invalid(format!(
+                "the TTL of {ttl:?} is above max_ttl ({:?}); raise max_ttl where the manager is built",
+                self.max_ttl
+            ));
+        }
+        let validity = rules::validity(ttl, self.drift_factor);
+        if validity.is_zero() {
+            let drift = rules::drift(ttl, self.drift_factor);
+            return invalid(format!(
+                "the TTL of {ttl:?} is not longer than the {drift:?} set aside for clock drift"
+            ));
+        }
+        if wait > MAX_DURATION {
+            return invalid(format!("a wait of {wait:?} is longer than {MAX_DURATION:?}"));
+        }
+        if max_hold.is_zero() {
+            return invalid("max_hold is zero".into());
+        }
+        let max_attempts = overrides.max_attempts.or(self.max_attempts);
+        if max_attempts == Some(0) {
+            return invalid("max_attempts is zero".into());
+        }
+        Ok(Plan {
+            ttl,
+            wait,
+            max_hold: max_hold.min(MAX_DURATION),
+            max_attempts,
+            auto_extend: overrides.auto_extend.unwrap_or(true),
+            validity,
+            node_timeout: rules::node_timeout(self.node_timeout, ttl),
+        })
+    }
+}
+
+impl Plan {
+    pub(crate) fn terms(&self, nodes: usize, proposal: Option<u64>) -> Terms {
+        Terms {
+            nodes,
+            validity: self.validity,
+            node_timeout: self.node_timeout,
+            max_hold: self.max_hold,
+            auto_extend: self.auto_extend,
+            proposal,
+        }
+    }
+}

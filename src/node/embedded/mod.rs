@@ -1,0 +1,6 @@
+//! Voting nodes inside the process, by the same rules as the servers.
+
+mod nodes;
+mod store;
+
+pub use nodes::EmbeddedNodes;

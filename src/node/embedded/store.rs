@@ -1,0 +1,173 @@
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use crate::{
+    error::Reason,
+    node::{Answer, LeaseId, Nonce, Op},
+    resource::Resource,
+    stripe::{STRIPES, stripes},
+    time::Timestamp,
+    token::block_end,
+};
+
+/// No token is taken that lies further ahead of the node's own clock than this.
+const TOKEN_LEAD_MICROS: u128 = 60_000_000;
+
+/// What one embedded node keeps: the keys with their expiry, and the fences.
+#[derive(Debug)]
+pub(super) struct Store {
+    keys: HashMap<Arc<str>, Key>,
+    fences: Box<[u64]>,
+    /// The size at which keys that expired unreleased are swept out.
+    sweep_at: usize,
+}
+
+#[derive(Debug)]
+struct Key {
+    nonce: Nonce,
+    owner: Arc<str>,
+    expires: Timestamp,
+}
+
+const FIRST_SWEEP: usize = 1024;
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            keys: HashMap::new(),
+            fences: vec![0; STRIPES].into_boxed_slice(),
+            sweep_at: FIRST_SWEEP,
+        }
+    }
+}
+
+impl Store {
+    /// Runs an operation as a server would, at the moment `now` and the wall-clock time `wall`.
+    pub(super) fn run(
+        &mut self,
+        op: &Op,
+        now: Timestamp,
+        wall: Duration,
+    ) -> Result<Answer, Reason> {
+        if op.is_stale(now) {
+            return Err(Reason::Late);
+        }
+        match op {
+            Op::Acquire { lease, ttl, token, .. } => self.acquire(lease, *ttl, *token, now, wall),
+            Op::Raise { lease, token } => self.raise(lease, *token, now, wall),
+            Op::Extend { lease, ttl, .. } => Ok(self.extend(lease, *ttl, now)),
+            Op::Release { lease } => Ok(self.release(lease, now)),
+        }
+    }
+
+    pub(super) fn len(&self, now: Timestamp) -> usize {
+        self.keys.values().filter(|key| now < key.expires).count()
+    }
+
+    fn acquire(
+        &mut self,
+        lease: &LeaseId,
+        ttl: Duration,
+        token: u64,
+        now: Timestamp,
+        wall: Duration,
+    ) -> Result<Answer, Reason> {
+        check_lead(token, wall)?;
+        let fence = self.fence(lease.resource());
+        if let Some(held) = self.held(lease, fence, now) {
+            return Ok(held);
+        }
+        self.store(lease, ttl, now);
+        let accepted = token > fence;
+        if accepted {
+            self.set_fence(lease.resource(), block_end(token));
+        }
+        Ok(Answer::Granted { accepted, fence })
+    }
+
+    fn raise(
+        &mut self,
+        lease: &LeaseId,
+        token: u64,
+        now: Timestamp,
+        wall: Duration,
+    ) -> Result<Answer, Reason> {
+        check_lead(token, wall)?;
+        let names = lease.resource().shared_names();
+        if !names.iter().all(|name| self.is_ours(name, lease, now)) {
+            return Err(Reason::KeyGone);
+        }
+        let fence = self.fence(lease.resource());
+        let accepted = token > fence;
+        if accepted {
+            self.set_fence(lease.resource(), block_end(token));
+        }
+        Ok(Answer::Raised { accepted, fence })
+    }
+
+    fn extend(&mut self, lease: &LeaseId, ttl: Duration, now: Timestamp) -> Answer {
+        let fence = self.fence(lease.resource());
+        if let Some(held) = self.held(lease, fence, now) {
+            return held;
+        }
+        self.store(lease, ttl, now);
+        Answer::Extended
+    }
+
+    fn release(&mut self, lease: &LeaseId, now: Timestamp) -> Answer {
+        let mut existed = true;
+        for name in lease.resource().shared_names() {
+            if self.is_ours(name, lease, now) {
+                self.keys.remove(name);
+            } else {
+                existed = false;
+            }
+        }
+        Answer::Released { existed }
+    }
+
+    /// The answer if one of the keys is someone else's.
+    fn held(&self, lease: &LeaseId, fence: u64, now: Timestamp) -> Option<Answer> {
+        let names = lease.resource().shared_names().iter();
+        let other = names
+            .filter_map(|name| self.keys.get(name))
+            .find(|key| now < key.expires && key.nonce != lease.nonce())?;
+        Some(Answer::Held {
+            owner: Some(Arc::clone(&other.owner)),
+            remaining: Some(other.expires.since(now)),
+            fence,
+        })
+    }
+
+    fn is_ours(&self, name: &str, lease: &LeaseId, now: Timestamp) -> bool {
+        self.keys.get(name).is_some_and(|key| now < key.expires && key.nonce == lease.nonce())
+    }
+
+    fn store(&mut self, lease: &LeaseId, ttl: Duration, now: Timestamp) {
+        if self.keys.len() >= self.sweep_at {
+            self.keys.retain(|_, key| now < key.expires);
+            self.sweep_at = FIRST_SWEEP.max(2 * self.keys.len());
+        }
+        for name in lease.resource().shared_names() {
+            let key =
+                Key { nonce: lease.nonce(), owner: Arc::clone(lease.owner()), expires: now + ttl };
+            self.keys.insert(Arc::clone(name), key);
+        }
+    }
+
+    fn fence(&self, resource: &Resource) -> u64 {
+        stripes(resource).map(|stripe| self.fences[stripe]).max().unwrap_or(0)
+    }
+
+    fn set_fence(&mut self, resource: &Resource, fence: u64) {
+        for stripe in stripes(resource) {
+            self.fences[stripe] = fence;
+        }
+    }
+}
+
+fn check_lead(token: u64, wall: Duration) -> Result<(), Reason> {
+    if u128::from(token) > wall.as_micros() + TOKEN_LEAD_MICROS {
+        return Err(Reason::TokenAhead);
+    }
+    Ok(())
+}

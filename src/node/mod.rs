@@ -1,0 +1,43 @@
+//! One voter: the [`Node`] trait, the Redis node and the embedded node.
+//!
+//! A node takes typed operations ([`Op`]), not raw commands, so that faults can be injected and
+//! other drivers be written. Both nodes of this crate pass the same conformance suite.
+
+mod embedded;
+mod health;
+mod lease_id;
+mod op;
+pub mod redis;
+mod reply;
+
+pub use embedded::EmbeddedNodes;
+pub use health::{NodeHealth, NodeState};
+pub use lease_id::{LeaseId, Nonce};
+pub use op::{Answer, Op};
+pub use reply::Reply;
+pub(crate) use reply::ReplySink;
+
+/// One voter of the set.
+///
+/// # Contract
+///
+/// * Operations take effect in the order of the calls to [`send`](Node::send), as far as they
+///   take effect at all. A release that is sent after an acquire is never overtaken by it.
+/// * Every [`Reply`] is answered, or dropped, within a bounded time. Dropping it means that the
+///   outcome is unknown.
+/// * An operation whose lease [is over](LeaseId::is_over) is not sent any more, except its
+///   release.
+/// * `send` does not block.
+pub trait Node: std::fmt::Debug + Send + Sync + 'static {
+    /// Starts an operation; the answer goes to `reply`, from any thread, also before `send`
+    /// returns.
+    fn send(&self, op: Op, reply: Reply);
+
+    /// The node's name in errors and logs: `host:port/db`, or what it was given.
+    fn name(&self) -> &str;
+
+    /// How the node is doing. Does not ask it: the answer is what was last seen.
+    fn health(&self) -> NodeHealth {
+        NodeHealth::voting(self.name())
+    }
+}

@@ -1,0 +1,124 @@
+use std::{sync::Arc, time::Duration};
+
+use super::LeaseId;
+use crate::time::Timestamp;
+
+/// A question to one node.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Op {
+    /// Store the lease's keys where all of them are free, for `ttl`. Where they were stored, and
+    /// `token` is above the fence of the resource's stripes, store the end of the token's block
+    /// as the new fence. Answered by [`Answer::Granted`] or [`Answer::Held`].
+    Acquire {
+        /// The lease.
+        lease: Arc<LeaseId>,
+        /// How long the keys live.
+        ttl: Duration,
+        /// The proposed fencing token; zero means without fencing.
+        token: u64,
+        /// Not to be sent after this moment: the attempt will be over.
+        expires: Timestamp,
+        /// How long after it was sent the server may still run it.
+        patience: Duration,
+    },
+    /// Where the keys are still the lease's, and `token` is above the fence: store the end of its
+    /// block. Answered by [`Answer::Raised`], or by
+    /// [`Reason::KeyGone`](crate::Reason::KeyGone).
+    Raise {
+        /// The lease.
+        lease: Arc<LeaseId>,
+        /// The new token.
+        token: u64,
+    },
+    /// Let the lease's keys live for `ttl` from now; store them again where they are gone, but
+    /// not after `until`. Answered by [`Answer::Extended`] or [`Answer::Held`].
+    Extend {
+        /// The lease.
+        lease: Arc<LeaseId>,
+        /// How long the keys live from now.
+        ttl: Duration,
+        /// The lease's token, to be stored with a key that is stored again.
+        token: u64,
+        /// The end of the present validity.
+        until: Timestamp,
+        /// How long after it was sent the server may still store keys again.
+        patience: Duration,
+    },
+    /// Delete the lease's keys, and nobody else's. Answered by [`Answer::Released`].
+    Release {
+        /// The lease.
+        lease: Arc<LeaseId>,
+    },
+}
+
+impl Op {
+    /// The lease that the operation belongs to.
+    pub fn lease(&self) -> &Arc<LeaseId> {
+        match self {
+            Self::Acquire { lease, .. }
+            | Self::Raise { lease, .. }
+            | Self::Extend { lease, .. }
+            | Self::Release { lease } => lease,
+        }
+    }
+
+    /// Whether the operation must not be sent (any more) at the moment `now`: its attempt is
+    /// over. A release is never stale.
+    pub fn is_stale(&self, now: Timestamp) -> bool {
+        match self {
+            Self::Acquire { lease, expires, .. } => lease.is_over() || now >= *expires,
+            Self::Raise { lease, .. } => lease.is_over(),
+            Self::Extend { lease, until, .. } => lease.is_over() || now >= *until,
+            Self::Release { .. } => false,
+        }
+    }
+}
+
+/// What a node says, where its vote counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// The keys are stored for the lease.
+    Granted {
+        /// Whether the proposed token was above the fence and is now the fence.
+        accepted: bool,
+        /// The fence before.
+        fence: u64,
+    },
+    /// At least one of the keys is someone else's; nothing was stored.
+    Held {
+        /// Who holds it; `None` for a key that this crate did not write.
+        owner: Option<Arc<str>>,
+        /// For how long still; `None` without a TTL.
+        remaining: Option<Duration>,
+        /// The fence.
+        fence: u64,
+    },
+    /// The keys are still the lease's.
+    Raised {
+        /// Whether the token was above the fence and its block is now stored.
+        accepted: bool,
+        /// The fence before.
+        fence: u64,
+    },
+    /// The keys are the lease's for the TTL from now.
+    Extended,
+    /// The lease's keys are not on the node any more.
+    Released {
+        /// Whether all of them were there before.
+        existed: bool,
+    },
+}
+
+impl Answer {
+    /// The fence that the answer tells, or zero.
+    pub fn fence(&self) -> u64 {
+        match self {
+            Self::Granted { fence, .. } | Self::Held { fence, .. } | Self::Raised { fence, .. } => {
+                *fence
+            }
+            Self::Extended | Self::Released { .. } => 0,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Answer → vote.
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use ::redis::{ErrorKind, RedisError, ServerError, Value};
+
+use crate::{
+    error::Reason,
+    node::{Answer, Op},
+};
+
+/// What one command came back with.
+#[derive(Debug, PartialEq)]
+pub(super) struct Decoded {
+    pub(super) result: Result<Answer, Reason>,
+    /// The server's clock, where the answer tells it, in µs since the Unix epoch.
+    pub(super) server_micros: Option<u64>,
+}
+
+/// The server has forgotten the script; the command did not run.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoScript;
+
+pub(super) fn decode(op: &Op, value: Value) -> Result<Decoded, NoScript> {
+    let items = match value {
+        Value::Array(items) => items,
+        Value::ServerError(error) if error.code() == "NOSCRIPT" => return Err(NoScript),
+        Value::ServerError(error) => {
+            return Ok(Decoded { result: Err(reason(&error)), server_micros: None });
+        }
+        other => return Ok(Decoded { result: Err(unexpected(&other)), server_micros: None }),
+    };
+    let int = |i: usize| match items.get(i) {
+        Some(Value::Int(number)) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    let code = int(0).unwrap_or(0);
+    let fence = int(2).unwrap_or(0);
+    let result = match (code, op) {
+        (1 | 2, Op::Acquire { .. }) => Ok(Answer::Granted { accepted: code == 1, fence }),
+        (1 | 2, Op::Raise { .. }) => Ok(Answer::Raised { accepted: code == 1, fence }),
+        (3, _) => Ok(Answer::Held {
+            owner: items.get(3).and_then(owner),
+            remaining: int(4).map(Duration::from_millis),
+            fence,
+        }),
+        (4, _) => Err(Reason::WrongTag { found: items.get(2).map(text).unwrap_or_default() }),
+        (5, _) => Err(Reason::Late),
+        (6, _) => Err(Reason::TokenAhead),
+        (7, _) => Err(Reason::KeyGone),
+        (8, Op::Extend { .. }) => Ok(Answer::Extended),
+        (9, Op::Release { lease }) => {
+            let names = lease.resource().shared_names().len();
+            let deleted = int(1).and_then(|count| usize::try_from(count).ok());
+            Ok(Answer::Released { existed: deleted == Some(names) })
+        }
+        _ => Err(unexpected(&Value::Array(items.clone()))),
+    };
+    let server_micros = if code == 9 { None } else { int(1) };
+    Ok(Decoded { result, server_micros })
+}
+
+/// The owner in a key's value: what follows nonce, token and date.
+fn owner(value: &Value) -> Option<Arc<str>> {
+    let Value::BulkString(bytes) = value else { return None };
+    let text = std::str::from_utf8(bytes).ok()?;
+    let mut parts = text.splitn(4, ' ');
+    let nonce = parts.next()?;
+    let ours = nonce.len() == 32 && nonce.bytes().all(|b| b.is_ascii_hexdigit());
+    (ours && parts.next()?.parse::<u64>().is_ok() && parts.next()?.parse::<u64>().is_ok())
+        .then(|| parts.next().map(Arc::from))?
+}
+
+fn text(value: &Value) -> Arc<str> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into(),
+        _ => "".into(),
+    }
+}
+
+/// What the server's error means for the vote.
+pub(super) fn reason(error: &ServerError) -> Reason {
+    let text = || -> Arc<str> {
+        let details = error.details().unwrap_or_default();
+        format!("{} {details}", error.code()).trim_end().into()
+    };
+    match error.code() {
+        "NOAUTH" | "WRONGPASS" => Reason::Auth(text()),
+        "NOPERM" => Reason::NoPermission(text()),
+        "READONLY" => Reason::ReadOnly,
+        "OOM" => Reason::OutOfMemory,
+        "BUSY" => Reason::Busy,
+        "LOADING" => Reason::Loading,
+        "MISCONF" => Reason::PersistenceFailing,
+        _ => in_script(error).unwrap_or_else(|| Reason::Server(text())),
+    }
+}
+
+/// Before Redis 7 an error inside a script comes wrapped into a general one, its code in the text.
+fn in_script(error: &ServerError) -> Option<Reason> {
+    let details = error.details()?;
+    let has = |code: &str| details.contains(&format!("-{code} ")) || details.starts_with(code);
+    [
+        ("OOM", Reason::OutOfMemory),
+        ("READONLY", Reason::ReadOnly),
+        ("MISCONF", Reason::PersistenceFailing),
+        ("NOPERM", Reason::NoPermission(details.into())),
+    ]
+    .into_iter()
+    .find_map(|(code, reason)| has(code).then_some(reason))
+    .or_else(|| {
+        details
+            .contains("can't run this command or subcommand")
+            .then(|| Reason::NoPermission(details.into()))
+    })
+}
+
+/// What an error of the driver means: the connection is not usable, and why.
+pub(super) fn connection_reason(error: &RedisError) -> Reason {
+    if let Ok(server) = ServerError::try_from(error.clone()) {
+        return reason(&server);
+    }
+    let text: Arc<str> = error.to_string().into();
+    match error.kind() {
+        ErrorKind::AuthenticationFailed => Reason::Auth(text),
+        _ if error.code() == Some("NOAUTH") => Reason::Auth(text),
+        _ => Reason::NotConnected(text),
+    }
+}
+
+fn unexpected(value: &Value) -> Reason {
+    let shown = format!("{value:?}").chars().take(120).collect();
+    Reason::Protocol(Cow::Owned(shown))
+}

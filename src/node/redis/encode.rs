@@ -1,0 +1,145 @@
+//! Operation → command.
+
+use std::time::Duration;
+
+use ::redis::Cmd;
+
+use super::{
+    scripts::{self, Digests, Script},
+    server_clock::ServerClock,
+};
+use crate::{
+    node::{LeaseId, Op},
+    stripe::stripes,
+    time::Timestamp,
+    token::block_end,
+};
+
+/// The names of the keys that one namespace uses.
+#[derive(Debug)]
+pub(super) struct Keys {
+    pub(super) meta: String,
+    lock_prefix: String,
+}
+
+impl Keys {
+    pub(super) fn new(prefix: &str) -> Self {
+        Self { meta: format!("{prefix}:meta"), lock_prefix: format!("{prefix}:lock:") }
+    }
+
+    fn lock(&self, name: &str) -> Vec<u8> {
+        [self.lock_prefix.as_bytes(), name.as_bytes()].concat()
+    }
+}
+
+pub(super) struct Encoder<'a> {
+    pub(super) keys: &'a Keys,
+    pub(super) digests: &'a Digests,
+    /// What the node's tag must be; empty: not enrolled.
+    pub(super) tag: &'a str,
+    pub(super) server_clock: ServerClock,
+    pub(super) now: Timestamp,
+}
+
+/// How a script is named to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Digest,
+    /// For a server that has forgotten its scripts.
+    Text,
+}
+
+impl Encoder<'_> {
+    pub(super) fn encode(&self, op: &Op, by: By) -> Cmd {
+        match op {
+            Op::Acquire { lease, ttl, token, patience, .. } => {
+                let mut cmd = self.script(by, scripts::ACQUIRE, &self.digests.acquire, lease, true);
+                cmd.arg(self.tag)
+                    .arg(&lease.nonce().to_hex()[..])
+                    .arg(value(lease, *token))
+                    .arg(millis(*ttl))
+                    .arg(self.server_clock.deadline(self.now, *patience))
+                    .arg(*token)
+                    .arg(block_end(*token));
+                stripe_fields(&mut cmd, lease);
+                cmd
+            }
+            Op::Raise { lease, token } => {
+                let mut cmd = self.script(by, scripts::RAISE, &self.digests.raise, lease, true);
+                cmd.arg(self.tag)
+                    .arg(&lease.nonce().to_hex()[..])
+                    .arg(value(lease, *token))
+                    .arg(*token)
+                    .arg(block_end(*token));
+                stripe_fields(&mut cmd, lease);
+                cmd
+            }
+            Op::Extend { lease, ttl, token, until, patience } => {
+                // A key is never stored again after the end of the validity.
+                let patience = (*patience).min(until.since(self.now));
+                let mut cmd = self.script(by, scripts::EXTEND, &self.digests.extend, lease, true);
+                cmd.arg(self.tag)
+                    .arg(&lease.nonce().to_hex()[..])
+                    .arg(value(lease, *token))
+                    .arg(millis(*ttl))
+                    .arg(self.server_clock.deadline(self.now, patience));
+                cmd
+            }
+            Op::Release { lease } => {
+                let mut cmd =
+                    self.script(by, scripts::RELEASE, &self.digests.release, lease, false);
+                cmd.arg(&lease.nonce().to_hex()[..]);
+                cmd
+            }
+        }
+    }
+
+    fn script(&self, by: By, script: Script, digest: &str, lease: &LeaseId, meta: bool) -> Cmd {
+        let names = lease.resource().shared_names();
+        let mut cmd = Cmd::with_capacity(24, 512);
+        match by {
+            By::Digest => cmd.arg("EVALSHA").arg(digest),
+            By::Text => cmd.arg("EVAL").arg(script.text),
+        };
+        cmd.arg(names.len() + usize::from(meta));
+        if meta {
+            cmd.arg(&self.keys.meta);
+        }
+        for name in names {
+            cmd.arg(self.keys.lock(name));
+        }
+        cmd
+    }
+}
+
+/// What is stored under a lock's key: nonce, token, since when (ms since the epoch), owner.
+fn value(lease: &LeaseId, token: u64) -> Vec<u8> {
+    let mut value = Vec::with_capacity(96);
+    value.extend_from_slice(&lease.nonce().to_hex());
+    let rest = format!(" {token} {} {}", lease.since().as_millis(), lease.owner());
+    value.extend_from_slice(rest.as_bytes());
+    value
+}
+
+fn stripe_fields(cmd: &mut Cmd, lease: &LeaseId) {
+    for stripe in stripes(lease.resource()) {
+        cmd.arg(format!("f{stripe}"));
+    }
+}
+
+/// TTLs are rounded up: a server may keep a key longer than promised, never shorter.
+fn millis(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ttls_are_rounded_up_to_the_millisecond() {
+        assert_eq!(millis(Duration::from_micros(1)), 1);
+        assert_eq!(millis(Duration::from_millis(10)), 10);
+        assert_eq!(millis(Duration::from_nanos(10_000_001)), 11);
+    }
+}

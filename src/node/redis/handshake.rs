@@ -1,0 +1,197 @@
+//! The greeting: get in, load the scripts, read the server's clock.
+
+use std::{sync::Arc, time::Duration};
+
+use ::redis::{
+    AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, Value, aio::MultiplexedConnection,
+};
+use tokio::task::JoinHandle;
+
+use super::{
+    Endpoint, IoStream, RedisSettings,
+    decode::{connection_reason, reason},
+    encode::Keys,
+    scripts::{self, Digests},
+    server_clock::ServerClock,
+};
+use crate::{error::Reason, stripe::STRIPES};
+
+/// A server that is slower than this to greet is not usable.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
+/// The oldest server that is supported.
+const MIN_VERSION: (u32, u32) = (6, 2);
+/// How many batches may wait inside the driver; each holds many commands.
+const PIPELINE_BUFFER: usize = 1024;
+
+/// A connection that is ready for operations.
+pub(super) struct Link {
+    pub(super) connection: MultiplexedConnection,
+    /// Moves the bytes; ends when the connection does.
+    pub(super) driver: JoinHandle<()>,
+    pub(super) digests: Digests,
+    pub(super) server_clock: ServerClock,
+    pub(super) version: Option<Arc<str>>,
+    pub(super) round_trip: Duration,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+pub(super) async fn connect(
+    endpoint: &Endpoint,
+    settings: &RedisSettings,
+    keys: &Keys,
+) -> Result<Link, Reason> {
+    match tokio::time::timeout(TIMEOUT, greet(endpoint, settings, keys)).await {
+        Ok(result) => result,
+        Err(_) => Err(Reason::NotConnected(format!("no greeting within {TIMEOUT:?}").into())),
+    }
+}
+
+async fn greet(endpoint: &Endpoint, settings: &RedisSettings, keys: &Keys) -> Result<Link, Reason> {
+    let stream = open(endpoint, settings)
+        .await
+        .map_err(|error| Reason::NotConnected(error.to_string().into()))?;
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_connection_timeout(None)
+        .set_pipeline_buffer_size(PIPELINE_BUFFER);
+    let (mut connection, driver) =
+        MultiplexedConnection::new_with_config(&login(endpoint, settings)?, stream, config)
+            .await
+            .map_err(|error| connection_reason(&error))?;
+    let driver = AbortOnDrop(Some(tokio::spawn(driver)));
+
+    let mut pipeline = Pipeline::with_capacity(6);
+    for script in [scripts::ACQUIRE, scripts::RAISE, scripts::EXTEND, scripts::RELEASE] {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
+    }
+    pipeline.cmd("INFO").arg("server");
+    pipeline.cmd("TIME");
+    let sent = settings.clock.now();
+    let answers = connection
+        .send_packed_commands(&pipeline, 0, pipeline.len())
+        .await
+        .map_err(|error| connection_reason(&error))?;
+    let round_trip = settings.clock.now().since(sent);
+    let mut answers = answers.into_iter();
+    let mut next = || answers.next().unwrap_or(Value::Nil);
+    let digests = Digests {
+        acquire: digest(next())?,
+        raise: digest(next())?,
+        extend: digest(next())?,
+        release: digest(next())?,
+    };
+    let version = version(&next())?;
+    let server_clock = ServerClock::new(sent, time(&next())?);
+    prefill(&mut connection, keys).await?;
+    Ok(Link { connection, driver: driver.keep(), digests, server_clock, version, round_trip })
+}
+
+async fn open(endpoint: &Endpoint, settings: &RedisSettings) -> std::io::Result<Box<dyn IoStream>> {
+    let stream = settings.connector.connect(&endpoint.address).await?;
+    #[cfg(feature = "tls")]
+    if endpoint.tls {
+        return settings.tls.wrap(&endpoint.address, stream).await;
+    }
+    Ok(stream)
+}
+
+/// Credentials in the URL go before those of the set.
+fn login(endpoint: &Endpoint, settings: &RedisSettings) -> Result<RedisConnectionInfo, Reason> {
+    let mut info = RedisConnectionInfo::default().set_skip_set_lib_name().set_db(endpoint.database);
+    if let Some(credentials) = endpoint.credentials.as_ref().or(settings.credentials.as_ref()) {
+        let (username, password) = credentials
+            .resolve()
+            .ok_or_else(|| Reason::Auth("the credentials callback only calls itself".into()))?;
+        if let Some(username) = username {
+            info = info.set_username(username);
+        }
+        info = info.set_password(password);
+    }
+    Ok(info)
+}
+
+fn digest(value: Value) -> Result<String, Reason> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes)
+            .map_err(|_| Reason::Protocol("a script digest that is not text".into())),
+        Value::SimpleString(text) => Ok(text),
+        Value::ServerError(error) => Err(reason(&error)),
+        _ => Err(Reason::Protocol("SCRIPT LOAD did not answer with a digest".into())),
+    }
+}
+
+/// The server's version; unknown where INFO is not allowed to us.
+fn version(info: &Value) -> Result<Option<Arc<str>>, Reason> {
+    let text = match info {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::VerbatimString { text, .. } => text.clone(),
+        _ => return Ok(None),
+    };
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+    // Valkey gives the version of Redis that it is compatible with under the old name.
+    let Some(version) = field("redis_version:").map(str::trim) else { return Ok(None) };
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if parsed < MIN_VERSION {
+        let (major, minor) = MIN_VERSION;
+        return Err(Reason::Server(
+            format!("version {version} is too old, {major}.{minor} or newer is needed").into(),
+        ));
+    }
+    Ok(Some(field("valkey_version:").map(str::trim).unwrap_or(version).into()))
+}
+
+/// The server's TIME in µs.
+pub(super) fn time(value: &Value) -> Result<u64, Reason> {
+    let number = |value: &Value| match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?.parse::<u64>().ok(),
+        _ => None,
+    };
+    match value {
+        Value::Array(parts) => {
+            match (parts.first().and_then(number), parts.get(1).and_then(number)) {
+                (Some(seconds), Some(micros)) => Ok(seconds.saturating_mul(1_000_000) + micros),
+                _ => Err(Reason::Protocol("TIME did not answer with two numbers".into())),
+            }
+        }
+        Value::ServerError(error) => Err(reason(error)),
+        _ => Err(Reason::Protocol("TIME did not answer with a list".into())),
+    }
+}
+
+async fn prefill(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<(), Reason> {
+    let mut cmd = Cmd::new();
+    cmd.arg("EVAL").arg(scripts::PREFILL.text).arg(1).arg(&keys.meta).arg(STRIPES);
+    let answer =
+        connection.send_packed_command(&cmd).await.map_err(|error| connection_reason(&error))?;
+    match answer {
+        Value::ServerError(error) => match reason(&error) {
+            // A full server still renews what it keeps, and says "OOM" to the rest.
+            Reason::OutOfMemory => Ok(()),
+            other => Err(other),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// The driver's task must not outlive a greeting that failed.
+struct AbortOnDrop(Option<JoinHandle<()>>);
+
+impl AbortOnDrop {
+    fn keep(mut self) -> JoinHandle<()> {
+        self.0.take().expect("the handle is taken only here")
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! A Redis (or Valkey) server as a voting node.
+//!
+//! | part | where |
+//! |---|---|
+//! | URL, credentials, TLS: where the server is and how to get in | `endpoint`, `credentials`, `tls` |
+//! | opening a stream; a seam for proxies and simulated networks | [`Connector`] |
+//! | what runs on the server | `scripts` and the Lua files beside it |
+//! | operation → command, answer → vote | `encode`, `decode` |
+//! | greeting: authentication, scripts, the server's clock | `handshake` |
+//! | connection kept up, replaced, batched | `supervisor`, `session` |
+
+mod connector;
+mod credentials;
+mod decode;
+mod encode;
+mod endpoint;
+mod handshake;
+mod node;
+mod scripts;
+mod server_clock;
+mod session;
+mod status;
+mod supervisor;
+#[cfg(feature = "tls")]
+mod tls;
+mod tls_options;
+
+pub use connector::{Address, Connector, IoStream, SocketConnector};
+pub use credentials::Credentials;
+pub(crate) use endpoint::Endpoint;
+pub(crate) use node::{RedisNode, RedisSettings};
+pub(crate) use supervisor::Supervisor;
+#[cfg(feature = "tls")]
+pub(crate) use tls::tls_config;
+pub use tls_options::TlsOptions;

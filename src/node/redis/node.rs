@@ -1,0 +1,76 @@
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::sync::mpsc;
+
+use super::{Connector, Credentials, Endpoint, status::Status};
+use crate::{
+    error::Reason,
+    node::{Node, NodeHealth, Op, Reply},
+    time::Clock,
+};
+
+/// Beyond so many unanswered operations a node takes no more.
+const MAX_IN_FLIGHT: usize = 131_072;
+
+/// A Redis or Valkey server as a voting node: the sending half. The other half is the
+/// [`Supervisor`](super::Supervisor), which owns the connection.
+#[derive(Debug)]
+pub(crate) struct RedisNode {
+    status: Arc<Status>,
+    requests: mpsc::UnboundedSender<Request>,
+}
+
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) op: Op,
+    pub(super) reply: Reply,
+}
+
+/// What all nodes of a set have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct RedisSettings {
+    pub(crate) prefix: Arc<str>,
+    pub(crate) node_timeout: Duration,
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) connector: Arc<dyn Connector>,
+    pub(crate) clock: Arc<dyn Clock>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Arc<super::tls::TlsConfig>,
+}
+
+impl RedisNode {
+    /// The node, and the supervisor that has to be run for it.
+    pub(crate) fn new(endpoint: Endpoint, settings: RedisSettings) -> (Self, super::Supervisor) {
+        let status = Arc::new(Status::new(Arc::clone(&endpoint.name), Arc::clone(&settings.clock)));
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let supervisor = super::Supervisor::new(endpoint, settings, Arc::clone(&status), receiver);
+        (Self { status, requests: sender }, supervisor)
+    }
+}
+
+impl Node for RedisNode {
+    fn send(&self, op: Op, reply: Reply) {
+        if let Some(reason) = self.status.down() {
+            return reply.send(Err(reason));
+        }
+        if self.status.in_flight.fetch_add(1, Ordering::Relaxed) >= MAX_IN_FLIGHT {
+            self.status.in_flight.fetch_sub(1, Ordering::Relaxed);
+            return reply.send(Err(Reason::Overloaded));
+        }
+        if let Err(mpsc::error::SendError(request)) = self.requests.send(Request { op, reply }) {
+            self.status.in_flight.fetch_sub(1, Ordering::Relaxed);
+            request.reply.send(Err(Reason::NotConnected("the node's task has ended".into())));
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.status.name()
+    }
+
+    fn health(&self) -> NodeHealth {
+        self.status.health()
+    }
+}

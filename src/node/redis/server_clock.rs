@@ -1,0 +1,44 @@
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// What is known of a server's clock: it showed `server` after `sent`.
+///
+/// The upper end of the estimate is what deadlines are made of: too late a deadline lets a late
+/// command run, too early a one costs a vote.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServerClock {
+    sent: Timestamp,
+    server_micros: u64,
+}
+
+impl ServerClock {
+    /// The server's TIME came in the answer to a command that was sent at `sent`.
+    pub(super) fn new(sent: Timestamp, server_micros: u64) -> Self {
+        Self { sent, server_micros }
+    }
+
+    /// The latest time that the server's clock can show at `now`, in µs since the Unix epoch.
+    fn latest(self, now: Timestamp) -> u64 {
+        let passed = now.since(self.sent).as_micros();
+        self.server_micros.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
+
+    /// The deadline, by the server's clock, of a command that is sent now.
+    pub(super) fn deadline(self, now: Timestamp, patience: Duration) -> u64 {
+        let patience = u64::try_from(patience.as_micros()).unwrap_or(u64::MAX);
+        self.latest(now).saturating_add(patience)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deadline_counts_from_the_latest_time_the_server_can_show() {
+        let at = |ms| Timestamp::ZERO + Duration::from_millis(ms);
+        let clock = ServerClock::new(at(1_000), 5_000_000);
+        assert_eq!(clock.deadline(at(1_250), Duration::from_millis(100)), 5_350_000);
+    }
+}

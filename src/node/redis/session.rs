@@ -1,0 +1,236 @@
+//! One connection in use: operations in, batches out, answers back.
+
+use std::{collections::VecDeque, sync::atomic::Ordering, time::Duration};
+
+use ::redis::{Cmd, Pipeline, RedisResult, Value};
+use futures_util::{StreamExt, stream::FuturesOrdered};
+use std::future::Future;
+use tokio::{sync::mpsc, time::MissedTickBehavior};
+
+use super::{
+    RedisSettings,
+    decode::{NoScript, connection_reason, decode},
+    encode::{By, Encoder, Keys},
+    handshake::{self, Link},
+    node::Request,
+    server_clock::ServerClock,
+    status::Status,
+};
+use crate::{error::Reason, time::Timestamp};
+
+/// The most operations in one write.
+const MAX_BATCH: usize = 128;
+/// An idle connection is looked at this often, and the server's clock read.
+const PING_INTERVAL: Duration = Duration::from_secs(1);
+/// A connection without an answer for so many node timeouts hangs, and is replaced.
+const HANG_TIMEOUTS: u32 = 10;
+const MIN_HANG: Duration = Duration::from_millis(200);
+
+pub(super) enum Ending {
+    /// The node was dropped; everything that was sent is answered.
+    Closed,
+    /// The connection is not usable any more.
+    Broken(Reason),
+}
+
+pub(super) struct Session<'a> {
+    link: Link,
+    keys: &'a Keys,
+    settings: &'a RedisSettings,
+    status: &'a Status,
+    /// In the order in which they were written, and so in the order of their answers.
+    batches: VecDeque<Batch>,
+}
+
+struct Batch {
+    sent: Timestamp,
+    content: Content,
+}
+
+enum Content {
+    Ping,
+    Operations(Vec<Request>),
+}
+
+type Answers = RedisResult<Vec<Value>>;
+
+impl<'a> Session<'a> {
+    pub(super) fn new(
+        link: Link,
+        keys: &'a Keys,
+        settings: &'a RedisSettings,
+        status: &'a Status,
+    ) -> Self {
+        Self { link, keys, settings, status, batches: VecDeque::new() }
+    }
+
+    pub(super) async fn serve(mut self, requests: &mut mpsc::UnboundedReceiver<Request>) -> Ending {
+        let hang = (self.settings.node_timeout * HANG_TIMEOUTS).max(MIN_HANG);
+        let mut look = tokio::time::interval(hang.min(PING_INTERVAL));
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last_ping = self.settings.clock.now();
+        let mut answers = FuturesOrdered::new();
+        let mut incoming = Vec::with_capacity(MAX_BATCH);
+        let mut open = true;
+        loop {
+            if !open && self.batches.is_empty() {
+                return Ending::Closed;
+            }
+            tokio::select! {
+                biased;
+                Some(result) = answers.next(), if !answers.is_empty() => {
+                    match self.on_answers(result) {
+                        Ok(None) => {}
+                        Ok(Some(again)) => answers.push_back(self.send(again)),
+                        Err(reason) => return self.break_off(reason),
+                    }
+                }
+                count = requests.recv_many(&mut incoming, MAX_BATCH), if open => {
+                    if count == 0 {
+                        open = false;
+                    } else if let Some(pipeline) = self.batch(&mut incoming) {
+                        answers.push_back(self.send(pipeline));
+                    }
+                }
+                _ = &mut self.link.driver => return self.break_off(Reason::Disconnected),
+                _ = look.tick() => {
+                    let now = self.settings.clock.now();
+                    let waited = self.batches.front().map(|batch| now.since(batch.sent));
+                    if waited.is_some_and(|waited| waited >= hang) {
+                        return self.break_off(Reason::TimedOut);
+                    }
+                    if now.since(last_ping) >= PING_INTERVAL {
+                        last_ping = now;
+                        let mut pipeline = Pipeline::with_capacity(1);
+                        pipeline.cmd("TIME");
+                        self.batches.push_back(Batch { sent: now, content: Content::Ping });
+                        answers.push_back(self.send(pipeline));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The future only moves bytes: what is asked and who waits stays in `batches`, so that a
+    /// connection that breaks answers everyone with the true reason.
+    fn send(&self, pipeline: Pipeline) -> impl Future<Output = Answers> + use<> {
+        let mut connection = self.link.connection.clone();
+        async move {
+            let count = pipeline.len();
+            connection.send_packed_commands(&pipeline, 0, count).await
+        }
+    }
+
+    /// Turns what came in into one write, leaving out what is stale.
+    fn batch(&mut self, incoming: &mut Vec<Request>) -> Option<Pipeline> {
+        let now = self.settings.clock.now();
+        let mut pipeline = Pipeline::with_capacity(incoming.len());
+        let mut requests = Vec::with_capacity(incoming.len());
+        for request in incoming.drain(..) {
+            if request.op.is_stale(now) {
+                let reason = Reason::NotConnected("the attempt was over before it was sent".into());
+                self.answer(request, Err(reason));
+            } else {
+                pipeline.add_command(self.encode(&request, By::Digest, now));
+                requests.push(request);
+            }
+        }
+        self.remember(now, requests).then_some(pipeline)
+    }
+
+    fn encode(&self, request: &Request, by: By, now: Timestamp) -> Cmd {
+        let encoder = Encoder {
+            keys: self.keys,
+            digests: &self.link.digests,
+            tag: "",
+            server_clock: self.link.server_clock,
+            now,
+        };
+        encoder.encode(&request.op, by)
+    }
+
+    fn remember(&mut self, sent: Timestamp, requests: Vec<Request>) -> bool {
+        if requests.is_empty() {
+            return false;
+        }
+        self.batches.push_back(Batch { sent, content: Content::Operations(requests) });
+        true
+    }
+
+    /// Hands out the answers of the oldest batch; gives back what has to be sent again.
+    fn on_answers(&mut self, result: Answers) -> Result<Option<Pipeline>, Reason> {
+        let Some(batch) = self.batches.front() else {
+            return Err(Reason::Protocol("an answer to nothing".into()));
+        };
+        let sent = batch.sent;
+        let values = result.map_err(|error| match connection_reason(&error) {
+            // The operations of this batch were sent: they may have run.
+            Reason::NotConnected(_) => Reason::Disconnected,
+            other => other,
+        })?;
+        let Some(Batch { content, .. }) = self.batches.pop_front() else { return Ok(None) };
+        let requests = match content {
+            Content::Operations(requests) => requests,
+            Content::Ping => {
+                let micros = values
+                    .first()
+                    .map_or(Err(Reason::Protocol("no answer to TIME".into())), handshake::time)?;
+                self.link.server_clock = ServerClock::new(sent, micros);
+                self.status.set_round_trip(self.settings.clock.now().since(sent));
+                return Ok(None);
+            }
+        };
+        let mut forgotten = Vec::new();
+        let mut values = values.into_iter();
+        for request in requests {
+            match decode(&request.op, values.next().unwrap_or(Value::Nil)) {
+                Ok(decoded) => {
+                    if let Some(micros) = decoded.server_micros {
+                        self.link.server_clock = ServerClock::new(sent, micros);
+                    }
+                    self.answer(request, decoded.result);
+                }
+                Err(NoScript) => forgotten.push(request),
+            }
+        }
+        Ok(self.resend(forgotten))
+    }
+
+    /// A server that forgot its scripts gets their text, in the old order; an operation whose
+    /// lease is over by now must not run behind its release.
+    fn resend(&mut self, forgotten: Vec<Request>) -> Option<Pipeline> {
+        let now = self.settings.clock.now();
+        let mut pipeline = Pipeline::with_capacity(forgotten.len());
+        let mut requests = Vec::with_capacity(forgotten.len());
+        for request in forgotten {
+            if request.op.is_stale(now) {
+                let reason = Reason::NotConnected("the server had forgotten the script".into());
+                self.answer(request, Err(reason));
+            } else {
+                pipeline.add_command(self.encode(&request, By::Text, now));
+                requests.push(request);
+            }
+        }
+        self.remember(now, requests).then_some(pipeline)
+    }
+
+    fn answer(&self, request: Request, result: Result<crate::node::Answer, Reason>) {
+        self.status.in_flight.fetch_sub(1, Ordering::Relaxed);
+        request.reply.send(result);
+    }
+
+    fn break_off(mut self, reason: Reason) -> Ending {
+        // Everything that follows is told at once that the node is down.
+        self.status.set_down(reason.clone());
+        // What was written may have run, whatever ended the connection.
+        let told = if reason.may_have_run() { reason.clone() } else { Reason::Disconnected };
+        for batch in std::mem::take(&mut self.batches) {
+            if let Content::Operations(requests) = batch.content {
+                for request in requests {
+                    self.answer(request, Err(told.clone()));
+                }
+            }
+        }
+        Ending::Broken(reason)
+    }
+}

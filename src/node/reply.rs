@@ -1,0 +1,77 @@
+use std::{fmt, sync::Arc};
+
+use super::Answer;
+use crate::{error::Reason, quorum::OpId};
+
+/// Where a lease takes its answers. One object serves all its operations, so that a straggler
+/// costs neither a task nor an allocation.
+pub(crate) trait ReplySink: Send + Sync {
+    fn answer(self: Arc<Self>, node: usize, op: OpId, result: Result<Answer, Reason>);
+}
+
+/// Takes the answer to one operation. Dropped without an answer it says "unknown".
+pub struct Reply(Option<Target>);
+
+enum Target {
+    Lease { sink: Arc<dyn ReplySink>, node: usize, op: OpId },
+    Closure(Box<dyn FnOnce(Result<Answer, Reason>) + Send>),
+}
+
+impl Reply {
+    /// A reply that is handed to a closure: for calling a node directly, and in tests of one.
+    ///
+    /// The closure is called exactly once, with [`Reason::Unknown`] if the reply is dropped.
+    pub fn from_fn(f: impl FnOnce(Result<Answer, Reason>) + Send + 'static) -> Self {
+        Self(Some(Target::Closure(Box::new(f))))
+    }
+
+    pub(crate) fn to_lease(sink: Arc<dyn ReplySink>, node: usize, op: OpId) -> Self {
+        Self(Some(Target::Lease { sink, node, op }))
+    }
+
+    /// Answers.
+    pub fn send(mut self, result: Result<Answer, Reason>) {
+        self.deliver(result);
+    }
+
+    fn deliver(&mut self, result: Result<Answer, Reason>) {
+        match self.0.take() {
+            Some(Target::Lease { sink, node, op }) => sink.answer(node, op, result),
+            Some(Target::Closure(f)) => f(result),
+            None => {}
+        }
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        self.deliver(Err(Reason::Unknown));
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_dropped_reply_says_unknown_and_an_answered_one_says_it_once() {
+        let (tx, rx) = mpsc::channel();
+        let reply = || {
+            let tx = tx.clone();
+            Reply::from_fn(move |result| tx.send(result).unwrap())
+        };
+        drop(reply());
+        assert_eq!(rx.try_recv(), Ok(Err(Reason::Unknown)));
+        reply().send(Ok(Answer::Extended));
+        assert_eq!(rx.try_recv(), Ok(Ok(Answer::Extended)));
+        assert!(rx.try_recv().is_err());
+    }
+}

@@ -1,0 +1,180 @@
+//! Keys that a node may still keep for leases that were given back: who was not acknowledged is
+//! released again, until the node answers or the key has expired anyway.
+
+use std::{collections::VecDeque, time::Duration};
+
+use crate::time::Timestamp;
+
+/// The most entries for one node; beyond it the oldest is left to its TTL.
+pub const CAPACITY: usize = 65_536;
+/// How many releases are sent at once to a node that answers again.
+const BATCH: usize = 64;
+const FIRST_RETRY: Duration = Duration::from_millis(50);
+const LAST_RETRY: Duration = Duration::from_secs(1);
+
+/// The releases that one node owes an answer to.
+///
+/// While the node does not answer, a single release at a time is tried, ever more rarely; once it
+/// answers, the rest follows in batches. So a dead node costs one message a second, however many
+/// leases it was part of.
+#[derive(Debug)]
+pub struct Backlog<T> {
+    waiting: VecDeque<Entry<T>>,
+    in_flight: usize,
+    retry: Duration,
+    retry_at: Timestamp,
+    answering: bool,
+}
+
+/// One release, and the moment after which its key has expired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry<T> {
+    /// What to release.
+    pub lease: T,
+    /// After this there is nothing left to release.
+    pub until: Timestamp,
+}
+
+impl<T> Default for Backlog<T> {
+    fn default() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            in_flight: 0,
+            retry: FIRST_RETRY,
+            retry_at: Timestamp::ZERO,
+            answering: false,
+        }
+    }
+}
+
+impl<T> Backlog<T> {
+    /// Takes up a release that was not acknowledged.
+    pub fn push(&mut self, entry: Entry<T>, now: Timestamp) {
+        if self.waiting.is_empty() && self.in_flight == 0 {
+            self.retry = FIRST_RETRY;
+            self.retry_at = now + FIRST_RETRY;
+            self.answering = false;
+        }
+        if self.waiting.len() == CAPACITY {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(entry);
+    }
+
+    /// The releases to send now; each is followed by [`answered`](Self::answered) or
+    /// [`failed`](Self::failed).
+    pub fn take(&mut self, now: Timestamp) -> Vec<Entry<T>> {
+        self.waiting.retain(|entry| now < entry.until);
+        if self.in_flight > 0 || !(self.answering || now >= self.retry_at) {
+            return Vec::new();
+        }
+        let count = self.waiting.len().min(if self.answering { BATCH } else { 1 });
+        self.in_flight = count;
+        self.waiting.drain(..count).collect()
+    }
+
+    /// The node acknowledged a release.
+    pub fn answered(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.answering = true;
+        self.retry = FIRST_RETRY;
+    }
+
+    /// A release got no answer again.
+    pub fn failed(&mut self, entry: Entry<T>, now: Timestamp) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.answering = false;
+        self.retry_at = now + self.retry;
+        self.retry = (self.retry * 2).min(LAST_RETRY);
+        self.waiting.push_back(entry);
+    }
+
+    /// When [`take`](Self::take) has something to give; `None` while it waits for answers or is
+    /// empty.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        if self.waiting.is_empty() || self.in_flight > 0 {
+            return None;
+        }
+        Some(if self.answering { Timestamp::ZERO } else { self.retry_at })
+    }
+
+    /// How many releases are not acknowledged.
+    pub fn len(&self) -> usize {
+        self.waiting.len() + self.in_flight
+    }
+
+    /// Whether everything is acknowledged or expired.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::ZERO + Duration::from_millis(ms)
+    }
+
+    fn entry(lease: u32, until: u64) -> Entry<u32> {
+        Entry { lease, until: at(until) }
+    }
+
+    #[test]
+    fn a_silent_node_is_asked_one_at_a_time_and_ever_more_rarely() {
+        let mut backlog = Backlog::default();
+        for lease in 0..100 {
+            backlog.push(entry(lease, 60_000), at(0));
+        }
+        let mut gaps = Vec::new();
+        let mut now = at(0);
+        for _ in 0..7 {
+            let next = backlog.next_wake().unwrap();
+            gaps.push(next.since(now).as_millis());
+            now = next;
+            let mut taken = backlog.take(now);
+            assert_eq!(taken.len(), 1);
+            assert_eq!(backlog.next_wake(), None, "one at a time");
+            backlog.failed(taken.remove(0), now);
+        }
+        assert_eq!(gaps, [50, 50, 100, 200, 400, 800, 1000]);
+        assert_eq!(backlog.len(), 100);
+    }
+
+    #[test]
+    fn an_answer_lets_the_rest_follow_in_batches() {
+        let mut backlog = Backlog::default();
+        for lease in 0..100 {
+            backlog.push(entry(lease, 60_000), at(0));
+        }
+        assert_eq!(backlog.take(at(50)).len(), 1);
+        backlog.answered();
+        assert_eq!(backlog.next_wake(), Some(Timestamp::ZERO));
+        assert_eq!(backlog.take(at(51)).len(), 64);
+        assert_eq!(backlog.take(at(51)).len(), 0, "the batch is under way");
+        (0..64).for_each(|_| backlog.answered());
+        assert_eq!(backlog.take(at(52)).len(), 35);
+        (0..35).for_each(|_| backlog.answered());
+        assert!(backlog.is_empty());
+    }
+
+    #[test]
+    fn what_has_expired_is_forgotten() {
+        let mut backlog = Backlog::default();
+        backlog.push(entry(1, 100), at(0));
+        backlog.push(entry(2, 5_000), at(0));
+        let taken = backlog.take(at(100));
+        assert_eq!(taken, [entry(2, 5_000)]);
+    }
+
+    #[test]
+    fn beyond_the_capacity_the_oldest_is_left_to_its_ttl() {
+        let mut backlog = Backlog::default();
+        for lease in 0..=u32::try_from(CAPACITY).unwrap() {
+            backlog.push(entry(lease, 60_000), at(0));
+        }
+        assert_eq!(backlog.len(), CAPACITY);
+        assert_eq!(backlog.take(at(50)), [entry(1, 60_000)]);
+    }
+}

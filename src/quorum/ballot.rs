@@ -1,0 +1,82 @@
+use std::sync::Arc;
+
+use crate::{
+    error::{Reason, VoteOutcome},
+    time::Timestamp,
+};
+
+/// What one node said to this lease, and what it may keep for it.
+#[derive(Clone, Debug)]
+pub(super) struct Ballot {
+    /// The node's latest word on whose the key is; `None` until it answers.
+    pub(super) vote: Option<VoteOutcome>,
+    /// The start of the latest request by which the node set the key's TTL.
+    pub(super) confirmed: Option<Timestamp>,
+    /// Which numbers the node accepted: bit 0 the proposal, bit r the r-th raise.
+    pub(super) accepted: u8,
+    /// Which raises the node was asked for.
+    pub(super) asked: u8,
+    /// Which of them it may still answer.
+    pub(super) raising: u8,
+    /// Whether the node may keep a key of ours.
+    pub(super) may_hold: bool,
+    pub(super) release: Release,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Release {
+    NotSent,
+    Sent,
+    Acknowledged { existed: bool },
+    Failed(Reason),
+}
+
+impl Ballot {
+    pub(super) fn new() -> Self {
+        Self {
+            vote: None,
+            confirmed: None,
+            accepted: 0,
+            asked: 0,
+            raising: 0,
+            may_hold: true,
+            release: Release::NotSent,
+        }
+    }
+
+    pub(super) fn is_granted(&self) -> bool {
+        self.vote == Some(VoteOutcome::Granted)
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.vote, Some(VoteOutcome::Held { .. }))
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        self.vote.is_none()
+    }
+
+    /// The vote as it is shown to people; who has not answered by the time of showing timed out.
+    pub(super) fn shown(&self) -> VoteOutcome {
+        self.vote.clone().unwrap_or(VoteOutcome::NotCounted(Reason::TimedOut))
+    }
+}
+
+pub(super) fn count(ballots: &[Ballot], what: impl Fn(&Ballot) -> bool) -> usize {
+    ballots.iter().filter(|ballot| what(ballot)).count()
+}
+
+pub(super) fn shown(ballots: &[Ballot]) -> Vec<VoteOutcome> {
+    ballots.iter().map(Ballot::shown).collect()
+}
+
+/// The owner that most of the nodes that said "held" name.
+pub(super) fn main_owner(ballots: &[Ballot]) -> Option<Arc<str>> {
+    let owners = || {
+        ballots.iter().filter_map(|ballot| match &ballot.vote {
+            Some(VoteOutcome::Held { owner, .. }) => Some(owner),
+            _ => None,
+        })
+    };
+    owners().max_by_key(|owner| owners().filter(|other| other == owner).count()).cloned().flatten()
+}

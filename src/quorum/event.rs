@@ -1,0 +1,163 @@
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    error::{Reason, VoteOutcome},
+    node::Answer,
+    time::Timestamp,
+};
+
+/// What happens to a lease.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A node answered, or will not.
+    Answer {
+        /// The node's index.
+        node: usize,
+        /// The operation that it answers.
+        op: OpId,
+        /// The answer, or why there is none that counts.
+        result: Result<Answer, Reason>,
+    },
+    /// The moment of [`Lease::next_wake`](super::Lease::next_wake) may have come.
+    Wake,
+    /// The holder asks for an extension now.
+    Extend,
+    /// The holder gives up: it is done, or it lost interest while acquiring.
+    Release {
+        /// Whether somebody waits for the acknowledgement.
+        awaited: bool,
+    },
+}
+
+/// Names an operation of one lease on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpId {
+    /// The first request.
+    Acquire,
+    /// The n-th raise of the fencing token, from 1.
+    Raise(u8),
+    /// An extension, by the moment when it was started.
+    Extend(Timestamp),
+    /// The release.
+    Release,
+}
+
+/// What a lease wants done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Send a command to a node. Commands to one node are sent in the order of their actions.
+    Send {
+        /// The node's index.
+        node: usize,
+        /// The command.
+        command: Command,
+    },
+    /// The lock is held.
+    Acquired {
+        /// The fencing token; zero without fencing.
+        token: u64,
+        /// The end of the validity.
+        until: Timestamp,
+    },
+    /// The attempt is over, and its release is under way.
+    Refused(Refusal),
+    /// The validity now ends later.
+    Renewed {
+        /// The new end of the validity.
+        until: Timestamp,
+    },
+    /// A round of renewal begins.
+    Renewing,
+    /// An extension that the holder asked for is decided; on failure, what the nodes said.
+    Extended(Result<(), Vec<VoteOutcome>>),
+    /// The lock is not held any more.
+    Lost(Loss),
+    /// A node did not acknowledge the release, and may still keep the key.
+    Orphaned {
+        /// The node's index.
+        node: usize,
+    },
+    /// It is decided whether a quorum acknowledged the release.
+    Released(ReleaseVerdict),
+}
+
+/// A command to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Store the key if it is free, and accept the token if it is above the fence.
+    Acquire {
+        /// The proposed token; zero without fencing.
+        token: u64,
+        /// Not to be sent after this moment.
+        expires: Timestamp,
+    },
+    /// Where the key is still ours: store the block of this token if it is above the fence.
+    Raise {
+        /// Which raise this is, from 1.
+        round: u8,
+        /// The new token.
+        token: u64,
+    },
+    /// Renew the key, or store it again where it is gone.
+    Extend {
+        /// When this extension was started; the validity counts from here.
+        started: Timestamp,
+        /// The end of the present validity: a key is not stored again after it.
+        until: Timestamp,
+    },
+    /// Delete the key where it is ours.
+    Release,
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal {
+    /// Someone else holds the resource.
+    Held {
+        /// When a quorum would be free without renewals.
+        retry_after: Option<Duration>,
+        /// Who holds it.
+        owner: Option<Arc<str>>,
+    },
+    /// Too few nodes answered.
+    NoQuorum {
+        /// What each node said.
+        votes: Vec<VoteOutcome>,
+    },
+    /// A quorum granted after the end of the validity.
+    TooSlow {
+        /// From the start to the count.
+        elapsed: Duration,
+    },
+}
+
+/// Why a held lock is not held any more.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Loss {
+    /// The validity ran out.
+    Expired {
+        /// What each node said last.
+        votes: Vec<VoteOutcome>,
+    },
+    /// A quorum of nodes keeps the key for another.
+    Stolen {
+        /// Who.
+        owner: Option<Arc<str>>,
+    },
+    /// The limit for holding was reached.
+    MaxHold,
+}
+
+/// How a release came out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReleaseVerdict {
+    /// A quorum deleted our key.
+    Released,
+    /// So many nodes had no key of ours that no quorum can have deleted it.
+    AlreadyLost,
+    /// Too few nodes acknowledged.
+    NoQuorum {
+        /// What each node said.
+        votes: Vec<VoteOutcome>,
+    },
+}

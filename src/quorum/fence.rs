@@ -1,0 +1,132 @@
+//! The fencing token: one round trip where the proposal is accepted, a raise where it is not.
+//!
+//! A quorum that granted *and* stored the same number makes that number larger than the token of
+//! every lease that was completed before: two quorums share a node, and that node would not have
+//! accepted a number at or below its fence. Acceptances of different numbers are never added up.
+
+use super::{
+    ballot::count,
+    event::{Action, Command},
+    lease::{Lease, Phase},
+};
+use crate::{
+    error::{Reason, VoteOutcome},
+    node::Answer,
+    time::Timestamp,
+    token::{TOKEN_LIMIT, block_end},
+};
+
+/// After so many raises the attempt is given up and tried anew.
+const MAX_RAISES: u8 = 3;
+
+#[derive(Debug)]
+pub(super) struct Fence {
+    /// `numbers[0]` is the proposal, `numbers[r]` the r-th raise.
+    numbers: [u64; MAX_RAISES as usize + 1],
+    /// How many raises were started.
+    round: u8,
+    /// The highest fence that any node told.
+    seen: u64,
+}
+
+impl Fence {
+    pub(super) fn new(proposal: u64) -> Self {
+        let mut numbers = [0; MAX_RAISES as usize + 1];
+        numbers[0] = proposal;
+        Self { numbers, round: 0, seen: 0 }
+    }
+
+    pub(super) fn see(&mut self, fence: u64) {
+        self.seen = self.seen.max(fence);
+    }
+}
+
+impl Lease {
+    /// The largest number that a quorum granted and accepted.
+    pub(super) fn agreed_token(&self) -> Option<u64> {
+        if self.terms.proposal.is_none() {
+            return Some(0);
+        }
+        (0..=self.fence.round).rev().find_map(|round| {
+            let accepted = count(&self.ballots, |b| b.is_granted() && b.accepted & bit(round) != 0);
+            (accepted >= self.quorum).then(|| self.fence.numbers[usize::from(round)])
+        })
+    }
+
+    /// Asks the granting nodes for a number above every fence seen; those that grant later join
+    /// in. False when no raise can succeed any more.
+    pub(super) fn raise(&mut self, now: Timestamp, out: &mut Vec<Action>) -> bool {
+        let round = self.fence.round;
+        if round > 0 {
+            self.ask(round, out);
+            let mask = bit(round);
+            // Nodes that have not voted are not waited for: one of them may hang.
+            let possible =
+                count(&self.ballots, |b| b.is_granted() && (b.accepted | b.raising) & mask != 0);
+            if possible >= self.quorum {
+                return true;
+            }
+        }
+        let last = self.fence.numbers[usize::from(round)];
+        let next = self.fence.seen.max(block_end(last)).saturating_add(1);
+        if round == MAX_RAISES || block_end(next) >= TOKEN_LIMIT {
+            for ballot in self.ballots.iter_mut().filter(|b| b.is_granted()) {
+                ballot.vote = Some(VoteOutcome::NotCounted(Reason::FenceAhead));
+            }
+            return false;
+        }
+        self.fence.round += 1;
+        self.fence.numbers[usize::from(self.fence.round)] = next;
+        self.timeout_at = now + self.terms.node_timeout;
+        self.ask(self.fence.round, out);
+        true
+    }
+
+    fn ask(&mut self, round: u8, out: &mut Vec<Action>) {
+        let token = self.fence.numbers[usize::from(round)];
+        let mask = bit(round);
+        for (node, ballot) in self.ballots.iter_mut().enumerate() {
+            let asked = ballot.asked & mask != 0;
+            if ballot.is_granted() && !asked {
+                ballot.asked |= mask;
+                ballot.raising |= mask;
+                Self::send(node, Command::Raise { round, token }, out);
+            }
+        }
+    }
+
+    pub(super) fn on_raise(
+        &mut self,
+        node: usize,
+        round: u8,
+        result: Result<Answer, Reason>,
+        now: Timestamp,
+        out: &mut Vec<Action>,
+    ) {
+        let ballot = &mut self.ballots[node];
+        ballot.raising &= !bit(round);
+        match result {
+            Ok(Answer::Raised { accepted, fence }) => {
+                if accepted {
+                    ballot.accepted |= bit(round);
+                }
+                self.fence.see(fence);
+            }
+            // The key is not ours there any more: the grant counts no longer.
+            Err(Reason::KeyGone) => {
+                ballot.vote = Some(VoteOutcome::NotCounted(Reason::KeyGone));
+                ballot.confirmed = None;
+            }
+            Ok(_) | Err(_) => {}
+        }
+        if self.phase == Phase::Acquiring {
+            self.decide(now, out);
+        }
+    }
+}
+
+const fn bit(round: u8) -> u8 {
+    1 << round
+}
+
+const _: () = assert!(MAX_RAISES < 8, "a ballot keeps one bit for each number");

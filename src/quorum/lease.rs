@@ -1,0 +1,149 @@
+use std::time::Duration;
+
+use super::{
+    ballot::{self, Ballot},
+    event::{Action, Command, Event, OpId},
+    fence::Fence,
+    rules,
+};
+use crate::time::Timestamp;
+
+/// The terms of one lease.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// How many nodes are configured.
+    pub nodes: usize,
+    /// TTL − drift.
+    pub validity: Duration,
+    /// How long a node has for an answer.
+    pub node_timeout: Duration,
+    /// The longest time that the lease may be held, renewals included.
+    pub max_hold: Duration,
+    /// Whether the lease renews itself.
+    pub auto_extend: bool,
+    /// The proposed fencing token, or none.
+    pub proposal: Option<u64>,
+}
+
+/// One attempt to hold a resource, and what follows from it.
+///
+/// A lease belongs to one nonce. It is never reused: the release of one attempt must not delete
+/// what the next was granted.
+#[derive(Debug)]
+pub struct Lease {
+    pub(super) terms: Terms,
+    pub(super) quorum: usize,
+    pub(super) phase: Phase,
+    pub(super) ballots: Box<[Ballot]>,
+    pub(super) fence: Fence,
+    pub(super) started: Timestamp,
+    /// While acquiring: when the nodes that have not answered count as timed out.
+    pub(super) timeout_at: Timestamp,
+    /// The end of the validity that a quorum confirmed; only grows.
+    pub(super) valid_until: Timestamp,
+    /// When the next round of renewal is due.
+    pub(super) renew_at: Timestamp,
+    /// The extension that the holder asked for and waits for.
+    pub(super) extension: Option<Timestamp>,
+    /// While somebody waits for the release: until when.
+    pub(super) release_timeout: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Votes are being counted.
+    Acquiring,
+    /// The attempt is over and the release under way; the verdict waits for late votes.
+    Settling,
+    Held,
+    /// Held once, not any more; the release comes when the holder lets go.
+    Lost,
+    /// Given back.
+    Ended,
+}
+
+impl Lease {
+    /// Starts an attempt at `now`, which every later validity counts from.
+    ///
+    /// # Panics
+    ///
+    /// If the terms name no nodes.
+    pub fn start(terms: Terms, now: Timestamp, out: &mut Vec<Action>) -> Self {
+        assert!(terms.nodes > 0, "a lease needs at least one node");
+        let timeout_at = now + terms.node_timeout;
+        let token = terms.proposal.unwrap_or(0);
+        for node in 0..terms.nodes {
+            out.push(Action::Send {
+                node,
+                command: Command::Acquire { token, expires: timeout_at },
+            });
+        }
+        Self {
+            terms,
+            quorum: rules::quorum(terms.nodes),
+            phase: Phase::Acquiring,
+            ballots: vec![Ballot::new(); terms.nodes].into_boxed_slice(),
+            fence: Fence::new(token),
+            started: now,
+            timeout_at,
+            valid_until: now + terms.validity,
+            renew_at: Timestamp::MAX,
+            extension: None,
+            release_timeout: None,
+        }
+    }
+
+    /// Takes an event at the moment `now` and appends what is to be done to `out`.
+    ///
+    /// `now` must not go back from call to call.
+    pub fn handle(&mut self, event: Event, now: Timestamp, out: &mut Vec<Action>) {
+        match event {
+            Event::Answer { node, op, result } => match op {
+                OpId::Acquire => self.on_vote(node, result, now, out),
+                OpId::Raise(round) => self.on_raise(node, round, result, now, out),
+                OpId::Extend(started) => self.on_extension(node, started, result, now, out),
+                OpId::Release => self.on_release_answer(node, result, out),
+            },
+            Event::Wake => match self.phase {
+                Phase::Acquiring | Phase::Settling => self.on_attempt_wake(now, out),
+                Phase::Held => self.on_held_wake(now, out),
+                Phase::Lost => {}
+                Phase::Ended => self.on_release_wake(now, out),
+            },
+            Event::Extend => self.extend(now, out),
+            Event::Release { awaited } => self.release(awaited, now, out),
+        }
+    }
+
+    /// When [`Event::Wake`] is due next.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Acquiring | Phase::Settling => Some(self.timeout_at),
+            Phase::Held => {
+                let extension = self.extension.map(|started| started + self.terms.node_timeout);
+                let next = self.end().min(self.renew_at);
+                Some(extension.map_or(next, |at| next.min(at)))
+            }
+            Phase::Lost => None,
+            Phase::Ended => self.release_timeout,
+        }
+    }
+
+    /// The end of the lease as it stands: of the validity, or of the time it may be held.
+    pub fn end(&self) -> Timestamp {
+        self.valid_until.min(self.hold_until())
+    }
+
+    /// How many nodes' latest word is that the key is ours.
+    pub fn granted(&self) -> usize {
+        ballot::count(&self.ballots, Ballot::is_granted)
+    }
+
+    pub(super) fn hold_until(&self) -> Timestamp {
+        self.started + self.terms.max_hold
+    }
+
+    pub(super) fn send(node: usize, command: Command, out: &mut Vec<Action>) {
+        out.push(Action::Send { node, command });
+    }
+}

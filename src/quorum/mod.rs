@@ -1,0 +1,29 @@
+//! The algorithm, without a socket, a timer, a clock or a random number in it.
+//!
+//! A [`Lease`] is one attempt to hold a resource and all that follows from it: the votes, the
+//! fencing token, the renewals, the loss, the release. It takes an [`Event`] and the present
+//! moment, and answers with [`Action`]s. The same code runs in production and under test.
+//!
+//! | rule | where |
+//! |---|---|
+//! | how many nodes are a quorum, how long a lease is valid | [`rules`] |
+//! | when the lock is held, when an attempt is over, and with which verdict | `acquire` |
+//! | the fencing token | `fence` |
+//! | renewal, expiry, theft | `renew` |
+//! | giving back, and who acknowledged it | `release` |
+//! | keys that a node may still keep for us | [`backlog`] |
+
+mod acquire;
+pub mod backlog;
+mod ballot;
+mod event;
+mod fence;
+mod lease;
+mod release;
+mod renew;
+pub mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use event::{Action, Command, Event, Loss, OpId, Refusal, ReleaseVerdict};
+pub use lease::{Lease, Terms};

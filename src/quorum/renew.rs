@@ -1,0 +1,145 @@
+//! Renewal while the lease is held, and the ways in which it ends.
+//!
+//! Each node remembers when the latest request that set its key's TTL was started. The q-th
+//! largest of these moments, plus the validity, is the time until which a quorum keeps the key:
+//! so a slow answer to an earlier round still counts, from that round's own start.
+
+use super::{
+    ballot::{self, Ballot, count},
+    event::{Action, Command, Loss},
+    lease::{Lease, Phase},
+    rules,
+};
+use crate::{
+    error::{Reason, VoteOutcome},
+    node::Answer,
+    time::Timestamp,
+};
+
+impl Lease {
+    /// The first renewal is due when a third of the validity has passed.
+    pub(super) fn schedule_renewal(&mut self) {
+        let wanted = self.terms.auto_extend && self.valid_until < self.hold_until();
+        self.renew_at = if wanted {
+            let counted_from = self.valid_until.minus(self.terms.validity);
+            counted_from + self.terms.validity / 3
+        } else {
+            Timestamp::MAX
+        };
+    }
+
+    pub(super) fn on_held_wake(&mut self, now: Timestamp, out: &mut Vec<Action>) {
+        if self.check_end(now, out) {
+            return;
+        }
+        if let Some(started) = self.extension
+            && now >= started + self.terms.node_timeout
+        {
+            self.extension = None;
+            out.push(Action::Extended(Err(ballot::shown(&self.ballots))));
+        }
+        if now >= self.renew_at {
+            self.start_round(now, out);
+        }
+    }
+
+    pub(super) fn extend(&mut self, now: Timestamp, out: &mut Vec<Action>) {
+        if self.phase != Phase::Held || self.check_end(now, out) {
+            return;
+        }
+        self.extension = Some(now);
+        self.start_round(now, out);
+    }
+
+    fn start_round(&mut self, now: Timestamp, out: &mut Vec<Action>) {
+        out.push(Action::Renewing);
+        // R4: a round that fails or is slow is followed by the next, until the deadline.
+        if self.renew_at != Timestamp::MAX {
+            self.renew_at = now + rules::renewal_retry(self.terms.validity);
+        }
+        let command = Command::Extend { started: now, until: self.end() };
+        for (node, ballot) in self.ballots.iter_mut().enumerate() {
+            // A node that lost the key is given it again.
+            ballot.may_hold = true;
+            Self::send(node, command, out);
+        }
+    }
+
+    pub(super) fn on_extension(
+        &mut self,
+        node: usize,
+        started: Timestamp,
+        result: Result<Answer, Reason>,
+        now: Timestamp,
+        out: &mut Vec<Action>,
+    ) {
+        let ballot = &mut self.ballots[node];
+        match result {
+            Ok(Answer::Extended) => {
+                ballot.vote = Some(VoteOutcome::Granted);
+                ballot.confirmed = ballot.confirmed.max(Some(started));
+            }
+            Ok(Answer::Held { owner, remaining, fence }) => {
+                ballot.vote = Some(VoteOutcome::Held { owner, remaining });
+                ballot.confirmed = None;
+                ballot.may_hold = false;
+                self.fence.see(fence);
+            }
+            Ok(_) => {
+                let reason = Reason::Protocol("not an answer to an extension".into());
+                ballot.vote = Some(VoteOutcome::NotCounted(reason));
+            }
+            // What the node confirmed before still stands.
+            Err(reason) => ballot.vote = Some(VoteOutcome::NotCounted(reason)),
+        }
+        // A lease past its validity is never revived.
+        if self.phase != Phase::Held || self.check_end(now, out) {
+            return;
+        }
+        if count(&self.ballots, Ballot::is_held) >= self.quorum {
+            let owner = ballot::main_owner(&self.ballots);
+            self.lose(Loss::Stolen { owner }, out);
+            return;
+        }
+        let Some(confirmed) = self.confirmed_by_quorum() else { return };
+        let until = confirmed + self.terms.validity;
+        if until > self.valid_until {
+            self.valid_until = until;
+            self.schedule_renewal();
+            out.push(Action::Renewed { until: self.end() });
+        }
+        if self.extension.is_some_and(|asked| confirmed >= asked) {
+            self.extension = None;
+            out.push(Action::Extended(Ok(())));
+        }
+    }
+
+    fn confirmed_by_quorum(&self) -> Option<Timestamp> {
+        let mut confirmed: Vec<_> = self.ballots.iter().filter_map(|b| b.confirmed).collect();
+        let rank = confirmed.len().checked_sub(self.quorum)?;
+        Some(*confirmed.select_nth_unstable(rank).1)
+    }
+
+    fn check_end(&mut self, now: Timestamp, out: &mut Vec<Action>) -> bool {
+        if now < self.end() {
+            return false;
+        }
+        let loss = if self.hold_until() <= self.valid_until {
+            Loss::MaxHold
+        } else {
+            Loss::Expired { votes: ballot::shown(&self.ballots) }
+        };
+        self.lose(loss, out);
+        true
+    }
+
+    /// The keys are not given back yet: the work may be inside a poll. The release comes when the
+    /// holder lets go, or the TTL frees them.
+    fn lose(&mut self, loss: Loss, out: &mut Vec<Action>) {
+        self.phase = Phase::Lost;
+        if self.extension.take().is_some() {
+            out.push(Action::Extended(Err(ballot::shown(&self.ballots))));
+        }
+        out.push(Action::Lost(loss));
+    }
+}

@@ -1,0 +1,90 @@
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use super::Timestamp;
+
+/// The longest that a wait trusts a timer before it looks at the clock again: timers stand still
+/// while the machine is suspended, the clock and the servers' TTLs do not.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Where the crate reads time from.
+///
+/// [`now`](Clock::now) decides every deadline; [`wall`](Clock::wall) only proposes fencing tokens
+/// and dates for people to read, and may jump.
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// The present moment. Never goes back, and counts time that the machine spent suspended.
+    fn now(&self) -> Timestamp;
+
+    /// The wall clock: the time since the Unix epoch.
+    fn wall(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    /// Waits until `until` may have come. May return early, never much too late: who waits asks
+    /// [`now`](Clock::now) again. The default is a tokio timer of at most 250 ms.
+    ///
+    /// Called inside the crate's own runtime only.
+    fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let left = until.since(self.now()).min(LOOK_INTERVAL);
+        Box::pin(async move { tokio::time::sleep(left).await })
+    }
+}
+
+/// The operating system's clock, suspended time included: `CLOCK_BOOTTIME` on Linux and Android,
+/// `CLOCK_MONOTONIC` on the other Unixes (which counts sleep on Apple's systems),
+/// [`std::time::Instant`] elsewhere.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct SystemClock;
+
+impl SystemClock {
+    /// The system's clock.
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl Clock for SystemClock {
+    #[cfg(unix)]
+    fn now(&self) -> Timestamp {
+        use rustix::time::{ClockId, clock_gettime};
+
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        const CLOCK: ClockId = ClockId::Boottime;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        const CLOCK: ClockId = ClockId::Monotonic;
+
+        let time = clock_gettime(CLOCK);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+        Timestamp::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+    }
+
+    #[cfg(not(unix))]
+    fn now(&self) -> Timestamp {
+        use std::{sync::LazyLock, time::Instant};
+
+        static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        Timestamp::ZERO + ORIGIN.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_never_goes_back() {
+        let clock = SystemClock::new();
+        let mut last = clock.now();
+        for _ in 0..10_000 {
+            let now = clock.now();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+}

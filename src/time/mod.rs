@@ -1,0 +1,14 @@
+//! Time as this crate counts it: a clock that runs on while the machine sleeps, and one timer
+//! structure for everything that waits.
+//!
+//! A server's TTL goes on while a laptop is shut or a virtual machine is paused;
+//! [`std::time::Instant`] stands still on Linux in the meantime. Every deadline is therefore a
+//! [`Timestamp`] of a [`Clock`], and a timer that fires is only a hint to look at the clock again.
+
+mod clock;
+mod timers;
+mod timestamp;
+
+pub use clock::{Clock, SystemClock};
+pub(crate) use timers::{Sleep, TimerKey, Timers};
+pub use timestamp::Timestamp;

@@ -1,0 +1,214 @@
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use tokio::sync::Notify;
+
+use super::{Clock, Timestamp};
+
+/// One ordered set of everything that waits for a moment: renewals, deadlines, retries.
+///
+/// A single task ([`Timers::run`]) sleeps until the earliest entry; ten thousand held locks cost
+/// ten thousand map entries and no task.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    /// When `run` will look again without being told to (nanoseconds); an entry that is due
+    /// later needs no wake-up of its own.
+    armed: AtomicU64,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    entries: BTreeMap<TimerKey, Waker>,
+    next_id: u64,
+    closed: bool,
+}
+
+/// Names one entry; later keys are due later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TimerKey {
+    pub(crate) at: Timestamp,
+    id: u64,
+}
+
+impl Timers {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, state: Mutex::default(), armed: AtomicU64::new(0), changed: Notify::new() }
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// Wakes `waker` once, at or soon after `at`.
+    pub(crate) fn insert(&self, at: Timestamp, waker: Waker) -> TimerKey {
+        let key = {
+            let mut state = self.lock();
+            let key = TimerKey { at, id: state.next_id };
+            state.next_id += 1;
+            state.entries.insert(key, waker);
+            key
+        };
+        if at.as_nanos() < self.armed.load(Ordering::SeqCst) {
+            self.changed.notify_one();
+        }
+        key
+    }
+
+    /// Forgets an entry; does nothing if it fired already.
+    pub(crate) fn remove(&self, key: TimerKey) {
+        let waker = self.lock().entries.remove(&key);
+        drop(waker);
+    }
+
+    /// Replaces the waker of an entry; false if it fired already.
+    fn rewake(&self, key: TimerKey, waker: &Waker) -> bool {
+        match self.lock().entries.get_mut(&key) {
+            Some(entry) => {
+                entry.clone_from(waker);
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(crate) fn sleep_until(self: &Arc<Self>, at: Timestamp) -> Sleep {
+        Sleep { timers: Arc::clone(self), at, key: None }
+    }
+
+    /// Fires entries until [`close`](Self::close).
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut due = Vec::new();
+        loop {
+            // Armed before the entries are read: an entry inserted in between notifies.
+            self.armed.store(u64::MAX, Ordering::SeqCst);
+            let earliest = {
+                let now = self.clock.now();
+                let mut state = self.lock();
+                if state.closed {
+                    return;
+                }
+                while let Some(entry) = state.entries.first_entry() {
+                    if entry.key().at > now {
+                        break;
+                    }
+                    due.push(entry.remove());
+                }
+                state.entries.first_key_value().map(|(key, _)| key.at)
+            };
+            if !due.is_empty() {
+                due.drain(..).for_each(Waker::wake);
+                continue;
+            }
+            let Some(earliest) = earliest else {
+                self.changed.notified().await;
+                continue;
+            };
+            self.armed.store(earliest.as_nanos(), Ordering::SeqCst);
+            let notified = self.changed.notified();
+            if self.lock().entries.first_key_value().is_some_and(|(key, _)| key.at < earliest) {
+                continue;
+            }
+            tokio::select! {
+                () = notified => {}
+                () = self.clock.wait(earliest) => {}
+            }
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Completes at or after a moment. Needs no runtime in the task that awaits it.
+#[derive(Debug)]
+pub(crate) struct Sleep {
+    timers: Arc<Timers>,
+    at: Timestamp,
+    key: Option<TimerKey>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.timers.clock.now() >= self.at {
+            return Poll::Ready(());
+        }
+        let registered = self.key.is_some_and(|key| self.timers.rewake(key, cx.waker()));
+        if !registered {
+            self.key = Some(self.timers.insert(self.at, cx.waker().clone()));
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.timers.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::time::SystemClock;
+
+    fn timers() -> Arc<Timers> {
+        Arc::new(Timers::new(Arc::new(SystemClock::new())))
+    }
+
+    #[tokio::test]
+    async fn sleeps_end_in_the_order_of_their_moments() {
+        let timers = timers();
+        let task = tokio::spawn(Arc::clone(&timers).run());
+        let now = timers.clock().now();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let sleeps = [30u64, 10, 20].map(|ms| {
+            let (timers, order) = (Arc::clone(&timers), Arc::clone(&order));
+            tokio::spawn(async move {
+                timers.sleep_until(now + Duration::from_millis(ms)).await;
+                assert!(timers.clock().now() >= now + Duration::from_millis(ms));
+                order.lock().unwrap().push(ms);
+            })
+        });
+        for sleep in sleeps {
+            sleep.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), [10, 20, 30]);
+        timers.close();
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_dropped_sleep_leaves_no_entry() {
+        let timers = timers();
+        let far = timers.clock().now() + Duration::from_secs(3600);
+        let mut sleep = Box::pin(timers.sleep_until(far));
+        let polled = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+        assert_eq!(timers.lock().entries.len(), 1);
+        drop(sleep);
+        assert!(timers.lock().entries.is_empty());
+    }
+}

@@ -1,0 +1,6 @@
+//! Locks over real redis-server processes.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod smoke;

@@ -1,0 +1,150 @@
+//! A server that says what the test wants it to say.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::background::Background;
+use super::port;
+use super::resp::{Resp, decode};
+
+/// A command's name and arguments.
+pub type Command = Vec<Vec<u8>>;
+
+/// What a [`FakeServer`] does about a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// Sends these bytes, which should be RESP.
+    Reply(Vec<u8>),
+    /// Sends nothing, and goes on to the next command.
+    Silence,
+    /// Closes the connection.
+    Close,
+}
+
+impl Reaction {
+    /// `+OK`.
+    pub fn ok() -> Self {
+        Self::simple("OK")
+    }
+
+    pub fn simple(text: &str) -> Self {
+        Self::Reply(format!("+{text}\r\n").into())
+    }
+
+    /// An error with its code first, such as `LOADING the dataset is in memory soon`.
+    pub fn error(message: &str) -> Self {
+        Self::Reply(format!("-{message}\r\n").into())
+    }
+
+    pub fn int(value: i64) -> Self {
+        Self::Reply(format!(":{value}\r\n").into())
+    }
+
+    pub fn bulk(text: &str) -> Self {
+        Self::Reply(format!("${}\r\n{text}\r\n", text.len()).into())
+    }
+
+    /// The null reply.
+    pub fn null() -> Self {
+        Self::Reply(b"$-1\r\n".to_vec())
+    }
+
+    /// An array of such replies.
+    pub fn array(items: &[Self]) -> Self {
+        let mut out = format!("*{}\r\n", items.len()).into_bytes();
+        for item in items {
+            match item {
+                Self::Reply(bytes) => out.extend_from_slice(bytes),
+                other => panic!("{other:?} can't be part of an array"),
+            }
+        }
+        Self::Reply(out)
+    }
+}
+
+/// A scripted server on 127.0.0.1, on a thread of its own.
+#[derive(Debug)]
+pub struct FakeServer {
+    seen: Arc<Seen>,
+    background: Background,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    commands: Mutex<Vec<Command>>,
+    connections: AtomicUsize,
+}
+
+impl FakeServer {
+    /// Asks `script` about every command of every connection, in the order of their arrival. A
+    /// script that panics closes that connection.
+    pub fn start(script: impl Fn(&[Vec<u8>]) -> Reaction + Send + Sync + 'static) -> Self {
+        let seen = Arc::<Seen>::default();
+        let script: Arc<Script> = Arc::new(script);
+        let background = Background::run({
+            let seen = seen.clone();
+            move |listener| serve(listener, script, seen)
+        });
+        Self { seen, background }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.addr())
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.background.addr()
+    }
+
+    /// Every command so far, also those that got no reply.
+    pub fn commands(&self) -> Vec<Command> {
+        self.seen.commands.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many commands so far were `name`, in whatever case.
+    pub fn count(&self, name: &str) -> usize {
+        self.commands().iter().filter(|command| is(command, name)).count()
+    }
+
+    /// Connections accepted since the start.
+    pub fn connections(&self) -> usize {
+        self.seen.connections.load(Ordering::SeqCst)
+    }
+}
+
+type Script = dyn Fn(&[Vec<u8>]) -> Reaction + Send + Sync;
+
+fn is(command: &[Vec<u8>], name: &str) -> bool {
+    command.first().is_some_and(|first| first.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+async fn serve(listener: TcpListener, script: Arc<Script>, seen: Arc<Seen>) {
+    loop {
+        let client = port::accept(&listener).await;
+        seen.connections.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(converse(client, script.clone(), seen.clone()));
+    }
+}
+
+async fn converse(mut client: TcpStream, script: Arc<Script>, seen: Arc<Seen>) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    let mut received = Vec::new();
+    while client.read_buf(&mut received).await? > 0 {
+        while let Some((value, length)) = decode(&received) {
+            received.drain(..length);
+            let command: Command = value.items().into_iter().filter_map(Resp::bytes).collect();
+            seen.commands.lock().unwrap_or_else(PoisonError::into_inner).push(command.clone());
+            match script(&command) {
+                Reaction::Reply(bytes) => client.write_all(&bytes).await?,
+                Reaction::Silence => {}
+                Reaction::Close => return Ok(()),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! What the integration tests stand on: real servers, and two ways to make a server misbehave.
+//!
+//! - [`RedisServer`]: a real `redis-server` process that can be frozen, killed and restarted blank.
+//! - [`Proxy`]: a network between a client and a server that can be slow, silent or down.
+//! - [`FakeServer`]: a scripted server, for replies that a real one gives only on a bad day.
+//! - [`eventually`], [`eventually_async`]: wait for a condition, with a guard against hanging.
+//!
+//! All of them listen on 127.0.0.1, on a port of their own, and are gone when dropped. None needs a
+//! tokio runtime, and [`Proxy`] and [`FakeServer`] run on threads of their own, so a test may block
+//! and may use any runtime flavour.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "several test binaries share this module, and each uses only a part of it"
+)]
+
+mod background;
+mod cli;
+mod fake;
+mod launch;
+mod port;
+mod process;
+mod proxy;
+mod relay;
+mod resp;
+mod server;
+mod temp_dir;
+mod wait;
+
+pub use fake::{Command, FakeServer, Reaction};
+pub use proxy::Proxy;
+pub use resp::Resp;
+pub use server::RedisServer;
+pub use wait::{HANG_GUARD, eventually, eventually_async};

@@ -1,0 +1,34 @@
+//! Waiting for a condition without guessing how long it takes.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long any wait of the tests may take before it counts as hanging. No test's outcome depends
+/// on it.
+pub const HANG_GUARD: Duration = Duration::from_secs(10);
+
+const STEP: Duration = Duration::from_millis(5);
+
+/// Blocks until `condition` holds; panics with `what` if it still doesn't after [`HANG_GUARD`].
+///
+/// Blocks the thread: tasks of a current-thread runtime make no progress meanwhile, so async tests
+/// that wait for their own tasks use [`eventually_async`].
+#[track_caller]
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < HANG_GUARD, "still waiting after {HANG_GUARD:?}: {what}");
+        thread::sleep(STEP);
+    }
+}
+
+/// Waits until `condition` holds; panics with `what` if it still doesn't after [`HANG_GUARD`].
+///
+/// The guard counts real time, also where tokio's clock is paused.
+pub async fn eventually_async(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let started = Instant::now();
+    while !condition().await {
+        assert!(started.elapsed() < HANG_GUARD, "still waiting after {HANG_GUARD:?}: {what}");
+        tokio::time::sleep(STEP).await;
+    }
+}
