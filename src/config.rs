@@ -97,7 +97,7 @@ impl Config {
                 builder = builder.credentials(Credentials::new(user, password));
             }
             (None, Some(password)) => {
-                builder = builder.credentials(Credentials::password(password))
+                builder = builder.credentials(Credentials::password(password));
             }
             (Some(_), None) => {
                 return Err(BuildError::setting("username", "it is given without a password"));

@@ -127,7 +127,7 @@ impl Work {
     fn poll(&mut self, cx: &mut Context<'_>, span: &Span) -> Poll<Result<Lock, LockError>> {
         loop {
             match std::mem::replace(&mut self.step, Step::Done) {
-                Step::Queueing(mut queueing) => match Pin::new(&mut queueing).poll(cx) {
+                Step::Queueing(mut queueing) => match queueing.poll(cx) {
                     Poll::Ready(Ok(ticket)) => {
                         self.alarm = None;
                         self.step = Step::Ready(ticket);

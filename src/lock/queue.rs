@@ -5,9 +5,9 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use super::lease::ActiveLease;
@@ -17,6 +17,7 @@ use crate::{error::LockError, resource::Resource, time::Timers};
 pub(crate) struct Queue {
     owner: Arc<str>,
     timers: Arc<Timers>,
+    /// A line exists while somebody has the turn on its name.
     lines: Mutex<HashMap<Arc<str>, Line>>,
 }
 
@@ -25,12 +26,10 @@ struct Line {
     head: Head,
     waiters: BTreeMap<u64, Waiter>,
     next_id: u64,
-    /// The waiter that the turn was passed to and that has not taken it yet.
-    passed_to: Option<u64>,
 }
 
 /// What the one at the head of a line is doing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 enum Head {
     /// Its first attempt is under way.
     #[default]
@@ -45,7 +44,15 @@ struct Waiter {
     waker: Waker,
     /// Wants one attempt only, and so takes over the head's verdict.
     one_shot: bool,
-    verdict: Option<LockError>,
+    slot: Arc<Mutex<Slot>>,
+}
+
+/// What a waiter has been given; it has left the line then.
+#[derive(Debug)]
+enum Slot {
+    Waiting,
+    Turn,
+    Verdict(LockError),
 }
 
 impl Queue {
@@ -55,64 +62,115 @@ impl Queue {
 
     /// Lines up for all names of a resource.
     pub(crate) fn enter(self: &Arc<Self>, resource: &Resource, one_shot: bool) -> Queueing {
-        Queueing {
-            ticket: Some(Ticket { queue: Arc::clone(self), resource: resource.clone(), turns: 0 }),
-            one_shot,
-            place: None,
-        }
+        let ticket = Ticket { queue: Arc::clone(self), resource: resource.clone(), turns: 0 };
+        Queueing { ticket: Some(ticket), one_shot, place: None }
     }
 
-    fn lines(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Line>> {
+    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Line>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a name that is taken within this process.
-    fn known(&self, line: &Line) -> Option<LockError> {
-        match &line.head {
+    /// What the head's state says to one who wants the name; nothing during its first attempt.
+    /// Not to be called with the lines locked: it may drop the last handle of a lease.
+    fn explain(&self, head: &Head) -> Option<LockError> {
+        match head {
             Head::Trying => None,
             Head::Refused(error) => Some(error.clone()),
-            Head::Holding(lease) => Some(self.held_here(lease)),
+            Head::Holding(lease) => {
+                let now = self.timers.clock().now();
+                let retry_after = lease.upgrade().map(|lease| lease.valid_until().since(now));
+                Some(self.held_here(retry_after))
+            }
         }
     }
 
-    fn held_here(&self, lease: &Weak<ActiveLease>) -> LockError {
-        let now = self.timers.clock().now();
-        let retry_after = lease.upgrade().map(|lease| lease.valid_until().since(now));
+    fn held_here(&self, retry_after: Option<Duration>) -> LockError {
         LockError::Held { retry_after, owner: Some(Arc::clone(&self.owner)) }
     }
 
-    /// Passes the turn of a name on to the next in line.
+    /// Takes the turn on a name, or a place in its line.
+    fn join(
+        &self,
+        name: &Arc<str>,
+        one_shot: bool,
+        waker: &Waker,
+    ) -> Result<Option<Place>, LockError> {
+        let mut lines = self.lines();
+        let Some(line) = lines.get_mut(name) else {
+            lines.insert(Arc::clone(name), Line::default());
+            return Ok(None);
+        };
+        if one_shot && !matches!(line.head, Head::Trying) {
+            let head = line.head.clone();
+            drop(lines);
+            return Err(self.explain(&head).unwrap_or_else(|| self.held_here(None)));
+        }
+        let id = line.next_id;
+        line.next_id += 1;
+        let slot = Arc::new(Mutex::new(Slot::Waiting));
+        let waiter = Waiter { waker: waker.clone(), one_shot, slot: Arc::clone(&slot) };
+        line.waiters.insert(id, waiter);
+        Ok(Some(Place { id, slot }))
+    }
+
+    /// Passes the turn on a name on to the first in line; without one the line is gone.
     fn pass_on(&self, name: &Arc<str>) {
-        let waker = {
+        let next = {
             let mut lines = self.lines();
             let Some(line) = lines.get_mut(name) else { return };
             line.head = Head::Trying;
-            line.passed_to = line.waiters.keys().next().copied();
-            match line.passed_to.and_then(|id| line.waiters.get(&id)) {
-                Some(waiter) => waiter.waker.clone(),
-                None => {
-                    lines.remove(name);
-                    return;
-                }
+            let next = line.waiters.pop_first();
+            match &next {
+                Some((_, waiter)) => waiter.give(Slot::Turn),
+                None => drop(lines.remove(name)),
             }
+            next
         };
-        waker.wake();
+        if let Some((_, waiter)) = next {
+            waiter.waker.wake();
+        }
     }
 
-    /// Tells a line what its head is doing now; those who want no more than one attempt leave.
+    /// Tells a line what its head is doing now; those who want one attempt leave with that.
     fn set_head(&self, name: &Arc<str>, head: Head) {
-        let mut woken = Vec::new();
+        let verdict = self.explain(&head);
+        let mut leaving = Vec::new();
         {
             let mut lines = self.lines();
             let Some(line) = lines.get_mut(name) else { return };
             line.head = head;
-            let verdict = self.known(line);
-            for waiter in line.waiters.values_mut().filter(|waiter| waiter.one_shot) {
-                waiter.verdict.clone_from(&verdict);
-                woken.push(waiter.waker.clone());
+            if let Some(verdict) = verdict {
+                line.waiters.retain(|_, waiter| {
+                    if waiter.one_shot {
+                        waiter.give(Slot::Verdict(verdict.clone()));
+                        leaving.push(waiter.waker.clone());
+                    }
+                    !waiter.one_shot
+                });
             }
         }
-        woken.into_iter().for_each(Waker::wake);
+        leaving.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Waiter {
+    fn give(&self, what: Slot) {
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+}
+
+/// A place in the line of one name.
+#[derive(Debug)]
+struct Place {
+    id: u64,
+    /// Written only with the lines locked.
+    slot: Arc<Mutex<Slot>>,
+}
+
+impl Place {
+    fn take(&self) -> Slot {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut slot, Slot::Waiting)
     }
 }
 
@@ -121,31 +179,44 @@ impl Queue {
 pub(crate) struct Queueing {
     ticket: Option<Ticket>,
     one_shot: bool,
-    place: Option<u64>,
+    place: Option<Place>,
 }
 
 impl Queueing {
     /// Ready with the turn, or with the verdict that somebody else's attempt brought.
-    pub(crate) fn poll(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Ticket, LockError>> {
-        let this = &mut *self;
-        while let Some(ticket) = &mut this.ticket {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Ticket, LockError>> {
+        while let Some(ticket) = &mut self.ticket {
             let Some(name) = ticket.resource.shared_names().get(ticket.turns) else {
-                return Poll::Ready(this.ticket.take().ok_or(LockError::Closed));
+                return Poll::Ready(self.ticket.take().ok_or(LockError::Closed));
             };
-            match ticket.queue.step(name, &mut this.place, this.one_shot, cx.waker()) {
-                Poll::Ready(Ok(())) => ticket.turns += 1,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => {
-                    // Who waits behind us for the names that we have learns that it is held.
-                    let held = LockError::Held {
-                        retry_after: None,
-                        owner: Some(Arc::clone(&ticket.queue.owner)),
-                    };
-                    ticket.report(&held);
+            let Some(place) = &self.place else {
+                self.place = ticket.queue.join(name, self.one_shot, cx.waker())?;
+                if self.place.is_none() {
+                    ticket.turns += 1;
+                } else if ticket.turns > 0 {
+                    // Who waits behind us for the names that we have learns why.
+                    ticket.report(&ticket.queue.held_here(None));
+                }
+                continue;
+            };
+            let mut lines = ticket.queue.lines();
+            match place.take() {
+                Slot::Waiting => {
+                    let waiter = lines.get_mut(name).and_then(|l| l.waiters.get_mut(&place.id));
+                    if let Some(waiter) = waiter {
+                        waiter.waker.clone_from(cx.waker());
+                    }
                     return Poll::Pending;
+                }
+                Slot::Turn => {
+                    drop(lines);
+                    self.place = None;
+                    ticket.turns += 1;
+                }
+                Slot::Verdict(error) => {
+                    drop(lines);
+                    self.place = None;
+                    return Poll::Ready(Err(error));
                 }
             }
         }
@@ -154,74 +225,26 @@ impl Queueing {
 
     /// What is known of the name that is waited for: for the error when the wait is over.
     pub(crate) fn known(&self) -> LockError {
-        let unknown = |owner| LockError::Held { retry_after: None, owner };
-        let Some(ticket) = &self.ticket else { return unknown(None) };
-        let queue = &ticket.queue;
-        let lines = queue.lines();
-        ticket
-            .resource
-            .shared_names()
-            .get(ticket.turns)
-            .and_then(|name| lines.get(name))
-            .and_then(|line| queue.known(line))
-            .unwrap_or_else(|| unknown(Some(Arc::clone(&queue.owner))))
-    }
-}
-
-impl Queue {
-    /// One look at the line of one name.
-    fn step(
-        &self,
-        name: &Arc<str>,
-        place: &mut Option<u64>,
-        one_shot: bool,
-        waker: &Waker,
-    ) -> Poll<Result<(), LockError>> {
-        let mut lines = self.lines();
-        let Some(id) = *place else {
-            let Some(line) = lines.get_mut(name) else {
-                lines.insert(Arc::clone(name), Line::default());
-                return Poll::Ready(Ok(()));
-            };
-            if one_shot && let Some(error) = self.known(line) {
-                return Poll::Ready(Err(error));
-            }
-            let id = line.next_id;
-            line.next_id += 1;
-            let waiter = Waiter { waker: waker.clone(), one_shot, verdict: None };
-            line.waiters.insert(id, waiter);
-            *place = Some(id);
-            return Poll::Pending;
-        };
-        let Some(line) = lines.get_mut(name) else { return Poll::Pending };
-        if line.passed_to == Some(id) {
-            line.passed_to = None;
-            line.waiters.remove(&id);
-            *place = None;
-            return Poll::Ready(Ok(()));
-        }
-        let Some(waiter) = line.waiters.get_mut(&id) else { return Poll::Pending };
-        if let Some(error) = waiter.verdict.take() {
-            line.waiters.remove(&id);
-            *place = None;
-            return Poll::Ready(Err(error));
-        }
-        waiter.waker.clone_from(waker);
-        Poll::Pending
+        let Some(ticket) = &self.ticket else { return LockError::Closed };
+        let name = ticket.resource.shared_names().get(ticket.turns);
+        let head = name.and_then(|name| Some(ticket.queue.lines().get(name)?.head.clone()));
+        head.and_then(|head| ticket.queue.explain(&head))
+            .unwrap_or_else(|| ticket.queue.held_here(None))
     }
 }
 
 impl Drop for Queueing {
     fn drop(&mut self) {
-        let (Some(ticket), Some(id)) = (&self.ticket, self.place.take()) else { return };
+        let (Some(ticket), Some(place)) = (&self.ticket, self.place.take()) else { return };
         let Some(name) = ticket.resource.shared_names().get(ticket.turns) else { return };
-        let was_passed = {
+        let has_turn = {
             let mut lines = ticket.queue.lines();
-            let Some(line) = lines.get_mut(name) else { return };
-            line.waiters.remove(&id);
-            line.passed_to == Some(id)
+            if let Some(line) = lines.get_mut(name) {
+                line.waiters.remove(&place.id);
+            }
+            matches!(place.take(), Slot::Turn)
         };
-        if was_passed {
+        if has_turn {
             ticket.queue.pass_on(name);
         }
     }
@@ -281,7 +304,7 @@ mod tests {
     }
 
     fn poll(queueing: &mut Queueing) -> Poll<Result<Ticket, LockError>> {
-        Pin::new(queueing).poll(&mut Context::from_waker(Waker::noop()))
+        queueing.poll(&mut Context::from_waker(Waker::noop()))
     }
 
     #[track_caller]

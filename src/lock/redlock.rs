@@ -3,7 +3,7 @@ use std::{fmt, sync::Arc};
 use super::{builder::RedlockBuilder, core::Core, request::LockRequest};
 use crate::{
     error::{BuildError, LockError},
-    node::{EmbeddedNodes, NodeHealth},
+    node::{EmbeddedNodes, Node, NodeHealth},
     resource::{Resource, ResourceError},
 };
 
@@ -72,6 +72,11 @@ impl Redlock {
     /// Safe: it only watches.
     pub async fn ready(&self) {
         self.core.ready().await;
+    }
+
+    /// The nodes, in the order in which they vote: for asking one directly.
+    pub fn nodes(&self) -> &[Arc<dyn Node>] {
+        &self.core.nodes
     }
 
     /// How each node is doing, as last seen. Asks nobody.

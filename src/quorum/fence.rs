@@ -99,7 +99,7 @@ impl Lease {
         &mut self,
         node: usize,
         round: u8,
-        result: Result<Answer, Reason>,
+        result: &Result<Answer, Reason>,
         now: Timestamp,
         out: &mut Vec<Action>,
     ) {
@@ -107,10 +107,10 @@ impl Lease {
         ballot.raising &= !bit(round);
         match result {
             Ok(Answer::Raised { accepted, fence }) => {
-                if accepted {
+                if *accepted {
                     ballot.accepted |= bit(round);
                 }
-                self.fence.see(fence);
+                self.fence.see(*fence);
             }
             // The key is not ours there any more: the grant counts no longer.
             Err(Reason::KeyGone) => {

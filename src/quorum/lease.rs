@@ -100,7 +100,7 @@ impl Lease {
         match event {
             Event::Answer { node, op, result } => match op {
                 OpId::Acquire => self.on_vote(node, result, now, out),
-                OpId::Raise(round) => self.on_raise(node, round, result, now, out),
+                OpId::Raise(round) => self.on_raise(node, round, &result, now, out),
                 OpId::Extend(started) => self.on_extension(node, started, result, now, out),
                 OpId::Release => self.on_release_answer(node, result, out),
             },

@@ -34,15 +34,15 @@ pub trait IoStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> IoStream for T {}
 
+/// A stream that is being opened.
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn IoStream>>> + Send>>;
+
 /// Opens the stream to a server: a seam for proxies, tunnels and simulated networks.
 ///
 /// TLS is spoken on top of what it opens.
 pub trait Connector: fmt::Debug + Send + Sync + 'static {
     /// Opens a stream. Given up, by dropping the future, when it takes too long.
-    fn connect(
-        &self,
-        address: &Address,
-    ) -> Pin<Box<dyn Future<Output = io::Result<Box<dyn IoStream>>> + Send>>;
+    fn connect(&self, address: &Address) -> Connecting;
 }
 
 /// Sockets of the operating system: TCP with `TCP_NODELAY` and keep-alive, and Unix sockets.
@@ -62,10 +62,7 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Connector for SocketConnector {
-    fn connect(
-        &self,
-        address: &Address,
-    ) -> Pin<Box<dyn Future<Output = io::Result<Box<dyn IoStream>>> + Send>> {
+    fn connect(&self, address: &Address) -> Connecting {
         let address = address.clone();
         Box::pin(async move {
             match address {

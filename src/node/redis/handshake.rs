@@ -143,7 +143,7 @@ fn version(info: &Value) -> Result<Option<Arc<str>>, Reason> {
             format!("version {version} is too old, {major}.{minor} or newer is needed").into(),
         ));
     }
-    Ok(Some(field("valkey_version:").map(str::trim).unwrap_or(version).into()))
+    Ok(Some(field("valkey_version:").map_or(version, str::trim).into()))
 }
 
 /// The server's TIME in µs.

@@ -25,7 +25,7 @@ mod supervisor;
 mod tls;
 mod tls_options;
 
-pub use connector::{Address, Connector, IoStream, SocketConnector};
+pub use connector::{Address, Connecting, Connector, IoStream, SocketConnector};
 pub use credentials::Credentials;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use node::{RedisNode, RedisSettings};
