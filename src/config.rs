@@ -181,4 +181,16 @@ mod tests {
             error("nodes = ['redis://h']\ntls = { ca = '/nonexistent' }").contains("/nonexistent")
         );
     }
+
+    #[test]
+    fn the_readme_shows_settings_that_are_accepted() {
+        let readme = include_str!("../README.md");
+        let block = readme
+            .split("```toml")
+            .map(|part| part.split("```").next().unwrap_or_default())
+            .find(|block| block.contains("node_timeout"))
+            .unwrap();
+        let config = parse(block).unwrap();
+        assert_eq!(config.max_hold, Some(Duration::from_secs(300)));
+    }
 }

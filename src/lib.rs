@@ -72,3 +72,8 @@ pub use node::{
 };
 pub use resource::{MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
 pub use token::FencingToken;
+
+/// The README's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -14,8 +14,9 @@ pub enum LockError {
     /// Someone else holds the resource: at least one node said so, and the nodes that granted
     /// and those that said "held" reach a quorum together.
     Held {
-        /// When a quorum of nodes would be free if nobody renewed; `None` if the keys that block
-        /// have no TTL, or it is not known.
+        /// When a quorum of nodes would be free if nobody renewed: an upper bound, as a holder
+        /// usually gives back long before. `None` if the keys that block have no TTL, or it is not
+        /// known.
         retry_after: Option<Duration>,
         /// Who holds it, as the holder calls itself.
         owner: Option<Arc<str>>,
@@ -53,6 +54,15 @@ pub enum LockError {
 }
 
 impl LockError {
+    /// What stood in the way: the error itself, or for [`WaitTimedOut`](Self::WaitTimedOut) what
+    /// the last attempt met.
+    pub fn root(&self) -> &Self {
+        match self {
+            Self::WaitTimedOut { last, .. } => last.root(),
+            other => other,
+        }
+    }
+
     pub(crate) fn lost(cause: LossCause) -> Self {
         Self::Lost { cause }
     }

@@ -56,6 +56,8 @@ impl fmt::Display for Vote {
 pub enum Reason {
     /// No answer within the node timeout. The operation may have run.
     TimedOut,
+    /// It was decided without this node, before its answer was due. The operation may have run.
+    NotAwaited,
     /// The connection broke before the answer came. The operation may have run.
     Disconnected,
     /// The node's driver gave the operation up without an answer. It may have run.
@@ -122,6 +124,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TimedOut => f.write_str("timed out"),
+            Self::NotAwaited => f.write_str("not awaited: decided without it"),
             Self::Disconnected => f.write_str("connection lost before the answer"),
             Self::Unknown => f.write_str("given up without an answer"),
             Self::NotConnected(why) => write!(f, "not connected ({why})"),

@@ -56,9 +56,9 @@ impl Ballot {
         self.vote.is_none()
     }
 
-    /// The vote as it is shown to people; who has not answered by the time of showing timed out.
+    /// The vote as it is shown to people.
     pub(super) fn shown(&self) -> VoteOutcome {
-        self.vote.clone().unwrap_or(VoteOutcome::NotCounted(Reason::TimedOut))
+        self.vote.clone().unwrap_or(VoteOutcome::NotCounted(Reason::NotAwaited))
     }
 }
 

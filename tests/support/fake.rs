@@ -24,6 +24,8 @@ pub enum Reaction {
     Silence,
     /// Closes the connection.
     Close,
+    /// Sends these bytes and closes the connection: a reply that breaks off.
+    Truncated(Vec<u8>),
 }
 
 impl Reaction {
@@ -143,6 +145,7 @@ async fn converse(mut client: TcpStream, script: Arc<Script>, seen: Arc<Seen>) -
                 Reaction::Reply(bytes) => client.write_all(&bytes).await?,
                 Reaction::Silence => {}
                 Reaction::Close => return Ok(()),
+                Reaction::Truncated(bytes) => return client.write_all(&bytes).await,
             }
         }
     }

@@ -29,6 +29,7 @@ mod temp_dir;
 mod wait;
 
 pub use fake::{Command, FakeServer, Reaction};
+pub use port::{Port, unused as unused_port};
 pub use proxy::Proxy;
 pub use resp::Resp;
 pub use server::RedisServer;
