@@ -1,0 +1,107 @@
+//! What the live view shows of the requests: who holds what, and how they ended.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use axum::http::{Response, StatusCode};
+use tower_redlock::LockContext;
+
+use crate::{ledger::THINKING, server::WAITED_MS};
+
+#[derive(Default)]
+pub(crate) struct Board {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    counts: Counts,
+    holders: BTreeMap<u64, Holder>,
+    next_id: u64,
+}
+
+/// Work that runs under a lock.
+#[derive(Clone)]
+pub(crate) struct Holder {
+    pub(crate) replica: &'static str,
+    /// Knows what is locked, with which token, and for how long; it does not keep the lock.
+    pub(crate) lock: LockContext,
+}
+
+impl Board {
+    /// Puts a holder on the board until the entry is dropped: at the end of the work, or where it
+    /// is stopped half-way.
+    pub(crate) fn enter(&self, replica: &'static str, lock: LockContext) -> Entry<'_> {
+        let mut state = self.lock();
+        let id = state.next_id;
+        state.next_id += 1;
+        state.holders.insert(id, Holder { replica, lock });
+        Entry { board: self, id }
+    }
+
+    pub(crate) fn holders(&self) -> Vec<Holder> {
+        self.lock().holders.values().cloned().collect()
+    }
+
+    pub(crate) fn count<B>(&self, response: &Response<B>) {
+        self.lock().counts.add(response);
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.lock().counts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) struct Entry<'a> {
+    board: &'a Board,
+    id: u64,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        self.board.lock().holders.remove(&self.id);
+    }
+}
+
+/// How requests ended.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) ran: u64,
+    /// Those of `ran` that began only after at least one other's turn.
+    pub(crate) waited: u64,
+    pub(crate) longest_wait: Duration,
+    pub(crate) held: u64,
+    pub(crate) unavailable: u64,
+    pub(crate) unknown: u64,
+    pub(crate) other: u64,
+}
+
+impl Counts {
+    pub(crate) fn add<B>(&mut self, response: &Response<B>) {
+        match response.status() {
+            StatusCode::OK => self.ran += 1,
+            StatusCode::CONFLICT => self.held += 1,
+            StatusCode::SERVICE_UNAVAILABLE => self.unavailable += 1,
+            StatusCode::INTERNAL_SERVER_ERROR => self.unknown += 1,
+            _ => self.other += 1,
+        }
+        let waited =
+            response.headers().get(WAITED_MS).and_then(|ms| ms.to_str().ok()?.parse().ok());
+        let waited = Duration::from_millis(waited.unwrap_or(0));
+        if waited >= THINKING {
+            self.waited += 1;
+        }
+        self.longest_wait = self.longest_wait.max(waited);
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.ran + self.held + self.unavailable + self.unknown + self.other
+    }
+}

@@ -1,0 +1,173 @@
+//! The service: each withdrawal runs only while the lock on its account is held.
+
+use std::{
+    convert::Infallible,
+    error::Error,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Extension, Router,
+    error_handling::HandleErrorLayer,
+    extract::{Path, Request, State},
+    http::{HeaderName, StatusCode, header::RETRY_AFTER},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use tokio::net::TcpListener;
+use tower::{ServiceBuilder, ServiceExt};
+use tower_redlock::{KeyError, LockContext, LockError, RedlockLayer, layer};
+
+use crate::{Demo, cluster::Replica, ledger::Refused, stop::Stop};
+
+/// For how many milliseconds a request waited for its turn.
+pub(crate) const WAITED_MS: HeaderName = HeaderName::from_static("x-waited-ms");
+
+/// What one replica's handlers know.
+#[derive(Clone)]
+struct Site {
+    replica: &'static str,
+    demo: Arc<Demo>,
+}
+
+fn router(demo: Arc<Demo>, replica: Replica) -> Router {
+    let site = Site { replica: replica.name, demo };
+    let one_at_a_time = ServiceBuilder::new()
+        .layer(middleware::from_fn_with_state(site.clone(), observe))
+        // Outside of the lock's layer, so that what is left for axum cannot fail.
+        .layer(HandleErrorLayer::new(rejection))
+        .layer(RedlockLayer::new(replica.redlock, account).wait(Duration::from_secs(2)));
+    Router::new()
+        .route("/accounts/{id}/withdraw", post(withdraw))
+        // Only for the routes above: reading needs no lock.
+        .route_layer(one_at_a_time)
+        .route("/accounts/{id}", get(balance))
+        .with_state(site)
+}
+
+/// The lock's name. Made from the parsed number, and not from the text, so that `/accounts/7` and
+/// `/accounts/07` are the same account here if they are the same to the handler.
+fn account(request: &Request) -> Result<String, KeyError> {
+    let id: Option<usize> = request.uri().path().split('/').nth(2).and_then(|id| id.parse().ok());
+    id.map(|id| format!("account:{id}")).ok_or_else(|| KeyError::new("the account is not a number"))
+}
+
+async fn withdraw(
+    State(site): State<Site>,
+    Extension(Arrived(arrived)): Extension<Arrived>,
+    Path(id): Path<usize>,
+) -> Result<impl IntoResponse, Refused> {
+    let waited = arrived.elapsed();
+    let lock = LockContext::current().expect("this route is behind the RedlockLayer");
+    let token = lock.fencing_token();
+    let _entry = site.demo.board.enter(site.replica, lock);
+    let balance = site.demo.ledger.withdraw(id, token).await?;
+    let text = format!("account {id}: {balance} left (by {} with token {token})\n", site.replica);
+    Ok(([(WAITED_MS, waited.as_millis().to_string())], text))
+}
+
+async fn balance(State(site): State<Site>, Path(id): Path<usize>) -> Result<String, Refused> {
+    Ok(format!("account {id}: {}\n", site.demo.ledger.balance(id)?))
+}
+
+/// A lock error as a response. What the status says is what the client may do next.
+async fn rejection(error: layer::Error<Infallible>) -> Response {
+    let layer::Error::Lock(error) = error else {
+        unreachable!("axum's services do not fail");
+    };
+    let status = status(&error);
+    let text = format!("{error}\n");
+    match status {
+        StatusCode::CONFLICT => {
+            (status, [(RETRY_AFTER, retry_after(&error))], text).into_response()
+        }
+        StatusCode::INTERNAL_SERVER_ERROR => {
+            (status, format!("the outcome is unknown: {text}")).into_response()
+        }
+        _ => (status, text).into_response(),
+    }
+}
+
+fn status(error: &LockError) -> StatusCode {
+    match error {
+        // Another request is at work on the account: nothing was done, try again.
+        LockError::Held { .. } => StatusCode::CONFLICT,
+        LockError::WaitTimedOut { last, .. } => status(last),
+        LockError::InvalidResource(_) => StatusCode::BAD_REQUEST,
+        // The work had begun: it may have happened, and it may not.
+        LockError::Lost { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        // NoQuorum, TooSlow, Closed: nothing was done, and it is no fault of the client.
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// In whole seconds, rounded up; one where it is not known.
+fn retry_after(error: &LockError) -> String {
+    let after = match error {
+        LockError::WaitTimedOut { last, .. } => return retry_after(last),
+        LockError::Held { retry_after, .. } => retry_after.unwrap_or_default(),
+        _ => Duration::ZERO,
+    };
+    after.as_secs_f64().ceil().max(1.0).to_string()
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        match self {
+            Self::NoSuchAccount => (StatusCode::NOT_FOUND, "no such account\n").into_response(),
+            Self::StaleToken => {
+                (StatusCode::PRECONDITION_FAILED, "overtaken by a newer lock\n").into_response()
+            }
+        }
+    }
+}
+
+/// When a request came, before it waited for the lock.
+#[derive(Clone, Copy)]
+struct Arrived(Instant);
+
+async fn observe(State(site): State<Site>, mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(Arrived(Instant::now()));
+    let response = next.run(request).await;
+    site.demo.board.count(&response);
+    response
+}
+
+/// What a load balancer would do: each request goes to the next replica.
+fn balancer(replicas: Vec<Router>) -> Router {
+    let turn = Arc::new(AtomicUsize::new(0));
+    Router::new().fallback(async move |request: Request| {
+        let replica = replicas[turn.fetch_add(1, Relaxed) % replicas.len()].clone();
+        replica.oneshot(request).await
+    })
+}
+
+pub(crate) async fn listen(port: u16) -> Result<TcpListener, Box<dyn Error>> {
+    TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| {
+        format!("cannot listen on 127.0.0.1:{port}: {error}; choose another port with --port")
+            .into()
+    })
+}
+
+/// Serves until it is told to stop, and then until the requests that it has are answered.
+pub(crate) async fn serve(demo: Arc<Demo>, listener: TcpListener, mut stop: Stop) {
+    let replicas = demo.cluster.replicas.iter().cloned();
+    let routers = replicas.map(|replica| router(Arc::clone(&demo), replica)).collect();
+    let mut stopped = stop.clone();
+    let server = axum::serve(listener, balancer(routers))
+        .with_graceful_shutdown(async move { stop.requested().await });
+    // A client that never sends the rest of its request must not keep us: it holds no lock.
+    let patience = async {
+        stopped.requested().await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    };
+    tokio::select! {
+        ended = server => ended.expect("axum's server ends only when it is told to"),
+        () = patience => {}
+    }
+}
