@@ -56,6 +56,8 @@ struct State {
     /// The turn in the local line; passed on at loss, or behind the holder's release.
     ticket: Option<Ticket>,
     holder_gone: bool,
+    /// An empty list to be used again.
+    spare: Vec<Action>,
 }
 
 impl ActiveLease {
@@ -72,10 +74,11 @@ impl ActiveLease {
         let wall = core.clock().wall();
         let proposal = core.settings.fencing.then(|| core.fences.propose(&resource, wall));
         let id = LeaseId::new(resource, nonce, Arc::clone(&core.settings.owner), wall);
-        let mut actions = Vec::with_capacity(core.nodes.len());
+        let nodes = core.nodes.len();
+        let mut actions = Vec::with_capacity(nodes);
         // t0: everything that is valid later counts from here.
         let now = core.clock().now();
-        let lease = Lease::start(plan.terms(core.nodes.len(), proposal), now, &mut actions);
+        let lease = Lease::start(plan.terms(nodes, proposal), now, &mut actions);
         let this = Arc::new(Self {
             core,
             id: Arc::new(id),
@@ -84,7 +87,7 @@ impl ActiveLease {
             valid_until: AtomicU64::new(0),
             state: Mutex::new(State {
                 lease,
-                outbox: VecDeque::new(),
+                outbox: VecDeque::with_capacity(nodes),
                 sending: false,
                 timer: None,
                 decision: None,
@@ -94,6 +97,7 @@ impl ActiveLease {
                 watchers: Watchers::default(),
                 ticket: Some(ticket),
                 holder_gone: false,
+                spare: Vec::new(),
             }),
         });
         let state = this.state();
@@ -107,18 +111,22 @@ impl ActiveLease {
 
     fn handle(self: &Arc<Self>, event: Event) {
         let mut state = self.state();
-        let mut actions = Vec::new();
+        let mut actions = std::mem::take(&mut state.spare);
         // Read behind the mutex, as late as can be: the algorithm's comparison with now is the last word.
         let now = self.core.clock().now();
         state.lease.handle(event, now, &mut actions);
         self.carry_out(state, actions);
     }
 
-    fn carry_out<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, actions: Vec<Action>) {
+    fn carry_out<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        mut actions: Vec<Action>,
+    ) {
         let mut wakers = Vec::new();
         let mut ticket = None;
         let mut orphans = Vec::new();
-        for action in actions {
+        for action in actions.drain(..) {
             match action {
                 Action::Send { node, command } => {
                     if command == Command::Release {
@@ -165,6 +173,7 @@ impl ActiveLease {
             }
             state.watchers.take(&mut wakers);
         }
+        state.spare = actions;
         if !state.sending {
             state = self.send_outbox(state);
             self.arm(&mut state);
@@ -309,7 +318,7 @@ impl ActiveLease {
     pub(crate) fn release(self: &Arc<Self>, awaited: bool) {
         let mut state = self.state();
         state.holder_gone = true;
-        let mut actions = Vec::new();
+        let mut actions = std::mem::take(&mut state.spare);
         state.lease.handle(Event::Release { awaited }, self.core.clock().now(), &mut actions);
         self.valid_until.store(0, Ordering::Release);
         self.carry_out(state, actions);

@@ -30,13 +30,13 @@ impl Lease {
         match result {
             Ok(Answer::Granted { accepted, fence }) => {
                 ballot.vote = Some(VoteOutcome::Granted);
-                ballot.confirmed = Some(self.started);
+                ballot.confirmed = ballot.confirmed.max(Some(self.started));
                 ballot.accepted |= u8::from(accepted);
                 self.fence.see(fence);
             }
             Ok(Answer::Held { owner, remaining, fence }) => {
                 ballot.vote = Some(VoteOutcome::Held { owner, remaining });
-                ballot.may_hold = false;
+                ballot.rule_out(None);
                 self.fence.see(fence);
             }
             Ok(_) => {
@@ -44,7 +44,9 @@ impl Lease {
                 ballot.vote = Some(VoteOutcome::NotCounted(reason));
             }
             Err(reason) => {
-                ballot.may_hold = reason.may_have_run();
+                if !reason.may_have_run() {
+                    ballot.rule_out(None);
+                }
                 ballot.vote = Some(VoteOutcome::NotCounted(reason));
             }
         }

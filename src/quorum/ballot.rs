@@ -20,6 +20,9 @@ pub(super) struct Ballot {
     pub(super) raising: u8,
     /// Whether the node may keep a key of ours.
     pub(super) may_hold: bool,
+    /// The start of the latest extension that was sent: it may store the key whatever the node
+    /// says to what was sent before.
+    pub(super) extended: Option<Timestamp>,
     pub(super) release: Release,
 }
 
@@ -40,7 +43,16 @@ impl Ballot {
             asked: 0,
             raising: 0,
             may_hold: true,
+            extended: None,
             release: Release::NotSent,
+        }
+    }
+
+    /// The node said to the acquire (`None`), or to the extension started then, that it keeps no
+    /// key of ours. That is its last word only if nothing was sent since.
+    pub(super) fn rule_out(&mut self, answered: Option<Timestamp>) {
+        if self.extended <= answered {
+            self.may_hold = false;
         }
     }
 

@@ -43,6 +43,8 @@ pub struct Lease {
     pub(super) valid_until: Timestamp,
     /// When the next round of renewal is due.
     pub(super) renew_at: Timestamp,
+    /// When the latest round of renewal was started.
+    pub(super) round_started: Option<Timestamp>,
     /// The extension that the holder asked for and waits for.
     pub(super) extension: Option<Timestamp>,
     /// While somebody waits for the release: until when.
@@ -88,6 +90,7 @@ impl Lease {
             timeout_at,
             valid_until: now + terms.validity,
             renew_at: Timestamp::MAX,
+            round_started: None,
             extension: None,
             release_timeout: None,
         }

@@ -36,7 +36,7 @@ impl Lease {
             && now >= started + self.terms.node_timeout
         {
             self.extension = None;
-            out.push(Action::Extended(Err(ballot::shown(&self.ballots))));
+            out.push(Action::Extended(Err(self.renewal_votes())));
         }
         if now >= self.renew_at {
             self.start_round(now, out);
@@ -52,7 +52,12 @@ impl Lease {
     }
 
     fn start_round(&mut self, now: Timestamp, out: &mut Vec<Action>) {
+        // A round is named by its start: a second one at the same moment is the same.
+        if self.round_started == Some(now) {
+            return;
+        }
         out.push(Action::Renewing);
+        self.round_started = Some(now);
         // R4: a round that fails or is slow is followed by the next, until the deadline.
         if self.renew_at != Timestamp::MAX {
             self.renew_at = now + rules::renewal_retry(self.terms.validity);
@@ -61,6 +66,7 @@ impl Lease {
         for (node, ballot) in self.ballots.iter_mut().enumerate() {
             // A node that lost the key is given it again.
             ballot.may_hold = true;
+            ballot.extended = Some(now);
             Self::send(node, command, out);
         }
     }
@@ -82,7 +88,7 @@ impl Lease {
             Ok(Answer::Held { owner, remaining, fence }) => {
                 ballot.vote = Some(VoteOutcome::Held { owner, remaining });
                 ballot.confirmed = None;
-                ballot.may_hold = false;
+                ballot.rule_out(Some(started));
                 self.fence.see(fence);
             }
             Ok(_) => {
@@ -114,6 +120,19 @@ impl Lease {
         }
     }
 
+    /// What the nodes said to the latest renewal; an older grant is no answer to it.
+    fn renewal_votes(&self) -> Vec<VoteOutcome> {
+        let vote = |ballot: &Ballot| {
+            let unanswered = ballot.is_granted() || ballot.is_pending();
+            if unanswered && ballot.confirmed < self.round_started {
+                VoteOutcome::NotCounted(Reason::TimedOut)
+            } else {
+                ballot.shown()
+            }
+        };
+        self.ballots.iter().map(vote).collect()
+    }
+
     fn confirmed_by_quorum(&self) -> Option<Timestamp> {
         let mut confirmed: Vec<_> = self.ballots.iter().filter_map(|b| b.confirmed).collect();
         let rank = confirmed.len().checked_sub(self.quorum)?;
@@ -127,7 +146,7 @@ impl Lease {
         let loss = if self.hold_until() <= self.valid_until {
             Loss::MaxHold
         } else {
-            Loss::Expired { votes: ballot::shown(&self.ballots) }
+            Loss::Expired { votes: self.renewal_votes() }
         };
         self.lose(loss, out);
         true
@@ -138,7 +157,7 @@ impl Lease {
     fn lose(&mut self, loss: Loss, out: &mut Vec<Action>) {
         self.phase = Phase::Lost;
         if self.extension.take().is_some() {
-            out.push(Action::Extended(Err(ballot::shown(&self.ballots))));
+            out.push(Action::Extended(Err(self.renewal_votes())));
         }
         out.push(Action::Lost(loss));
     }

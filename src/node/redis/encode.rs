@@ -1,8 +1,8 @@
 //! Operation → command.
 
-use std::time::Duration;
+use std::{io::Write, time::Duration};
 
-use ::redis::Cmd;
+use ::redis::{Cmd, RedisWrite};
 
 use super::{
     scripts::{self, Digests, Script},
@@ -25,10 +25,6 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn new(prefix: &str) -> Self {
         Self { meta: format!("{prefix}:meta"), lock_prefix: format!("{prefix}:lock:") }
-    }
-
-    fn lock(&self, name: &str) -> Vec<u8> {
-        [self.lock_prefix.as_bytes(), name.as_bytes()].concat()
     }
 }
 
@@ -53,11 +49,9 @@ impl Encoder<'_> {
     pub(super) fn encode(&self, op: &Op, by: By) -> Cmd {
         match op {
             Op::Acquire { lease, ttl, token, patience, .. } => {
-                let mut cmd = self.script(by, scripts::ACQUIRE, &self.digests.acquire, lease, true);
-                cmd.arg(self.tag)
-                    .arg(&lease.nonce().to_hex()[..])
-                    .arg(value(lease, *token))
-                    .arg(millis(*ttl))
+                let mut cmd =
+                    self.voting(by, scripts::ACQUIRE, &self.digests.acquire, lease, *token);
+                cmd.arg(millis(*ttl))
                     .arg(self.server_clock.deadline(self.now, *patience))
                     .arg(*token)
                     .arg(block_end(*token));
@@ -65,24 +59,16 @@ impl Encoder<'_> {
                 cmd
             }
             Op::Raise { lease, token } => {
-                let mut cmd = self.script(by, scripts::RAISE, &self.digests.raise, lease, true);
-                cmd.arg(self.tag)
-                    .arg(&lease.nonce().to_hex()[..])
-                    .arg(value(lease, *token))
-                    .arg(*token)
-                    .arg(block_end(*token));
+                let mut cmd = self.voting(by, scripts::RAISE, &self.digests.raise, lease, *token);
+                cmd.arg(*token).arg(block_end(*token));
                 stripe_fields(&mut cmd, lease);
                 cmd
             }
             Op::Extend { lease, ttl, token, until, patience } => {
                 // A key is never stored again after the end of the validity.
                 let patience = (*patience).min(until.since(self.now));
-                let mut cmd = self.script(by, scripts::EXTEND, &self.digests.extend, lease, true);
-                cmd.arg(self.tag)
-                    .arg(&lease.nonce().to_hex()[..])
-                    .arg(value(lease, *token))
-                    .arg(millis(*ttl))
-                    .arg(self.server_clock.deadline(self.now, patience));
+                let mut cmd = self.voting(by, scripts::EXTEND, &self.digests.extend, lease, *token);
+                cmd.arg(millis(*ttl)).arg(self.server_clock.deadline(self.now, patience));
                 cmd
             }
             Op::Release { lease } => {
@@ -92,6 +78,14 @@ impl Encoder<'_> {
                 cmd
             }
         }
+    }
+
+    /// What the voting scripts begin with: keys, tag, nonce, value.
+    fn voting(&self, by: By, script: Script, digest: &str, lease: &LeaseId, token: u64) -> Cmd {
+        let mut cmd = self.script(by, script, digest, lease, true);
+        cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
+        value(&mut cmd, lease, token);
+        cmd
     }
 
     fn script(&self, by: By, script: Script, digest: &str, lease: &LeaseId, meta: bool) -> Cmd {
@@ -106,24 +100,24 @@ impl Encoder<'_> {
             cmd.arg(&self.keys.meta);
         }
         for name in names {
-            cmd.arg(self.keys.lock(name));
+            cmd.write_arg_fmt(format_args!("{}{name}", self.keys.lock_prefix));
         }
         cmd
     }
 }
 
 /// What is stored under a lock's key: nonce, token, since when (ms since the epoch), owner.
-fn value(lease: &LeaseId, token: u64) -> Vec<u8> {
-    let mut value = Vec::with_capacity(96);
-    value.extend_from_slice(&lease.nonce().to_hex());
-    let rest = format!(" {token} {} {}", lease.since().as_millis(), lease.owner());
-    value.extend_from_slice(rest.as_bytes());
-    value
+fn value(cmd: &mut Cmd, lease: &LeaseId, token: u64) {
+    let (nonce, since) = (lease.nonce().to_hex(), lease.since().as_millis());
+    let mut arg = cmd.writer_for_next_arg();
+    // Writing into memory does not fail.
+    let _ = arg.write_all(&nonce);
+    let _ = write!(arg, " {token} {since} {}", lease.owner());
 }
 
 fn stripe_fields(cmd: &mut Cmd, lease: &LeaseId) {
     for stripe in stripes(lease.resource()) {
-        cmd.arg(format!("f{stripe}"));
+        cmd.write_arg_fmt(format_args!("f{stripe}"));
     }
 }
 
