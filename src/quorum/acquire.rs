@@ -58,7 +58,7 @@ impl Lease {
     }
 
     pub(super) fn on_attempt_wake(&mut self, now: Timestamp, out: &mut Vec<Action>) {
-        if now < self.timeout_at {
+        if now < self.timeout_at || self.grant_grace(now) {
             return;
         }
         for ballot in &mut self.ballots {
@@ -69,6 +69,19 @@ impl Lease {
             Phase::Acquiring => self.decide(now, out),
             _ => self.settle(now, out),
         }
+    }
+
+    /// A wake-up that comes late says that this process stood still, and not the nodes: their
+    /// answers may lie unread. They get another half of the node timeout, once in an attempt. This
+    /// is patience alone; the validity counts from the start all the same.
+    fn grant_grace(&mut self, now: Timestamp) -> bool {
+        let late = now.since(self.timeout_at) >= self.terms.node_timeout / 8;
+        if !late || self.grace_used {
+            return false;
+        }
+        self.grace_used = true;
+        self.timeout_at = now + self.terms.node_timeout / 2;
+        self.timeout_at < self.end()
     }
 
     /// R1 and R2: held with a quorum inside the validity; over as soon as that is out of reach.

@@ -88,7 +88,7 @@ pub enum Command {
     Acquire {
         /// The proposed token; zero without fencing.
         token: u64,
-        /// Not to be sent after this moment.
+        /// The end of the validity: not to be sent after it.
         expires: Timestamp,
     },
     /// Where the key is still ours: store the block of this token if it is above the fence.

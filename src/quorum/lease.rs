@@ -39,6 +39,8 @@ pub struct Lease {
     pub(super) started: Timestamp,
     /// While acquiring: when the nodes that have not answered count as timed out.
     pub(super) timeout_at: Timestamp,
+    /// Whether the time-out was put off because this process had stood still.
+    pub(super) grace_used: bool,
     /// The end of the validity that a quorum confirmed; only grows.
     pub(super) valid_until: Timestamp,
     /// When the next round of renewal is due.
@@ -74,6 +76,7 @@ impl Lease {
         assert!(terms.nodes > 0, "a lease needs at least one node");
         let timeout_at = now + terms.node_timeout;
         let token = terms.proposal.unwrap_or(0);
+        let expires = now + terms.validity;
         for node in 0..terms.nodes {
             out.push(Action::Send {
                 node,
@@ -88,7 +91,8 @@ impl Lease {
             fence: Fence::new(token),
             started: now,
             timeout_at,
-            valid_until: now + terms.validity,
+            grace_used: false,
+            valid_until: expires,
             renew_at: Timestamp::MAX,
             round_started: None,
             extension: None,

@@ -1,1 +1,25 @@
+//! Tests of the algorithm, on its public face only: events in, actions out.
+//!
+//! | what | where |
+//! |---|---|
+//! | a node in memory, with the semantics of the scripts | `model` |
+//! | one lease and its traffic, every action checked as it comes | `attempt` |
+//! | what a node told a lease, apart from what the lease makes of it | `heard` |
+//! | many leases, nodes, and a network that does what it likes | `world` |
+//! | what may happen in such a world | `steps` |
+//! | exclusion, validity, release, over random worlds | `safety` |
+//! | the order of the tokens, over random worlds | `fencing` |
+//! | every attempt ends, in time, and the order of the answers does not matter | `decision` |
+//! | examples to read, one for each rule | `cases` |
+//!
+//! `PROPTEST_CASES=10000 cargo test --lib quorum` looks longer.
+
+mod attempt;
+mod cases;
+mod decision;
+mod fencing;
+mod heard;
 mod model;
+mod safety;
+mod steps;
+mod world;

@@ -1,0 +1,214 @@
+//! One lease with its traffic. Every action is checked as it comes, against what the nodes
+//! answered and against what they really keep.
+
+use std::collections::VecDeque;
+
+use super::{
+    heard::Heard,
+    model::{Node, op_id},
+};
+use crate::{
+    error::Reason,
+    node::Answer,
+    quorum::{Action, Command, Event, Lease, Loss, ReleaseVerdict, Terms},
+    time::Timestamp,
+};
+
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) id: usize,
+    pub(super) lease: Lease,
+    pub(super) terms: Terms,
+    pub(super) started: Timestamp,
+    /// Commands under way to each node, oldest first.
+    pub(super) requests: Vec<VecDeque<Command>>,
+    /// Answers under way, in any order.
+    pub(super) replies: Vec<Reply>,
+    pub(super) token: Option<u64>,
+    /// The end of the lease, once it was held.
+    pub(super) until: Option<Timestamp>,
+    pub(super) refused: bool,
+    pub(super) lost: bool,
+    pub(super) released: bool,
+    pub(super) orphaned: Vec<bool>,
+    heard: Vec<Heard>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Reply {
+    pub(super) node: usize,
+    pub(super) command: Command,
+    pub(super) result: Result<Answer, Reason>,
+}
+
+impl Attempt {
+    pub(super) fn start(id: usize, terms: Terms, now: Timestamp) -> Self {
+        let mut out = Vec::new();
+        let lease = Lease::start(terms, now, &mut out);
+        let mut this = Self {
+            id,
+            lease,
+            terms,
+            started: now,
+            requests: vec![VecDeque::new(); terms.nodes],
+            replies: Vec::new(),
+            token: None,
+            until: None,
+            refused: false,
+            lost: false,
+            released: false,
+            orphaned: vec![false; terms.nodes],
+            heard: vec![Heard::default(); terms.nodes],
+        };
+        assert_eq!(out.len(), terms.nodes, "one request to each node");
+        for action in &out {
+            this.take(action, now);
+        }
+        this
+    }
+
+    fn quorum(&self) -> usize {
+        self.terms.nodes / 2 + 1
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.refused && !self.released
+    }
+
+    /// Whether the holder believes that it holds the lock.
+    pub(super) fn is_held(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| now < until) && !self.lost && !self.released
+    }
+
+    /// Hands an event to the lease; `nodes` are given where they keep their promises.
+    pub(super) fn handle(
+        &mut self,
+        event: Event,
+        now: Timestamp,
+        nodes: Option<&[Node]>,
+    ) -> Vec<Action> {
+        let woken = matches!(event, Event::Wake);
+        if let Event::Release { .. } = event {
+            self.released = true;
+        }
+        let mut out = Vec::new();
+        self.lease.handle(event, now, &mut out);
+        for action in &out {
+            self.take(action, now);
+            if let (Action::Acquired { until, .. } | Action::Renewed { until }, Some(nodes)) =
+                (action, nodes)
+            {
+                let key_lives =
+                    |node: &&Node| node.key(now).is_some_and(|key| key.expires >= Some(*until));
+                let keep = nodes.iter().filter(|node| node.holds(self.id, now)).filter(key_lives);
+                assert!(keep.count() >= self.quorum(), "no quorum keeps the key for so long");
+            }
+        }
+        if woken {
+            assert!(!self.believes_past_the_end(now), "woken at the end, and still held");
+            assert!(self.lease.next_wake().is_none_or(|at| at > now), "wakes without end");
+        }
+        if self.is_open() && !self.lost {
+            assert!(self.lease.next_wake().is_some(), "nothing would ever end this");
+        }
+        if self.refused || self.released {
+            assert!(self.heard.iter().all(|heard| heard.release_sent), "a node was left out");
+        }
+        out
+    }
+
+    fn believes_past_the_end(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| now >= until) && !self.lost && !self.released
+    }
+
+    /// Hands an answer to the lease.
+    pub(super) fn deliver(
+        &mut self,
+        reply: Reply,
+        now: Timestamp,
+        nodes: &[Node],
+        strict: bool,
+    ) -> Vec<Action> {
+        let Reply { node, command, result } = reply;
+        let first_of_release = self.heard[node].hear(self.started, command, &result);
+        let failed = !matches!(result, Ok(Answer::Released { .. }));
+        let event = Event::Answer { node, op: op_id(command), result };
+        let out = self.handle(event, now, strict.then_some(nodes));
+        let orphaned = out.contains(&Action::Orphaned { node });
+        if !first_of_release {
+            assert!(!orphaned, "orphaned out of turn");
+        } else if failed {
+            // Requests arrive in order: nothing is under way to the node behind its release.
+            assert!(orphaned || !nodes[node].holds(self.id, now), "node {node} keeps our key");
+        } else {
+            assert!(!orphaned, "the release was acknowledged");
+        }
+        out
+    }
+
+    fn count(&self, what: impl Fn(&Heard) -> bool) -> usize {
+        self.heard.iter().filter(|heard| what(heard)).count()
+    }
+
+    fn take(&mut self, action: &Action, now: Timestamp) {
+        let quorum = self.quorum();
+        match *action {
+            Action::Send { node, command } => {
+                let heard = &mut self.heard[node];
+                assert!(!heard.release_sent, "{command:?} behind the release, to node {node}");
+                heard.release_sent = command == Command::Release;
+                self.requests[node].push_back(command);
+            }
+            Action::Acquired { token, until } => {
+                assert!(self.is_open() && self.until.is_none(), "decided twice");
+                assert!(self.count(|heard| heard.granted) >= quorum, "no quorum granted");
+                let accepted = self.count(|h| h.granted && h.accepted.contains(&token));
+                match self.terms.proposal {
+                    Some(_) => assert!(accepted >= quorum, "no quorum accepted {token}"),
+                    None => assert_eq!(token, 0),
+                }
+                assert!(now < until, "held too late");
+                let limit = self.terms.validity.min(self.terms.max_hold);
+                assert_eq!(until, self.started + limit);
+                self.token = Some(token);
+                self.until = Some(until);
+            }
+            Action::Refused(_) => {
+                assert!(self.is_open() && self.until.is_none(), "decided twice");
+                self.refused = true;
+            }
+            Action::Renewed { until } => {
+                assert!(self.is_held(now), "revived");
+                assert!(Some(until) >= self.until, "a renewal shortens");
+                assert!(until <= self.started + self.terms.max_hold, "beyond the limit");
+                let mut confirmed: Vec<_> = self.heard.iter().map(|h| h.confirmed).collect();
+                confirmed.sort_unstable();
+                let from = confirmed[self.terms.nodes - quorum].expect("no quorum confirmed");
+                assert!(until <= from + self.terms.validity, "no quorum confirmed so much");
+                self.until = Some(until);
+            }
+            Action::Renewing => assert!(self.is_held(now), "renewed past the end"),
+            Action::Lost(ref loss) => {
+                assert!(!self.lost && !self.released && self.until.is_some(), "lost twice");
+                let stolen = matches!(loss, Loss::Stolen { .. });
+                let ended = self.until.is_some_and(|until| now >= until);
+                let denied = self.count(|heard| heard.denied);
+                assert!(if stolen { denied >= quorum } else { ended }, "gave up: {loss:?}");
+                self.lost = true;
+            }
+            Action::Extended(_) => assert!(self.until.is_some()),
+            Action::Orphaned { node } => self.orphaned[node] = true,
+            Action::Released(ref verdict) => {
+                let deleted = self.count(|heard| heard.release == Some(Ok(true)));
+                let missing = self.count(|heard| heard.release == Some(Ok(false)));
+                match verdict {
+                    ReleaseVerdict::Released => assert!(deleted >= quorum),
+                    ReleaseVerdict::AlreadyLost => {
+                        assert!(self.terms.nodes - missing < quorum, "a quorum may have it");
+                    }
+                    ReleaseVerdict::NoQuorum { .. } => assert!(deleted < quorum),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! R1, R2, R3: held, refused, and what is said of it.
+
+use std::time::Duration;
+
+use super::bench::{
+    Bench, PROPOSAL, TIMEOUT, VALIDITY, at, granted, held, releases, send, terms, unheard,
+};
+use crate::{
+    error::{Reason, VoteOutcome},
+    quorum::{Action, Command, Lease, OpId, Refusal, Terms},
+};
+
+fn no_quorum(actions: &[Action]) -> &[VoteOutcome] {
+    match actions {
+        [.., Action::Refused(Refusal::NoQuorum { votes })] => votes,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused_as_held(retry_after: Option<Duration>, owner: &str) -> Action {
+    Action::Refused(Refusal::Held { retry_after, owner: Some(owner.into()) })
+}
+
+#[test]
+fn the_request_goes_to_all_nodes_at_once() {
+    let mut out = Vec::new();
+    let lease = Lease::start(terms(3), at(0), &mut out);
+    let command = Command::Acquire { token: PROPOSAL, expires: at(0) + TIMEOUT };
+    assert_eq!(out, [send(0, command), send(1, command), send(2, command)]);
+    assert_eq!(lease.next_wake(), Some(at(50)));
+}
+
+#[test]
+fn a_quorum_holds_and_the_validity_counts_from_the_start() {
+    let mut bench = Bench::start(3);
+    assert_eq!(bench.at(7).vote(2, granted()), []);
+    let acquired = Action::Acquired { token: PROPOSAL, until: at(9_000) };
+    assert_eq!(bench.at(9).vote(0, granted()), [acquired]);
+}
+
+#[test]
+fn too_slow_when_the_clock_passes_the_validity_before_the_count() {
+    let slow = Terms { node_timeout: VALIDITY * 2, ..terms(3) };
+    for (ms, in_time) in [(8_999, true), (9_000, false), (9_001, false)] {
+        let mut bench = Bench::with(slow);
+        assert_eq!(bench.at(10).vote(0, granted()), []);
+        let actions = bench.at(ms).vote(1, granted());
+        if in_time {
+            assert_eq!(actions, [Action::Acquired { token: PROPOSAL, until: at(9_000) }]);
+        } else {
+            let mut expected = releases(3);
+            let elapsed = Duration::from_millis(ms);
+            expected.push(Action::Refused(Refusal::TooSlow { elapsed }));
+            assert_eq!(actions, expected);
+        }
+    }
+}
+
+#[test]
+fn one_node_is_a_quorum_of_one() {
+    let mut bench = Bench::start(1);
+    let acquired = Action::Acquired { token: PROPOSAL, until: at(9_000) };
+    assert_eq!(bench.vote(0, granted()), [acquired]);
+}
+
+#[test]
+fn without_fencing_the_token_is_zero() {
+    let mut bench = Bench::with(Terms { proposal: None, ..terms(1) });
+    let actions = bench.vote(0, super::bench::granted_below(77));
+    assert_eq!(actions, [Action::Acquired { token: 0, until: at(9_000) }]);
+}
+
+/// The third node has not answered, and is released all the same, before anything is said.
+#[test]
+fn the_second_refusal_of_three_ends_the_attempt() {
+    let mut bench = Bench::start(3);
+    assert_eq!(bench.at(1).vote(1, held("a", Some(800))), []);
+    let mut expected = releases(3);
+    expected.push(refused_as_held(Some(Duration::from_millis(500)), "a"));
+    assert_eq!(bench.at(2).vote(0, held("a", Some(500))), expected);
+    assert_eq!(bench.lease.next_wake(), None);
+}
+
+#[test]
+fn two_errors_of_three_end_the_attempt_without_a_quorum() {
+    let mut bench = Bench::start(3);
+    assert_eq!(bench.vote(1, Err(Reason::Loading)), []);
+    let actions = bench.vote(2, Err(Reason::Disconnected));
+    assert_eq!(actions[..3], releases(3));
+    let expected = [Reason::NotAwaited, Reason::Loading, Reason::Disconnected].map(unheard);
+    assert_eq!(no_quorum(&actions), expected);
+}
+
+#[test]
+fn a_split_of_two_nodes_ends() {
+    let mut bench = Bench::start(2);
+    assert_eq!(bench.vote(0, granted()), []);
+    let mut expected = releases(2);
+    expected.push(refused_as_held(Some(Duration::from_millis(300)), "b"));
+    assert_eq!(bench.vote(1, held("b", Some(300))), expected);
+}
+
+#[test]
+fn a_split_of_four_nodes_ends() {
+    let mut bench = Bench::start(4);
+    assert_eq!(bench.vote(0, granted()), []);
+    assert_eq!(bench.vote(1, granted()), []);
+    assert_eq!(bench.vote(2, held("b", Some(300))), []);
+    let mut expected = releases(4);
+    // Two are free at once, and a third when the first of the others' keys expires.
+    expected.push(refused_as_held(Some(Duration::from_millis(200)), "b"));
+    assert_eq!(bench.vote(3, held("b", Some(200))), expected);
+}
+
+#[test]
+fn silence_ends_at_the_node_timeout() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, granted());
+    assert_eq!(bench.at(49).wake(), [], "too early");
+    let actions = bench.at(50).wake();
+    assert_eq!(actions[..3], releases(3));
+    let silent = unheard(Reason::TimedOut);
+    assert_eq!(no_quorum(&actions), [VoteOutcome::Granted, silent.clone(), silent]);
+}
+
+/// Two errors are no verdict while the other nodes may still say that the lock is held: else the
+/// verdict would depend on who is faster.
+#[test]
+fn the_verdict_waits_for_votes_that_can_change_it() {
+    let mut bench = Bench::start(4);
+    assert_eq!(bench.vote(0, Err(Reason::Busy)), []);
+    assert_eq!(bench.vote(1, held("c", None)), releases(4), "over, but not decided");
+    assert_eq!(bench.lease.next_wake(), Some(at(50)));
+    assert_eq!(bench.vote(2, granted()), []);
+    let verdict = bench.vote(3, held("c", Some(100)));
+    assert_eq!(verdict, [refused_as_held(Some(Duration::from_millis(100)), "c")]);
+}
+
+#[test]
+fn a_grant_after_the_verdict_changes_nothing_and_its_release_is_under_way() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, held("a", Some(10)));
+    assert_eq!(bench.vote(1, held("a", Some(10)))[..3], releases(3));
+    assert_eq!(bench.at(5).vote(2, granted()), []);
+    assert_eq!(bench.acknowledge(2, true), []);
+    // The other way round: the release is not acknowledged, so the grant is an orphan.
+    let failed = bench.answer(0, OpId::Release, Err(Reason::TimedOut));
+    assert_eq!(failed, [], "node 0 said held: nothing of ours is there");
+}
+
+#[test]
+fn a_grant_after_the_timeout_counts_no_more_than_its_release() {
+    let mut bench = Bench::start(1);
+    assert_eq!(bench.at(50).wake()[..1], releases(1));
+    assert_eq!(bench.at(60).vote(0, granted()), []);
+    let failed = bench.answer(0, OpId::Release, Err(Reason::Disconnected));
+    assert_eq!(failed, [Action::Orphaned { node: 0 }]);
+}
+
+#[test]
+fn giving_up_while_acquiring_releases_everywhere() {
+    let mut bench = Bench::start(3);
+    bench.vote(1, granted());
+    assert_eq!(bench.at(3).release(false), releases(3));
+    assert_eq!(bench.vote(2, granted()), [], "never held after that");
+}
+
+#[test]
+fn retry_after_is_when_a_quorum_would_be_free() {
+    let after = |left: [Option<u64>; 5]| {
+        let mut bench = Bench::start(5);
+        let mut last = Vec::new();
+        for (node, left) in left.into_iter().enumerate().take(2) {
+            bench.vote(node, held("a", left));
+        }
+        for (node, left) in left.into_iter().enumerate().skip(2) {
+            last.extend(bench.vote(node, held("a", left)));
+        }
+        match last.pop() {
+            Some(Action::Refused(Refusal::Held { retry_after, .. })) => retry_after,
+            other => panic!("{other:?}"),
+        }
+    };
+    // Decided by the third "held": the two that have not spoken count as free.
+    assert_eq!(after([Some(900), Some(100), Some(500), Some(1), Some(1)]), ms(100));
+    assert_eq!(after([None, Some(700), None, None, None]), ms(700));
+    assert_eq!(after([None, None, None, None, None]), None, "a key without a TTL");
+}
+
+fn ms(ms: u64) -> Option<Duration> {
+    Some(Duration::from_millis(ms))
+}
+
+#[test]
+fn the_owner_is_the_one_that_most_nodes_name() {
+    let mut bench = Bench::start(5);
+    bench.vote(0, held("minority", Some(10)));
+    bench.vote(1, granted());
+    bench.vote(2, held("majority", Some(10)));
+    let last = bench.vote(3, held("majority", Some(10))).pop();
+    assert_eq!(last, Some(refused_as_held(Some(Duration::from_millis(10)), "majority")));
+}

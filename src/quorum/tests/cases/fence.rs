@@ -1,0 +1,166 @@
+//! R9: the fencing token.
+
+use super::bench::{Bench, PROPOSAL, at, granted, granted_below, held, releases, send, unheard};
+use crate::{
+    error::{Reason, VoteOutcome},
+    node::Answer,
+    quorum::{Action, Command, OpId, Refusal},
+};
+
+fn raise(node: usize, round: u8, token: u64) -> Action {
+    send(node, Command::Raise { round, token })
+}
+
+fn acquired(token: u64) -> Action {
+    Action::Acquired { token, until: at(9_000) }
+}
+
+#[test]
+fn a_proposal_below_the_fences_is_raised_once() {
+    let mut bench = Bench::start(3);
+    assert_eq!(bench.at(1).vote(0, granted_below(5_000)), []);
+    let asked = bench.at(2).vote(2, granted_below(7_000));
+    assert_eq!(asked, [raise(0, 1, 7_001), raise(2, 1, 7_001)]);
+    assert_eq!(bench.lease.next_wake(), Some(at(52)), "the raise has a node timeout of its own");
+    assert_eq!(bench.at(3).raised(2, 1, true), []);
+    assert_eq!(bench.at(4).raised(0, 1, true), [acquired(7_001)]);
+}
+
+/// A node that accepted the proposal takes part in the raise: acceptances of different numbers are
+/// never added up.
+#[test]
+fn a_raise_counts_only_with_a_quorum_of_the_same_number() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, granted());
+    let asked = bench.vote(1, granted_below(2_000));
+    assert_eq!(asked, [raise(0, 1, 2_001), raise(1, 1, 2_001)]);
+    assert_eq!(bench.raised(1, 1, true), [], "one accepted 1000, another 2001");
+    assert_eq!(bench.raised(0, 1, true), [acquired(2_001)]);
+}
+
+/// Our own block is above the fence that was seen: the raise goes above both.
+#[test]
+fn a_raise_goes_above_our_own_block_too() {
+    let mut bench = Bench::start(2);
+    bench.vote(0, granted());
+    let token = PROPOSAL + 256;
+    let asked = bench.vote(1, granted_below(PROPOSAL));
+    assert_eq!(asked, [raise(0, 1, token), raise(1, 1, token)]);
+}
+
+#[test]
+fn the_fence_of_a_refusal_counts_for_the_raise() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, Ok(Answer::Held { owner: None, remaining: None, fence: 90_000 }));
+    bench.vote(1, granted());
+    let asked = bench.vote(2, granted_below(2_000));
+    assert_eq!(asked, [raise(1, 1, 90_001), raise(2, 1, 90_001)]);
+}
+
+#[test]
+fn who_grants_during_a_raise_joins_it() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, granted_below(2_000));
+    bench.vote(1, granted_below(2_000));
+    assert_eq!(bench.vote(2, granted()), [raise(2, 1, 2_001)]);
+    assert_eq!(bench.raised(0, 1, true), []);
+    assert_eq!(bench.raised(2, 1, true), [acquired(2_001)]);
+}
+
+/// The late acceptance of the proposal completes it: the raise is not needed any more.
+#[test]
+fn a_late_acceptance_of_the_proposal_completes_the_proposal() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, granted_below(2_000));
+    bench.vote(1, granted());
+    assert_eq!(bench.vote(2, granted()), [acquired(PROPOSAL)]);
+}
+
+#[test]
+fn the_key_is_gone_during_a_raise() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, granted_below(2_000));
+    bench.vote(1, granted_below(2_000));
+    bench.raised(0, 1, true);
+    let gone = bench.answer(1, OpId::Raise(1), Err(Reason::KeyGone));
+    assert_eq!(gone, [], "the third node may still grant");
+    let again = bench.vote(1, granted_below(2_000));
+    assert_eq!(again, [], "the first answer to the request stands");
+    let actions = bench.vote(2, held("b", Some(100)));
+    assert_eq!(actions[..3], releases(3));
+    // One granted, one held: the lock is held by another.
+    assert!(matches!(actions[3..], [Action::Refused(Refusal::Held { .. })]), "{actions:?}");
+}
+
+/// R9 wants nodes that granted *and* accepted.
+#[test]
+fn an_acceptance_does_not_count_where_the_key_is_gone() {
+    let mut bench = Bench::start(5);
+    bench.vote(0, granted());
+    bench.vote(1, granted_below(2_000));
+    bench.vote(2, granted_below(2_000));
+    bench.answer(0, OpId::Raise(1), Err(Reason::KeyGone));
+    assert_eq!(bench.vote(3, granted()), [raise(3, 1, 2_001)]);
+    assert_eq!(bench.vote(4, granted()), [raise(4, 1, 2_001)], "1000 is accepted by 3 and 4 only");
+}
+
+/// A node that was asked and did not accept is not one that did.
+#[test]
+fn a_raise_that_was_answered_is_not_yet_accepted() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, granted_below(2_000));
+    bench.vote(1, granted_below(2_000));
+    bench.vote(2, granted_below(2_000));
+    assert_eq!(bench.raised(0, 1, false), []);
+    assert_eq!(bench.raised(1, 1, true), []);
+    assert_eq!(bench.raised(2, 1, true), [acquired(2_001)]);
+}
+
+#[test]
+fn a_raise_that_is_overtaken_is_raised_again_above_the_new_fence() {
+    let mut bench = Bench::start(2);
+    bench.vote(0, granted_below(2_000));
+    bench.vote(1, granted_below(2_000));
+    let overtaken = Ok(Answer::Raised { accepted: false, fence: 8_000 });
+    let asked = bench.at(1).answer(0, OpId::Raise(1), overtaken);
+    assert_eq!(asked, [raise(0, 2, 8_001), raise(1, 2, 8_001)]);
+    assert_eq!(bench.raised(1, 1, true), [], "that number is out of the race");
+    bench.raised(1, 2, true);
+    assert_eq!(bench.raised(0, 2, true), [acquired(8_001)]);
+}
+
+#[test]
+fn three_raises_in_vain_end_the_attempt() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, granted_below(2_000));
+    bench.vote(1, granted_below(2_000));
+    for round in 1..=2 {
+        let asked = bench.raised(0, round, false);
+        assert_eq!(asked.len(), 2, "another raise: {asked:?}");
+    }
+    let ahead = || unheard(Reason::FenceAhead);
+    let votes: Vec<VoteOutcome> = vec![ahead(), ahead(), unheard(Reason::NotAwaited)];
+    let mut expected = releases(3);
+    expected.push(Action::Refused(Refusal::NoQuorum { votes }));
+    assert_eq!(bench.raised(1, 3, false), expected);
+}
+
+#[test]
+fn raises_without_an_answer_time_out_one_after_the_other() {
+    let mut bench = Bench::start(1);
+    assert_eq!(bench.vote(0, granted_below(2_000)), [raise(0, 1, 2_001)]);
+    assert_eq!(bench.at(50).wake(), [raise(0, 2, 2_257)]);
+    assert_eq!(bench.at(100).wake(), [raise(0, 3, 2_513)]);
+    let votes = vec![unheard(Reason::FenceAhead)];
+    let mut expected = releases(1);
+    expected.push(Action::Refused(Refusal::NoQuorum { votes }));
+    assert_eq!(bench.at(150).wake(), expected);
+}
+
+/// Above 2^53 JSON and Lua would round the token.
+#[test]
+fn no_token_reaches_the_limit() {
+    let mut bench = Bench::start(1);
+    let actions = bench.vote(0, granted_below((1 << 53) - 200));
+    assert!(matches!(actions[..], [.., Action::Refused(Refusal::NoQuorum { .. })]), "{actions:?}");
+}

@@ -1,0 +1,19 @@
+//! Examples, one for each rule.
+//!
+//! | what | where |
+//! |---|---|
+//! | a lease on a bench, and short names for what happens to it | `bench` |
+//! | held, refused, and what is said of it | `attempt` |
+//! | the fencing token | `fence` |
+//! | renewal, extension, loss | `renewal` |
+//! | several rounds of renewal at once | `rounds` |
+//! | giving back | `release` |
+
+#![expect(clippy::unnecessary_wraps, reason = "what a node says is written as it arrives")]
+
+mod attempt;
+mod bench;
+mod fence;
+mod release;
+mod renewal;
+mod rounds;

@@ -1,0 +1,138 @@
+//! R3: giving back.
+
+use super::bench::{Bench, at, granted, held, releases, unheard};
+use crate::{
+    error::{Reason, VoteOutcome},
+    node::Answer,
+    quorum::{Action, OpId, ReleaseVerdict},
+};
+
+fn verdict(verdict: ReleaseVerdict) -> Vec<Action> {
+    vec![Action::Released(verdict)]
+}
+
+#[test]
+fn a_release_goes_to_every_node_once() {
+    let mut bench = Bench::held();
+    assert_eq!(bench.at(100).release(true), releases(3), "node 2 never answered");
+    assert_eq!(bench.release(true), []);
+}
+
+#[test]
+fn released_when_a_quorum_deleted_the_key() {
+    let mut bench = Bench::held();
+    bench.release(true);
+    assert_eq!(bench.lease.next_wake(), Some(at(50)));
+    assert_eq!(bench.acknowledge(0, true), []);
+    assert_eq!(bench.acknowledge(0, true), [], "a node has one voice");
+    assert_eq!(bench.acknowledge(1, true), verdict(ReleaseVerdict::Released));
+    assert_eq!(bench.acknowledge(2, false), []);
+    assert_eq!(bench.lease.next_wake(), None);
+}
+
+#[test]
+fn already_lost_when_so_many_keys_were_missing_that_no_quorum_had_it() {
+    let mut bench = Bench::held();
+    bench.release(true);
+    assert_eq!(bench.acknowledge(1, false), []);
+    assert_eq!(bench.acknowledge(0, true), []);
+    assert_eq!(bench.acknowledge(2, false), verdict(ReleaseVerdict::AlreadyLost));
+}
+
+/// With an even number of nodes, half of them is enough to deny a quorum.
+#[test]
+fn already_lost_where_half_of_four_were_missing() {
+    let mut bench = Bench::held_with(super::bench::terms(4));
+    bench.release(true);
+    assert_eq!(bench.acknowledge(1, false), []);
+    assert_eq!(bench.acknowledge(2, false), verdict(ReleaseVerdict::AlreadyLost));
+}
+
+#[test]
+fn no_quorum_acknowledged_in_time() {
+    let mut bench = Bench::held();
+    bench.at(100).release(true);
+    bench.acknowledge(0, true);
+    assert_eq!(bench.at(149).wake(), []);
+    let silent = unheard(Reason::TimedOut);
+    let votes = vec![VoteOutcome::Granted, silent.clone(), silent];
+    assert_eq!(bench.at(150).wake(), verdict(ReleaseVerdict::NoQuorum { votes }));
+    assert_eq!(bench.acknowledge(1, true), [], "said once");
+}
+
+#[test]
+fn no_quorum_as_soon_as_all_have_spoken() {
+    let mut bench = Bench::held();
+    bench.vote(2, held("b", None));
+    bench.release(true);
+    bench.acknowledge(0, true);
+    let failed = bench.answer(1, OpId::Release, Err(Reason::Disconnected));
+    assert_eq!(failed, [Action::Orphaned { node: 1 }]);
+    let votes = vec![VoteOutcome::Granted, unheard(Reason::Disconnected), unheard(Reason::KeyGone)];
+    assert_eq!(bench.acknowledge(2, false), verdict(ReleaseVerdict::NoQuorum { votes }));
+}
+
+#[test]
+fn nobody_waits_and_nothing_is_said() {
+    let mut bench = Bench::held();
+    assert_eq!(bench.release(false), releases(3));
+    assert_eq!(bench.lease.next_wake(), None);
+    assert_eq!(bench.acknowledge(0, true), []);
+    assert_eq!(bench.acknowledge(1, true), []);
+    assert_eq!(bench.at(1_000).wake(), []);
+}
+
+#[test]
+fn a_node_that_may_keep_the_key_is_an_orphan_until_its_release_is_acknowledged() {
+    let mut bench = Bench::start(5);
+    bench.vote(0, granted());
+    bench.vote(1, held("b", Some(5)));
+    bench.vote(2, Err(Reason::NotConnected("refused".into())));
+    bench.vote(3, Err(Reason::TimedOut));
+    bench.release(false);
+    let mut fail = |node| bench.answer(node, OpId::Release, Err(Reason::Unknown));
+    assert_eq!(fail(0), [Action::Orphaned { node: 0 }], "it granted");
+    assert_eq!(fail(1), [], "it keeps another's key");
+    assert_eq!(fail(2), [], "nothing was sent");
+    assert_eq!(fail(3), [Action::Orphaned { node: 3 }], "it may have granted");
+    assert_eq!(fail(4), [Action::Orphaned { node: 4 }], "it has not answered");
+    assert_eq!(fail(4), [], "said once");
+}
+
+#[test]
+fn an_answer_of_another_kind_is_no_acknowledgement() {
+    let mut bench = Bench::held();
+    bench.release(false);
+    let odd = bench.answer(0, OpId::Release, Ok(Answer::Extended));
+    assert_eq!(odd, [Action::Orphaned { node: 0 }]);
+}
+
+/// Node 2 turned the first request away when an extension was under way to it already: the
+/// extension stores the key, and only an acknowledged release rules it out.
+#[test]
+fn a_late_refusal_does_not_hide_what_an_extension_stored() {
+    for stored in [Ok(Answer::Extended), Err(Reason::TimedOut)] {
+        for refusal in [Err(Reason::Late), held("b", Some(1))] {
+            let mut bench = Bench::held();
+            bench.at(10).extend();
+            bench.at(20).vote(2, refusal);
+            bench.extension(2, 10, stored.clone());
+            bench.release(false);
+            let failed = bench.answer(2, OpId::Release, Err(Reason::Disconnected));
+            assert_eq!(failed, [Action::Orphaned { node: 2 }]);
+        }
+    }
+}
+
+/// The same with two rounds of renewal under way.
+#[test]
+fn an_answer_to_an_earlier_round_does_not_hide_what_a_later_one_stored() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    bench.at(3_250).wake();
+    bench.extension(2, 3_000, held("b", Some(1)));
+    bench.extension(2, 3_250, Err(Reason::TimedOut));
+    bench.release(false);
+    let failed = bench.answer(2, OpId::Release, Err(Reason::Disconnected));
+    assert_eq!(failed, [Action::Orphaned { node: 2 }]);
+}

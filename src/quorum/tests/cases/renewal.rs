@@ -1,0 +1,200 @@
+//! R4: renewal, extension, loss.
+
+use std::time::Duration;
+
+use super::bench::{Bench, at, extended, granted, held, renewed, round, send, terms, unheard};
+use crate::{
+    error::{Reason, VoteOutcome},
+    quorum::{Action, Command, Loss, OpId, Terms},
+    time::Timestamp,
+};
+
+fn stolen_by(owner: &str) -> Action {
+    Action::Lost(Loss::Stolen { owner: Some(owner.into()) })
+}
+
+#[test]
+fn the_renewal_is_due_at_a_third_of_the_validity() {
+    let mut bench = Bench::held();
+    assert_eq!(bench.lease.next_wake(), Some(at(3_000)));
+    assert_eq!(bench.at(2_999).wake(), []);
+    assert_eq!(bench.at(3_000).wake(), round(3, 3_000, 9_000), "to every node");
+    assert_eq!(bench.at(3_001).extension(0, 3_000, extended()), []);
+    assert_eq!(bench.at(3_002).extension(2, 3_000, extended()), [renewed(12_000)]);
+    assert_eq!(bench.lease.next_wake(), Some(at(6_000)), "counted from the renewal's start");
+    assert_eq!(bench.at(3_003).extension(1, 3_000, extended()), []);
+}
+
+#[test]
+fn a_renewal_without_a_quorum_is_tried_again_until_the_deadline() {
+    let mut bench = Bench::held();
+    let mut rounds = 0;
+    let lost = loop {
+        let next = bench.lease.next_wake().unwrap();
+        bench.at(u64::try_from(next.since(at(0)).as_millis()).unwrap());
+        let actions = bench.wake();
+        if let [Action::Lost(loss)] = &actions[..] {
+            break loss.clone();
+        }
+        assert_eq!(actions[0], Action::Renewing);
+        bench.extension(0, ms(bench.now), Err(Reason::OutOfMemory));
+        rounds += 1;
+    };
+    // From 3 s to 9 s, every 250 ms.
+    assert_eq!(rounds, 24);
+    assert_eq!(bench.now, at(9_000));
+    // The grant of node 1 is no answer to a renewal.
+    let silent = unheard(Reason::TimedOut);
+    let votes = vec![unheard(Reason::OutOfMemory), silent.clone(), silent];
+    assert_eq!(lost, Loss::Expired { votes });
+}
+
+fn ms(moment: Timestamp) -> u64 {
+    u64::try_from(moment.since(at(0)).as_millis()).unwrap()
+}
+
+#[test]
+fn two_silent_nodes_of_three_are_survived_until_they_answer_again() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    bench.extension(1, 3_000, extended());
+    bench.extension(0, 3_000, Err(Reason::TimedOut));
+    bench.at(3_250).wake();
+    bench.at(8_999).wake();
+    assert_eq!(bench.extension(1, 8_999, extended()), []);
+    assert_eq!(bench.extension(0, 8_999, extended()), [renewed(17_999)]);
+}
+
+#[test]
+fn a_grant_after_the_quorum_helps_the_renewal_only_from_its_own_start() {
+    let mut bench = Bench::held();
+    assert_eq!(bench.at(10).vote(2, granted()), []);
+    bench.at(3_000).wake();
+    assert_eq!(bench.extension(2, 3_000, extended()), [], "one of three");
+    assert_eq!(bench.extension(1, 3_000, extended()), [renewed(12_000)]);
+}
+
+#[test]
+fn a_quorum_that_names_another_ends_the_lease_at_once() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    assert_eq!(bench.extension(0, 3_000, held("thief", Some(9))), []);
+    assert_eq!(bench.extension(2, 3_000, held("thief", Some(9))), [stolen_by("thief")]);
+    assert_eq!(bench.lease.next_wake(), None);
+    assert_eq!(bench.extension(1, 3_000, extended()), [], "not revived");
+}
+
+#[test]
+fn a_minority_that_names_another_is_outvoted() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    assert_eq!(bench.extension(0, 3_000, held("thief", Some(9))), []);
+    assert_eq!(bench.extension(1, 3_000, extended()), []);
+    assert_eq!(bench.extension(2, 3_000, extended()), [renewed(12_000)]);
+}
+
+#[test]
+fn a_lease_expires_exactly_at_its_end_and_is_not_revived() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    bench.extension(0, 3_000, extended());
+    // The confirming answer comes at the end: too late, whatever it says.
+    let lost = bench.at(9_000).extension(1, 3_000, extended());
+    let granted = VoteOutcome::Granted;
+    let votes = vec![granted.clone(), granted, unheard(Reason::TimedOut)];
+    assert_eq!(lost, [Action::Lost(Loss::Expired { votes })]);
+    assert_eq!(bench.extension(2, 3_000, extended()), []);
+    assert_eq!(bench.wake(), []);
+    assert_eq!(bench.extend(), []);
+}
+
+#[test]
+fn nothing_is_given_back_at_the_loss_but_when_the_holder_lets_go() {
+    let mut bench = Bench::held();
+    let lost = bench.at(9_000).wake();
+    assert!(matches!(lost[..], [Action::Lost(_)]), "{lost:?}");
+    assert_eq!(bench.at(9_100).release(false), super::bench::releases(3));
+}
+
+#[test]
+fn max_hold_ends_what_could_be_renewed() {
+    let mut bench = Bench::held_with(Terms { max_hold: Duration::from_secs(10), ..terms(3) });
+    bench.at(3_000).wake();
+    bench.extension(0, 3_000, extended());
+    assert_eq!(bench.extension(1, 3_000, extended()), [renewed(10_000)], "no further");
+    assert_eq!(bench.lease.next_wake(), Some(at(10_000)), "no renewal beyond the limit");
+    assert_eq!(bench.at(9_999).wake(), []);
+    assert_eq!(bench.at(10_000).wake(), [Action::Lost(Loss::MaxHold)]);
+}
+
+#[test]
+fn a_max_hold_below_the_validity_ends_it_first() {
+    let short = Terms { max_hold: Duration::from_secs(2), ..terms(1) };
+    let mut bench = Bench::with(short);
+    let acquired = Action::Acquired { token: 1_000, until: at(2_000) };
+    assert_eq!(bench.vote(0, granted()), [acquired]);
+    assert_eq!(bench.at(2_000).wake(), [Action::Lost(Loss::MaxHold)]);
+}
+
+#[test]
+fn without_auto_extend_nothing_is_renewed() {
+    let mut bench = Bench::held_with(Terms { auto_extend: false, ..terms(3) });
+    assert_eq!(bench.lease.next_wake(), Some(at(9_000)));
+    assert_eq!(bench.at(8_000).wake(), []);
+    // An extension that is asked for is no beginning of renewals either.
+    assert_eq!(bench.extend(), round(3, 8_000, 9_000));
+    bench.extension(0, 8_000, extended());
+    let actions = bench.extension(1, 8_000, extended());
+    assert_eq!(actions, [renewed(17_000), Action::Extended(Ok(()))]);
+    assert_eq!(bench.lease.next_wake(), Some(at(17_000)));
+}
+
+#[test]
+fn an_extension_without_a_quorum_leaves_the_lock_as_it_was() {
+    let mut bench = Bench::held();
+    assert_eq!(bench.at(1_000).extend(), round(3, 1_000, 9_000));
+    bench.extension(0, 1_000, extended());
+    bench.extension(1, 1_000, Err(Reason::OutOfMemory));
+    assert_eq!(bench.lease.next_wake(), Some(at(1_050)));
+    let votes = vec![VoteOutcome::Granted, unheard(Reason::OutOfMemory), unheard(Reason::TimedOut)];
+    assert_eq!(bench.at(1_050).wake(), [Action::Extended(Err(votes))]);
+    assert_eq!(bench.lease.end(), at(9_000));
+    let late = bench.at(1_060).extension(2, 1_000, extended());
+    assert_eq!(late, [renewed(10_000)], "late for the caller, not for the lock");
+}
+
+#[test]
+fn an_extension_is_answered_when_the_lock_is_lost() {
+    let mut bench = Bench::held();
+    bench.at(8_990).extend();
+    let actions = bench.at(9_000).wake();
+    assert!(
+        matches!(actions[..], [Action::Extended(Err(_)), Action::Lost(Loss::Expired { .. })]),
+        "{actions:?}"
+    );
+}
+
+/// A node that lost the key is given it again, and what it then keeps is not forgotten.
+#[test]
+fn a_node_without_the_key_counts_again_after_it_was_given_it() {
+    let mut bench = Bench::start(3);
+    bench.vote(2, held("b", Some(1)));
+    bench.vote(0, granted());
+    bench.vote(1, granted());
+    assert_eq!(bench.at(3_000).wake(), round(3, 3_000, 9_000), "to the one that refused too");
+    bench.extension(2, 3_000, extended());
+    assert_eq!(bench.extension(0, 3_000, extended()), [renewed(12_000)]);
+    bench.release(false);
+    let failed = bench.answer(2, OpId::Release, Err(Reason::TimedOut));
+    assert_eq!(failed, [Action::Orphaned { node: 2 }]);
+}
+
+#[test]
+fn a_re_grant_is_bounded_by_the_validity_at_its_start() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    bench.extension(0, 3_000, extended());
+    bench.extension(1, 3_000, extended());
+    let command = Command::Extend { started: at(6_000), until: at(12_000) };
+    assert!(bench.at(6_000).wake().contains(&send(2, command)));
+}

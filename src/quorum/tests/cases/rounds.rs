@@ -1,0 +1,77 @@
+//! R4, where several rounds of renewal are under way.
+
+use super::bench::{Bench, extended, held, renewed, round, terms};
+use crate::{error::Reason, quorum::Action};
+
+/// Node 1 answers the first round, node 2 a later one: together they confirm the first.
+#[test]
+fn a_slow_answer_to_an_earlier_round_counts_from_that_rounds_start() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    assert_eq!(bench.extension(1, 3_000, extended()), []);
+    bench.at(3_250).wake();
+    assert_eq!(bench.at(3_300).extension(2, 3_250, extended()), [renewed(12_000)]);
+    assert_eq!(bench.at(3_400).extension(1, 3_250, extended()), [renewed(12_250)]);
+    assert_eq!(bench.extension(0, 3_000, extended()), [], "a late answer shortens nothing");
+}
+
+/// The answers come in the wrong order: the later round stands.
+#[test]
+fn an_answer_to_an_earlier_round_does_not_take_back_a_later_one() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    bench.at(3_250).wake();
+    assert_eq!(bench.extension(1, 3_250, extended()), []);
+    assert_eq!(bench.extension(1, 3_000, extended()), []);
+    assert_eq!(bench.extension(2, 3_250, extended()), [renewed(12_250)]);
+}
+
+/// A node that answers one round and not the next still keeps the key from the first.
+#[test]
+fn an_error_takes_back_nothing_that_was_confirmed() {
+    for reason in [Reason::TimedOut, Reason::Loading] {
+        let mut bench = Bench::held();
+        bench.at(3_000).wake();
+        assert_eq!(bench.extension(1, 3_000, extended()), []);
+        bench.at(3_250).wake();
+        assert_eq!(bench.extension(1, 3_250, Err(reason)), []);
+        assert_eq!(bench.extension(2, 3_250, extended()), [renewed(12_000)]);
+    }
+}
+
+/// An answer to a round before it does not decide an extension that was asked for.
+#[test]
+fn an_extension_is_decided_by_its_own_round() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    bench.at(3_010).extend();
+    bench.extension(0, 3_000, extended());
+    assert_eq!(bench.extension(1, 3_000, extended()), [renewed(12_000)]);
+    assert_eq!(bench.extension(0, 3_010, extended()), []);
+    let done = bench.extension(1, 3_010, extended());
+    assert_eq!(done, [renewed(12_010), Action::Extended(Ok(()))]);
+}
+
+/// A round is named by its start.
+#[test]
+fn an_extension_at_the_moment_of_a_round_joins_it() {
+    let mut bench = Bench::held();
+    assert_eq!(bench.at(3_000).wake(), round(3, 3_000, 9_000));
+    assert_eq!(bench.extend(), []);
+    bench.extension(0, 3_000, extended());
+    let done = bench.extension(1, 3_000, extended());
+    assert_eq!(done, [renewed(12_000), Action::Extended(Ok(()))]);
+}
+
+/// What a node confirmed before it lost the key to another does not count any more.
+#[test]
+fn a_confirmation_that_was_taken_back_does_not_count() {
+    let mut bench = Bench::held_with(terms(5));
+    bench.at(3_000).wake();
+    bench.extension(0, 3_000, extended());
+    bench.extension(1, 3_000, extended());
+    bench.at(3_250).wake();
+    assert_eq!(bench.extension(1, 3_250, held("b", None)), []);
+    assert_eq!(bench.extension(2, 3_250, extended()), [], "two of five keep the key that long");
+    assert_eq!(bench.extension(3, 3_250, extended()), [renewed(12_000)]);
+}

@@ -1,0 +1,191 @@
+//! What may happen in a world, as a strategy.
+
+use std::time::Duration;
+
+use proptest::{collection::vec, option, prelude::*, sample::Index};
+
+use super::{
+    model::reasons,
+    world::{Process, Setup, Tally, World},
+};
+use crate::quorum::Event;
+
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// A process tries to take the lock.
+    Start(u8),
+    /// A node runs the oldest command of an attempt, or answers an error.
+    Execute {
+        who: u8,
+        node: Index,
+        error: Option<(Index, bool)>,
+    },
+    /// One of the answers under way arrives, and may arrive again.
+    Deliver {
+        who: u8,
+        which: Index,
+        twice: bool,
+    },
+    /// The network is quick for once: these nodes answer all that they are sent, one by one.
+    Exchange {
+        who: u8,
+        nodes: u16,
+    },
+    /// Time passes, in parts of the validity.
+    Pass(u8),
+    /// Time passes until the attempt wants to be woken, and a little more; then it may be woken.
+    Wake {
+        who: u8,
+        late: u8,
+        wake: bool,
+    },
+    /// It is woken although it is not time.
+    WakeEarly(u8),
+    Extend(u8),
+    Release {
+        who: u8,
+        awaited: bool,
+    },
+    /// Somebody else's key where there is none, for so many parts of the validity.
+    Foreign {
+        node: Index,
+        life: Option<u8>,
+    },
+    /// A key is deleted before its time.
+    Wipe(Index),
+}
+
+/// Steps; with `wipes`, nodes lose keys.
+pub(super) fn steps(wipes: bool) -> impl Strategy<Value = Vec<Step>> {
+    let node = any::<Index>;
+    let who = || 0_u8..4;
+    let error = option::weighted(0.25, (any::<Index>(), any::<bool>()));
+    vec(
+        prop_oneof![
+            5 => who().prop_map(Step::Start),
+            8 => (who(), node(), error).prop_map(|(who, node, error)| {
+                Step::Execute { who, node, error }
+            }),
+            8 => (who(), node(), prop::bool::weighted(0.2)).prop_map(|(who, which, twice)| {
+                Step::Deliver { who, which, twice }
+            }),
+            9 => (who(), any::<u16>(), any::<u16>()).prop_map(|(who, some, more)| {
+                Step::Exchange { who, nodes: some | more }
+            }),
+            2 => (0_u8..24).prop_map(Step::Pass),
+            3 => (0_u8..2).prop_map(Step::Pass),
+            // Past the end, unnoticed until an answer arrives.
+            1 => (60_u8..80).prop_map(Step::Pass),
+            5 => (who(), 0_u8..4, prop::bool::weighted(0.8)).prop_map(|(who, late, wake)| {
+                Step::Wake { who, late, wake }
+            }),
+            1 => who().prop_map(Step::WakeEarly),
+            1 => who().prop_map(Step::Extend),
+            3 => (who(), any::<bool>()).prop_map(|(who, awaited)| {
+                Step::Release { who, awaited }
+            }),
+            1 => (node(), option::weighted(0.98, 0_u8..80)).prop_map(|(node, life)| {
+                Step::Foreign { node, life }
+            }),
+            2 => node().prop_map(Step::Wipe),
+        ],
+        0..240,
+    )
+    .prop_map(move |mut steps| {
+        steps.retain(|step| wipes || !matches!(step, Step::Wipe(_)));
+        steps
+    })
+}
+
+pub(super) fn setup() -> impl Strategy<Value = Setup> {
+    let skew = prop_oneof![
+        8 => Just(0_i64),
+        8 => -1_000_000..1_000_000_i64,
+        // A clock 15 minutes behind, and one so far ahead that nodes refuse its tokens.
+        8 => Just(-900_000_000_i64),
+        1 => Just(70_000_000_i64),
+    ];
+    let process = (skew, any::<bool>()).prop_map(|(skew, learns)| Process { skew, learns });
+    (
+        1_usize..=9,
+        prop_oneof![Just(50_u64), Just(200), Just(2_000)],
+        1_u32..6,
+        prop::bool::weighted(0.8),
+        prop::bool::weighted(0.9),
+        vec(process, 1..=3),
+    )
+        .prop_map(|(nodes, ttl, holds, auto_extend, fencing, processes)| {
+            let ttl = Duration::from_millis(ttl);
+            Setup { nodes, ttl, max_hold: ttl * holds, auto_extend, fencing, processes }
+        })
+}
+
+/// Runs the steps and checks all the way.
+pub(super) fn run(setup: &Setup, steps: &[Step]) -> Tally {
+    let mut world = World::new(setup);
+    for step in steps {
+        // No two moments are the same, as on a real clock.
+        world.now = world.now + Duration::from_nanos(1);
+        take(&mut world, step);
+    }
+    world.finish()
+}
+
+fn take(world: &mut World, step: &Step) {
+    let count = world.nodes.len();
+    let who = match *step {
+        Step::Start(process) => return world.start(usize::from(process)),
+        Step::Pass(parts) => {
+            world.now = world.now + world.ttl_part(parts);
+            return;
+        }
+        Step::Foreign { node, life } => {
+            let life = life.map(|parts| world.ttl_part(parts));
+            return world.foreign(node.index(count), life);
+        }
+        Step::Wipe(node) => return world.wipe(node.index(count)),
+        Step::Execute { who, .. }
+        | Step::Deliver { who, .. }
+        | Step::Exchange { who, .. }
+        | Step::Wake { who, .. }
+        | Step::WakeEarly(who)
+        | Step::Extend(who)
+        | Step::Release { who, .. } => who,
+    };
+    let Some(id) = world.pick(who) else { return };
+    match *step {
+        Step::Execute { node, error, .. } => {
+            let reasons = reasons();
+            let error = error.map(|(kind, ran)| (kind.get(&reasons).clone(), ran));
+            world.execute(id, node.index(count), error);
+        }
+        Step::Deliver { which, twice, .. } => world.deliver(id, which.index(1 << 16), twice),
+        Step::Exchange { nodes, .. } => exchange(world, id, nodes),
+        Step::Wake { late, wake, .. } => {
+            if let Some(at) = world.attempts[id].lease.next_wake() {
+                world.now = world.now.max(at + Duration::from_micros(u64::from(late) * 700));
+                if wake {
+                    world.event(id, Event::Wake);
+                }
+            }
+        }
+        Step::WakeEarly(_) => world.event(id, Event::Wake),
+        Step::Extend(_) => world.event(id, Event::Extend),
+        Step::Release { awaited, .. } => {
+            if world.attempts[id].is_open() {
+                world.event(id, Event::Release { awaited });
+            }
+        }
+        Step::Start(_) | Step::Pass(_) | Step::Foreign { .. } | Step::Wipe(_) => {}
+    }
+}
+
+fn exchange(world: &mut World, id: usize, nodes: u16) {
+    for node in (0..world.nodes.len()).filter(|node| nodes & (1 << node) != 0) {
+        while !world.attempts[id].requests[node].is_empty() {
+            world.execute(id, node, None);
+            // What the answer leads to is answered as well.
+            world.deliver(id, world.attempts[id].replies.len() - 1, false);
+        }
+    }
+}

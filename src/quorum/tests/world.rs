@@ -1,0 +1,237 @@
+//! Nodes, processes that want the same resource, and a network between them, in virtual time.
+
+use std::time::Duration;
+
+use super::{
+    attempt::{Attempt, Reply},
+    model::{Key, Node, wall},
+};
+use crate::{
+    error::Reason,
+    quorum::{Action, Event, Terms, rules},
+    time::Timestamp,
+    token::block_end,
+};
+
+/// The processes; each has a wall clock of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Process {
+    /// How far its wall clock is from the nodes', in µs.
+    pub(super) skew: i64,
+    /// Whether it remembers fences from attempt to attempt; else it is as good as restarted.
+    pub(super) learns: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) nodes: usize,
+    pub(super) ttl: Duration,
+    pub(super) max_hold: Duration,
+    pub(super) auto_extend: bool,
+    pub(super) fencing: bool,
+    pub(super) processes: Vec<Process>,
+}
+
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) now: Timestamp,
+    pub(super) nodes: Vec<Node>,
+    /// All attempts ever; the index is the nonce.
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) tally: Tally,
+    terms: Terms,
+    processes: Vec<(Process, u64, Option<usize>)>,
+    /// Nodes lost keys before their time: exclusion is not promised any more, fencing is.
+    broken: bool,
+    /// For each attempt, the largest token that was complete when it began.
+    before: Vec<u64>,
+}
+
+/// How often a run came to what it is meant to test.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) acquired: u32,
+    pub(super) raised: u32,
+    pub(super) refused: u32,
+    pub(super) renewed: u32,
+    pub(super) lost: u32,
+    pub(super) orphaned: u32,
+    pub(super) released: u32,
+}
+
+impl World {
+    pub(super) fn new(setup: &Setup) -> Self {
+        let validity = rules::validity(setup.ttl, 0.01);
+        let terms = Terms {
+            nodes: setup.nodes,
+            validity,
+            node_timeout: rules::node_timeout(Duration::from_millis(50), setup.ttl),
+            max_hold: setup.max_hold,
+            auto_extend: setup.auto_extend,
+            proposal: setup.fencing.then_some(0),
+        };
+        // Every other node has a clock as fast as the drift allows.
+        let life = |node| if node % 2 == 0 { validity } else { setup.ttl };
+        let node = |node| Node::new(life(node), terms.node_timeout * 2);
+        Self {
+            now: Timestamp::from_nanos(1_000_000_000),
+            nodes: (0..setup.nodes).map(node).collect(),
+            attempts: Vec::new(),
+            tally: Tally::default(),
+            terms,
+            processes: setup.processes.iter().map(|p| (p.clone(), 0, None)).collect(),
+            broken: false,
+            before: Vec::new(),
+        }
+    }
+
+    pub(super) fn ttl_part(&self, sixty_fourths: u8) -> Duration {
+        self.terms.validity * u32::from(sixty_fourths) / 64
+    }
+
+    /// A process tries again, unless its last attempt is still open.
+    pub(super) fn start(&mut self, process: usize) {
+        let (now, id) = (self.now, self.attempts.len());
+        let count = self.processes.len();
+        let (process, known, current) = &mut self.processes[process % count];
+        if current.is_some_and(|id| self.attempts[id].is_open()) {
+            return;
+        }
+        *current = Some(id);
+        let clock = wall(now).saturating_add_signed(process.skew);
+        let known_then = if process.learns { *known } else { 0 };
+        let token = clock.max(known_then + 1);
+        *known = block_end(token).max(*known);
+        let terms = Terms { proposal: self.terms.proposal.map(|_| token), ..self.terms };
+        self.before.push(self.attempts.iter().filter_map(|a| a.token).max().unwrap_or(0));
+        self.attempts.push(Attempt::start(id, terms, now));
+    }
+
+    /// One of the last attempts.
+    pub(super) fn pick(&self, who: u8) -> Option<usize> {
+        let count = self.attempts.len();
+        let back = usize::from(who) % count.clamp(1, 4);
+        count.checked_sub(back + 1)
+    }
+
+    /// The node runs the attempt's oldest command; with an error for an answer, only `ran` if it
+    /// may have run.
+    pub(super) fn execute(&mut self, id: usize, node: usize, error: Option<(Reason, bool)>) {
+        let Some(command) = self.attempts[id].requests[node].pop_front() else { return };
+        let mut run = || self.nodes[node].run(id, command, self.now);
+        let result = match error {
+            None => run(),
+            Some((reason, ran)) => {
+                if ran && reason.may_have_run() {
+                    let _ = run();
+                }
+                Err(reason)
+            }
+        };
+        self.attempts[id].replies.push(Reply { node, command, result });
+    }
+
+    /// An answer arrives; if it comes `twice`, a second time later on.
+    pub(super) fn deliver(&mut self, id: usize, which: usize, twice: bool) {
+        let attempt = &mut self.attempts[id];
+        if attempt.replies.is_empty() {
+            return;
+        }
+        let which = which % attempt.replies.len();
+        let reply =
+            if twice { attempt.replies[which].clone() } else { attempt.replies.swap_remove(which) };
+        if let Ok(answer) = &reply.result {
+            let owner = self.processes.iter_mut().find(|(.., current)| *current == Some(id));
+            if let Some((_, known, _)) = owner {
+                *known = answer.fence().max(*known);
+            }
+        }
+        let out = attempt.deliver(reply, self.now, &self.nodes, !self.broken);
+        self.check(id, &out);
+    }
+
+    pub(super) fn event(&mut self, id: usize, event: Event) {
+        let nodes = (!self.broken).then_some(self.nodes.as_slice());
+        let out = self.attempts[id].handle(event, self.now, nodes);
+        self.check(id, &out);
+    }
+
+    /// A key that somebody else wrote, where none is.
+    pub(super) fn foreign(&mut self, node: usize, life: Option<Duration>) {
+        if self.nodes[node].key(self.now).is_none() {
+            let expires = life.map(|life| self.now + life);
+            self.nodes[node].key = Some(Key { lease: None, expires });
+        }
+    }
+
+    /// A key is deleted before its time: the node broke its promise.
+    pub(super) fn wipe(&mut self, node: usize) {
+        self.broken |= self.nodes[node].key.is_some_and(|key| key.lease.is_some());
+        self.nodes[node].key = None;
+    }
+
+    fn check(&mut self, id: usize, out: &[Action]) {
+        for action in out {
+            match action {
+                Action::Acquired { token, .. } => {
+                    self.tally.acquired += 1;
+                    self.tally.raised += u32::from(
+                        self.terms.proposal.is_some() && {
+                            self.attempts[id].terms.proposal != Some(*token)
+                        },
+                    );
+                    self.check_exclusion(id);
+                    if self.terms.proposal.is_some() {
+                        self.check_token(id, *token);
+                    }
+                }
+                Action::Refused(_) => self.tally.refused += 1,
+                Action::Renewed { .. } => self.tally.renewed += 1,
+                Action::Lost(_) => self.tally.lost += 1,
+                Action::Orphaned { .. } => self.tally.orphaned += 1,
+                Action::Released(_) => self.tally.released += 1,
+                Action::Send { .. } | Action::Renewing | Action::Extended(_) => {}
+            }
+        }
+    }
+
+    fn check_exclusion(&self, id: usize) {
+        let others = self.attempts.iter().filter(|other| other.id != id && !self.broken);
+        for other in others {
+            assert!(!other.is_held(self.now), "{id} and {} both hold", other.id);
+        }
+    }
+
+    fn check_token(&self, id: usize, token: u64) {
+        assert!(token > self.before[id], "{token} is not above {}", self.before[id]);
+        for other in self.attempts.iter().filter(|other| other.id != id) {
+            let Some(theirs) = other.token else { continue };
+            let apart = token > block_end(theirs) || theirs > block_end(token);
+            assert!(apart, "the blocks of {token} and {theirs} overlap");
+        }
+    }
+
+    /// Everybody lets go, and the network delivers what is under way: then no node keeps a key
+    /// of ours that nobody was told of.
+    pub(super) fn finish(&mut self) -> Tally {
+        for id in 0..self.attempts.len() {
+            if self.attempts[id].is_open() {
+                self.event(id, Event::Release { awaited: true });
+            }
+            for node in 0..self.nodes.len() {
+                while !self.attempts[id].requests[node].is_empty() {
+                    self.execute(id, node, None);
+                }
+            }
+            while !self.attempts[id].replies.is_empty() {
+                self.deliver(id, 0, false);
+            }
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            let left = node.key(self.now).and_then(|key| key.lease);
+            let told = left.is_none_or(|id| self.attempts[id].orphaned[index]);
+            assert!(told, "node {index} keeps a key and nobody knows");
+        }
+        self.tally
+    }
+}
