@@ -26,9 +26,10 @@ pub enum LockError {
         /// What each node said, or why its vote did not count.
         votes: Votes,
     },
-    /// A quorum granted, but the validity had run out by then.
+    /// A quorum granted, but the validity had run out when the votes were counted, or when the
+    /// task that asked came to fetch the lock. Nothing ran under it.
     TooSlow {
-        /// From sending the request to counting the votes.
+        /// From sending the request until then.
         elapsed: Duration,
         /// The validity that the lease would have had.
         validity: Duration,
@@ -81,7 +82,7 @@ impl fmt::Display for LockError {
             Self::NoQuorum { votes } => write!(f, "no quorum of nodes answered ({votes})"),
             Self::TooSlow { elapsed, validity } => write!(
                 f,
-                "a quorum granted only after {elapsed:?}, when the validity of {validity:?} was over"
+                "the grant came, or was fetched, only after {elapsed:?}, when its validity of {validity:?} was over"
             ),
             Self::WaitTimedOut { waited, last } => {
                 write!(f, "gave up after waiting {waited:?}; last seen: {last}")

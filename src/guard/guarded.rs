@@ -35,7 +35,7 @@ impl<F> Guarded<F> {
         let lease = Arc::clone(lock.lease());
         let context = lock.context();
         if !lease.is_valid() {
-            return Err(LockError::lost(lease.loss()));
+            return Err(lease.too_slow());
         }
         let work = {
             let _scope = context.enter();

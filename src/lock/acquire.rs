@@ -155,7 +155,11 @@ impl Work {
                         lease.unwatch(&mut watch);
                         let (granted, of) = lease.tally();
                         span.record("votes", field::display(format_args!("{granted} of {of}")));
-                        return self.end(Ok(Lock::new(lease)), span);
+                        let lock = Lock::new(lease);
+                        // The task may have been kept from polling until it was over.
+                        let result =
+                            if lock.is_valid() { Ok(lock) } else { Err(lock.lease().too_slow()) };
+                        return self.end(result, span);
                     }
                     Some(Err(error)) => {
                         let Some(ticket) = lease.take_ticket() else {

@@ -1,5 +1,7 @@
 use std::{collections::HashSet, fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
+use futures_util::{StreamExt, stream::FuturesUnordered};
+
 use super::{
     Redlock,
     core::Core,
@@ -22,7 +24,7 @@ use crate::{
 #[must_use = "a builder does nothing until it is built"]
 pub struct RedlockBuilder {
     urls: Vec<String>,
-    nodes: Vec<Arc<dyn Node>>,
+    nodes: Vec<Source>,
     ttl: Duration,
     max_ttl: Option<Duration>,
     wait: Duration,
@@ -80,13 +82,13 @@ impl RedlockBuilder {
 
     /// Adds a node of any kind.
     pub fn node(mut self, node: impl Node) -> Self {
-        self.nodes.push(Arc::new(node));
+        self.nodes.push(Source::Node(Arc::new(node)));
         self
     }
 
     /// Adds all nodes of an embedded set, which other managers of this process may share.
     pub fn nodes_from(mut self, nodes: &EmbeddedNodes) -> Self {
-        self.nodes.extend(nodes.iter());
+        self.nodes.push(Source::Embedded(nodes.clone()));
         self
     }
 
@@ -198,12 +200,12 @@ impl RedlockBuilder {
     pub fn build(self) -> Result<Redlock, BuildError> {
         let settings = self.settings()?;
         let endpoints = endpoints(&self.urls)?;
-        if endpoints.is_empty() && self.nodes.is_empty() {
+        if endpoints.is_empty() && self.nodes.iter().all(Source::is_empty) {
             return Err(BuildError::NoNodes);
         }
         check_prefix(&self.key_prefix)?;
         let redis = RedisSettings {
-            prefix: self.key_prefix.into(),
+            prefix: self.key_prefix.as_str().into(),
             node_timeout: settings.node_timeout,
             credentials: self.credentials,
             connector: self.connector,
@@ -221,12 +223,21 @@ impl RedlockBuilder {
             Some(spawner) => spawner,
             None => Arc::new(ThreadSpawner::start().map_err(system)?),
         };
-        let mut nodes = self.nodes;
+        let mut nodes: Vec<Arc<dyn Node>> = Vec::new();
+        for source in self.nodes {
+            match source {
+                Source::Node(node) => nodes.push(node),
+                Source::Embedded(set) => nodes.extend(set.nodes(&self.key_prefix)),
+            }
+        }
+        // One task for all connections: the requests of an attempt wake it once, not once a node.
+        let connections = FuturesUnordered::new();
         for endpoint in endpoints {
             let (node, supervisor) = RedisNode::new(endpoint, redis.clone());
-            spawner.spawn(Box::pin(supervisor.run()));
+            connections.push(supervisor.run());
             nodes.push(Arc::new(node));
         }
+        spawner.spawn(Box::pin(connections.collect()));
         Ok(Redlock::new(Core::new(settings, nodes, self.clock, spawner)))
     }
 
@@ -293,6 +304,18 @@ impl fmt::Debug for RedlockBuilder {
     }
 }
 
+/// Where nodes come from that are not servers.
+enum Source {
+    Node(Arc<dyn Node>),
+    Embedded(EmbeddedNodes),
+}
+
+impl Source {
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Embedded(set) if set.is_empty())
+    }
+}
+
 const MAX_OWNER_BYTES: usize = 128;
 const MAX_PREFIX_BYTES: usize = 64;
 
@@ -326,6 +349,11 @@ fn check_prefix(prefix: &str) -> Result<(), BuildError> {
     {
         let reason =
             format!("it must have 1 to {MAX_PREFIX_BYTES} bytes and no control characters");
+        return Err(BuildError::setting("key_prefix", reason));
+    }
+    // `a` and `a:lock:b` would share keys: a name may contain anything.
+    if format!("{prefix}:").contains(":lock:") {
+        let reason = "it must not have a part `:lock`, which stands between prefix and name";
         return Err(BuildError::setting("key_prefix", reason));
     }
     Ok(())

@@ -34,6 +34,7 @@ pub(crate) struct ActiveLease {
     core: Arc<Core>,
     id: Arc<LeaseId>,
     plan: Plan,
+    started: Timestamp,
     token: AtomicU64,
     /// The end of the lease in ns while it is held, else 0: what every poll of guarded work reads.
     valid_until: AtomicU64,
@@ -83,6 +84,7 @@ impl ActiveLease {
             core,
             id: Arc::new(id),
             plan,
+            started: now,
             token: AtomicU64::new(proposal.unwrap_or(0)),
             valid_until: AtomicU64::new(0),
             state: Mutex::new(State {
@@ -302,6 +304,12 @@ impl ActiveLease {
         self.core.clock().now() < self.valid_until()
     }
 
+    /// The error for a grant that was fetched when it was over: nothing ran under it.
+    pub(crate) fn too_slow(&self) -> LockError {
+        let elapsed = self.core.clock().now().since(self.started);
+        LockError::TooSlow { elapsed, validity: self.plan.validity }
+    }
+
     /// Why the lock is not held. Asked when [`is_valid`](Self::is_valid) said no; the algorithm is
     /// told first, if the timer has not come round to it.
     pub(crate) fn loss(self: &Arc<Self>) -> LossCause {
@@ -429,6 +437,13 @@ impl ReplySink for ActiveLease {
             self.core.fences.see(self.resource(), answer.fence());
         }
         self.handle(Event::Answer { node, op, result });
+    }
+
+    fn not_sent(self: Arc<Self>, node: usize, op: OpId, reason: Reason) {
+        if op == OpId::Release {
+            self.core.releasing.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.handle(Event::NotSent { node, op, reason });
     }
 }
 

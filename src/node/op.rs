@@ -17,7 +17,7 @@ pub enum Op {
         ttl: Duration,
         /// The proposed fencing token; zero means without fencing.
         token: u64,
-        /// Not to be sent after this moment: the attempt will be over.
+        /// The end of the validity that it asks for: not to be sent after it.
         expires: Timestamp,
         /// How long after it was sent the server may still run it.
         patience: Duration,
@@ -92,7 +92,7 @@ pub enum Answer {
         owner: Option<Arc<str>>,
         /// For how long still; `None` without a TTL.
         remaining: Option<Duration>,
-        /// The fence.
+        /// The fence; zero in the answer to an extension, which does not read it.
         fence: u64,
     },
     /// The keys are still the lease's.

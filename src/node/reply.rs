@@ -7,6 +7,9 @@ use crate::{error::Reason, quorum::OpId};
 /// costs neither a task nor an allocation.
 pub(crate) trait ReplySink: Send + Sync {
     fn answer(self: Arc<Self>, node: usize, op: OpId, result: Result<Answer, Reason>);
+
+    /// The operation did not reach the node, and never will.
+    fn not_sent(self: Arc<Self>, node: usize, op: OpId, reason: Reason);
 }
 
 /// Takes the answer to one operation. Dropped without an answer it says "unknown".
@@ -32,6 +35,16 @@ impl Reply {
     /// Answers.
     pub fn send(mut self, result: Result<Answer, Reason>) {
         self.deliver(result);
+    }
+
+    /// Answers for an operation that was not sent and will not be: there is nothing to undo on the
+    /// node, whatever the reason says.
+    pub fn not_sent(mut self, reason: Reason) {
+        match self.0.take() {
+            Some(Target::Lease { sink, node, op }) => sink.not_sent(node, op, reason),
+            Some(Target::Closure(f)) => f(Err(reason)),
+            None => {}
+        }
     }
 
     fn deliver(&mut self, result: Result<Answer, Reason>) {

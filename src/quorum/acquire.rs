@@ -79,9 +79,13 @@ impl Lease {
         if !late || self.grace_used {
             return false;
         }
+        let timeout_at = now + self.terms.node_timeout / 2;
+        if timeout_at >= self.end() {
+            return false;
+        }
         self.grace_used = true;
-        self.timeout_at = now + self.terms.node_timeout / 2;
-        self.timeout_at < self.end()
+        self.timeout_at = timeout_at;
+        true
     }
 
     /// R1 and R2: held with a quorum inside the validity; over as soon as that is out of reach.
@@ -156,9 +160,10 @@ impl Lease {
             })
             .collect();
         remaining.sort_unstable_by_key(|left| left.unwrap_or(Duration::MAX));
-        let free = self.ballots.len() - remaining.len();
+        // A node whose vote does not count is not free.
+        let free = count(&self.ballots, |ballot| ballot.is_granted() || ballot.is_pending());
         match self.quorum.checked_sub(free + 1) {
-            Some(last_to_expire) => remaining[last_to_expire],
+            Some(last_to_expire) => remaining.get(last_to_expire).copied().flatten(),
             None => Some(Duration::ZERO),
         }
     }

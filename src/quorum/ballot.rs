@@ -18,6 +18,8 @@ pub(super) struct Ballot {
     pub(super) asked: u8,
     /// Which of them it may still answer.
     pub(super) raising: u8,
+    /// Why the node did not answer a raise.
+    pub(super) raise_error: Option<Reason>,
     /// Whether the node may keep a key of ours.
     pub(super) may_hold: bool,
     /// The start of the latest extension that was sent: it may store the key whatever the node
@@ -42,6 +44,7 @@ impl Ballot {
             accepted: 0,
             asked: 0,
             raising: 0,
+            raise_error: None,
             may_hold: true,
             extended: None,
             release: Release::NotSent,

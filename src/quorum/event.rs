@@ -18,6 +18,15 @@ pub enum Event {
         /// The answer, or why there is none that counts.
         result: Result<Answer, Reason>,
     },
+    /// An operation did not reach its node, and never will.
+    NotSent {
+        /// The node's index.
+        node: usize,
+        /// The operation.
+        op: OpId,
+        /// Why.
+        reason: Reason,
+    },
     /// The moment of [`Lease::next_wake`](super::Lease::next_wake) may have come.
     Wake,
     /// The holder asks for an extension now.

@@ -71,7 +71,8 @@ impl Lease {
         let next = self.fence.seen.max(block_end(last)).saturating_add(1);
         if round == MAX_RAISES || block_end(next) >= TOKEN_LIMIT {
             for ballot in self.ballots.iter_mut().filter(|b| b.is_granted()) {
-                ballot.vote = Some(VoteOutcome::NotCounted(Reason::FenceAhead));
+                let reason = ballot.raise_error.take().unwrap_or(Reason::FenceAhead);
+                ballot.vote = Some(VoteOutcome::NotCounted(reason));
             }
             return false;
         }
@@ -117,7 +118,8 @@ impl Lease {
                 ballot.vote = Some(VoteOutcome::NotCounted(Reason::KeyGone));
                 ballot.confirmed = None;
             }
-            Ok(_) | Err(_) => {}
+            Err(reason) => ballot.raise_error = Some(reason.clone()),
+            Ok(_) => {}
         }
         if self.phase == Phase::Acquiring {
             self.decide(now, out);

@@ -6,7 +6,7 @@ use super::{
     fence::Fence,
     rules,
 };
-use crate::time::Timestamp;
+use crate::{error::Reason, node::Answer, time::Timestamp};
 
 /// The terms of one lease.
 #[derive(Clone, Copy, Debug)]
@@ -105,12 +105,13 @@ impl Lease {
     /// `now` must not go back from call to call.
     pub fn handle(&mut self, event: Event, now: Timestamp, out: &mut Vec<Action>) {
         match event {
-            Event::Answer { node, op, result } => match op {
-                OpId::Acquire => self.on_vote(node, result, now, out),
-                OpId::Raise(round) => self.on_raise(node, round, &result, now, out),
-                OpId::Extend(started) => self.on_extension(node, started, result, now, out),
-                OpId::Release => self.on_release_answer(node, result, out),
-            },
+            Event::Answer { node, op, result } => self.on_answer(node, op, result, now, out),
+            Event::NotSent { node, op, reason } => {
+                if op == OpId::Acquire && self.ballots[node].is_pending() {
+                    self.ballots[node].rule_out(None);
+                }
+                self.on_answer(node, op, Err(reason), now, out);
+            }
             Event::Wake => match self.phase {
                 Phase::Acquiring | Phase::Settling => self.on_attempt_wake(now, out),
                 Phase::Held => self.on_held_wake(now, out),
@@ -119,6 +120,22 @@ impl Lease {
             },
             Event::Extend => self.extend(now, out),
             Event::Release { awaited } => self.release(awaited, now, out),
+        }
+    }
+
+    fn on_answer(
+        &mut self,
+        node: usize,
+        op: OpId,
+        result: Result<Answer, Reason>,
+        now: Timestamp,
+        out: &mut Vec<Action>,
+    ) {
+        match op {
+            OpId::Acquire => self.on_vote(node, result, now, out),
+            OpId::Raise(round) => self.on_raise(node, round, &result, now, out),
+            OpId::Extend(started) => self.on_extension(node, started, result, now, out),
+            OpId::Release => self.on_release_answer(node, result, out),
         }
     }
 

@@ -85,6 +85,8 @@ impl Lease {
                 ballot.vote = Some(VoteOutcome::Granted);
                 ballot.confirmed = ballot.confirmed.max(Some(started));
             }
+            // An older word than what the node confirmed since.
+            Ok(Answer::Held { .. }) if Some(started) < ballot.confirmed => {}
             Ok(Answer::Held { owner, remaining, fence }) => {
                 ballot.vote = Some(VoteOutcome::Held { owner, remaining });
                 ballot.confirmed = None;

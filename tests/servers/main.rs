@@ -3,4 +3,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod smoke;
+mod cases;
+mod conformance;
+mod facts;
+mod layer;
+#[cfg(feature = "tls")]
+mod tls;

@@ -1,4 +1,7 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use super::store::Store;
 use crate::{
@@ -30,7 +33,14 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct EmbeddedNodes {
-    nodes: Arc<[Arc<EmbeddedNode>]>,
+    nodes: Arc<[Server]>,
+    clock: Arc<dyn Clock>,
+}
+
+/// What one node keeps, apart for each key prefix.
+#[derive(Debug, Default)]
+struct Server {
+    namespaces: Mutex<HashMap<String, Arc<Mutex<Store>>>>,
 }
 
 impl EmbeddedNodes {
@@ -41,47 +51,59 @@ impl EmbeddedNodes {
 
     /// A set of `count` fresh nodes that read time from `clock`.
     pub fn with_clock(count: usize, clock: impl Clock) -> Self {
-        let clock: Arc<dyn Clock> = Arc::new(clock);
-        let node = |i| {
-            Arc::new(EmbeddedNode {
-                name: format!("embedded-{i}"),
-                store: Mutex::default(),
-                clock: Arc::clone(&clock),
-            })
-        };
-        Self { nodes: (1..=count).map(node).collect() }
+        let nodes = (0..count).map(|_| Server::default()).collect();
+        Self { nodes, clock: Arc::new(clock) }
     }
 
-    /// How many keys are stored on each node, expired ones not counted.
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there are none; no manager can be built over such a set.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// How many keys are stored on each node, of all prefixes; expired ones are not counted.
     pub fn key_counts(&self) -> Vec<usize> {
-        self.nodes.iter().map(|node| node.key_count()).collect()
+        let now = self.clock.now();
+        let count = |server: &Server| {
+            let namespaces = server.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+            namespaces.values().map(|store| locked(store).len(now)).sum()
+        };
+        self.nodes.iter().map(count).collect()
     }
 
-    /// The nodes, to be given to a builder one by one, wrapped perhaps.
-    pub fn iter(&self) -> impl Iterator<Item = Arc<dyn Node>> {
-        self.nodes.iter().map(|node| Arc::clone(node) as Arc<dyn Node>)
+    /// The nodes as a manager with this key prefix sees them: to be given to a builder one by one,
+    /// wrapped perhaps.
+    pub fn nodes(&self, prefix: &str) -> impl Iterator<Item = Arc<dyn Node>> {
+        self.nodes.iter().enumerate().map(move |(i, server)| {
+            let mut namespaces = server.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+            let node = EmbeddedNode {
+                name: format!("embedded-{}", i + 1),
+                store: Arc::clone(namespaces.entry(prefix.to_owned()).or_default()),
+                clock: Arc::clone(&self.clock),
+            };
+            Arc::new(node) as Arc<dyn Node>
+        })
     }
+}
+
+fn locked(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+    store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Debug)]
 struct EmbeddedNode {
     name: String,
-    store: Mutex<Store>,
+    store: Arc<Mutex<Store>>,
     clock: Arc<dyn Clock>,
-}
-
-impl EmbeddedNode {
-    fn key_count(&self) -> usize {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner).len(self.clock.now())
-    }
 }
 
 impl Node for EmbeddedNode {
     fn send(&self, op: Op, reply: Reply) {
-        let result = {
-            let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-            store.run(&op, self.clock.now(), self.clock.wall())
-        };
+        let result = locked(&self.store).run(&op, self.clock.now(), self.clock.wall());
         reply.send(result);
     }
 

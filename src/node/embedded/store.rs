@@ -105,8 +105,7 @@ impl Store {
     }
 
     fn extend(&mut self, lease: &LeaseId, ttl: Duration, now: Timestamp) -> Answer {
-        let fence = self.fence(lease.resource());
-        if let Some(held) = self.held(lease, fence, now) {
+        if let Some(held) = self.held(lease, 0, now) {
             return held;
         }
         self.store(lease, ttl, now);

@@ -4,6 +4,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use ::redis::{ErrorKind, RedisError, ServerError, Value};
 
+use super::node::Request;
 use crate::{
     error::Reason,
     node::{Answer, Op},
@@ -21,14 +22,35 @@ pub(super) struct Decoded {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoScript;
 
-pub(super) fn decode(op: &Op, value: Value) -> Result<Decoded, NoScript> {
+/// The answers to a group of operations; in their order, and as many.
+pub(super) fn decode(group: &[Request], value: Value) -> Result<Vec<Decoded>, NoScript> {
+    let all = |result: Result<Answer, Reason>| {
+        let decoded = |_| Decoded { result: result.clone(), server_micros: None };
+        Ok(group.iter().map(decoded).collect())
+    };
     let items = match value {
         Value::Array(items) => items,
         Value::ServerError(error) if error.code() == "NOSCRIPT" => return Err(NoScript),
+        Value::ServerError(error) => return all(Err(reason(&error))),
+        other => return all(Err(unexpected(&other))),
+    };
+    // Acquires and releases are answered by a list of answers, the others by their answer itself.
+    if matches!(group[0].op, Op::Raise { .. } | Op::Extend { .. }) {
+        return Ok(vec![one(&group[0].op, Value::Array(items))]);
+    }
+    if items.len() != group.len() {
+        return all(Err(unexpected(&Value::Array(items))));
+    }
+    Ok(group.iter().zip(items).map(|(request, item)| one(&request.op, item)).collect())
+}
+
+fn one(op: &Op, value: Value) -> Decoded {
+    let items = match value {
+        Value::Array(items) => items,
         Value::ServerError(error) => {
-            return Ok(Decoded { result: Err(reason(&error)), server_micros: None });
+            return Decoded { result: Err(reason(&error)), server_micros: None };
         }
-        other => return Ok(Decoded { result: Err(unexpected(&other)), server_micros: None }),
+        other => return Decoded { result: Err(unexpected(&other)), server_micros: None },
     };
     let int = |i: usize| match items.get(i) {
         Some(Value::Int(number)) => u64::try_from(*number).ok(),
@@ -39,7 +61,7 @@ pub(super) fn decode(op: &Op, value: Value) -> Result<Decoded, NoScript> {
     let result = match (code, op) {
         (1 | 2, Op::Acquire { .. }) => Ok(Answer::Granted { accepted: code == 1, fence }),
         (1 | 2, Op::Raise { .. }) => Ok(Answer::Raised { accepted: code == 1, fence }),
-        (3, _) => Ok(Answer::Held {
+        (3, Op::Acquire { .. } | Op::Extend { .. }) => Ok(Answer::Held {
             owner: items.get(3).and_then(owner),
             remaining: int(4).map(Duration::from_millis),
             fence,
@@ -57,7 +79,7 @@ pub(super) fn decode(op: &Op, value: Value) -> Result<Decoded, NoScript> {
         _ => Err(unexpected(&Value::Array(items.clone()))),
     };
     let server_micros = if code == 9 { None } else { int(1) };
-    Ok(Decoded { result, server_micros })
+    Decoded { result, server_micros }
 }
 
 /// The owner in a key's value: what follows nonce, token and date.
@@ -82,7 +104,7 @@ fn text(value: &Value) -> Arc<str> {
 pub(super) fn reason(error: &ServerError) -> Reason {
     let text = || -> Arc<str> {
         let details = error.details().unwrap_or_default();
-        format!("{} {details}", error.code()).trim_end().into()
+        without_secrets(format!("{} {details}", error.code()).trim_end()).into()
     };
     match error.code() {
         "NOAUTH" | "WRONGPASS" => Reason::Auth(text()),
@@ -104,14 +126,14 @@ fn in_script(error: &ServerError) -> Option<Reason> {
         ("OOM", Reason::OutOfMemory),
         ("READONLY", Reason::ReadOnly),
         ("MISCONF", Reason::PersistenceFailing),
-        ("NOPERM", Reason::NoPermission(details.into())),
+        ("NOPERM", Reason::NoPermission(without_secrets(details).into())),
     ]
     .into_iter()
     .find_map(|(code, reason)| has(code).then_some(reason))
     .or_else(|| {
         details
             .contains("can't run this command or subcommand")
-            .then(|| Reason::NoPermission(details.into()))
+            .then(|| Reason::NoPermission(without_secrets(details).into()))
     })
 }
 
@@ -120,7 +142,7 @@ pub(super) fn connection_reason(error: &RedisError) -> Reason {
     if let Ok(server) = ServerError::try_from(error.clone()) {
         return reason(&server);
     }
-    let text: Arc<str> = error.to_string().into();
+    let text: Arc<str> = without_secrets(&error.to_string()).into();
     match error.kind() {
         ErrorKind::AuthenticationFailed => Reason::Auth(text),
         _ if error.code() == Some("NOAUTH") => Reason::Auth(text),
@@ -129,6 +151,25 @@ pub(super) fn connection_reason(error: &RedisError) -> Reason {
 }
 
 fn unexpected(value: &Value) -> Reason {
-    let shown = format!("{value:?}").chars().take(120).collect();
+    let shown = without_secrets(&format!("{value:?}")).chars().take(120).collect();
     Reason::Protocol(Cow::Owned(shown))
+}
+
+/// Servers repeat arguments in some of their errors, and a nonce is one of them: digits in such a
+/// number are taken out.
+fn without_secrets(text: &str) -> String {
+    const NONCE_DIGITS: usize = 32;
+    let mut shown = String::with_capacity(text.len());
+    let mut digits = String::new();
+    for c in text.chars().chain(['\0']) {
+        if c.is_ascii_hexdigit() {
+            digits.push(c);
+            continue;
+        }
+        shown.push_str(if digits.len() < NONCE_DIGITS { &digits } else { "…" });
+        digits.clear();
+        shown.push(c);
+    }
+    shown.pop();
+    shown
 }

@@ -5,6 +5,7 @@ use std::{io::Write, time::Duration};
 use ::redis::{Cmd, RedisWrite};
 
 use super::{
+    node::Request,
     scripts::{self, Digests, Script},
     server_clock::ServerClock,
 };
@@ -46,20 +47,13 @@ pub(super) enum By {
 }
 
 impl Encoder<'_> {
-    pub(super) fn encode(&self, op: &Op, by: By) -> Cmd {
-        match op {
-            Op::Acquire { lease, ttl, token, patience, .. } => {
-                let mut cmd =
-                    self.voting(by, scripts::ACQUIRE, &self.digests.acquire, lease, *token);
-                cmd.arg(millis(*ttl))
-                    .arg(self.server_clock.deadline(self.now, *patience))
-                    .arg(*token)
-                    .arg(block_end(*token));
-                stripe_fields(&mut cmd, lease);
-                cmd
-            }
+    /// The command for a group of operations.
+    pub(super) fn encode(&self, group: &[Request], by: By) -> Cmd {
+        match &group[0].op {
             Op::Raise { lease, token } => {
-                let mut cmd = self.voting(by, scripts::RAISE, &self.digests.raise, lease, *token);
+                let mut cmd = self.call(by, scripts::RAISE, &self.digests.raise, group, true);
+                cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
+                value(&mut cmd, lease, *token);
                 cmd.arg(*token).arg(block_end(*token));
                 stripe_fields(&mut cmd, lease);
                 cmd
@@ -67,39 +61,60 @@ impl Encoder<'_> {
             Op::Extend { lease, ttl, token, until, patience } => {
                 // A key is never stored again after the end of the validity.
                 let patience = (*patience).min(until.since(self.now));
-                let mut cmd = self.voting(by, scripts::EXTEND, &self.digests.extend, lease, *token);
+                let mut cmd = self.call(by, scripts::EXTEND, &self.digests.extend, group, true);
+                cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
+                value(&mut cmd, lease, *token);
                 cmd.arg(millis(*ttl)).arg(self.server_clock.deadline(self.now, patience));
                 cmd
             }
-            Op::Release { lease } => {
-                let mut cmd =
-                    self.script(by, scripts::RELEASE, &self.digests.release, lease, false);
-                cmd.arg(&lease.nonce().to_hex()[..]);
-                cmd
-            }
+            Op::Acquire { .. } | Op::Release { .. } => self.acquires_and_releases(group, by),
         }
     }
 
-    /// What the voting scripts begin with: keys, tag, nonce, value.
-    fn voting(&self, by: By, script: Script, digest: &str, lease: &LeaseId, token: u64) -> Cmd {
-        let mut cmd = self.script(by, script, digest, lease, true);
-        cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
-        value(&mut cmd, lease, token);
+    fn acquires_and_releases(&self, group: &[Request], by: By) -> Cmd {
+        let votes = group.iter().any(|request| matches!(request.op, Op::Acquire { .. }));
+        let mut cmd = if votes {
+            let mut cmd = self.call(by, scripts::ACQUIRE, &self.digests.acquire, group, true);
+            cmd.arg(self.tag);
+            for request in group {
+                stripe_fields(&mut cmd, request.op.lease());
+            }
+            cmd
+        } else {
+            // Without a vote in it there is no need of the clock, the tag and the fences.
+            self.call(by, scripts::RELEASE, &self.digests.release, group, false)
+        };
+        for request in group {
+            let lease = request.op.lease();
+            let keys = lease.resource().shared_names().len();
+            cmd.arg(&lease.nonce().to_hex()[..]);
+            if let Op::Acquire { ttl, token, patience, .. } = &request.op {
+                cmd.arg(keys);
+                value(&mut cmd, lease, *token);
+                cmd.arg(millis(*ttl))
+                    .arg(self.server_clock.deadline(self.now, *patience))
+                    .arg(*token)
+                    .arg(block_end(*token));
+            } else {
+                cmd.write_arg_fmt(format_args!("-{keys}"));
+            }
+        }
         cmd
     }
 
-    fn script(&self, by: By, script: Script, digest: &str, lease: &LeaseId, meta: bool) -> Cmd {
-        let names = lease.resource().shared_names();
-        let mut cmd = Cmd::with_capacity(24, 512);
+    /// What every call begins with: the script, and the keys of all leases of the group.
+    fn call(&self, by: By, script: Script, digest: &str, group: &[Request], meta: bool) -> Cmd {
+        let names = || group.iter().flat_map(|r| r.op.lease().resource().shared_names());
+        let mut cmd = Cmd::with_capacity(8 + 9 * group.len(), 128 + 384 * group.len());
         match by {
             By::Digest => cmd.arg("EVALSHA").arg(digest),
             By::Text => cmd.arg("EVAL").arg(script.text),
         };
-        cmd.arg(names.len() + usize::from(meta));
+        cmd.arg(names().count() + usize::from(meta));
         if meta {
             cmd.arg(&self.keys.meta);
         }
-        for name in names {
+        for name in names() {
             cmd.write_arg_fmt(format_args!("{}{name}", self.keys.lock_prefix));
         }
         cmd
@@ -115,6 +130,7 @@ fn value(cmd: &mut Cmd, lease: &LeaseId, token: u64) {
     let _ = write!(arg, " {token} {since} {}", lease.owner());
 }
 
+/// One field for each of the lease's keys.
 fn stripe_fields(cmd: &mut Cmd, lease: &LeaseId) {
     for stripe in stripes(lease.resource()) {
         cmd.write_arg_fmt(format_args!("f{stripe}"));

@@ -41,7 +41,9 @@ impl Endpoint {
             .into_connection_info()
             .map_err(|error| invalid(error.to_string().replace(&plain, &shown)))?;
         let address = match info.addr() {
-            ConnectionAddr::Tcp(host, port) => Address::Tcp { host: host.clone(), port: *port },
+            ConnectionAddr::Tcp(host, port) => {
+                Address::Tcp { host: host.to_ascii_lowercase(), port: *port }
+            }
             ConnectionAddr::Unix(path) => Address::Unix { path: path.clone() },
             _ => return Err(invalid("an address of this kind is not supported".into())),
         };
@@ -68,15 +70,27 @@ impl Endpoint {
     }
 }
 
-/// The URL with everything before the last `@` hidden.
+/// The URL without what may be a password: what stands before an `@`, in a query, or where a port
+/// should be.
 fn without_password(url: &str) -> String {
-    match (url.find("://"), url.rfind('@')) {
-        (Some(scheme), Some(at)) if scheme + 3 < at => {
-            format!("{}***{}", &url[..scheme + 3], &url[at..])
-        }
-        (None, Some(at)) => format!("***{}", &url[at..]),
-        _ => url.to_owned(),
-    }
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), url),
+    };
+    let (rest, query) = match rest.split_once('?') {
+        Some((rest, _)) => (rest, "?***"),
+        None => (rest, ""),
+    };
+    let shown = match rest.rsplit_once('@') {
+        Some((_, host)) => format!("***@{host}"),
+        None => match rest.split_once(':') {
+            Some((host, port)) if !port.starts_with(|c: char| c.is_ascii_digit()) => {
+                format!("{host}:***")
+            }
+            _ => rest.to_owned(),
+        },
+    };
+    format!("{scheme}{shown}{query}")
 }
 
 #[cfg(test)]
@@ -102,6 +116,8 @@ mod tests {
             "redis://",
             "redis://h:notaport",
             "redis://u:s3cret@h:99999",
+            "redis://default:s3cret",
+            "redis+unix:///run/redis.sock?db=x&pass=s3cret",
             "redis://:s3cret@h/x",
             "u:s3cret@h",
         ];

@@ -59,13 +59,13 @@ async fn greet(endpoint: &Endpoint, settings: &RedisSettings, keys: &Keys) -> Re
         .set_response_timeout(None)
         .set_connection_timeout(None)
         .set_pipeline_buffer_size(PIPELINE_BUFFER);
-    let (mut connection, driver) =
-        MultiplexedConnection::new_with_config(&login(endpoint, settings)?, stream, config)
-            .await
-            .map_err(|error| connection_reason(&error))?;
+    let (mut connection, driver) = MultiplexedConnection::new_with_config(&plain(), stream, config)
+        .await
+        .map_err(|error| connection_reason(&error))?;
     let driver = AbortOnDrop(Some(tokio::spawn(driver)));
 
-    let mut pipeline = Pipeline::with_capacity(6);
+    let (mut pipeline, password) = login(endpoint, settings)?;
+    let logins = pipeline.len();
     for script in [scripts::ACQUIRE, scripts::RAISE, scripts::EXTEND, scripts::RELEASE] {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
@@ -78,6 +78,11 @@ async fn greet(endpoint: &Endpoint, settings: &RedisSettings, keys: &Keys) -> Re
         .map_err(|error| connection_reason(&error))?;
     let round_trip = settings.clock.now().since(sent);
     let mut answers = answers.into_iter();
+    for answer in answers.by_ref().take(logins) {
+        if let Value::ServerError(error) = answer {
+            return Err(hide(reason(&error), password.as_deref()));
+        }
+    }
     let mut next = || answers.next().unwrap_or(Value::Nil);
     let digests = Digests {
         acquire: digest(next())?,
@@ -100,19 +105,45 @@ async fn open(endpoint: &Endpoint, settings: &RedisSettings) -> std::io::Result<
     Ok(stream)
 }
 
-/// Credentials in the URL go before those of the set.
-fn login(endpoint: &Endpoint, settings: &RedisSettings) -> Result<RedisConnectionInfo, Reason> {
-    let mut info = RedisConnectionInfo::default().set_skip_set_lib_name().set_db(endpoint.database);
+/// The driver sends nothing by itself: who logs in is told apart from who finds no room.
+fn plain() -> RedisConnectionInfo {
+    RedisConnectionInfo::default().set_skip_set_lib_name()
+}
+
+/// `AUTH` and `SELECT`, where they are needed. Credentials in the URL go before those of the set.
+fn login(
+    endpoint: &Endpoint,
+    settings: &RedisSettings,
+) -> Result<(Pipeline, Option<Arc<str>>), Reason> {
+    let mut pipeline = Pipeline::with_capacity(8);
+    let mut secret = None;
     if let Some(credentials) = endpoint.credentials.as_ref().or(settings.credentials.as_ref()) {
         let (username, password) = credentials
             .resolve()
             .ok_or_else(|| Reason::Auth("the credentials callback only calls itself".into()))?;
+        let auth = pipeline.cmd("AUTH");
         if let Some(username) = username {
-            info = info.set_username(username);
+            auth.arg(&*username);
         }
-        info = info.set_password(password);
+        auth.arg(&*password);
+        secret = Some(password);
     }
-    Ok(info)
+    if endpoint.database != 0 {
+        pipeline.cmd("SELECT").arg(endpoint.database);
+    }
+    Ok((pipeline, secret))
+}
+
+/// A server may repeat what it was sent.
+fn hide(reason: Reason, password: Option<&str>) -> Reason {
+    let Some(password) = password.filter(|password| !password.is_empty()) else { return reason };
+    let hidden = |text: Arc<str>| -> Arc<str> { text.replace(password, "***").into() };
+    match reason {
+        Reason::Auth(text) => Reason::Auth(hidden(text)),
+        Reason::NoPermission(text) => Reason::NoPermission(hidden(text)),
+        Reason::Server(text) => Reason::Server(hidden(text)),
+        other => other,
+    }
 }
 
 fn digest(value: Value) -> Result<String, Reason> {
@@ -139,7 +170,7 @@ fn version(info: &Value) -> Result<Option<Arc<str>>, Reason> {
     let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     if parsed < MIN_VERSION {
         let (major, minor) = MIN_VERSION;
-        return Err(Reason::Server(
+        return Err(Reason::NotConnected(
             format!("version {version} is too old, {major}.{minor} or newer is needed").into(),
         ));
     }

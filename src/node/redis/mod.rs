@@ -5,10 +5,11 @@
 //! | URL, credentials, TLS: where the server is and how to get in | `endpoint`, `credentials`, `tls` |
 //! | opening a stream; a seam for proxies and simulated networks | [`Connector`] |
 //! | what runs on the server | `scripts` and the Lua files beside it |
-//! | operation → command, answer → vote | `encode`, `decode` |
+//! | operation → command, answer → vote | `batch`, `encode`, `decode` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
 //! | connection kept up, replaced, batched | `supervisor`, `session` |
 
+mod batch;
 mod connector;
 mod credentials;
 mod decode;

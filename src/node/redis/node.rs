@@ -54,15 +54,15 @@ impl RedisNode {
 impl Node for RedisNode {
     fn send(&self, op: Op, reply: Reply) {
         if let Some(reason) = self.status.down() {
-            return reply.send(Err(reason));
+            return reply.not_sent(reason);
         }
         if self.status.in_flight.fetch_add(1, Ordering::Relaxed) >= MAX_IN_FLIGHT {
             self.status.in_flight.fetch_sub(1, Ordering::Relaxed);
-            return reply.send(Err(Reason::Overloaded));
+            return reply.not_sent(Reason::Overloaded);
         }
         if let Err(mpsc::error::SendError(request)) = self.requests.send(Request { op, reply }) {
             self.status.in_flight.fetch_sub(1, Ordering::Relaxed);
-            request.reply.send(Err(Reason::NotConnected("the node's task has ended".into())));
+            request.reply.not_sent(Reason::NotConnected("the node's task has ended".into()));
         }
     }
 

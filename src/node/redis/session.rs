@@ -2,13 +2,14 @@
 
 use std::{collections::VecDeque, sync::atomic::Ordering, time::Duration};
 
-use ::redis::{Cmd, Pipeline, RedisResult, Value};
+use ::redis::{Pipeline, RedisResult, Value};
 use futures_util::{StreamExt, stream::FuturesOrdered};
 use std::future::Future;
 use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
     RedisSettings,
+    batch::{Group, group},
     decode::{NoScript, connection_reason, decode},
     encode::{By, Encoder, Keys},
     handshake::{self, Link},
@@ -49,7 +50,8 @@ struct Batch {
 
 enum Content {
     Ping,
-    Operations(Vec<Request>),
+    /// One group for each command.
+    Operations(Vec<Group>),
 }
 
 type Answers = RedisResult<Vec<Value>>;
@@ -124,21 +126,33 @@ impl<'a> Session<'a> {
     /// Turns what came in into one write, leaving out what is stale.
     fn batch(&mut self, incoming: &mut Vec<Request>) -> Option<Pipeline> {
         let now = self.settings.clock.now();
-        let mut pipeline = Pipeline::with_capacity(incoming.len());
-        let mut requests = Vec::with_capacity(incoming.len());
-        for request in incoming.drain(..) {
-            if request.op.is_stale(now) {
-                let reason = Reason::NotConnected("the attempt was over before it was sent".into());
-                self.answer(request, Err(reason));
-            } else {
-                pipeline.add_command(self.encode(&request, By::Digest, now));
-                requests.push(request);
-            }
+        let requests =
+            self.fresh(incoming.drain(..), now, "the attempt was over before it was sent");
+        if requests.is_empty() {
+            return None;
         }
-        self.remember(now, requests).then_some(pipeline)
+        Some(self.write(group(requests), By::Digest, now))
     }
 
-    fn encode(&self, request: &Request, by: By, now: Timestamp) -> Cmd {
+    fn fresh(
+        &self,
+        requests: impl Iterator<Item = Request>,
+        now: Timestamp,
+        otherwise: &str,
+    ) -> Vec<Request> {
+        let mut fresh = Vec::with_capacity(requests.size_hint().0);
+        for request in requests {
+            if request.op.is_stale(now) {
+                self.status.in_flight.fetch_sub(1, Ordering::Relaxed);
+                request.reply.not_sent(Reason::NotConnected(otherwise.into()));
+            } else {
+                fresh.push(request);
+            }
+        }
+        fresh
+    }
+
+    fn write(&mut self, groups: Vec<Group>, by: By, now: Timestamp) -> Pipeline {
         let encoder = Encoder {
             keys: self.keys,
             digests: &self.link.digests,
@@ -146,15 +160,12 @@ impl<'a> Session<'a> {
             server_clock: self.link.server_clock,
             now,
         };
-        encoder.encode(&request.op, by)
-    }
-
-    fn remember(&mut self, sent: Timestamp, requests: Vec<Request>) -> bool {
-        if requests.is_empty() {
-            return false;
+        let mut pipeline = Pipeline::with_capacity(groups.len());
+        for group in &groups {
+            pipeline.add_command(encoder.encode(group, by));
         }
-        self.batches.push_back(Batch { sent, content: Content::Operations(requests) });
-        true
+        self.batches.push_back(Batch { sent: now, content: Content::Operations(groups) });
+        pipeline
     }
 
     /// Hands out the answers of the oldest batch; gives back what has to be sent again.
@@ -169,8 +180,8 @@ impl<'a> Session<'a> {
             other => other,
         })?;
         let Some(Batch { content, .. }) = self.batches.pop_front() else { return Ok(None) };
-        let requests = match content {
-            Content::Operations(requests) => requests,
+        let groups = match content {
+            Content::Operations(groups) => groups,
             Content::Ping => {
                 let micros = values
                     .first()
@@ -180,38 +191,44 @@ impl<'a> Session<'a> {
                 return Ok(None);
             }
         };
+        let mut unusable = None;
         let mut forgotten = Vec::new();
         let mut values = values.into_iter();
-        for request in requests {
-            match decode(&request.op, values.next().unwrap_or(Value::Nil)) {
-                Ok(decoded) => {
-                    if let Some(micros) = decoded.server_micros {
-                        self.link.server_clock = ServerClock::new(sent, micros);
+        for group in groups {
+            match decode(&group, values.next().unwrap_or(Value::Nil)) {
+                Ok(answers) => {
+                    for (request, decoded) in group.into_iter().zip(answers) {
+                        if let Some(micros) = decoded.server_micros {
+                            self.link.server_clock = ServerClock::new(sent, micros);
+                        }
+                        if let Err(Reason::ReadOnly | Reason::Loading | Reason::Auth(_)) =
+                            decoded.result
+                        {
+                            unusable = decoded.result.clone().err();
+                        }
+                        self.answer(request, decoded.result);
                     }
-                    self.answer(request, decoded.result);
                 }
-                Err(NoScript) => forgotten.push(request),
+                Err(NoScript) => forgotten.extend(group),
             }
         }
-        Ok(self.resend(forgotten))
+        match unusable {
+            // A server that has become a replica, say: down until it greets as one that votes.
+            Some(reason) => Err(reason),
+            None => Ok(self.resend(forgotten)),
+        }
     }
 
     /// A server that forgot its scripts gets their text, in the old order; an operation whose
     /// lease is over by now must not run behind its release.
     fn resend(&mut self, forgotten: Vec<Request>) -> Option<Pipeline> {
         let now = self.settings.clock.now();
-        let mut pipeline = Pipeline::with_capacity(forgotten.len());
-        let mut requests = Vec::with_capacity(forgotten.len());
-        for request in forgotten {
-            if request.op.is_stale(now) {
-                let reason = Reason::NotConnected("the server had forgotten the script".into());
-                self.answer(request, Err(reason));
-            } else {
-                pipeline.add_command(self.encode(&request, By::Text, now));
-                requests.push(request);
-            }
+        let requests =
+            self.fresh(forgotten.into_iter(), now, "the server had forgotten the script");
+        if requests.is_empty() {
+            return None;
         }
-        self.remember(now, requests).then_some(pipeline)
+        Some(self.write(group(requests), By::Text, now))
     }
 
     fn answer(&self, request: Request, result: Result<crate::node::Answer, Reason>) {
@@ -225,8 +242,8 @@ impl<'a> Session<'a> {
         // What was written may have run, whatever ended the connection.
         let told = if reason.may_have_run() { reason.clone() } else { Reason::Disconnected };
         for batch in std::mem::take(&mut self.batches) {
-            if let Content::Operations(requests) = batch.content {
-                for request in requests {
+            if let Content::Operations(groups) = batch.content {
+                for request in groups.into_iter().flatten() {
                     self.answer(request, Err(told.clone()));
                 }
             }

@@ -84,20 +84,11 @@ impl Supervisor {
                 request = requests.recv() => {
                     let request = request?;
                     status.in_flight.fetch_sub(1, Ordering::Relaxed);
-                    request.reply.send(Err(not_sent(reason)));
+                    request.reply.not_sent(reason.clone());
                 }
                 link = &mut connecting => return Some(link),
             }
         }
-    }
-}
-
-/// A reason that says for certain that nothing was sent.
-fn not_sent(reason: &Reason) -> Reason {
-    if reason.may_have_run() {
-        Reason::NotConnected(reason.to_string().into())
-    } else {
-        reason.clone()
     }
 }
 

@@ -1,33 +1,86 @@
--- KEYS: meta, then the lock keys. ARGV: tag, nonce, value, ttl in ms, deadline in µs of the
--- server's time, token (0: no fencing), end of its block, then the stripe fields.
--- Answers: 1 granted and accepted, 2 granted; 3 held; 4 other tag; 5 late; 6 token too far ahead.
+-- Acquires for many leases, and releases that were asked for between them, in their order.
+-- KEYS: meta, then the lock keys of all leases. ARGV: tag; for each lock key, at its own index, its
+-- stripe's field; then for each lease: nonce and how many keys (negative: release), and for an
+-- acquire: value, ttl in ms, deadline in µs of the server's time, token (0: no fencing), end of
+-- its block.
+-- Answers for each lease: 1 granted and accepted, 2 granted; 3 held; 4 other tag; 5 late;
+-- 6 token too far ahead; 9 and how many keys were released; or the error that a command met.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local meta = redis.call('HMGET', KEYS[1], 'tag', 'floor', unpack(ARGV, 8))
-if (meta[1] or '') ~= ARGV[1] then return {4, now, meta[1] or ''} end
-if now > tonumber(ARGV[5]) then return {5, now} end
-local token = tonumber(ARGV[6])
-if token > now + 60000000 then return {6, now} end
-local fence = tonumber(meta[2] or 0)
-for i = 3, #meta do
-  local stored = tonumber(meta[i] or 0)
-  if stored > fence then fence = stored end
-end
-local function held(key, value)
-  return {3, now, fence, value, redis.call('PTTL', key)}
-end
-if #KEYS == 2 then
-  if not redis.call('SET', KEYS[2], ARGV[3], 'NX', 'PX', ARGV[4]) then
-    local value = redis.call('GET', KEYS[2])
-    if string.sub(value, 1, 32) ~= ARGV[2] then return held(KEYS[2], value) end
+local meta = redis.call('HMGET', KEYS[1], 'tag', 'floor', unpack(ARGV, 2, #KEYS))
+local other_tag = (meta[1] or '') ~= ARGV[1]
+local floor = tonumber(meta[2] or 0)
+local stored, changes = {}, {}
+
+local function other_holder(key, nonce, fence)
+  local value = redis.pcall('GET', key)
+  if type(value) == 'table' then return value end
+  if value and string.sub(value, 1, 32) ~= nonce then
+    return {3, now, fence, value, redis.call('PTTL', key)}
   end
-else
-  for i = 2, #KEYS do
-    local value = redis.call('GET', KEYS[i])
-    if value and string.sub(value, 1, 32) ~= ARGV[2] then return held(KEYS[i], value) end
-  end
-  for i = 2, #KEYS do redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[4]) end
 end
-if token <= fence then return {2, now, fence} end
-for i = 8, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[7]) end
-return {1, now, fence}
+
+local function acquire(first, last, nonce, at)
+  if other_tag then return {4, now, meta[1] or ''} end
+  local value, ttl, token = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 3])
+  if now > tonumber(ARGV[at + 2]) then return {5, now} end
+  if token > now + 60000000 then return {6, now} end
+  local fence = floor
+  for i = first, last do
+    local known = stored[ARGV[i]] or tonumber(meta[i + 1] or 0)
+    if known > fence then fence = known end
+  end
+  if first == last then
+    local set = redis.pcall('SET', KEYS[first], value, 'NX', 'PX', ttl)
+    if not set then
+      local other = other_holder(KEYS[first], nonce, fence)
+      if other then return other end
+    elseif set.err then
+      return set
+    end
+  else
+    for i = first, last do
+      local other = other_holder(KEYS[i], nonce, fence)
+      if other then return other end
+    end
+    for i = first, last do
+      local set = redis.pcall('SET', KEYS[i], value, 'PX', ttl)
+      if set.err then return set end
+    end
+  end
+  if token <= fence then return {2, now, fence} end
+  local block_end = ARGV[at + 4]
+  for i = first, last do
+    stored[ARGV[i]] = tonumber(block_end)
+    changes[#changes + 1] = ARGV[i]
+    changes[#changes + 1] = block_end
+  end
+  return {1, now, fence}
+end
+
+local function release(first, last, nonce)
+  local deleted = 0
+  for i = first, last do
+    local value = redis.pcall('GET', KEYS[i])
+    if type(value) == 'table' then return value end
+    if value and string.sub(value, 1, 32) == nonce then
+      redis.call('DEL', KEYS[i])
+      deleted = deleted + 1
+    end
+  end
+  return {9, deleted}
+end
+
+local answers, at, first = {}, #KEYS + 1, 2
+while ARGV[at] do
+  local nonce, keys = ARGV[at], tonumber(ARGV[at + 1])
+  if keys < 0 then
+    answers[#answers + 1] = release(first, first - keys - 1, nonce)
+    at, first = at + 2, first - keys
+  else
+    answers[#answers + 1] = acquire(first, first + keys - 1, nonce, at + 2)
+    at, first = at + 7, first + keys
+  end
+end
+if #changes > 0 then redis.call('HSET', KEYS[1], unpack(changes)) end
+return answers

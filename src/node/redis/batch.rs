@@ -1,0 +1,92 @@
+//! Which operations share a script call.
+//!
+//! A call costs a server about as much as the work of one lease, so neighbours go in one, in their
+//! order.
+
+use super::node::Request;
+use crate::node::Op;
+
+/// Operations that are answered by one command: acquires and releases, or a single other one.
+pub(super) type Group = Vec<Request>;
+
+fn shares(request: &Request) -> bool {
+    matches!(request.op, Op::Acquire { .. } | Op::Release { .. })
+}
+
+/// Cuts a batch into groups; the order stays.
+pub(super) fn group(requests: Vec<Request>) -> Vec<Group> {
+    if requests.iter().all(shares) {
+        return vec![requests];
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    for request in requests {
+        match groups.last_mut() {
+            Some(group) if shares(&group[0]) && shares(&request) => group.push(request),
+            _ => groups.push(vec![request]),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::{
+        node::{LeaseId, Nonce, Reply},
+        resource::Resource,
+        time::Timestamp,
+    };
+
+    fn lease(n: u8) -> Arc<LeaseId> {
+        let resource = Resource::try_from("a").unwrap();
+        Arc::new(LeaseId::new(resource, Nonce::from_bytes([n; 16]), "me".into(), Duration::ZERO))
+    }
+
+    fn request(op: Op) -> Request {
+        Request { op, reply: Reply::from_fn(|_| {}) }
+    }
+
+    fn acquire(lease: &Arc<LeaseId>) -> Request {
+        request(Op::Acquire {
+            lease: Arc::clone(lease),
+            ttl: Duration::from_secs(1),
+            token: 1,
+            expires: Timestamp::MAX,
+            patience: Duration::ZERO,
+        })
+    }
+
+    fn raise(lease: &Arc<LeaseId>) -> Request {
+        request(Op::Raise { lease: Arc::clone(lease), token: 2 })
+    }
+
+    fn release(lease: &Arc<LeaseId>) -> Request {
+        request(Op::Release { lease: Arc::clone(lease) })
+    }
+
+    /// `A1` is the acquire of lease 1, and so on.
+    fn shown(groups: &[Group]) -> Vec<String> {
+        let show = |request: &Request| {
+            let letter = match request.op {
+                Op::Acquire { .. } => 'A',
+                Op::Raise { .. } => 'X',
+                Op::Extend { .. } => 'E',
+                Op::Release { .. } => 'R',
+            };
+            let hex = request.op.lease().nonce().to_hex();
+            format!("{letter}{}", char::from(hex[1]))
+        };
+        groups.iter().map(|group| group.iter().map(show).collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn acquires_and_releases_share_a_call_and_keep_their_order() {
+        let [a, b, c, d] = [1, 2, 3, 4].map(lease);
+        let groups = group(vec![release(&a), acquire(&b), release(&c), acquire(&d)]);
+        assert_eq!(shown(&groups), ["R1 A2 R3 A4"]);
+        let groups = group(vec![acquire(&a), raise(&b), raise(&c), release(&b), release(&d)]);
+        assert_eq!(shown(&groups), ["A1", "X2", "X3", "R2 R4"]);
+    }
+}

@@ -1,0 +1,6 @@
+//! What makes no sense is refused with a clear text, and before anything is sent.
+
+mod recorder;
+mod requests;
+mod settings;
+mod urls;

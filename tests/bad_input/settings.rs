@@ -1,0 +1,93 @@
+//! Settings of the builder.
+
+use std::time::Duration;
+
+use tower_redlock::{BuildError, Redlock, RedlockBuilder};
+
+use crate::recorder::{Recorder, build_error};
+
+#[test]
+fn no_nodes_are_refused() {
+    let error = Redlock::builder().build().unwrap_err();
+    assert!(matches!(error, BuildError::NoNodes), "{error:?}");
+    assert!(error.to_string().contains("no nodes"));
+    let error = Redlock::builder().nodes(Vec::<String>::new()).build().unwrap_err();
+    assert!(matches!(error, BuildError::NoNodes), "{error:?}");
+}
+
+#[test]
+fn durations_that_make_no_sense_are_refused_by_name() {
+    type Set = fn(RedlockBuilder, Duration) -> RedlockBuilder;
+    let settings: [(&str, Set); 4] = [
+        ("ttl", |builder, value| builder.ttl(value).max_ttl(Duration::MAX)),
+        ("max_ttl", RedlockBuilder::max_ttl),
+        ("max_hold", RedlockBuilder::max_hold),
+        ("node_timeout", RedlockBuilder::node_timeout),
+    ];
+    for (name, set) in settings {
+        assert_eq!(setting_of(&build_error(|b| set(b, Duration::MAX))), name);
+    }
+    let zero: [(&str, Set); 4] =
+        [("ttl", RedlockBuilder::ttl), settings[1], settings[2], settings[3]];
+    for (name, set) in zero {
+        assert_eq!(setting_of(&build_error(|b| set(b, Duration::ZERO))), name);
+    }
+    assert_eq!(setting_of(&build_error(|b| b.wait(Duration::MAX))), "wait");
+    let below = build_error(|b| b.max_ttl(Duration::from_secs(9)));
+    assert_eq!(setting_of(&below), "max_ttl");
+    assert!(below.to_string().contains("9s") && below.to_string().contains("10s"), "{below}");
+}
+
+#[test]
+fn a_ttl_under_its_drift_is_refused() {
+    for (ttl, factor) in [(1, 0.01), (2, 0.01), (2, 0.0), (1000, 0.999)] {
+        let ttl = Duration::from_millis(ttl);
+        let error = build_error(|b| b.ttl(ttl).drift_factor(factor));
+        assert!(matches!(error, BuildError::TtlUnderDrift { .. }), "{error:?}");
+        assert!(error.to_string().starts_with("ttl: "), "{error}");
+    }
+}
+
+#[test]
+fn drift_factors_outside_of_zero_to_one_are_refused() {
+    let bad = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1.0, 1.5, -0.1, -f64::MIN_POSITIVE];
+    for factor in bad {
+        assert_eq!(setting_of(&build_error(|b| b.drift_factor(factor))), "drift_factor");
+    }
+}
+
+#[test]
+fn retries_that_make_no_sense_are_refused() {
+    let ms = Duration::from_millis;
+    let empty = ms(40)..=ms(5);
+    assert_eq!(setting_of(&build_error(|b| b.retry_delay(empty))), "retry_delay");
+    let endless = ms(5)..=Duration::MAX;
+    assert_eq!(setting_of(&build_error(|b| b.retry_delay(endless))), "retry_delay");
+    assert_eq!(setting_of(&build_error(|b| b.max_attempts(0))), "max_attempts");
+}
+
+#[test]
+fn owners_and_prefixes_that_are_no_names_are_refused() {
+    let bad = [String::new(), "a\nb".into(), "a\u{0}".into(), "x".repeat(129)];
+    for text in bad {
+        assert_eq!(setting_of(&build_error(|b| b.owner(text.clone()))), "owner");
+        assert_eq!(setting_of(&build_error(|b| b.key_prefix(text))), "key_prefix");
+    }
+    assert_eq!(setting_of(&build_error(|b| b.key_prefix("x".repeat(65)))), "key_prefix");
+    Redlock::builder()
+        .node(Recorder::default())
+        .owner("o".repeat(128))
+        .key_prefix("p".repeat(64))
+        .build()
+        .unwrap();
+}
+
+fn setting_of(error: &BuildError) -> &'static str {
+    match error {
+        BuildError::InvalidSetting { setting, .. } => {
+            assert!(error.to_string().starts_with(&format!("{setting}: ")), "{error}");
+            setting
+        }
+        other => panic!("expected InvalidSetting, got {other:?}"),
+    }
+}

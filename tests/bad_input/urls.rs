@@ -1,0 +1,100 @@
+//! Where servers are, and how to get in.
+
+use tower_redlock::{BuildError, Credentials, Redlock};
+
+use crate::recorder::{Recorder, build_error};
+
+#[test]
+fn malformed_urls_are_refused_without_their_password() {
+    let urls = [
+        "",
+        "localhost",
+        "localhost:6379",
+        "http://h",
+        "redis://",
+        "redis://:s3cret@",
+        "redis://h:port",
+        "redis://u:s3cret@h:65536",
+        "redis://:s3cret@h/database",
+        "redis://:s3cret@h/-1",
+        "redis://user@h",
+        "redis://u:s3cret@[::1",
+        "u:s3cret@h",
+        "redis:/u:s3cret@h",
+        "redis://u:s3/cret@h",
+        "redis://u:s3cret@h@",
+        "redis+unix://",
+        "redis://u:s3cret@h/0?protocol=9",
+        "postgres://u:s3cret@h",
+    ];
+    urls.into_iter().for_each(assert_refused_without_password);
+}
+
+#[test]
+fn a_malformed_unix_url_is_refused_without_the_password_of_its_query() {
+    let urls = [
+        "redis+unix:///run/redis.sock?db=x&pass=s3cret",
+        "redis+unix:///run/redis.sock?user=app&db=-1&pass=s3cret",
+        "redis+unix:///run/redis.sock?user=app&protocol=9&pass=s3cret",
+    ];
+    urls.into_iter().for_each(assert_refused_without_password);
+}
+
+fn assert_refused_without_password(url: &str) {
+    let error = build_error(|b| b.nodes(["redis://10.0.0.1", url]));
+    assert!(matches!(error, BuildError::InvalidUrl { .. }), "{url:?}: {error:?}");
+    let shown = format!("{error} {error:?}");
+    assert!(!shown.contains("s3"), "{shown}");
+}
+
+#[test]
+fn one_server_is_not_taken_twice() {
+    let pairs = [
+        ["redis://10.0.0.1", "redis://10.0.0.1"],
+        ["redis://10.0.0.1", "redis://10.0.0.1:6379"],
+        ["redis://10.0.0.1/0", "redis://10.0.0.1/1"],
+        ["redis://:s3cret@10.0.0.1", "redis://app:s3cret@10.0.0.1/2"],
+        ["redis+unix:///run/a.sock", "redis+unix:///run/a.sock?db=3"],
+    ];
+    pairs.into_iter().for_each(assert_duplicate);
+}
+
+#[test]
+fn one_server_in_two_spellings_is_not_taken_twice() {
+    assert_duplicate(["redis://[::1]", "redis://[0:0:0:0:0:0:0:1]"]);
+    assert_duplicate(["redis://h.example", "redis://H.EXAMPLE"]);
+}
+
+fn assert_duplicate(urls: [&str; 2]) {
+    let error = build_error(|b| b.nodes(urls));
+    assert!(matches!(error, BuildError::DuplicateNode { .. }), "{urls:?}: {error:?}");
+    assert!(error.to_string().contains("twice"), "{error}");
+    assert!(!error.to_string().contains("s3cret"), "{error}");
+}
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn tls_without_its_feature_is_refused_without_the_password() {
+    let error = build_error(|b| b.nodes(["rediss://u:s3cret@h"]));
+    assert!(matches!(error, BuildError::TlsNotBuilt { .. }), "{error:?}");
+    assert!(error.to_string().contains("tls") && !error.to_string().contains("s3cret"));
+}
+
+#[tokio::test]
+async fn passwords_are_never_shown() {
+    let credentials = Credentials::new("app", "s3cret");
+    let callback = Credentials::callback(|| Credentials::password("s3cret"));
+    assert!(!format!("{credentials:?} {callback:?}").contains("s3cret"));
+    let recorder = Recorder::default();
+    let builder = Redlock::builder()
+        .nodes(["redis://u:s3cret@h1", "redis://:s3cret@h2/3", "redis+unix:///s?pass=s3cret"])
+        .credentials(credentials)
+        .connector(recorder.clone());
+    assert!(!format!("{builder:?}").contains("s3cret"));
+    let redlock = builder.build().unwrap();
+    let error = redlock.lock("a").await.unwrap_err();
+    let nodes: Vec<_> = redlock.nodes().iter().map(|node| node.name()).collect();
+    let shown = format!("{redlock:?} {:?} {nodes:?} {error} {error:?}", redlock.health());
+    assert!(!shown.contains("s3cret"), "{shown}");
+    assert!(shown.contains("h2:6379/3"), "{shown}");
+}

@@ -1,0 +1,181 @@
+//! Futures that are dropped before they are done.
+
+use std::{
+    future::IntoFuture,
+    panic::AssertUnwindSafe,
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use tower_redlock::{LockError, Redlock};
+
+use super::scene::{LONG, Scene, key, patient, poll_once};
+use crate::support::{HANG_GUARD, Proxy, eventually_async};
+
+/// Nobody holds the name, and it can be had at once.
+async fn is_free(scene: &Scene, redlock: &Redlock) {
+    scene.all_keys_gone().await;
+    redlock.lock("x").await.expect("free").release().await.expect("released");
+}
+
+#[tokio::test]
+async fn an_acquire_that_was_dropped_before_its_first_poll_sent_nothing() {
+    let scene = Scene::new(3);
+    let redlock = scene.proxied(patient()).await;
+    drop(redlock.lock("x").into_future());
+    is_free(&scene, &redlock).await;
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_dropped_while_its_requests_are_on_their_way_leaves_no_key() {
+    let scene = Scene::new(3);
+    let redlock = scene.proxied(patient()).await;
+    scene.proxies.iter().for_each(Proxy::stall);
+    let up = || scene.proxies.iter().map(Proxy::bytes_up).sum::<u64>();
+    let before = up();
+    let mut acquire = redlock.lock("x").into_future();
+    assert!(poll_once(&mut acquire).is_pending());
+    eventually_async("the requests are sent", async || up() > before).await;
+    drop(acquire);
+    scene.proxies.iter().for_each(Proxy::resume);
+    is_free(&scene, &redlock).await;
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_dropped_when_granted_keys_are_not_known_of_yet_leaves_no_key() {
+    let scene = Scene::new(3);
+    let redlock = scene.proxied(patient()).await;
+    scene.proxies.iter().for_each(|proxy| proxy.set_delay(Duration::from_millis(100)));
+    let mut acquire = redlock.lock("x").into_future();
+    assert!(poll_once(&mut acquire).is_pending());
+    scene.keys_everywhere().await;
+    drop(acquire);
+    is_free(&scene, &redlock).await;
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_dropped_between_two_tries_leaves_no_key_and_no_place_in_line() {
+    let scene = Scene::new(3);
+    let redlock = scene.proxied(patient().retry_delay(LONG..=LONG)).await;
+    scene.servers[..2].iter().for_each(|server| server.set(&key("x"), "foreign"));
+    let mut acquire = pin!(Some(redlock.lock("x").wait(LONG).into_future()));
+    let mut poll = || {
+        let mut cx = Context::from_waker(Waker::noop());
+        acquire.as_mut().as_pin_mut().expect("it is there").poll(&mut cx)
+    };
+    assert!(poll().is_pending());
+    eventually_async("the try is over", async || {
+        assert!(poll().is_pending());
+        scene.key_counts() == [1, 1, 0] && redlock.health().iter().all(|n| n.in_flight == 0)
+    })
+    .await;
+    acquire.set(None);
+    for server in &scene.servers[..2] {
+        server.cli(&["DEL", &key("x")]);
+    }
+    is_free(&scene, &redlock).await;
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_dropped_after_any_number_of_microseconds_leaves_no_key() {
+    let scene = Scene::new(3);
+    let redlock = scene.proxied(patient()).await;
+    for micros in (0..4_000).step_by(40) {
+        let acquire = redlock.lock("x").wait(HANG_GUARD).into_future();
+        let _ = tokio::time::timeout(Duration::from_micros(micros), acquire).await;
+    }
+    is_free(&scene, &redlock).await;
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_dropped_in_the_local_line_lets_the_others_through() {
+    let scene = Scene::new(3);
+    let redlock = scene.proxied(patient()).await;
+    let lock = redlock.lock("x").await.unwrap();
+    let mut first = redlock.lock("x").wait(HANG_GUARD).into_future();
+    let mut second = redlock.lock("x").wait(HANG_GUARD).into_future();
+    assert!(poll_once(&mut first).is_pending() && poll_once(&mut second).is_pending());
+    drop(lock);
+    drop(first);
+    drop(second.await.unwrap());
+    is_free(&scene, &redlock).await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_dropped_in_the_middle_of_its_work_leaves_no_key() {
+    let scene = Scene::new(3);
+    let redlock = scene.proxied(patient()).await;
+    let mut running = Box::pin(redlock.lock("x").run(|_| std::future::pending::<()>()));
+    eventually_async("the work runs", async || {
+        assert!(poll_once(&mut running).is_pending());
+        scene.key_counts() == [1, 1, 1]
+    })
+    .await;
+    drop(running);
+    is_free(&scene, &redlock).await;
+}
+
+#[tokio::test]
+async fn work_that_panics_gives_the_lock_back() {
+    let scene = Scene::new(3);
+    let redlock = scene.proxied(patient()).await;
+    let run = redlock.lock("x").run(|_| async { panic!("on purpose") });
+    AssertUnwindSafe(run).catch_unwind().await.unwrap_err();
+    is_free(&scene, &redlock).await;
+
+    let in_task = redlock.clone();
+    let task = tokio::spawn(async move {
+        in_task.lock("x").run(|_| async { panic!("on purpose") }).await.unwrap();
+    });
+    assert!(task.await.unwrap_err().is_panic());
+    is_free(&scene, &redlock).await;
+
+    let in_task = redlock.clone();
+    let task = tokio::spawn(async move {
+        let _lock = in_task.lock("x").await.unwrap();
+        panic!("on purpose, with a lock in the hand");
+    });
+    assert!(task.await.unwrap_err().is_panic());
+    is_free(&scene, &redlock).await;
+
+    // Making the work panics, too.
+    let make = |_| -> std::future::Ready<()> { panic!("on purpose") };
+    let run = redlock.lock("x").run(make);
+    AssertUnwindSafe(run).catch_unwind().await.unwrap_err();
+    is_free(&scene, &redlock).await;
+}
+
+#[test]
+fn a_lock_that_is_dropped_where_no_runtime_runs_is_given_back() {
+    let scene = Scene::new(3);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let redlock = first.block_on(scene.proxied(patient()));
+    let [a, b] = ["x", "y"].map(|name| first.block_on(async { redlock.lock(name).await.unwrap() }));
+    drop(first);
+    drop(a);
+    std::thread::spawn(move || drop(b)).join().unwrap();
+    runtime().block_on(is_free(&scene, &redlock));
+}
+
+#[tokio::test]
+async fn the_answer_to_a_dropped_acquire_is_not_mistaken_for_the_next_ones() {
+    let scene = Scene::new(3);
+    let redlock = scene.proxied(patient()).await;
+    let other = scene.direct(patient().owner("other")).await;
+    scene.proxies.iter().for_each(|proxy| proxy.set_delay(Duration::from_millis(100)));
+    let mut dropped = redlock.lock("x").into_future();
+    assert!(poll_once(&mut dropped).is_pending());
+    scene.keys_everywhere().await;
+    drop(dropped);
+    // The name becomes free and is taken by another before our late grants arrive.
+    scene.all_keys_gone().await;
+    let lock = other.lock("x").await.unwrap();
+    let result = redlock.lock("x").await;
+    let Err(LockError::Held { owner, .. }) = result else { panic!("{result:?}") };
+    assert_eq!(owner.as_deref(), Some("other"));
+    assert!(lock.is_valid());
+    assert!(matches!(poll_once(&mut lock.lost()), Poll::Pending));
+}

@@ -1,0 +1,54 @@
+//! Processes of our own: this test binary, run again for one test.
+//!
+//! A test that is meant for it asks for its orders with [`orders`] and returns at once when it has
+//! none, as in an ordinary run of all tests.
+
+use std::{
+    env,
+    process::{Child, Command, Output, Stdio},
+};
+
+const VARIABLE: &str = "TOWER_REDLOCK_CHILD";
+
+/// What the parent wants of this process; `None` in an ordinary run.
+pub(super) fn orders() -> Option<String> {
+    env::var(VARIABLE).ok()
+}
+
+/// A process that runs one test; killed when it is dropped unfinished.
+pub(super) struct Kin(Option<Child>);
+
+impl Kin {
+    /// Runs the test `name` of the module `module_path!()`.
+    pub(super) fn start(module: &str, name: &str, orders: &str) -> Self {
+        let (_, module) = module.split_once("::").expect("a path below the binary's root");
+        let child = Command::new(env::current_exe().expect("the binary knows its path"))
+            .args([&format!("{module}::{name}"), "--exact", "--nocapture"])
+            .env(VARIABLE, orders)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts again");
+        Self(Some(child))
+    }
+
+    /// Waits for the end; panics with all that was printed where the test failed, or did not run.
+    pub(super) fn finish(mut self) {
+        let child = self.0.take().expect("it is finished once");
+        let Output { status, stdout, stderr } = child.wait_with_output().expect("our child");
+        let stdout = String::from_utf8_lossy(&stdout);
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert!(status.success(), "{status}\n{stdout}\n{stderr}");
+        assert!(stdout.contains("1 passed"), "the test was not found:\n{stdout}");
+    }
+}
+
+impl Drop for Kin {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

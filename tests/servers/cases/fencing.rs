@@ -1,0 +1,79 @@
+//! Tokens from clients whose clocks disagree.
+
+use std::time::Duration;
+
+use tower_redlock::{
+    FencingToken, Redlock,
+    time::{Clock, SystemClock, Timestamp},
+};
+
+use super::scene::{Scene, patient};
+
+/// A clock whose wall time is some seconds off.
+#[derive(Debug)]
+struct Skewed {
+    seconds: i64,
+}
+
+impl Clock for Skewed {
+    fn now(&self) -> Timestamp {
+        SystemClock::new().now()
+    }
+
+    fn wall(&self) -> Duration {
+        let wall = SystemClock::new().wall();
+        let by = Duration::from_secs(self.seconds.unsigned_abs());
+        if self.seconds < 0 { wall.saturating_sub(by) } else { wall + by }
+    }
+}
+
+async fn token(redlock: &Redlock) -> FencingToken {
+    let lock = redlock.lock("x").wait(super::scene::LONG).await.unwrap();
+    let token = lock.fencing_token();
+    lock.release().await.unwrap();
+    token
+}
+
+#[track_caller]
+fn grows(last: &mut FencingToken, next: FencingToken) {
+    assert!(next > *last, "{next} after {last}");
+    *last = next;
+}
+
+#[tokio::test]
+async fn two_managers_whose_clocks_differ_by_seconds_hand_out_growing_tokens_in_turn() {
+    let scene = Scene::new(5);
+    let right = scene.direct(patient()).await;
+    let slow = scene.direct(patient().clock(Skewed { seconds: -5 })).await;
+    let fast = scene.direct(patient().clock(Skewed { seconds: 5 })).await;
+    let mut last = FencingToken::default();
+    for _ in 0..10 {
+        for redlock in [&slow, &right, &fast, &right, &slow] {
+            grows(&mut last, token(redlock).await);
+        }
+    }
+    // One that has never seen a fence.
+    let fresh = scene.direct(patient().clock(Skewed { seconds: -50 })).await;
+    grows(&mut last, token(&fresh).await);
+    grows(&mut last, token(&right).await);
+}
+
+#[tokio::test]
+async fn tokens_grow_through_changing_minorities_of_frozen_nodes() {
+    let scene = Scene::new(5);
+    let slow = scene.direct(patient().clock(Skewed { seconds: -5 })).await;
+    let right = scene.direct(patient()).await;
+    let mut last = FencingToken::default();
+    for round in 0..10 {
+        let frozen = [round % 5, (round + 2) % 5].map(|i| &scene.servers[i]);
+        for server in frozen {
+            server.freeze();
+        }
+        for redlock in [&right, &slow] {
+            grows(&mut last, token(redlock).await);
+        }
+        for server in frozen {
+            server.thaw();
+        }
+    }
+}

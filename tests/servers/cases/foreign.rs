@@ -1,0 +1,59 @@
+//! Keys that this crate did not write and that never expire.
+
+use tower_redlock::{LockError, Released};
+
+use super::scene::{Scene, key, patient};
+use crate::support::{RedisServer, eventually};
+
+fn plant(servers: &[RedisServer]) {
+    for server in servers {
+        server.set(&key("x"), "foreign");
+    }
+}
+
+#[track_caller]
+fn untouched(servers: &[RedisServer]) {
+    for server in servers {
+        assert_eq!(server.get(&key("x")).as_deref(), Some(&b"foreign"[..]));
+        assert_eq!(server.pttl(&key("x")), -1);
+    }
+}
+
+#[tokio::test]
+async fn a_minority_of_foreign_keys_neither_blocks_nor_is_touched() {
+    let scene = Scene::new(5);
+    plant(&scene.servers[..2]);
+    let redlock = scene.direct(patient()).await;
+    let lock = redlock.lock("x").await.unwrap();
+    lock.extend().await.unwrap();
+    assert_eq!(lock.release().await, Ok(Released::Released));
+    redlock.shutdown().await;
+    untouched(&scene.servers[..2]);
+    assert_eq!(scene.key_counts(), [1, 1, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_majority_of_foreign_keys_is_held_without_an_end_and_without_an_owner() {
+    let scene = Scene::new(5);
+    plant(&scene.servers[2..]);
+    let redlock = scene.direct(patient()).await;
+    let result = redlock.lock("x").await;
+    assert_eq!(result.unwrap_err(), LockError::Held { retry_after: None, owner: None });
+    eventually("our own keys are gone", || scene.key_counts() == [0, 0, 1, 1, 1]);
+    untouched(&scene.servers[2..]);
+}
+
+#[tokio::test]
+async fn foreign_keys_of_another_type_block_and_are_not_touched() {
+    let scene = Scene::new(3);
+    for server in &scene.servers[1..] {
+        server.cli(&["LPUSH", &key("x"), "a list"]);
+    }
+    let redlock = scene.direct(patient()).await;
+    let result = redlock.lock("x").await;
+    assert!(result.is_err(), "{result:?}");
+    eventually("our own key is gone", || scene.key_counts() == [0, 1, 1]);
+    for server in &scene.servers[1..] {
+        assert_eq!(server.cli(&["LLEN", &key("x")]).int(), 1);
+    }
+}

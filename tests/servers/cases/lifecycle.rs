@@ -1,0 +1,188 @@
+//! Managers and runtimes: which outlives which.
+
+use std::{
+    fs,
+    future::Future,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use tokio::time::timeout;
+use tower_redlock::{LockError, NodeState, Redlock, Released};
+
+use super::{
+    child::{Kin, orders},
+    scene::{LONG, Scene, brisk, key, patient, poll_once},
+};
+use crate::support::{HANG_GUARD, RedisServer, eventually};
+
+/// Runs in a runtime that is gone afterwards.
+fn in_a_runtime<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+#[test]
+fn a_manager_built_outside_any_runtime_serves_two_runtimes_in_succession() {
+    let scene = Scene::new(3);
+    let urls = scene.servers.iter().map(RedisServer::url);
+    let redlock = patient().nodes(urls).build().unwrap();
+    let first = in_a_runtime(async { redlock.lock("x").wait(HANG_GUARD).await.unwrap() });
+    let token = first.fencing_token();
+    in_a_runtime(async {
+        assert_eq!(first.release().await, Ok(Released::Released));
+        let second = redlock.lock("x").await.unwrap();
+        assert!(second.fencing_token() > token);
+    });
+    in_a_runtime(scene.all_keys_gone());
+}
+
+#[test]
+fn a_lock_is_renewed_while_no_runtime_runs() {
+    let scene = Scene::new(3);
+    let ttl = Duration::from_secs(1);
+    let redlock = in_a_runtime(scene.direct(Redlock::builder().ttl(ttl)));
+    let lock = in_a_runtime(async { redlock.lock("x").wait(HANG_GUARD).await.unwrap() });
+    let started = Instant::now();
+    while started.elapsed() < ttl * 2 {
+        assert!(lock.is_valid());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(lock);
+    in_a_runtime(scene.all_keys_gone());
+}
+
+#[tokio::test]
+async fn servers_that_are_down_at_the_start_are_connected_when_they_come_up() {
+    let mut servers = RedisServer::start_n(3);
+    servers.iter_mut().for_each(RedisServer::kill);
+    let redlock = brisk().nodes(servers.iter().map(RedisServer::url)).build().unwrap();
+    eventually("every node is seen to be down", || {
+        redlock.health().iter().all(|node| matches!(node.state, NodeState::Down { .. }))
+    });
+    let mut ready = Box::pin(redlock.ready());
+    assert_eq!(poll_once(&mut ready), Poll::Pending);
+    servers[0].restart();
+    eventually("one node votes", || redlock.health()[0].is_voting());
+    assert_eq!(poll_once(&mut ready), Poll::Pending, "one is no quorum");
+    servers[1].restart();
+    timeout(HANG_GUARD, ready).await.expect("a quorum votes");
+    drop(redlock.lock("x").wait(HANG_GUARD).await.unwrap());
+}
+
+#[tokio::test]
+async fn the_first_request_waits_for_the_first_connections() {
+    let servers = RedisServer::start_n(3);
+    let redlock = patient().nodes(servers.iter().map(RedisServer::url)).build().unwrap();
+    drop(redlock.lock("x").await.expect("not turned away for want of a connection"));
+}
+
+#[tokio::test]
+async fn after_a_shutdown_no_key_is_left_and_nothing_is_locked_any_more() {
+    let scene = Scene::new(3);
+    let redlock = scene.proxied(patient()).await;
+    let clone = redlock.clone();
+    for i in 0..50 {
+        drop(redlock.lock(format!("x{i}")).await.unwrap());
+    }
+    scene.proxies.iter().for_each(|proxy| proxy.set_delay(Duration::from_millis(50)));
+    let last = redlock.lock("last").await.unwrap();
+    let held = redlock.lock("held").await.unwrap();
+    drop(last);
+    timeout(HANG_GUARD, redlock.shutdown()).await.expect("it ends");
+    for server in &scene.servers {
+        assert_eq!(server.keys("redlock:lock:*"), [key("held")]);
+    }
+    assert_eq!(clone.lock("y").await.unwrap_err(), LockError::Closed);
+    assert_eq!(clone.lock("y").wait(LONG).await.unwrap_err(), LockError::Closed);
+    assert!(held.is_valid(), "what is held stays held");
+    held.extend().await.unwrap();
+    drop(held);
+    timeout(HANG_GUARD, redlock.shutdown()).await.expect("it ends a second time");
+    assert_eq!(scene.key_counts(), [0, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_a_frozen_node_as_long_as_for_a_ttl() {
+    let scene = Scene::new(3);
+    let redlock = scene.direct(brisk()).await;
+    scene.servers[0].freeze();
+    drop(redlock.lock("x").wait(HANG_GUARD).await.unwrap());
+    timeout(HANG_GUARD, redlock.shutdown()).await.expect("it ends");
+    for server in &scene.servers[1..] {
+        assert!(!server.exists(&key("x")));
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_another_client_at_a_shutdown_is_told() {
+    let scene = Scene::new(3);
+    let other = scene.direct(patient()).await;
+    let redlock = scene.direct(patient()).await;
+    let _lock = other.lock("x").await.unwrap();
+    let mut request = redlock.lock("x").wait(LONG).into_future();
+    assert!(poll_once(&mut request).is_pending());
+    eventually("it has been refused", || redlock.health().iter().all(|node| node.in_flight == 0));
+    assert!(poll_once(&mut request).is_pending());
+    redlock.shutdown().await;
+    let result = timeout(HANG_GUARD, request).await.expect("it is told");
+    assert_eq!(result.unwrap_err(), LockError::Closed);
+}
+
+#[tokio::test]
+async fn the_last_handle_and_the_last_lock_may_go_in_any_order() {
+    let scene = Scene::new(3);
+    for lock_first in [true, false] {
+        let redlock = scene.direct(patient()).await;
+        let lock = redlock.lock("x").await.unwrap();
+        if lock_first {
+            drop(lock);
+            drop(redlock);
+        } else {
+            drop(redlock);
+            lock.extend().await.expect("a lock needs no handle");
+            drop(lock);
+        }
+        scene.all_keys_gone().await;
+    }
+}
+
+/// The crate's threads in this process.
+#[cfg(target_os = "linux")]
+fn threads() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "tower-redlock").count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn census() {
+    let Some(orders) = orders() else { return };
+    let build = || patient().nodes(orders.split(' ')).build().unwrap();
+    let (a, b) = (build(), build());
+    // A thread names itself when it starts to run.
+    eventually("each manager has a thread", || threads() == 2);
+    let clone = a.clone();
+    in_a_runtime(async { drop(a.lock("x").wait(HANG_GUARD).await.unwrap()) });
+    let lock = in_a_runtime(async { b.lock("y").wait(HANG_GUARD).await.unwrap() });
+    drop((a, b));
+    assert_eq!(threads(), 2, "a clone and a lock are left");
+    drop(clone);
+    eventually("the first manager's thread ends", || threads() == 1);
+    assert!(lock.is_valid());
+    drop(lock);
+    eventually("the second manager's thread ends", || threads() == 0);
+    let unused = Redlock::embedded();
+    eventually("embedded nodes need one too", || threads() == 1);
+    drop(unused);
+    eventually("an unused manager's thread ends", || threads() == 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_background_thread_ends_with_the_last_handle() {
+    let servers = RedisServer::start_n(3);
+    let urls = servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(" ");
+    Kin::start(module_path!(), "census", &urls).finish();
+    assert!(servers.iter().all(|server| server.keys("redlock:lock:*").is_empty()));
+}

@@ -1,0 +1,22 @@
+//! Cases that well-known lock libraries get wrong, over real servers.
+
+mod child;
+mod nodes;
+mod scene;
+
+mod cancel;
+mod fencing;
+mod foreign;
+mod late;
+mod lifecycle;
+mod loss;
+mod minority;
+mod outage;
+mod own_keys;
+mod processes;
+mod queue;
+mod release;
+mod renewal;
+mod split;
+mod stall;
+mod waiting;

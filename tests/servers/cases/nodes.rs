@@ -1,0 +1,149 @@
+//! Nodes around nodes: one that takes notes, and one that brings about an even split.
+
+use std::sync::{Arc, Mutex};
+
+use tower_redlock::{NodeHealth, Reason};
+use tower_redlock::{
+    Redlock,
+    node::{Answer, Node, Op, Reply},
+};
+
+pub(super) type Outcome = Result<Answer, Reason>;
+
+/// Passes everything on, and notes the answers to acquire operations.
+#[derive(Debug)]
+pub(super) struct Noted {
+    inner: Arc<dyn Node>,
+    notes: Arc<Mutex<Vec<Outcome>>>,
+}
+
+impl Noted {
+    /// The nodes of a manager, which must outlive them, and where their notes go.
+    pub(super) fn all(of: &Redlock) -> (Vec<Self>, Arc<Mutex<Vec<Outcome>>>) {
+        let notes = Arc::default();
+        let node = |inner: &Arc<dyn Node>| Self { inner: inner.clone(), notes: Arc::clone(&notes) };
+        (of.nodes().iter().map(node).collect(), notes)
+    }
+}
+
+impl Node for Noted {
+    fn send(&self, op: Op, reply: Reply) {
+        if !matches!(op, Op::Acquire { .. }) {
+            return self.inner.send(op, reply);
+        }
+        let notes = Arc::clone(&self.notes);
+        let note = Reply::from_fn(move |result| {
+            notes.lock().unwrap().push(result.clone());
+            reply.send(result);
+        });
+        self.inner.send(op, note);
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn health(&self) -> NodeHealth {
+        self.inner.health()
+    }
+}
+
+/// Brings about that the first acquire operations of two clients split the nodes: each client is
+/// the first at half of them, and nobody hears an answer before all answers are there. Whatever
+/// follows passes untouched.
+#[derive(Debug)]
+pub(super) struct Split {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The second client's operations, until the first one's is answered; by node.
+    waiting: Vec<Option<(Op, Reply)>>,
+    first_answered: Vec<bool>,
+    answers: Vec<(Reply, Outcome)>,
+    outstanding: usize,
+}
+
+impl Split {
+    pub(super) fn new(nodes: usize) -> Arc<Self> {
+        let state = State {
+            waiting: (0..nodes).map(|_| None).collect(),
+            first_answered: vec![false; nodes],
+            answers: Vec::new(),
+            outstanding: 2 * nodes,
+        };
+        Arc::new(Self { state: Mutex::new(state) })
+    }
+
+    /// What client 0 or 1 sees of the nodes.
+    pub(super) fn nodes(self: &Arc<Self>, client: usize, of: &Redlock) -> Vec<SplitNode> {
+        let half = of.nodes().len() / 2;
+        let node = |(index, inner): (usize, &Arc<dyn Node>)| SplitNode {
+            split: Arc::clone(self),
+            inner: inner.clone(),
+            index,
+            is_first: (index < half) == (client == 0),
+            done: Mutex::new(false),
+        };
+        of.nodes().iter().enumerate().map(node).collect()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct SplitNode {
+    split: Arc<Split>,
+    inner: Arc<dyn Node>,
+    index: usize,
+    is_first: bool,
+    done: Mutex<bool>,
+}
+
+impl SplitNode {
+    fn forward(inner: &Arc<dyn Node>, split: Arc<Split>, index: usize, op: Op, reply: Reply) {
+        let node = Arc::clone(inner);
+        let collect = Reply::from_fn(move |result| {
+            let (next, all) = {
+                let mut state = split.state.lock().unwrap();
+                state.answers.push((reply, result));
+                state.outstanding -= 1;
+                state.first_answered[index] = true;
+                let next = state.waiting[index].take();
+                let all = (state.outstanding == 0).then(|| std::mem::take(&mut state.answers));
+                (next, all)
+            };
+            if let Some((op, reply)) = next {
+                Self::forward(&node, Arc::clone(&split), index, op, reply);
+            }
+            for (reply, result) in all.into_iter().flatten() {
+                reply.send(result);
+            }
+        });
+        inner.send(op, collect);
+    }
+}
+
+impl Node for SplitNode {
+    fn send(&self, op: Op, reply: Reply) {
+        let is_later = std::mem::replace(&mut *self.done.lock().unwrap(), true);
+        if is_later {
+            return self.inner.send(op, reply);
+        }
+        {
+            let mut state = self.split.state.lock().unwrap();
+            if !self.is_first && !state.first_answered[self.index] {
+                state.waiting[self.index] = Some((op, reply));
+                return;
+            }
+        }
+        Self::forward(&self.inner, Arc::clone(&self.split), self.index, op, reply);
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn health(&self) -> NodeHealth {
+        self.inner.health()
+    }
+}

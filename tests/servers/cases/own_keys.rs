@@ -1,0 +1,63 @@
+//! What an earlier try of ours left on the servers.
+
+use std::time::Duration;
+
+use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder, node::Answer};
+
+use super::{
+    nodes::Noted,
+    scene::{Scene, brisk, patient, poll_once, reasons},
+};
+use crate::support::HANG_GUARD;
+
+const TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Long enough to send on a busy machine.
+fn impatient() -> RedlockBuilder {
+    brisk().node_timeout(TIMEOUT)
+}
+
+/// A manager that notes what the servers say; the first one only lends its nodes.
+async fn noting(scene: &Scene) -> (Redlock, Redlock, impl Fn() -> Vec<super::nodes::Outcome>) {
+    let lender = scene.proxied(impatient()).await;
+    let (nodes, noted) = Noted::all(&lender);
+    let redlock = nodes.into_iter().fold(impatient(), RedlockBuilder::node);
+    (lender, redlock.build().unwrap(), move || noted.lock().unwrap().clone())
+}
+
+#[tokio::test]
+async fn a_retry_is_not_blocked_by_the_key_of_a_try_that_timed_out() {
+    let scene = Scene::new(3);
+    let (_lender, redlock, notes) = noting(&scene).await;
+    // The servers grant, and their answers come too late to count: again and again.
+    scene.proxies.iter().for_each(|proxy| proxy.set_delay(TIMEOUT * 3));
+    let slow = redlock.lock("x").max_attempts(4).wait(HANG_GUARD).await;
+    let Err(LockError::NoQuorum { votes }) = slow else { panic!("{slow:?}") };
+    assert_eq!(reasons(&votes), [Reason::TimedOut, Reason::TimedOut, Reason::TimedOut]);
+
+    scene.proxies.iter().for_each(|proxy| proxy.set_delay(Duration::ZERO));
+    let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();
+    let held = |note: &super::nodes::Outcome| matches!(note, Ok(Answer::Held { .. }));
+    assert!(!notes().iter().any(held), "{:?}", notes());
+    assert!(notes().iter().filter(|note| matches!(note, Ok(Answer::Granted { .. }))).count() >= 3);
+    drop(lock);
+    scene.all_keys_gone().await;
+}
+
+#[tokio::test]
+async fn a_retry_is_not_blocked_for_a_ttl_by_keys_whose_grant_was_lost_on_the_way() {
+    let scene = Scene::new(3);
+    let redlock = scene.proxied(patient()).await;
+    scene.proxies.iter().for_each(|proxy| proxy.set_delay(HANG_GUARD));
+    let mut request = Box::pin(redlock.lock("x").wait(HANG_GUARD).run(|_| async {}));
+    assert!(poll_once(&mut request).is_pending());
+    scene.keys_everywhere().await;
+    // Neither do the grants arrive, nor can the keys be released before the links are back.
+    for proxy in &scene.proxies {
+        proxy.cut();
+        proxy.set_delay(Duration::ZERO);
+        proxy.heal();
+    }
+    request.await.unwrap();
+    scene.all_keys_gone().await;
+}

@@ -1,0 +1,113 @@
+//! How long a lock lasts, and what makes it last longer.
+
+use std::{
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use tower_redlock::{LockError, LossCause, Redlock};
+
+use super::scene::{LONG, Scene, key, patient, poll_once};
+use crate::support::{HANG_GUARD, eventually};
+
+const TTL: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn a_lock_outlives_three_ttls_and_its_keys_never_expire() {
+    let scene = Scene::new(3);
+    let redlock = scene.direct(Redlock::builder().ttl(TTL)).await;
+    let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();
+    let token = lock.fencing_token();
+    scene.keys_everywhere().await;
+    let started = Instant::now();
+    while started.elapsed() < TTL * 3 {
+        let pttls = scene.pttls("x");
+        assert!(pttls.iter().all(|left| *left > 0), "{pttls:?}");
+        assert!(lock.is_valid());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(poll_once(&mut lock.lost()), Poll::Pending);
+    assert_eq!(lock.fencing_token(), token);
+    drop(lock);
+    scene.all_keys_gone().await;
+}
+
+#[tokio::test]
+async fn without_renewal_a_lock_is_lost_at_the_end_of_its_validity() {
+    let scene = Scene::new(3);
+    let redlock = scene.direct(patient()).await;
+    let request = redlock.lock("x").ttl(TTL).auto_extend(false).wait(HANG_GUARD);
+    let lock = request.await.unwrap();
+    let asked = Instant::now();
+    let left = lock.remaining();
+    assert!(left <= TTL);
+    let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.expect("it is lost");
+    assert!(matches!(cause, LossCause::Expired { .. }), "{cause:?}");
+    assert!(asked.elapsed() >= left, "{:?} of {left:?}", asked.elapsed());
+    let after = lock.extend().await;
+    assert!(matches!(after, Err(LockError::Lost { .. })), "never revived: {after:?}");
+}
+
+#[tokio::test]
+async fn without_renewal_a_lock_can_be_extended_by_hand() {
+    let scene = Scene::new(3);
+    let redlock = scene.direct(patient()).await;
+    let lock = redlock.lock("x").auto_extend(false).await.unwrap();
+    scene.keys_everywhere().await;
+    for server in &scene.servers {
+        assert_eq!(server.cli(&["PEXPIRE", &key("x"), "20000"]).int(), 1);
+    }
+    let before = Instant::now();
+    let left = lock.extend().await.unwrap();
+    assert!(left + HANG_GUARD > LONG, "{left:?}");
+    assert!(Instant::now() + lock.remaining() >= before + left);
+    eventually("every key lives for a TTL again", || {
+        scene.pttls("x").iter().all(|left| *left > 40_000)
+    });
+}
+
+#[tokio::test]
+async fn max_hold_ends_a_lock_whose_renewals_succeed_and_its_keys_go_with_the_handle() {
+    let scene = Scene::new(3);
+    let redlock = scene.direct(patient()).await;
+    let limit = Duration::from_millis(300);
+    let before = Instant::now();
+    let lock = redlock.lock("x").max_hold(limit).await.unwrap();
+    let after = Instant::now();
+    assert!(lock.remaining() <= limit);
+    let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.expect("it is lost");
+    assert_eq!(cause, LossCause::MaxHold { limit });
+    assert!(before.elapsed() >= limit && after.elapsed() < HANG_GUARD);
+    assert!(!lock.is_valid());
+    drop(lock);
+    scene.all_keys_gone().await;
+}
+
+#[tokio::test]
+async fn max_hold_of_several_ttls_stops_the_renewals() {
+    let scene = Scene::new(3);
+    let redlock = scene.direct(patient()).await;
+    let limit = TTL * 2;
+    let request = redlock.lock("x").ttl(TTL).max_hold(limit).wait(HANG_GUARD);
+    let before = Instant::now();
+    let lock = request.await.unwrap();
+    let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.expect("it is lost");
+    assert_eq!(cause, LossCause::MaxHold { limit });
+    assert!(before.elapsed() >= limit);
+    // The holder does not let go, and blocks nobody for longer than a TTL.
+    scene.all_keys_gone().await;
+    drop(lock);
+}
+
+#[tokio::test]
+async fn nodes_that_lost_the_key_are_given_it_again() {
+    let scene = Scene::new(3);
+    let redlock = scene.direct(patient()).await;
+    let lock = redlock.lock("x").await.unwrap();
+    scene.keys_everywhere().await;
+    scene.servers.iter().for_each(|server| assert_eq!(server.cli(&["DEL", &key("x")]).int(), 1));
+    lock.extend().await.unwrap();
+    scene.keys_everywhere().await;
+    lock.release().await.unwrap();
+    scene.all_keys_gone().await;
+}

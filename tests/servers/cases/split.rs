@@ -1,0 +1,73 @@
+//! Nodes that are split evenly between two clients.
+
+use std::time::Instant;
+
+use tower_redlock::{LockError, Redlock, RedlockBuilder};
+
+use super::{
+    nodes::Split,
+    scene::{LONG, Scene, patient},
+};
+use crate::support::HANG_GUARD;
+
+/// Two clients whose first attempts split the servers. The first manager only lends its nodes.
+async fn divided(scene: &Scene) -> (Redlock, [Redlock; 2]) {
+    let lender = scene.direct(patient()).await;
+    let split = Split::new(scene.servers.len());
+    let clients = [0, 1].map(|client| {
+        let builder = patient().owner(format!("client {client}"));
+        let nodes = split.nodes(client, &lender);
+        nodes.into_iter().fold(builder, RedlockBuilder::node).build().unwrap()
+    });
+    (lender, clients)
+}
+
+async fn both_attempts_end(count: usize) {
+    let scene = Scene::new(count);
+    let (_lender, [a, b]) = divided(&scene).await;
+    let started = Instant::now();
+    let (in_a, in_b) = tokio::join!(a.lock("x"), b.lock("x"));
+    assert!(started.elapsed() < HANG_GUARD);
+    for (result, other) in [(in_a, "client 1"), (in_b, "client 0")] {
+        let Err(LockError::Held { retry_after: Some(after), owner }) = result else {
+            panic!("{result:?}")
+        };
+        assert_eq!(owner.as_deref(), Some(other));
+        assert!(after <= LONG);
+    }
+    scene.all_keys_gone().await;
+    drop(a.lock("x").await.unwrap());
+}
+
+async fn a_retry_wins(count: usize) {
+    let scene = Scene::new(count);
+    let (_lender, [a, b]) = divided(&scene).await;
+    let started = Instant::now();
+    let (in_a, in_b) = tokio::join!(
+        a.lock("x").wait(HANG_GUARD).run(|cx| async move { cx.fencing_token() }),
+        b.lock("x").wait(HANG_GUARD).run(|cx| async move { cx.fencing_token() }),
+    );
+    assert_ne!(in_a.unwrap(), in_b.unwrap());
+    assert!(started.elapsed() < HANG_GUARD);
+    scene.all_keys_gone().await;
+}
+
+#[tokio::test]
+async fn one_to_one_both_attempts_end_without_waiting_for_a_timeout() {
+    both_attempts_end(2).await;
+}
+
+#[tokio::test]
+async fn two_to_two_both_attempts_end_without_waiting_for_a_timeout() {
+    both_attempts_end(4).await;
+}
+
+#[tokio::test]
+async fn after_one_to_one_a_retry_wins() {
+    a_retry_wins(2).await;
+}
+
+#[tokio::test]
+async fn after_two_to_two_a_retry_wins() {
+    a_retry_wins(4).await;
+}

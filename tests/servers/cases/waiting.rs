@@ -1,0 +1,59 @@
+//! Waiting for what another client holds.
+
+use std::{
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use tower_redlock::LockError;
+
+use super::scene::{LONG, Scene, key, patient, poll_once};
+use crate::support::{HANG_GUARD, eventually};
+
+#[tokio::test]
+async fn who_waits_gets_what_another_client_gives_back() {
+    let scene = Scene::new(3);
+    let (a, b) = (scene.direct(patient()).await, scene.direct(patient()).await);
+    let lock = a.lock("x").await.unwrap();
+    let mut waiting = b.lock("x").wait(HANG_GUARD).into_future();
+    assert!(poll_once(&mut waiting).is_pending());
+    drop(lock);
+    let lock = waiting.await.unwrap();
+    assert!(matches!(a.lock("x").await, Err(LockError::Held { .. })));
+    drop(lock);
+}
+
+#[tokio::test]
+async fn who_waits_in_vain_is_told_who_held_it_last_and_leaves_no_key() {
+    let scene = Scene::new(3);
+    let holder = scene.direct(patient().owner("holder")).await;
+    let redlock = scene.direct(patient()).await;
+    let lock = holder.lock("x").await.unwrap();
+    let wait = Duration::from_millis(100);
+    let started = Instant::now();
+    let result = redlock.lock("x").wait(wait).await;
+    let elapsed = started.elapsed();
+    let Err(LockError::WaitTimedOut { waited, last }) = result else { panic!("{result:?}") };
+    assert!(wait <= waited && waited <= elapsed && elapsed < HANG_GUARD);
+    let LockError::Held { owner, retry_after: Some(_) } = *last else { panic!("{last:?}") };
+    assert_eq!(owner.as_deref(), Some("holder"));
+    drop(lock);
+    scene.all_keys_gone().await;
+}
+
+#[tokio::test]
+#[ignore = "finding: the last try, at the end of the wait, is not made"]
+async fn the_last_try_is_made_when_the_wait_ends() {
+    let scene = Scene::new(3);
+    // The pause is longer than the wait: there is a try at the start and one at the end.
+    let redlock = scene.direct(patient().retry_delay(LONG..=LONG)).await;
+    scene.servers.iter().for_each(|server| server.set(&key("x"), "foreign"));
+    let mut waiting = redlock.lock("x").wait(Duration::from_secs(1)).into_future();
+    assert!(poll_once(&mut waiting).is_pending());
+    eventually("the first try is over", || redlock.health().iter().all(|node| node.in_flight == 0));
+    assert!(matches!(poll_once(&mut waiting), Poll::Pending));
+    for server in &scene.servers {
+        assert_eq!(server.cli(&["DEL", &key("x")]).int(), 1);
+    }
+    drop(waiting.await.expect("free well before the end of the wait"));
+}

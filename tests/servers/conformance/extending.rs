@@ -1,0 +1,81 @@
+//! Renewing a lease.
+
+use std::time::Duration;
+
+use tower_redlock::Reason;
+use tower_redlock::node::Answer;
+
+use super::party::TTL;
+use super::{Subject, assert_held, fence_of, granted, now_token};
+use crate::support::eventually_async;
+
+on_both! {
+    an_extension_renews_the_time_to_live
+    an_extension_gives_a_lost_key_again
+    an_extension_is_refused_where_another_holds
+    an_extension_does_not_move_the_fence
+    a_set_is_extended_all_or_none
+}
+
+async fn an_extension_renews_the_time_to_live(subject: &Subject) {
+    let party = subject.party_named("alice", "a");
+    assert_eq!(party.acquire_for(TTL / 6).await, granted(false, 0));
+    assert_eq!(party.extend().await, Ok(Answer::Extended));
+    let left = remaining(subject).await;
+    assert!(left > TTL / 6 && left <= TTL, "{left:?}");
+    // From now, not in addition.
+    assert_eq!(party.extend_for(TTL / 6).await, Ok(Answer::Extended));
+    let left = remaining(subject).await;
+    assert!(left <= TTL / 6, "{left:?}");
+}
+
+async fn an_extension_gives_a_lost_key_again(subject: &Subject) {
+    let party = subject.party_named("alice", "a");
+    assert_eq!(party.acquire_for(Duration::from_millis(20)).await, granted(false, 0));
+    eventually_async("the key expires", async || party.raise(0).await == Err(Reason::KeyGone))
+        .await;
+    assert_eq!(party.extend().await, Ok(Answer::Extended));
+    assert_held(&subject.party("a").acquire().await, "alice");
+    assert_eq!(party.release().await, Ok(Answer::Released { existed: true }));
+}
+
+async fn an_extension_is_refused_where_another_holds(subject: &Subject) {
+    let (ours, theirs) = (subject.party("a"), subject.party_named("they", "a"));
+    assert_eq!(theirs.acquire_for(TTL / 2).await, granted(false, 0));
+    assert_held(&ours.extend().await, "they");
+    let left = remaining(subject).await;
+    assert!(left <= TTL / 2, "a stranger's extension renewed the key: {left:?}");
+    assert_eq!(theirs.release().await, Ok(Answer::Released { existed: true }));
+}
+
+async fn an_extension_does_not_move_the_fence(subject: &Subject) {
+    let t = now_token();
+    let party = subject.party("a");
+    assert_eq!(party.acquire_with(t).await, granted(true, 0));
+    assert_eq!(party.extend().await, Ok(Answer::Extended));
+    assert_eq!(fence_of(&subject.party("a").acquire().await), t + 255);
+    party.release().await.unwrap();
+    assert_eq!(party.extend().await, Ok(Answer::Extended));
+    assert_eq!(fence_of(&subject.party("a").acquire().await), t + 255);
+}
+
+async fn a_set_is_extended_all_or_none(subject: &Subject) {
+    let pair = subject.party_named("pair", ["a", "b"]);
+    assert_eq!(pair.extend().await, Ok(Answer::Extended));
+    assert_held(&subject.party("a").acquire().await, "pair");
+    assert_held(&subject.party("b").acquire().await, "pair");
+    pair.release().await.unwrap();
+
+    let single = subject.party_named("single", "b");
+    assert_eq!(single.acquire().await, granted(false, 0));
+    assert_held(&pair.extend().await, "single");
+    assert_eq!(subject.party("a").acquire().await, granted(false, 0));
+}
+
+/// How long "a" has to live, as a stranger is told.
+async fn remaining(subject: &Subject) -> Duration {
+    match subject.party("a").acquire().await {
+        Ok(Answer::Held { remaining: Some(left), .. }) => left,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}

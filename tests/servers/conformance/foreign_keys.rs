@@ -1,0 +1,118 @@
+//! What is stored on a server, and keys that this crate did not write.
+
+use tower_redlock::node::Answer;
+use tower_redlock::{LockError, Redlock};
+
+use super::party::TTL;
+use super::{Subject, assert_held, granted, now_token, raised};
+use crate::support::Resp;
+
+#[tokio::test]
+async fn a_foreign_key_without_a_time_to_live_is_respected() {
+    let subject = Subject::server().await;
+    let long = "z".repeat(100_000);
+    for value in ["", "x", "0123456789abcdef0123456789abcdef", "not ours at all", "a b c d", &long]
+    {
+        subject.redis().set("redlock:lock:a", value);
+        let party = subject.party("a");
+        let expected = Ok(Answer::Held { owner: None, remaining: None, fence: 0 });
+        assert_eq!(party.acquire().await, expected, "{value:.40}");
+        assert_eq!(party.extend().await, expected, "{value:.40}");
+        assert_eq!(party.release().await, Ok(Answer::Released { existed: false }));
+        assert_eq!(subject.redis().get("redlock:lock:a").unwrap(), value.as_bytes());
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_key_of_another_type_counts_for_nobody_and_is_left_alone() {
+    let subject = Subject::server().await;
+    subject.redis().cli(&["RPUSH", "redlock:lock:a", "item"]);
+    let party = subject.party("a");
+    for said in [party.acquire().await, party.extend().await, party.release().await] {
+        assert!(!matches!(said, Ok(Answer::Granted { .. } | Answer::Extended)), "{said:?}");
+    }
+    assert_eq!(subject.redis().cli(&["LLEN", "redlock:lock:a"]), Resp::Int(1));
+}
+
+#[tokio::test]
+async fn a_lock_on_a_foreign_key_is_refused_as_held_by_nobody_known() {
+    let subject = Subject::server().await;
+    subject.redis().set("redlock:lock:a", "by hand");
+    let manager = manager(&subject, "redlock").await;
+    let error = manager.lock("a").await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("held by another client"), "{text}");
+    assert!(matches!(error, LockError::Held { retry_after: None, owner: None }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_key_tells_people_whose_it_is_and_since_when() {
+    let subject = Subject::server().await;
+    let t = now_token();
+    let party = subject.party_named("app@host:7", "two words");
+    assert_eq!(party.acquire_with(t).await, granted(true, 0));
+    let stored = || {
+        let value = subject.redis().get("redlock:lock:two words").unwrap();
+        String::from_utf8(value).unwrap()
+    };
+    let nonce = party.hex_nonce();
+    assert_eq!(stored(), format!("{nonce} {t} 1700000000000 app@host:7"));
+    assert_eq!(party.raise(t + 256).await, raised(true, t + 255));
+    assert_eq!(stored(), format!("{nonce} {} 1700000000000 app@host:7", t + 256));
+    let time_to_live = subject.redis().pttl("redlock:lock:two words");
+    assert!((1..=60_000).contains(&time_to_live), "{time_to_live}");
+}
+
+#[tokio::test]
+async fn the_fences_are_kept_without_expiry_in_one_hash_of_fixed_size() {
+    let subject = Subject::server().await;
+    let redis = subject.redis();
+    assert_eq!(redis.cli(&["HLEN", "redlock:meta"]), Resp::Int(1024));
+    for i in 0..200 {
+        let party = subject.party(&*format!("n{i}"));
+        party.acquire_with(now_token()).await.unwrap();
+        party.release().await.unwrap();
+    }
+    assert_eq!(redis.cli(&["HLEN", "redlock:meta"]), Resp::Int(1024));
+    assert_eq!(redis.pttl("redlock:meta"), -1);
+    assert_eq!(redis.keys("*"), ["redlock:meta"]);
+}
+
+#[tokio::test]
+async fn a_key_without_a_time_to_live_that_is_ours_gets_one_again() {
+    let subject = Subject::server().await;
+    let party = subject.party_named("alice", "a");
+    assert_eq!(party.acquire().await, granted(false, 0));
+    subject.redis().cli(&["PERSIST", "redlock:lock:a"]);
+    assert_eq!(party.extend().await, Ok(Answer::Extended));
+    assert_held(&subject.party("a").acquire().await, "alice");
+}
+
+#[tokio::test]
+async fn managers_with_different_prefixes_do_not_see_each_others_locks() {
+    let subject = Subject::server().await;
+    let outer = manager(&subject, "app").await;
+    let inner = manager(&subject, "app:x").await;
+    let held = outer.lock("x:lock:y").await.unwrap();
+    inner.lock("y").await.expect("another prefix, so another lock").release().await.unwrap();
+    held.release().await.unwrap();
+    // Nor each other's fences.
+    outer.lock("x:meta").await.expect("a name like any other").release().await.unwrap();
+}
+
+#[test]
+fn a_prefix_that_could_be_another_prefix_and_a_name_is_refused() {
+    for prefix in ["app:lock:x", "app:lock", ":lock:"] {
+        let error = Redlock::builder().nodes(["redis://h"]).key_prefix(prefix).build();
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("key_prefix"), "{error}");
+    }
+}
+
+/// With ample time for each answer.
+async fn manager(subject: &Subject, prefix: &str) -> Redlock {
+    let builder = Redlock::builder().nodes([subject.redis().url()]).key_prefix(prefix);
+    let manager = builder.ttl(TTL).node_timeout(TTL / 10).build().unwrap();
+    manager.ready().await;
+    manager
+}

@@ -1,0 +1,127 @@
+//! Who asks the node, and what is expected of its answers.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::oneshot;
+use tower_redlock::Reason;
+use tower_redlock::node::{Answer, LeaseId, Node, Op, Reply};
+use tower_redlock::time::{Clock, SystemClock, Timestamp};
+
+pub(super) const TTL: Duration = Duration::from_secs(60);
+/// Long enough never to matter.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One lease, and the node that it asks.
+#[derive(Clone)]
+pub(super) struct Party {
+    node: Arc<dyn Node>,
+    lease: Arc<LeaseId>,
+}
+
+pub(super) type Said = Result<Answer, Reason>;
+
+impl Party {
+    pub(super) fn new(node: Arc<dyn Node>, lease: Arc<LeaseId>) -> Self {
+        Self { node, lease }
+    }
+
+    pub(super) async fn acquire(&self) -> Said {
+        self.ask(self.acquire_op(TTL, 0)).await
+    }
+
+    pub(super) async fn acquire_for(&self, ttl: Duration) -> Said {
+        self.ask(self.acquire_op(ttl, 0)).await
+    }
+
+    pub(super) async fn acquire_with(&self, token: u64) -> Said {
+        self.ask(self.acquire_op(TTL, token)).await
+    }
+
+    pub(super) async fn raise(&self, token: u64) -> Said {
+        self.ask(self.raise_op(token)).await
+    }
+
+    pub(super) async fn extend(&self) -> Said {
+        self.extend_for(TTL).await
+    }
+
+    pub(super) async fn extend_for(&self, ttl: Duration) -> Said {
+        self.ask(self.extend_op(ttl, soon())).await
+    }
+
+    pub(super) async fn release(&self) -> Said {
+        self.ask(self.release_op()).await
+    }
+
+    pub(super) fn acquire_op(&self, ttl: Duration, token: u64) -> Op {
+        self.acquire_op_until(soon(), ttl, token)
+    }
+
+    pub(super) fn acquire_op_until(&self, expires: Timestamp, ttl: Duration, token: u64) -> Op {
+        Op::Acquire { lease: self.lease.clone(), ttl, token, expires, patience: PATIENCE }
+    }
+
+    pub(super) fn raise_op(&self, token: u64) -> Op {
+        Op::Raise { lease: self.lease.clone(), token }
+    }
+
+    pub(super) fn extend_op(&self, ttl: Duration, until: Timestamp) -> Op {
+        Op::Extend { lease: self.lease.clone(), ttl, token: 7, until, patience: PATIENCE }
+    }
+
+    pub(super) fn release_op(&self) -> Op {
+        Op::Release { lease: self.lease.clone() }
+    }
+
+    /// Sends the operation now, and gives what the node will say.
+    pub(super) fn ask(&self, op: Op) -> impl Future<Output = Said> + use<> {
+        let (answer, answered) = oneshot::channel();
+        self.node.send(op, Reply::from_fn(move |said| drop(answer.send(said))));
+        async { answered.await.expect("every reply is answered or dropped") }
+    }
+
+    pub(super) fn hex_nonce(&self) -> String {
+        String::from_utf8(self.lease.nonce().to_hex().to_vec()).expect("digits")
+    }
+}
+
+/// Long before anything of a case takes so long.
+pub(super) fn soon() -> Timestamp {
+    SystemClock::new().now() + PATIENCE
+}
+
+/// The wall clock as a token, a second behind: room for larger ones below the node's limit.
+pub(super) fn now_token() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    u64::try_from(now.as_micros()).expect("before the year 586,524") - 1_000_000
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
+pub(super) fn granted(accepted: bool, fence: u64) -> Said {
+    Ok(Answer::Granted { accepted, fence })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
+pub(super) fn raised(accepted: bool, fence: u64) -> Said {
+    Ok(Answer::Raised { accepted, fence })
+}
+
+/// Panics unless the node keeps the key for `owner`, with at most `TTL` to live.
+#[track_caller]
+pub(super) fn assert_held(said: &Said, owner: &str) {
+    let Ok(Answer::Held { owner: Some(told), remaining: Some(remaining), .. }) = said else {
+        panic!("expected a refusal for {owner}, got {said:?}");
+    };
+    assert_eq!(&**told, owner);
+    assert!(!remaining.is_zero() && *remaining <= TTL, "{remaining:?} to live");
+}
+
+/// The fence that a grant or a refusal tells.
+#[track_caller]
+pub(super) fn fence_of(said: &Said) -> u64 {
+    match said {
+        Ok(answer @ (Answer::Granted { .. } | Answer::Held { .. })) => answer.fence(),
+        other => panic!("expected a grant or a refusal, got {other:?}"),
+    }
+}

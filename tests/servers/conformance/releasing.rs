@@ -1,0 +1,47 @@
+//! Giving a lease back.
+
+use tower_redlock::node::Answer;
+
+use super::{Subject, assert_held, granted};
+
+const EXISTED: Result<Answer, tower_redlock::Reason> = Ok(Answer::Released { existed: true });
+const NOTHING: Result<Answer, tower_redlock::Reason> = Ok(Answer::Released { existed: false });
+
+on_both! {
+    a_release_tells_whether_the_key_was_there
+    a_release_never_deletes_a_strangers_key
+    a_released_set_existed_only_if_all_of_its_keys_did
+    a_release_of_a_set_leaves_what_others_hold
+}
+
+async fn a_release_tells_whether_the_key_was_there(subject: &Subject) {
+    let party = subject.party("a");
+    assert_eq!(party.release().await, NOTHING);
+    assert_eq!(party.acquire().await, granted(false, 0));
+    assert_eq!(party.release().await, EXISTED);
+    assert_eq!(party.release().await, NOTHING);
+    assert_eq!(subject.party("a").acquire().await, granted(false, 0));
+}
+
+async fn a_release_never_deletes_a_strangers_key(subject: &Subject) {
+    let (ours, theirs) = (subject.party("a"), subject.party_named("they", "a"));
+    assert_eq!(theirs.acquire().await, granted(false, 0));
+    assert_eq!(ours.release().await, NOTHING);
+    assert_held(&ours.acquire().await, "they");
+    assert_eq!(theirs.release().await, EXISTED);
+}
+
+async fn a_released_set_existed_only_if_all_of_its_keys_did(subject: &Subject) {
+    let trio = subject.party(["a", "b", "c"]);
+    assert_eq!(trio.acquire().await, granted(false, 0));
+    assert_eq!(trio.release().await, EXISTED);
+    assert_eq!(trio.release().await, NOTHING);
+}
+
+async fn a_release_of_a_set_leaves_what_others_hold(subject: &Subject) {
+    let (pair, single) = (subject.party(["a", "b"]), subject.party_named("single", "b"));
+    assert_eq!(single.acquire().await, granted(false, 0));
+    assert_eq!(pair.release().await, NOTHING);
+    assert_held(&subject.party("b").acquire().await, "single");
+    assert_eq!(single.release().await, EXISTED);
+}

@@ -1,0 +1,86 @@
+//! The node under test.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tower_redlock::node::{LeaseId, Node, Nonce};
+use tower_redlock::{EmbeddedNodes, Redlock, Resource};
+
+use super::Party;
+use super::party::TTL;
+use crate::support::RedisServer;
+
+/// One node, with whatever keeps it alive.
+pub(super) struct Subject {
+    node: Arc<dyn Node>,
+    /// The manager first: its connection must be gone before the server is.
+    _manager: Option<Redlock>,
+    server: Option<RedisServer>,
+}
+
+impl Subject {
+    pub(super) fn embedded() -> Self {
+        let node = EmbeddedNodes::new(1).nodes("redlock").next().expect("a set of one");
+        Self { node, _manager: None, server: None }
+    }
+
+    /// A node of the kind that speaks to a server, and a server of its own.
+    pub(super) async fn server() -> Self {
+        let server = RedisServer::start();
+        // Ample time for each answer: no connection is given up on a busy machine.
+        let builder = Redlock::builder().nodes([server.url()]).ttl(TTL).node_timeout(TTL / 10);
+        let manager = builder.build().expect("valid settings");
+        manager.ready().await;
+        let node = manager.nodes()[0].clone();
+        Self { node, _manager: Some(manager), server: Some(server) }
+    }
+
+    pub(super) fn node(&self) -> &Arc<dyn Node> {
+        &self.node
+    }
+
+    /// Only for cases about what is stored on a server.
+    pub(super) fn redis(&self) -> &RedisServer {
+        self.server.as_ref().expect("a subject with a server")
+    }
+
+    /// Somebody who wants the resource: a lease that the node has not heard of.
+    pub(super) fn party(&self, resource: impl Names) -> Party {
+        self.party_named("someone", resource)
+    }
+
+    pub(super) fn party_named(&self, owner: &str, resource: impl Names) -> Party {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = u128::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        let nonce = Nonce::from_bytes(number.to_be_bytes());
+        let since = Duration::from_secs(1_700_000_000);
+        Party::new(
+            self.node.clone(),
+            Arc::new(LeaseId::new(resource.resource(), nonce, owner.into(), since)),
+        )
+    }
+}
+
+/// What a case may write for a resource.
+pub(super) trait Names {
+    fn resource(self) -> Resource;
+}
+
+impl Names for &str {
+    fn resource(self) -> Resource {
+        Resource::try_from(self).expect("a valid name")
+    }
+}
+
+impl<const N: usize> Names for [&str; N] {
+    fn resource(self) -> Resource {
+        Resource::new(self).expect("valid names")
+    }
+}
+
+impl Names for Vec<String> {
+    fn resource(self) -> Resource {
+        Resource::new(self).expect("valid names")
+    }
+}

@@ -1,0 +1,113 @@
+//! Connections that stay open and carry nothing.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use tower_redlock::node::{Answer, Nonce, Op, Reply};
+use tower_redlock::{Reason, Redlock, VoteOutcome};
+
+use super::fake;
+use super::scene::{all_vote, down, in_time, lease_with, manager, refused, urls, watchful, works};
+use crate::support::{FakeServer, HANG_GUARD, Proxy, Reaction, RedisServer};
+
+/// Two servers within reach and one behind a network with moods.
+fn behind_a_proxy() -> (Vec<RedisServer>, Proxy, Redlock) {
+    let servers = RedisServer::start_n(3);
+    let proxy = Proxy::start(servers[2].addr());
+    let urls = [servers[0].url(), servers[1].url(), proxy.url()];
+    let redlock = watchful(urls);
+    (servers, proxy, redlock)
+}
+
+#[tokio::test]
+async fn a_hung_connection_is_found_out_and_replaced() {
+    let (_servers, proxy, redlock) = behind_a_proxy();
+    all_vote(&redlock).await;
+    let before = proxy.connections();
+    proxy.stall();
+    // Nobody asks it anything: the look at an idle connection finds out.
+    let reason = down(&redlock, 2).await;
+    assert!(matches!(reason, Reason::TimedOut | Reason::NotConnected(_)), "{reason}");
+    works(&redlock).await;
+    proxy.resume();
+    all_vote(&redlock).await;
+    assert!(proxy.connections() > before, "the hung connection was not replaced");
+    works(&redlock).await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_down_answers_at_once() {
+    let (_servers, proxy, redlock) = behind_a_proxy();
+    all_vote(&redlock).await;
+    proxy.stall();
+    down(&redlock, 2).await;
+    for _ in 0..100 {
+        // Within the call itself: nothing is waited for.
+        let said = answered_within_the_call(&redlock, 2);
+        assert!(said.is_some_and(|said| said.is_err()), "no answer within the call");
+    }
+}
+
+/// What node `i` says to a release before `send` has returned.
+fn answered_within_the_call(redlock: &Redlock, i: usize) -> Option<Result<Answer, Reason>> {
+    let lease = lease_with(Nonce::from_bytes([7; 16]));
+    let (answer, answered) = mpsc::channel();
+    let reply = Reply::from_fn(move |said| drop(answer.send(said)));
+    redlock.nodes()[i].send(Op::Release { lease }, reply);
+    answered.try_recv().ok()
+}
+
+#[tokio::test]
+async fn a_hung_minority_costs_no_time() {
+    let (_servers, proxy, redlock) = behind_a_proxy();
+    all_vote(&redlock).await;
+    proxy.stall();
+    let started = Instant::now();
+    for _ in 0..100 {
+        works(&redlock).await;
+    }
+    // Were every lock to wait for the node timeout, it would be twenty seconds.
+    assert!(started.elapsed() < HANG_GUARD, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_node_that_was_not_awaited_is_not_said_to_have_timed_out() {
+    let busy = || fake::greeting(|_| Reaction::error("BUSY Redis is busy running a script"));
+    let servers = [busy(), busy(), fake::greeting(|_| Reaction::Silence)];
+    let redlock = manager(servers.each_ref().map(FakeServer::url));
+    all_vote(&redlock).await;
+    let started = Instant::now();
+    let votes = refused(&redlock).await;
+    // Over as soon as two have refused: six seconds before the node timeout.
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    let third = &votes[2].outcome;
+    assert_ne!(*third, VoteOutcome::NotCounted(Reason::TimedOut), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn what_a_hung_server_was_told_is_undone_when_it_comes_back() {
+    let (servers, proxy, redlock) = behind_a_proxy();
+    all_vote(&redlock).await;
+    proxy.stall();
+    for i in 0..50 {
+        let lock = in_time(async { redlock.lock(format!("n{i}")).await }).await.unwrap();
+        drop(lock);
+    }
+    proxy.resume();
+    all_vote(&redlock).await;
+    tokio::time::timeout(HANG_GUARD, redlock.shutdown()).await.expect("a shutdown that ends");
+    for server in &servers {
+        assert_eq!(server.keys("redlock:lock:*"), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_frozen_while_it_greets_is_connected_when_it_goes_on() {
+    let servers = RedisServer::start_n(3);
+    servers[0].freeze();
+    let redlock = watchful(urls(&servers));
+    in_time(redlock.ready()).await;
+    works(&redlock).await;
+    servers[0].thaw();
+    all_vote(&redlock).await;
+}

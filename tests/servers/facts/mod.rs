@@ -1,0 +1,15 @@
+//! What servers do on bad days, and what becomes of the lock then: a bad minority costs nothing, a
+//! bad majority is an error that names each node's reason.
+
+mod fake;
+mod flushed;
+mod full;
+mod hung;
+mod log;
+mod nonsense;
+mod outage;
+mod passwords;
+mod permissions;
+mod refusing;
+mod scene;
+mod unsent;

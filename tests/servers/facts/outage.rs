@@ -1,0 +1,123 @@
+//! A server goes and comes back, and people are told.
+
+use std::time::Duration;
+
+use tower_redlock::{Credentials, Reason};
+
+use super::log::{Log, LoggedSpawner};
+use super::scene::{all_vote, down, patient, urls, works};
+use crate::support::{RedisServer, eventually_async};
+
+const SECRET: &str = "s3cret-0f-the-servers";
+
+#[tokio::test]
+async fn a_killed_server_is_down_with_a_reason_and_votes_again_after_its_restart() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = patient(urls(&servers)).build().unwrap();
+    all_vote(&redlock).await;
+    works(&redlock).await;
+    servers[1].kill();
+    eventually_async("the reason is the refused connection", async || {
+        matches!(down(&redlock, 1).await, Reason::NotConnected(why) if why.contains("refused"))
+    })
+    .await;
+    works(&redlock).await;
+    let health = &redlock.health()[1];
+    assert_eq!((health.round_trip, health.in_flight), (None, 0));
+    servers[1].restart();
+    all_vote(&redlock).await;
+    servers[0].kill();
+    works(&redlock).await;
+}
+
+#[tokio::test]
+async fn servers_that_are_down_at_the_start_are_connected_when_they_come_up() {
+    let mut servers = RedisServer::start_n(3);
+    servers.iter_mut().for_each(RedisServer::kill);
+    let redlock = patient(urls(&servers)).build().unwrap();
+    for i in 0..3 {
+        assert!(matches!(down(&redlock, i).await, Reason::NotConnected(_)));
+    }
+    servers.iter_mut().for_each(RedisServer::restart);
+    all_vote(&redlock).await;
+    works(&redlock).await;
+}
+
+#[tokio::test]
+async fn an_outage_is_a_warning_and_its_end_a_piece_of_information() {
+    let mut server = RedisServer::start();
+    let log = Log::new();
+    let spawner = LoggedSpawner::start(&log);
+    let redlock = patient([server.url()]).spawner(spawner).build().unwrap();
+    let name = format!("{}/0", server.addr());
+    all_vote(&redlock).await;
+    log.wait_for("INFO", &["node is up", &name]).await;
+    server.kill();
+    log.wait_for("WARN", &["node is down", &name, "reason=connection lost"]).await;
+    log.wait_for("WARN", &["node is still down", &name, "refused"]).await;
+    server.restart();
+    log.wait_for("INFO", &["node is up again", &name, "outage="]).await;
+}
+
+#[tokio::test]
+async fn an_outage_that_lasts_does_not_fill_the_log() {
+    let mut server = RedisServer::start();
+    server.kill();
+    let log = Log::new();
+    let redlock = patient([server.url()]).spawner(LoggedSpawner::start(&log)).build().unwrap();
+    down(&redlock, 0).await;
+    // So many tries to connect, in vain.
+    eventually_async("it is down for a while", async || match &redlock.health()[0].state {
+        tower_redlock::NodeState::Down { since, .. } => *since > Duration::from_millis(500),
+        _ => false,
+    })
+    .await;
+    assert_eq!(log.count("WARN"), 1, "{}", log.text());
+}
+
+#[tokio::test]
+async fn no_password_and_no_nonce_is_ever_logged() {
+    let mut server = RedisServer::with(&["--requirepass", SECRET]);
+    let log = Log::new();
+    let url = format!("redis://:{SECRET}@{}", server.addr());
+    let redlock = patient([url])
+        .credentials(Credentials::password(SECRET))
+        .spawner(LoggedSpawner::start(&log))
+        .build()
+        .unwrap();
+    all_vote(&redlock).await;
+    let nonce = log
+        .during(async {
+            let lock = redlock.lock("a").await.unwrap();
+            lock.extend().await.unwrap();
+            let value = server.get("redlock:lock:a").unwrap();
+            redlock.lock("a").await.unwrap_err();
+            lock.release().await.unwrap();
+            String::from_utf8(value[..32].to_vec()).unwrap()
+        })
+        .await;
+    server.kill();
+    log.wait_for("WARN", &["node is down"]).await;
+    log.during(async { redlock.lock("a").await.unwrap_err() }).await;
+    server.restart();
+    // It comes back with another password: refused, and tried again.
+    log.wait_for("INFO", &["node is up again"]).await;
+    server.cli(&["CONFIG", "SET", "requirepass", "an0ther-w0rd"]);
+    kill_connections(&server);
+    log.wait_for("WARN", &["node is still down", "authentication failed"]).await;
+
+    let text = log.text();
+    assert!(text.contains("acquired"), "what the manager says is in the log:\n{text}");
+    assert!(!text.contains(SECRET) && !text.contains(&nonce), "{text}");
+    let shown = format!("{redlock:?} {:?}", redlock.health());
+    assert!(!shown.contains(SECRET) && !shown.contains(&nonce), "{shown}");
+}
+
+/// Through a login with the new password.
+fn kill_connections(server: &RedisServer) {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(server.addr()).unwrap();
+    stream.write_all(b"AUTH an0ther-w0rd\r\nCLIENT KILL TYPE normal SKIPME yes\r\n").unwrap();
+    let mut answer = [0; 64];
+    let _ = stream.read(&mut answer).unwrap();
+}

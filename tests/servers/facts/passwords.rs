@@ -1,0 +1,144 @@
+//! Servers that ask who is there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tower_redlock::{Credentials, Reason};
+
+use super::scene::{
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
+    manager, patient, refused, settled, works,
+};
+use crate::support::{RedisServer, Resp, eventually_async};
+
+const SECRET: &str = "s3cret-0f-the-servers";
+const WRONG: &str = "wr0ng-w0rd";
+
+fn protected() -> RedisServer {
+    RedisServer::with(&["--requirepass", SECRET])
+}
+
+fn url_with(server: &RedisServer, login: &str) -> String {
+    format!("redis://{login}@{}", server.addr())
+}
+
+fn is_auth(reason: &Reason) -> bool {
+    let shown = format!("{reason} {reason:?}");
+    matches!(reason, Reason::Auth(_)) && !shown.contains(SECRET) && !shown.contains(WRONG)
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_a_password_says_so() {
+    let servers = [protected(), protected()];
+    let urls = servers.each_ref().map(RedisServer::url);
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_auth).await;
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_from_a_server_that_is_down() {
+    let servers = [protected(), protected()];
+    let urls = servers.each_ref().map(|server| url_with(server, &format!(":{WRONG}")));
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_auth).await;
+}
+
+#[tokio::test]
+async fn an_unknown_user_is_refused_as_one() {
+    let servers = [protected(), protected()];
+    let urls = servers.each_ref().map(|server| url_with(server, &format!("nobody:{SECRET}")));
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_auth).await;
+}
+
+#[tokio::test]
+async fn the_right_password_works_from_the_url_and_from_the_credentials() {
+    let server = protected();
+    works(&manager([url_with(&server, &format!(":{SECRET}"))])).await;
+    works(&manager([url_with(&server, &format!("default:{SECRET}"))])).await;
+    for credentials in [Credentials::password(SECRET), Credentials::new("default", SECRET)] {
+        works(&patient([server.url()]).credentials(credentials).build().unwrap()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_url_with_credentials_goes_before_those_of_the_set() {
+    let server = protected();
+    let wrong = Credentials::password(WRONG);
+    let urls = [url_with(&server, &format!(":{SECRET}"))];
+    works(&patient(urls).credentials(wrong).build().unwrap()).await;
+    let right = Credentials::password(SECRET);
+    let urls = [url_with(&server, &format!(":{WRONG}"))];
+    let redlock = patient(urls).credentials(right).build().unwrap();
+    settled(&redlock).await;
+    assert_refused(&redlock, &[0], is_auth).await;
+}
+
+#[tokio::test]
+async fn a_password_with_every_kind_of_character_is_sent_as_it_is() {
+    let password = "p@ss:w/o?r#d %41 é";
+    let server = RedisServer::start();
+    let rules = ["ACL", "SETUSER", "app", "on", &format!(">{password}"), "~*", "&*", "+@all"];
+    assert_eq!(server.cli(&rules), Resp::Simple("OK".into()));
+    let encoded = "p%40ss%3Aw%2Fo%3Fr%23d%20%2541%20%C3%A9";
+    works(&manager([url_with(&server, &format!("app:{encoded}"))])).await;
+    let credentials = Credentials::new("app", password);
+    works(&patient([server.url()]).credentials(credentials).build().unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_callback_is_asked_again_at_every_connect_so_passwords_may_rotate() {
+    let server = RedisServer::start();
+    set_password(&server, "one");
+    let turn = Arc::new(AtomicUsize::new(0));
+    let asked = turn.clone();
+    let credentials = Credentials::callback(move || {
+        let word = ["one", "two"][asked.load(Ordering::SeqCst)];
+        Credentials::new("app", word)
+    });
+    let redlock = patient([server.url()]).credentials(credentials).build().unwrap();
+    works(&redlock).await;
+
+    set_password(&server, "two");
+    server.cli(&["CLIENT", "KILL", "USER", "app"]);
+    eventually_async("the old password is refused", async || is_auth(&down(&redlock, 0).await))
+        .await;
+    turn.store(1, Ordering::SeqCst);
+    all_vote(&redlock).await;
+    works(&redlock).await;
+}
+
+#[tokio::test]
+async fn a_callback_that_only_calls_itself_is_an_authentication_failure() {
+    fn circle() -> Credentials {
+        Credentials::callback(circle)
+    }
+    let server = RedisServer::start();
+    let redlock = patient([server.url()]).credentials(circle()).build().unwrap();
+    settled(&redlock).await;
+    assert_refused(&redlock, &[0], is_auth).await;
+}
+
+#[tokio::test]
+async fn a_server_that_repeats_the_password_in_its_error_does_not_get_it_shown() {
+    // As servers do whose AUTH was renamed: "unknown command 'AUTH', with args beginning with …".
+    let server = RedisServer::with(&["--rename-command", "AUTH", ""]);
+    let redlock = manager([url_with(&server, &format!("app:{SECRET}"))]);
+    settled(&redlock).await;
+    let shown = format!("{} {:?} {:?}", refused(&redlock).await, redlock.health(), redlock);
+    assert!(!shown.contains(SECRET), "{shown}");
+}
+
+#[tokio::test]
+async fn a_server_without_room_for_another_client_is_not_taken_for_one_that_refuses_the_password() {
+    let server = protected();
+    assert_eq!(server.cli(&["CONFIG", "SET", "maxclients", "1"]), Resp::Simple("OK".into()));
+    let holder = manager([url_with(&server, &format!(":{SECRET}"))]);
+    holder.ready().await;
+    let redlock = manager([url_with(&server, &format!(":{SECRET}"))]);
+    let reason = down(&redlock, 0).await;
+    assert!(!matches!(reason, Reason::Auth(_)), "{reason}");
+}
+
+fn set_password(server: &RedisServer, password: &str) {
+    let word = format!(">{password}");
+    let rules = ["ACL", "SETUSER", "app", "on", "resetpass", &word, "~*", "&*", "+@all"];
+    assert_eq!(server.cli(&rules), Resp::Simple("OK".into()));
+}

@@ -1,0 +1,184 @@
+//! Servers that are up and refuse.
+
+use std::fs;
+use std::thread;
+
+use tower_redlock::{NodeState, Reason};
+
+use super::fake;
+use super::scene::{
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, manager,
+    settled, urls, works,
+};
+use crate::support::{FakeServer, Reaction, RedisServer, Resp, eventually, eventually_async};
+
+#[tokio::test]
+async fn a_replica_of_a_blank_server_does_not_vote() {
+    let master = RedisServer::start();
+    let replicas = [replica_of(&master), replica_of(&master)];
+    let urls = replicas.each_ref().map(RedisServer::url);
+    let is_read_only = |reason: &Reason| *reason == Reason::ReadOnly;
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_read_only).await;
+}
+
+#[tokio::test]
+async fn a_replica_of_a_server_that_votes_does_not_vote() {
+    let master = RedisServer::start();
+    works(&manager([master.url()])).await;
+    let replicas = [replica_of(&master), replica_of(&master)];
+    let urls = replicas.each_ref().map(RedisServer::url);
+    let is_read_only = |reason: &Reason| *reason == Reason::ReadOnly;
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_read_only).await;
+}
+
+#[tokio::test]
+async fn a_server_that_becomes_a_replica_stops_to_vote_and_votes_again_when_promoted() {
+    let (master, server) = (RedisServer::start(), RedisServer::start());
+    let redlock = manager([server.url()]);
+    works(&redlock).await;
+    follow(&server, &master);
+    assert_refused(&redlock, &[0], |reason| *reason == Reason::ReadOnly).await;
+    server.cli(&["REPLICAOF", "NO", "ONE"]);
+    all_vote(&redlock).await;
+    works(&redlock).await;
+}
+
+fn replica_of(master: &RedisServer) -> RedisServer {
+    let server = RedisServer::start();
+    follow(&server, master);
+    server
+}
+
+fn follow(server: &RedisServer, master: &RedisServer) {
+    server.cli(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    eventually("the replica has caught up", || {
+        info(server, "replication").contains("master_link_status:up")
+    });
+}
+
+fn info(server: &RedisServer, section: &str) -> String {
+    server.cli(&["INFO", section]).text()
+}
+
+#[tokio::test]
+async fn a_server_that_is_loading_says_so() {
+    let loading = || fake::erring("LOADING Redis is loading the dataset in memory");
+    let servers = [loading(), loading()];
+    let urls = servers.each_ref().map(FakeServer::url);
+    let is_loading = |reason: &Reason| *reason == Reason::Loading;
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_loading).await;
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_persist_says_so() {
+    let servers = RedisServer::start_n(2);
+    for server in &servers {
+        break_persistence(server);
+    }
+    let [first, second] = urls(&servers).try_into().expect("two servers");
+    let fails = |reason: &Reason| *reason == Reason::PersistenceFailing;
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named([first, second], manager, fails).await;
+}
+
+#[tokio::test]
+async fn a_server_that_votes_and_cannot_persist_any_more_says_so() {
+    let server = RedisServer::start();
+    let redlock = manager([server.url()]);
+    works(&redlock).await;
+    break_persistence(&server);
+    assert_refused(&redlock, &[0], |reason| *reason == Reason::PersistenceFailing).await;
+    server.cli(&["CONFIG", "SET", "save", ""]);
+    works(&redlock).await;
+}
+
+/// Its directory is gone, and a snapshot was tried.
+fn break_persistence(server: &RedisServer) {
+    server.cli(&["CONFIG", "SET", "save", "3600 1000000"]);
+    let dir = server.cli(&["CONFIG", "GET", "dir"]).items().remove(1).text();
+    fs::remove_dir_all(&dir).expect("the server's directory is ours");
+    server.cli(&["BGSAVE"]);
+    eventually("the snapshot fails", || {
+        info(server, "persistence").contains("rdb_last_bgsave_status:err")
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_runs_somebodys_script_is_busy_until_it_ends() {
+    let servers = RedisServer::start_n(3);
+    let redlock = manager(urls(&servers));
+    all_vote(&redlock).await;
+    thread::scope(|scope| {
+        let hogs = servers[..2].iter().map(|server| scope.spawn(|| hog(server)));
+        let hogs: Vec<_> = hogs.collect();
+        for server in &servers[..2] {
+            eventually(
+                "the server is busy",
+                || matches!(server.cli(&["PING"]), Resp::Error(text) if text.starts_with("BUSY")),
+            );
+        }
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::block_in_place(|| {
+            runtime.block_on(eventually_async("both votes say busy", async || {
+                let votes = super::scene::refused(&redlock).await;
+                votes[..2].iter().all(|vote| vote.to_string().contains("busy: "))
+            }));
+        });
+        for server in &servers[..2] {
+            assert_eq!(server.cli(&["SCRIPT", "KILL"]), Resp::Simple("OK".into()));
+        }
+        for hog in hogs {
+            hog.join().expect("the script was killed");
+        }
+    });
+    all_vote(&redlock).await;
+    works(&redlock).await;
+}
+
+fn hog(server: &RedisServer) {
+    server.cli(&["CONFIG", "SET", "lua-time-limit", "10"]);
+    let said = server.cli(&["EVAL", "while true do end", "0"]);
+    assert!(matches!(said, Resp::Error(_)), "{said:?}");
+}
+
+#[tokio::test]
+async fn one_busy_server_of_three_does_no_harm() {
+    let busy = || fake::greeting(|_| Reaction::error("BUSY Redis is busy running a script"));
+    let servers = [busy(), busy()];
+    let urls = servers.each_ref().map(FakeServer::url);
+    let is_busy = |reason: &Reason| *reason == Reason::Busy;
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_busy).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_old_does_not_vote_and_says_why() {
+    let servers = [old_server(), old_server()];
+    let urls = servers.each_ref().map(FakeServer::url);
+    let is_too_old = |reason: &Reason| {
+        let text = reason.to_string();
+        text.contains("version 5.0.1 is too old") && text.contains("6.2 or newer")
+    };
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_too_old).await;
+
+    let redlock = manager([servers[0].url()]);
+    settled(&redlock).await;
+    assert!(matches!(redlock.health()[0].state, NodeState::Down { .. }));
+    assert_eq!(servers[0].count("EVALSHA"), 0);
+}
+
+pub(super) fn old_server() -> FakeServer {
+    FakeServer::start(|command| match fake::greet(command) {
+        Some(_) if command[0] == b"INFO" => Reaction::bulk("redis_version:5.0.1\r\n"),
+        Some(reaction) => reaction,
+        None => Reaction::int(0),
+    })
+}
+
+#[tokio::test]
+async fn a_replica_is_not_shown_as_voting() {
+    let master = RedisServer::start();
+    works(&manager([master.url()])).await;
+    let replica = replica_of(&master);
+    let redlock = manager([replica.url()]);
+    settled(&redlock).await;
+    assert!(!redlock.health()[0].is_voting(), "{:?}", redlock.health());
+}

@@ -1,0 +1,131 @@
+//! Three nodes, of which one or two are bad.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tower_redlock::node::{LeaseId, Nonce};
+use tower_redlock::time::{Clock, SystemClock};
+use tower_redlock::{
+    LockError, NodeHealth, NodeState, Reason, Redlock, RedlockBuilder, Released, Resource,
+    VoteOutcome, Votes,
+};
+
+use crate::support::{HANG_GUARD, RedisServer, eventually_async};
+
+/// Never decides anything: a node that answers at all answers long before.
+const AMPLE: Duration = Duration::from_secs(6);
+
+/// A builder with ample time for each answer, so that only answers decide.
+pub(super) fn patient(urls: impl IntoIterator<Item = String>) -> RedlockBuilder {
+    Redlock::builder().nodes(urls).ttl(AMPLE * 10).node_timeout(AMPLE)
+}
+
+pub(super) fn manager(urls: impl IntoIterator<Item = String>) -> Redlock {
+    patient(urls).build().expect("valid settings")
+}
+
+/// A manager that gives up a connection after two seconds without an answer.
+pub(super) fn watchful(urls: impl IntoIterator<Item = String>) -> Redlock {
+    patient(urls).node_timeout(Duration::from_millis(200)).build().expect("valid settings")
+}
+
+pub(super) fn urls(servers: &[RedisServer]) -> Vec<String> {
+    servers.iter().map(RedisServer::url).collect()
+}
+
+/// One bad node of three does no harm; two make a `NoQuorum` that tells of both what `expected`
+/// wants to hear. `build` makes the manager of three URLs.
+pub(super) async fn a_bad_minority_is_harmless_and_a_bad_majority_is_named(
+    bad: [String; 2],
+    build: impl Fn(Vec<String>) -> Redlock,
+    expected: impl Fn(&Reason) -> bool,
+) {
+    let good = RedisServer::start_n(2);
+    let [first, second] = bad;
+    let minority = build(vec![first.clone(), good[0].url(), good[1].url()]);
+    works(&minority).await;
+    let majority = build(vec![first, good[0].url(), second]);
+    settled(&majority).await;
+    assert_refused(&majority, &[0, 2], &expected).await;
+    // It stays so, and the minority still works.
+    assert_refused(&majority, &[0, 2], &expected).await;
+    works(&minority).await;
+}
+
+/// A lock is taken and given back.
+pub(super) async fn works(redlock: &Redlock) {
+    let both = async {
+        let lock = redlock.lock("works").await.unwrap_or_else(|error| panic!("no lock: {error}"));
+        lock.release().await.unwrap_or_else(|error| panic!("no release: {error}"))
+    };
+    let released = in_time(both).await;
+    assert!(matches!(released, Released::Released), "{released:?}");
+}
+
+/// Waits until no node is still at its first connection.
+pub(super) async fn settled(redlock: &Redlock) {
+    let connecting = |node: &NodeHealth| node.state == NodeState::Connecting;
+    eventually_async("every node is up or down", async || !redlock.health().iter().any(connecting))
+        .await;
+}
+
+/// There is no quorum, and the votes of the nodes at `bad` don't count for a reason that was
+/// `expected`.
+pub(super) async fn assert_refused(
+    redlock: &Redlock,
+    bad: &[usize],
+    expected: impl Fn(&Reason) -> bool,
+) {
+    let votes = refused(redlock).await;
+    let health = redlock.health();
+    assert_eq!(votes.len(), health.len());
+    for &i in bad {
+        assert_eq!(votes[i].node, health[i].name);
+        match &votes[i].outcome {
+            VoteOutcome::NotCounted(reason) if expected(reason) => {}
+            other => panic!("an unexpected vote of {i}: {other:?}"),
+        }
+    }
+}
+
+/// The votes of an attempt that finds no quorum.
+pub(super) async fn refused(redlock: &Redlock) -> Votes {
+    match in_time(async { redlock.lock("refused").await }).await {
+        Err(LockError::NoQuorum { votes }) => votes,
+        other => panic!("expected NoQuorum, got {other:?}"),
+    }
+}
+
+/// Panics if it hangs.
+pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(HANG_GUARD, work).await.expect("it hangs")
+}
+
+/// Waits until node `i` is down, and gives the reason.
+pub(super) async fn down(redlock: &Redlock, i: usize) -> Reason {
+    let reason = || match &redlock.health()[i].state {
+        NodeState::Down { reason, .. } => Some(reason.clone()),
+        _ => None,
+    };
+    let mut found = None;
+    eventually_async("the node is down", async || {
+        found = reason();
+        found.is_some()
+    })
+    .await;
+    found.expect("it was found")
+}
+
+/// Waits until every node votes.
+pub(super) async fn all_vote(redlock: &Redlock) {
+    eventually_async("every node votes", async || {
+        redlock.health().iter().all(NodeHealth::is_voting)
+    })
+    .await;
+}
+
+/// A lease on "a" for asking a node directly.
+pub(super) fn lease_with(nonce: Nonce) -> Arc<LeaseId> {
+    let resource = Resource::try_from("a").expect("a valid name");
+    Arc::new(LeaseId::new(resource, nonce, "test".into(), SystemClock::new().wall()))
+}

@@ -1,0 +1,173 @@
+//! What a tower service must keep to, and may rely on.
+
+use std::{
+    convert::Infallible,
+    future::{Ready, poll_fn, ready},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use tower::{Layer, Service, ServiceExt, service_fn};
+use tower_redlock::{KeyError, LockContext, Redlock, RedlockLayer, Released, layer::Error};
+
+use crate::support::HANG_GUARD;
+
+/// Can't be cloned.
+struct Errand {
+    key: &'static str,
+}
+
+/// Panics when it is called without having been ready; a clone is not ready.
+#[derive(Debug, Default)]
+struct Strict {
+    is_ready: bool,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Clone for Strict {
+    fn clone(&self) -> Self {
+        Self { is_ready: false, calls: Arc::clone(&self.calls) }
+    }
+}
+
+impl Service<Errand> for Strict {
+    type Response = &'static str;
+    type Error = Infallible;
+    type Future = Ready<Result<&'static str, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.is_ready = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, errand: Errand) -> Self::Future {
+        assert!(std::mem::take(&mut self.is_ready), "called without having been ready");
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        ready(Ok(errand.key))
+    }
+}
+
+fn key(errand: &Errand) -> Result<Option<&'static str>, KeyError> {
+    match errand.key {
+        "none" => Ok(None),
+        "bad" => Err(KeyError::new("no key in the errand")),
+        key => Ok(Some(key)),
+    }
+}
+
+#[tokio::test]
+async fn the_service_that_was_made_ready_is_the_one_that_is_called() {
+    let strict = Strict::default();
+    let calls = Arc::clone(&strict.calls);
+    let layer = RedlockLayer::new(Redlock::embedded(), key).wait(HANG_GUARD);
+    let mut service = layer.layer(strict);
+    let mut answers = Vec::new();
+    for key in ["a", "none", "a", "b", "none"] {
+        answers.push(service.ready().await.unwrap().call(Errand { key }));
+    }
+    for (answer, key) in answers.into_iter().zip(["a", "none", "a", "b", "none"]) {
+        assert_eq!(answer.await.unwrap(), key);
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 5);
+
+    let clone = service.clone();
+    assert_eq!(clone.oneshot(Errand { key: "a" }).await.unwrap(), "a");
+}
+
+#[tokio::test]
+async fn a_bad_key_is_an_error_and_the_service_is_not_touched() {
+    let strict = Strict::default();
+    let calls = Arc::clone(&strict.calls);
+    let mut service = RedlockLayer::new(Redlock::embedded(), key).layer(strict);
+    let answer = service.ready().await.unwrap().call(Errand { key: "bad" }).await;
+    assert_eq!(answer.unwrap_err().to_string(), "invalid resource: no key in the errand");
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+    // It is still as ready as it was.
+    assert_eq!(service.call(Errand { key: "a" }).await.unwrap(), "a");
+}
+
+#[tokio::test]
+async fn a_request_without_a_key_runs_unguarded_and_beside_a_guarded_one() {
+    let redlock = Redlock::embedded();
+    let service = RedlockLayer::new(redlock.clone(), key).layer(service_fn(|_: Errand| async {
+        Ok::<_, Infallible>(LockContext::current().map(|cx| cx.resource().to_string()))
+    }));
+    let lock = redlock.lock("a").await.unwrap();
+    let unguarded = service.clone().oneshot(Errand { key: "none" }).await;
+    assert_eq!(unguarded.unwrap(), None);
+    assert_eq!(lock.release().await, Ok(Released::Released));
+    let guarded = service.oneshot(Errand { key: "a" }).await;
+    assert_eq!(guarded.unwrap().as_deref(), Some("a"));
+}
+
+/// Is ready when it is told so, or fails.
+#[derive(Clone)]
+struct Moody {
+    is_ready: Arc<AtomicBool>,
+    fails: bool,
+}
+
+impl Service<Errand> for Moody {
+    type Response = ();
+    type Error = &'static str;
+    type Future = Ready<Result<(), &'static str>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+        match (self.fails, self.is_ready.load(Ordering::SeqCst)) {
+            (true, _) => Poll::Ready(Err("broken")),
+            (false, true) => Poll::Ready(Ok(())),
+            (false, false) => Poll::Pending,
+        }
+    }
+
+    fn call(&mut self, _: Errand) -> Self::Future {
+        ready(Ok(()))
+    }
+}
+
+#[test]
+fn readiness_is_the_inner_services() {
+    let is_ready = Arc::<AtomicBool>::default();
+    let layer = RedlockLayer::new(Redlock::embedded(), key);
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut service = layer.layer(Moody { is_ready: Arc::clone(&is_ready), fails: false });
+    assert!(service.poll_ready(&mut cx).is_pending());
+    is_ready.store(true, Ordering::SeqCst);
+    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())));
+    let mut service = layer.layer(Moody { is_ready, fails: true });
+    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Err(Error::Service("broken"))));
+}
+
+#[tokio::test]
+async fn nothing_is_asked_and_nothing_called_before_the_first_poll() {
+    let strict = Strict::default();
+    let calls = Arc::clone(&strict.calls);
+    let redlock = Redlock::embedded();
+    let mut service = RedlockLayer::new(redlock.clone(), key).layer(strict);
+    let answer = service.ready().await.unwrap().call(Errand { key: "a" });
+    drop(redlock.lock("a").await.expect("nobody holds it"));
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+    drop(answer);
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_dropped_answer_drops_the_inner_future_and_frees_the_key() {
+    let redlock = Redlock::embedded();
+    let service = RedlockLayer::new(redlock.clone(), key)
+        .layer(service_fn(|_: Errand| std::future::pending::<Result<(), Infallible>>()));
+    {
+        let mut answer = pin!(service.oneshot(Errand { key: "a" }));
+        poll_fn(|cx| {
+            assert!(answer.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        assert!(redlock.lock("a").await.is_err(), "the request holds it");
+    }
+    drop(redlock.lock("a").await.expect("free"));
+}

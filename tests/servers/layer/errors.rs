@@ -1,0 +1,161 @@
+//! What a caller is told when a request does not run, or not to its end; and tower's timeouts.
+
+use std::{
+    convert::Infallible,
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn, timeout::error::Elapsed};
+use tower_redlock::{LockError, LossCause, Redlock, RedlockLayer, ResourceError, layer::Error};
+
+use crate::support::{HANG_GUARD, eventually_async};
+
+type Outcome = Result<(), Error<Infallible>>;
+
+fn by_name(name: &&'static str) -> &'static str {
+    name
+}
+
+/// A request to a service that is never done.
+async fn stuck(layer: RedlockLayer<fn(&&'static str) -> &'static str>) -> Outcome {
+    let service = service_fn(|_| pending::<Result<(), Infallible>>());
+    ServiceBuilder::new().layer(layer).service(service).oneshot("x").await
+}
+
+fn layer(redlock: &Redlock) -> RedlockLayer<fn(&&'static str) -> &'static str> {
+    RedlockLayer::new(redlock.clone(), by_name)
+}
+
+async fn is_free(redlock: &Redlock) {
+    drop(redlock.lock("x").await.expect("free"));
+}
+
+#[tokio::test]
+async fn each_cause_has_its_own_error() {
+    let redlock = Redlock::builder()
+        .nodes_from(&tower_redlock::EmbeddedNodes::new(3))
+        .owner("ourselves")
+        .build()
+        .unwrap();
+    let lock = redlock.lock("x").await.unwrap();
+    let held = stuck(layer(&redlock)).await;
+    let Err(Error::Lock(LockError::Held { owner, .. })) = held else { panic!("{held:?}") };
+    assert_eq!(owner.as_deref(), Some("ourselves"));
+
+    let waited = stuck(layer(&redlock).wait(Duration::from_millis(20))).await;
+    assert!(matches!(waited, Err(Error::Lock(LockError::WaitTimedOut { .. }))), "{waited:?}");
+    drop(lock);
+
+    let limit = Duration::from_millis(20);
+    let lost = stuck(layer(&redlock).max_hold(limit)).await;
+    let cause = LossCause::MaxHold { limit };
+    assert_eq!(lost, Err(Error::Lock(LockError::Lost { cause })));
+    is_free(&redlock).await;
+
+    let invalid = stuck(layer(&redlock).ttl(HANG_GUARD * 100)).await;
+    assert!(matches!(invalid, Err(Error::Lock(LockError::InvalidRequest(_)))), "{invalid:?}");
+
+    let unnamed = ServiceBuilder::new()
+        .layer(RedlockLayer::new(redlock.clone(), |_: &u8| String::new()))
+        .service(service_fn(|_| async { Ok::<_, Infallible>(()) }))
+        .oneshot(0)
+        .await;
+    let error = LockError::InvalidResource(ResourceError::EmptyName);
+    assert_eq!(unnamed, Err(Error::Lock(error)));
+
+    let failed = ServiceBuilder::new()
+        .layer(layer(&redlock))
+        .service(service_fn(|_| async { Err::<(), _>("the service's own") }))
+        .oneshot("x")
+        .await;
+    assert_eq!(failed, Err(Error::Service("the service's own")));
+    is_free(&redlock).await;
+
+    redlock.shutdown().await;
+    assert_eq!(stuck(layer(&redlock)).await, Err(Error::Lock(LockError::Closed)));
+}
+
+#[tokio::test]
+async fn a_timeout_outside_ends_the_wait_for_the_lock_and_the_work_and_frees_the_key() {
+    let redlock = Redlock::embedded();
+    let service = ServiceBuilder::new()
+        .timeout(Duration::from_millis(50))
+        .layer(layer(&redlock).wait(HANG_GUARD))
+        .service(service_fn(|_| pending::<Result<(), Infallible>>()));
+    let lock = redlock.lock("x").await.unwrap();
+    let waiting: Result<(), BoxError> = service.clone().oneshot("x").await;
+    assert!(waiting.unwrap_err().is::<Elapsed>());
+    drop(lock);
+    is_free(&redlock).await;
+    let working: Result<(), BoxError> = service.oneshot("x").await;
+    assert!(working.unwrap_err().is::<Elapsed>());
+    is_free(&redlock).await;
+}
+
+#[tokio::test]
+async fn a_timeout_inside_counts_the_work_alone_and_is_the_services_error() {
+    let redlock = Redlock::embedded();
+    let works = Arc::<AtomicBool>::default();
+    let is_stuck = Arc::clone(&works);
+    let limit = Duration::from_millis(100);
+    let service = ServiceBuilder::new()
+        .layer(layer(&redlock).wait(HANG_GUARD))
+        .timeout(limit)
+        .service(service_fn(move |_| {
+            let is_stuck = Arc::clone(&is_stuck);
+            async move {
+                if is_stuck.load(Ordering::SeqCst) {
+                    pending::<()>().await;
+                }
+                Ok::<_, Infallible>(())
+            }
+        }));
+    let lock = redlock.lock("x").await.unwrap();
+    let waiting = tokio::spawn(service.clone().oneshot("x"));
+    tokio::time::sleep(limit * 2).await;
+    assert!(!waiting.is_finished(), "the wait for the lock is not the work");
+    drop(lock);
+    waiting.await.unwrap().unwrap();
+
+    works.store(true, Ordering::SeqCst);
+    let result = service.oneshot("x").await;
+    let Err(Error::Service(error)) = result else { panic!("{result:?}") };
+    assert!(error.is::<Elapsed>());
+    is_free(&redlock).await;
+}
+
+/// Clears its flag when it is dropped.
+struct Running(Arc<AtomicBool>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_lost_is_dropped_before_the_caller_is_told() {
+    let redlock = Redlock::embedded();
+    let running = Arc::<AtomicBool>::default();
+    let flag = Arc::clone(&running);
+    let service = ServiceBuilder::new()
+        .layer(layer(&redlock).max_hold(Duration::from_millis(100)))
+        .service(service_fn(move |_| {
+            flag.store(true, Ordering::SeqCst);
+            let running = Running(Arc::clone(&flag));
+            async move {
+                let _running = running;
+                pending::<Result<(), Infallible>>().await
+            }
+        }));
+    let answer = tokio::spawn(service.oneshot("x"));
+    eventually_async("it runs", async || running.load(Ordering::SeqCst)).await;
+    let result = answer.await.unwrap();
+    assert!(!running.load(Ordering::SeqCst));
+    assert!(matches!(result, Err(Error::Lock(LockError::Lost { .. }))), "{result:?}");
+}

@@ -1,0 +1,44 @@
+//! Requests that do not come to their end.
+
+use super::site::Site;
+use crate::support::{HANG_GUARD, eventually_async};
+
+#[tokio::test]
+async fn a_client_that_hangs_up_frees_the_key() {
+    let site = Site::open(HANG_GUARD).await;
+    let stream = site.send("POST", "/work/stuck").await;
+    eventually_async("the handler runs", async || site.entered() == 1).await;
+    assert!(site.redlock.lock("stuck").await.is_err(), "the request holds it");
+    drop(stream);
+    drop(site.redlock.lock("stuck").wait(HANG_GUARD).await.expect("free after a hang-up"));
+    site.all_keys_gone().await;
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_while_it_waits_gives_up_its_place() {
+    let site = Site::open(HANG_GUARD * 6).await;
+    let lock = site.redlock.lock("a").await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        waiting.push(site.send("POST", "/work/a").await);
+    }
+    // They are in line when a later request, sent over the same listener, has been answered.
+    assert_eq!(site.request("GET", "/work/a").await.0, 200);
+    let entered = site.entered();
+    drop(waiting);
+    lock.release().await.unwrap();
+    let (status, text) = site.request("POST", "/work/a").await;
+    assert_eq!(status, 200, "{text}");
+    assert!(site.entered() > entered);
+    site.all_keys_gone().await;
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_frees_the_key() {
+    let site = Site::open(HANG_GUARD).await;
+    let (status, _) = site.request("POST", "/work/panic").await;
+    assert_eq!(status, 0, "the server hangs up");
+    assert_eq!(site.entered(), 1);
+    site.all_keys_gone().await;
+    drop(site.redlock.lock("panic").await.expect("free"));
+}

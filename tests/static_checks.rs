@@ -1,0 +1,160 @@
+//! What every public type promises by its traits, and what errors tell of their causes.
+
+use std::{
+    error::Error, fmt::Debug, future::IntoFuture, hash::Hash, panic::UnwindSafe, sync::Arc,
+    time::Duration,
+};
+
+use tower_redlock::{
+    BuildError, Config, Credentials, EmbeddedNodes, FencingToken, KeyError, Lock, LockContext,
+    LockError, LockRequest, LossCause, NodeHealth, NodeState, Reason, Redlock, RedlockBuilder,
+    RedlockLayer, ReleaseError, Released, Resource, ResourceError, TlsOptions, Vote, VoteOutcome,
+    Votes, guard,
+    layer::{self, RedlockService, ResponseFuture},
+    lock::{Acquire, Lost, Release},
+    node::{Answer, LeaseId, Node, Nonce, Op, Reply},
+    time::{Clock, SystemClock, Timestamp},
+};
+
+const fn shared<T: Send + Sync + Debug + 'static>() {}
+const fn sendable<T: Send + Debug + 'static>() {}
+const fn cloned<T: Clone>() {}
+const fn unpinned<T: Unpin>() {}
+const fn value<T: Copy + Eq + Ord + Hash>() {}
+const fn error<T: Error + Clone + Send + Sync + Unpin + 'static>() {}
+const fn clock<T: Clock>() {}
+const fn unwinds<T: UnwindSafe>() {}
+const fn is_send<T: Send>(_: &T) {}
+const fn object_safe(_: Option<&dyn Node>, _: Option<&dyn Clock>) {}
+
+type Inner = tower::util::BoxCloneSyncService<String, (), std::io::Error>;
+
+#[test]
+fn handles_are_shared_between_threads_and_tasks() {
+    shared::<Redlock>();
+    cloned::<Redlock>();
+    shared::<RedlockBuilder>();
+    sendable::<RedlockBuilder>();
+    shared::<LockRequest>();
+    cloned::<LockRequest>();
+    shared::<LockContext>();
+    cloned::<LockContext>();
+    shared::<Lock>();
+    unpinned::<Lock>();
+    shared::<EmbeddedNodes>();
+    cloned::<EmbeddedNodes>();
+    shared::<RedlockLayer<fn(&u8) -> String>>();
+    cloned::<RedlockLayer<fn(&u8) -> String>>();
+    shared::<RedlockService<(), fn(&u8) -> String>>();
+    cloned::<RedlockService<(), fn(&u8) -> String>>();
+    shared::<Config>();
+    cloned::<Config>();
+    shared::<Credentials>();
+    cloned::<Credentials>();
+    shared::<TlsOptions>();
+    cloned::<TlsOptions>();
+}
+
+#[test]
+fn futures_are_sent_between_threads_and_need_no_pinning_by_hand() {
+    sendable::<Acquire>();
+    unpinned::<Acquire>();
+    shared::<Lost>();
+    cloned::<Lost>();
+    unpinned::<Lost>();
+    shared::<Release>();
+    unpinned::<Release>();
+    sendable::<Reply>();
+    unpinned::<Reply>();
+
+    let redlock = Redlock::embedded();
+    is_send(&redlock.lock("x").into_future());
+    is_send(&redlock.lock("x").run(|cx| async move { cx.fencing_token() }));
+    is_send(&redlock.lock("x").try_run(|_| async move { Ok::<_, LockError>(()) }));
+    is_send(&redlock.ready());
+    is_send(&redlock.shutdown());
+    sendable::<ResponseFuture<Inner, String>>();
+}
+
+#[test]
+fn values_are_copied_compared_and_hashed() {
+    value::<FencingToken>();
+    value::<Timestamp>();
+    shared::<FencingToken>();
+    shared::<Nonce>();
+    shared::<Resource>();
+    cloned::<Resource>();
+    shared::<Released>();
+    shared::<Vote>();
+    shared::<Votes>();
+    cloned::<Votes>();
+    shared::<VoteOutcome>();
+    shared::<Reason>();
+    shared::<LossCause>();
+    shared::<NodeHealth>();
+    shared::<NodeState>();
+    shared::<Op>();
+    shared::<Answer>();
+    shared::<LeaseId>();
+    shared::<SystemClock>();
+    clock::<SystemClock>();
+    object_safe(None, None);
+    unwinds::<FencingToken>();
+    unwinds::<Resource>();
+}
+
+#[test]
+fn errors_are_errors() {
+    error::<LockError>();
+    error::<ReleaseError>();
+    error::<BuildError>();
+    error::<ResourceError>();
+    error::<KeyError>();
+    error::<layer::Error<ResourceError>>();
+    error::<guard::Error<ResourceError>>();
+}
+
+/// The chain of causes below an error, as text.
+fn chain(error: &dyn Error) -> Vec<String> {
+    let mut causes = Vec::new();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        causes.push(cause.to_string());
+        next = cause.source();
+    }
+    causes
+}
+
+#[test]
+fn a_source_is_the_next_thing_below_and_is_not_told_twice() {
+    let invalid = LockError::InvalidResource(ResourceError::EmptyName);
+    assert_eq!(chain(&invalid), ["a resource's name is empty"]);
+    let held = LockError::Held { retry_after: None, owner: Some("b".into()) };
+    assert_eq!(chain(&held), [""; 0]);
+    let waited = LockError::WaitTimedOut { waited: Duration::ZERO, last: Box::new(held) };
+    assert_eq!(chain(&waited), ["held by b"]);
+
+    let text = invalid.to_string();
+    let wrapped = layer::Error::<ResourceError>::Lock(invalid);
+    assert_eq!(wrapped.to_string(), text, "transparent");
+    assert_eq!(chain(&wrapped), ["a resource's name is empty"], "its text is not in the chain too");
+    let service = layer::Error::Service(LockError::from(ResourceError::NoNames));
+    assert_eq!(chain(&service), ["a resource needs at least one name"]);
+
+    let system = BuildError::System(Arc::new(std::io::Error::other("no threads left")));
+    assert_eq!(chain(&system), ["no threads left"]);
+}
+
+#[tokio::test]
+async fn every_error_that_a_user_meets_is_lower_case_and_has_no_final_stop() {
+    let redlock = Redlock::embedded();
+    let _lock = redlock.lock("x").await.unwrap();
+    let zero = redlock.lock("y").ttl(Duration::ZERO).await;
+    let long = redlock.lock("y").ttl(Duration::MAX).await;
+    let none = redlock.lock("").await;
+    let errors = [redlock.lock("x").await, zero, long, none].map(Result::unwrap_err);
+    for error in errors {
+        let text = error.to_string();
+        assert!(text.starts_with(char::is_lowercase) && !text.ends_with('.'), "{text}");
+    }
+}
