@@ -49,6 +49,9 @@ enum State {
     Working(Box<Work>),
 }
 
+/// An attempt is decided within so many node timeouts: votes, and three raises of the token.
+const LONGEST_ATTEMPT: u32 = 5;
+
 struct Work {
     core: Arc<Core>,
     resource: Resource,
@@ -64,7 +67,7 @@ enum Step {
     Queueing(Queueing),
     Ready(Ticket),
     Asking { lease: Arc<ActiveLease>, watch: Watch },
-    Pausing { sleep: Sleep, ticket: Ticket, last: LockError },
+    Pausing { sleep: Sleep, ticket: Ticket },
     Done,
 }
 
@@ -130,7 +133,9 @@ impl Work {
                 Step::Queueing(mut queueing) => match queueing.poll(cx) {
                     Poll::Ready(Ok(ticket)) => {
                         self.alarm = None;
-                        self.step = Step::Ready(ticket);
+                        // Other processes wait as well, and have had no chance for a while.
+                        let yields = !self.plan.wait.is_zero() && ticket.is_to_yield();
+                        self.step = if yields { self.pause(ticket) } else { Step::Ready(ticket) };
                     }
                     Poll::Ready(Err(error)) => return self.end(Err(error), span),
                     Poll::Pending if self.is_waiting(cx) => {
@@ -139,7 +144,9 @@ impl Work {
                     }
                     Poll::Pending => {
                         let last = queueing.known();
-                        return self.end(Err(self.timed_out(last)), span);
+                        let waits = !self.plan.wait.is_zero();
+                        let error = if waits { self.timed_out(last) } else { last };
+                        return self.end(Err(error), span);
                     }
                 },
                 Step::Ready(ticket) => match self.ask(ticket, span) {
@@ -171,13 +178,10 @@ impl Work {
                         }
                     }
                 },
-                Step::Pausing { mut sleep, ticket, last } => {
+                Step::Pausing { mut sleep, ticket } => {
                     if Pin::new(&mut sleep).poll(cx).is_pending() {
-                        self.step = Step::Pausing { sleep, ticket, last };
+                        self.step = Step::Pausing { sleep, ticket };
                         return Poll::Pending;
-                    }
-                    if self.deadline() <= self.core.clock().now() {
-                        return self.end(Err(self.timed_out(last)), span);
                     }
                     self.step = Step::Ready(ticket);
                 }
@@ -197,20 +201,21 @@ impl Work {
 
     /// What follows an attempt that failed: a pause of random length, or the end.
     fn after_failure(&self, ticket: Ticket, error: LockError) -> Result<Step, LockError> {
-        ticket.report(&error);
         tracing::debug!(%error, attempt = self.attempts, "attempt failed");
         if self.plan.wait.is_zero() || self.plan.max_attempts == Some(self.attempts) {
             return Err(error);
         }
-        let now = self.core.clock().now();
-        if self.deadline() <= now {
+        if self.deadline() <= self.core.clock().now() {
             return Err(self.timed_out(error));
         }
+        Ok(self.pause(ticket))
+    }
+
+    /// A pause of random length. The last try is made when the wait ends, not a pause before that.
+    fn pause(&self, ticket: Ticket) -> Step {
         let pause = random::within(&self.core.settings.retry_delay);
-        // The last try is made when the wait ends, not a pause before that.
-        let until = (now + pause).min(self.deadline());
-        let sleep = self.core.timers.sleep_until(until);
-        Ok(Step::Pausing { sleep, ticket, last: error })
+        let until = (self.core.clock().now() + pause).min(self.deadline());
+        Step::Pausing { sleep: self.core.timers.sleep_until(until), ticket }
     }
 
     fn deadline(&self) -> Timestamp {
@@ -219,11 +224,13 @@ impl Work {
 
     /// Whether there is time left to stand in line; if so, the task is woken when it is over.
     fn is_waiting(&mut self, cx: &mut Context<'_>) -> bool {
-        // Who wants one attempt leaves with the head's verdict, which is never far.
-        if self.plan.wait.is_zero() {
-            return true;
-        }
-        let deadline = self.deadline();
+        let deadline = if self.plan.wait.is_zero() {
+            // Who wants one attempt leaves with the head's verdict, which is never farther than
+            // this, unless nobody polls the head.
+            self.started + self.plan.node_timeout * LONGEST_ATTEMPT
+        } else {
+            self.deadline()
+        };
         let alarm = self.alarm.get_or_insert_with(|| self.core.timers.sleep_until(deadline));
         Pin::new(alarm).poll(cx).is_pending()
     }

@@ -128,6 +128,7 @@ impl ActiveLease {
         let mut wakers = Vec::new();
         let mut ticket = None;
         let mut orphans = Vec::new();
+        let mut decision = None;
         for action in actions.drain(..) {
             match action {
                 Action::Send { node, command } => {
@@ -149,9 +150,13 @@ impl ActiveLease {
                 Action::Acquired { token, until } => {
                     self.token.store(token, Ordering::Release);
                     self.valid_until.store(until.as_nanos(), Ordering::Release);
-                    state.decision = Some(Ok(()));
+                    decision = Some(Ok(()));
+                    continue;
                 }
-                Action::Refused(refusal) => state.decision = Some(Err(self.refused(refusal))),
+                Action::Refused(refusal) => {
+                    decision = Some(Err(self.refused(refusal)));
+                    continue;
+                }
                 Action::Renewed { until } => {
                     self.valid_until.store(until.as_nanos(), Ordering::Release);
                     tracing::debug!(resource = %self.resource(), "renewed");
@@ -190,7 +195,33 @@ impl ActiveLease {
             self.core.releaser.push(&self.core, node, Arc::clone(&self.id), longest);
         }
         drop(ticket);
+        if let Some(decision) = decision {
+            self.announce(decision, &mut wakers);
+        }
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Tells the local line, then whoever waits for the decision: in this order, and from here, as
+    /// the task that asked may not be polled for long.
+    fn announce(self: &Arc<Self>, decision: Result<(), LockError>, wakers: &mut Vec<Waker>) {
+        let ticket = self.state().ticket.take();
+        if let Some(ticket) = &ticket {
+            match &decision {
+                Ok(()) => ticket.holding(self),
+                Err(error) => ticket.report(error),
+            }
+        }
+        let mut state = self.state();
+        state.decision = Some(decision);
+        let unwanted = if state.holder_gone || state.loss.is_some() {
+            ticket
+        } else {
+            state.ticket = ticket;
+            None
+        };
+        state.watchers.take(wakers);
+        drop(state);
+        drop(unwanted);
     }
 
     /// Sends what is decided, one sender at a time: who comes meanwhile, an answer within the call
@@ -351,33 +382,16 @@ impl ActiveLease {
 
     /// The decision of the attempt, taken once; else the task is woken when it is there.
     pub(crate) fn decision(
-        self: &Arc<Self>,
+        &self,
         watch: &mut Watch,
         cx: &Context<'_>,
     ) -> Option<Result<(), LockError>> {
         let mut state = self.state();
         let decision = state.decision.take();
-        match &decision {
-            None => state.watchers.watch(&mut watch.0, cx.waker()),
-            Some(Ok(())) => {
-                let ticket = state.ticket.take();
-                drop(state);
-                if let Some(ticket) = ticket {
-                    ticket.holding(self);
-                    self.keep_ticket(ticket);
-                }
-            }
-            Some(Err(_)) => {}
+        if decision.is_none() {
+            state.watchers.watch(&mut watch.0, cx.waker());
         }
         decision
-    }
-
-    /// A lease that was lost in the meantime keeps no turn.
-    fn keep_ticket(&self, ticket: Ticket) {
-        let mut state = self.state();
-        if state.loss.is_none() && !self.id.is_over() {
-            state.ticket = Some(ticket);
-        }
     }
 
     /// The turn of an attempt that failed, for the next attempt.

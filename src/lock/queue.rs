@@ -11,7 +11,11 @@ use std::{
 };
 
 use super::lease::ActiveLease;
-use crate::{error::LockError, resource::Resource, time::Timers};
+use crate::{
+    error::LockError,
+    resource::Resource,
+    time::{Timers, Timestamp},
+};
 
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -26,6 +30,8 @@ struct Line {
     head: Head,
     waiters: BTreeMap<u64, Waiter>,
     next_id: u64,
+    /// Since when this process has held the name, one task after the other.
+    row: Option<Timestamp>,
 }
 
 /// What the one at the head of a line is doing.
@@ -51,9 +57,16 @@ struct Waiter {
 #[derive(Debug)]
 enum Slot {
     Waiting,
-    Turn,
+    Turn {
+        /// The row is long: other processes are to have a chance first.
+        yields: bool,
+    },
     Verdict(LockError),
 }
+
+/// After a row of this length the next one in line makes a pause before it tries: the others, who
+/// find out by trying now and then, would hardly ever meet a free name otherwise.
+const LONGEST_ROW: Duration = Duration::from_millis(100);
 
 impl Queue {
     pub(crate) fn new(owner: Arc<str>, timers: Arc<Timers>) -> Self {
@@ -62,7 +75,8 @@ impl Queue {
 
     /// Lines up for all names of a resource.
     pub(crate) fn enter(self: &Arc<Self>, resource: &Resource, one_shot: bool) -> Queueing {
-        let ticket = Ticket { queue: Arc::clone(self), resource: resource.clone(), turns: 0 };
+        let ticket =
+            Ticket { queue: Arc::clone(self), resource: resource.clone(), turns: 0, yields: false };
         Queueing { ticket: Some(ticket), one_shot, place: None }
     }
 
@@ -119,9 +133,14 @@ impl Queue {
             let mut lines = self.lines();
             let Some(line) = lines.get_mut(name) else { return };
             line.head = Head::Trying;
+            let now = self.timers.clock().now();
+            let yields = line.row.is_some_and(|since| now.since(since) >= LONGEST_ROW);
+            if yields {
+                line.row = None;
+            }
             let next = line.waiters.pop_first();
             match &next {
-                Some((_, waiter)) => waiter.give(Slot::Turn),
+                Some((_, waiter)) => waiter.give(Slot::Turn { yields }),
                 None => drop(lines.remove(name)),
             }
             next
@@ -138,6 +157,10 @@ impl Queue {
         {
             let mut lines = self.lines();
             let Some(line) = lines.get_mut(name) else { return };
+            line.row = match &head {
+                Head::Holding(_) => line.row.or_else(|| Some(self.timers.clock().now())),
+                Head::Trying | Head::Refused(_) => None,
+            };
             line.head = head;
             if let Some(verdict) = verdict {
                 line.waiters.retain(|_, waiter| {
@@ -208,8 +231,9 @@ impl Queueing {
                     }
                     return Poll::Pending;
                 }
-                Slot::Turn => {
+                Slot::Turn { yields } => {
                     drop(lines);
+                    ticket.yields |= yields;
                     self.place = None;
                     ticket.turns += 1;
                 }
@@ -242,7 +266,7 @@ impl Drop for Queueing {
             if let Some(line) = lines.get_mut(name) {
                 line.waiters.remove(&place.id);
             }
-            matches!(place.take(), Slot::Turn)
+            matches!(place.take(), Slot::Turn { .. })
         };
         if has_turn {
             ticket.queue.pass_on(name);
@@ -257,9 +281,15 @@ pub(crate) struct Ticket {
     resource: Resource,
     /// For how many of the names, from the first, the turn is ours.
     turns: usize,
+    yields: bool,
 }
 
 impl Ticket {
+    /// Whether other processes are to have a chance before the turn is used.
+    pub(crate) fn is_to_yield(&self) -> bool {
+        self.yields
+    }
+
     /// Tells the lines that an attempt failed.
     pub(crate) fn report(&self, error: &LockError) {
         for name in self.names() {

@@ -108,7 +108,6 @@ fn processes_with_tasks_fight_for_one_name_and_never_hold_it_together() {
 }
 
 #[test]
-#[ignore = "finding: a process with waiters of its own keeps other processes out for good"]
 fn processes_with_tasks_have_about_the_same_number_of_turns() {
     for hold in [1, 20] {
         let turns = turns(hold);

@@ -107,7 +107,6 @@ async fn overlapping_sets_exclude_each_other_and_do_not_deadlock() {
 }
 
 #[tokio::test]
-#[ignore = "finding: a single attempt hangs behind a head that nobody polls"]
 async fn a_single_attempt_ends_although_the_future_at_the_head_of_the_line_is_not_polled() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;

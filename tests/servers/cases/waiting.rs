@@ -42,7 +42,6 @@ async fn who_waits_in_vain_is_told_who_held_it_last_and_leaves_no_key() {
 }
 
 #[tokio::test]
-#[ignore = "finding: the last try, at the end of the wait, is not made"]
 async fn the_last_try_is_made_when_the_wait_ends() {
     let scene = Scene::new(3);
     // The pause is longer than the wait: there is a try at the start and one at the end.
