@@ -64,6 +64,8 @@ pub enum Reason {
     Unknown,
     /// There is no connection; nothing was sent. The text says what the last try ran into.
     NotConnected(Arc<str>),
+    /// Its attempt was over before it could be sent; nothing was sent.
+    Stale,
     /// Too many operations wait for this node already; nothing was sent.
     Overloaded,
     /// The server wants credentials, or refused those that it was given.
@@ -108,6 +110,7 @@ impl Reason {
         !matches!(
             self,
             Self::NotConnected(_)
+                | Self::Stale
                 | Self::Overloaded
                 | Self::Auth(_)
                 | Self::ReadOnly
@@ -128,6 +131,7 @@ impl fmt::Display for Reason {
             Self::Disconnected => f.write_str("connection lost before the answer"),
             Self::Unknown => f.write_str("given up without an answer"),
             Self::NotConnected(why) => write!(f, "not connected ({why})"),
+            Self::Stale => f.write_str("the attempt was over before it could be sent"),
             Self::Overloaded => f.write_str("too many operations are waiting for this node"),
             Self::Auth(text) => write!(f, "authentication failed: {text}"),
             Self::NoPermission(text) => write!(f, "permission denied: {text}"),

@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(key(|_| "fixed"), some("fixed"));
         assert_eq!(key(|_| ["b", "a"]), some("a + b"));
         assert_eq!(key(|_| vec!["b", "a"]), some("a + b"));
-        assert_eq!(key(|n| (*n > 9).then(|| "big")), Ok(None));
+        assert_eq!(key(|n| (*n > 9).then_some("big")), Ok(None));
         assert_eq!(key(|_| Ok::<_, KeyError>("x")), some("x"));
         assert_eq!(key(|_| Ok::<_, KeyError>(None::<String>)), Ok(None));
         let error = KeyError::new("no account");

@@ -47,12 +47,12 @@ mod tests {
     fn proposals_follow_the_wall_clock_and_stay_above_what_was_seen() {
         let fences = Fences::new();
         let resource = Resource::try_from("a").unwrap();
-        let wall = Duration::from_micros(1_000_000);
+        let wall = Duration::from_secs(1);
         assert_eq!(fences.propose(&resource, wall), 1_000_000);
         assert_eq!(fences.propose(&resource, wall), 1_000_256, "above the first one's block");
         fences.see(&resource, 5_000_000);
         assert_eq!(fences.propose(&resource, wall), 5_000_001);
-        let later = Duration::from_micros(9_000_000);
+        let later = Duration::from_secs(9);
         assert_eq!(fences.propose(&resource, later), 9_000_000);
     }
 

@@ -382,11 +382,11 @@ mod tests {
         let head = turn(&mut queue.enter(&a, false));
         let mut early = queue.enter(&a, true);
         assert!(poll(&mut early).is_pending(), "the head knows nothing yet");
-        let held = LockError::Held { retry_after: None, owner: Some("other".into()) };
-        head.report(&held);
-        assert!(matches!(poll(&mut early), Poll::Ready(Err(error)) if error == held));
+        let error = LockError::Held { retry_after: None, owner: Some("other".into()) };
+        head.report(&error);
+        assert!(matches!(poll(&mut early), Poll::Ready(Err(found)) if found == error));
         let mut late = queue.enter(&a, true);
-        assert!(matches!(poll(&mut late), Poll::Ready(Err(error)) if error == held));
+        assert!(matches!(poll(&mut late), Poll::Ready(Err(found)) if found == error));
     }
 
     #[test]

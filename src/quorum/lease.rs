@@ -78,10 +78,7 @@ impl Lease {
         let token = terms.proposal.unwrap_or(0);
         let expires = now + terms.validity;
         for node in 0..terms.nodes {
-            out.push(Action::Send {
-                node,
-                command: Command::Acquire { token, expires: timeout_at },
-            });
+            out.push(Action::Send { node, command: Command::Acquire { token, expires } });
         }
         Self {
             terms,

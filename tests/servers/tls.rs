@@ -102,7 +102,7 @@ async fn a_client_certificate_is_shown_to_servers_that_want_one() {
         .client(certificates.client_cert.as_str(), certificates.client_key.as_str());
     let redlock = manager(&port, "localhost", options);
     ready(&redlock).await;
-    redlock.lock("a").await.unwrap();
+    redlock.lock("a").await.unwrap().release().await.unwrap();
 
     let without = manager(&port, "localhost", certificates.trusted());
     assert_not_connected(&without).await;

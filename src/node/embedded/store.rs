@@ -49,7 +49,7 @@ impl Store {
         wall: Duration,
     ) -> Result<Answer, Reason> {
         if op.is_stale(now) {
-            return Err(Reason::Late);
+            return Err(Reason::Stale);
         }
         match op {
             Op::Acquire { lease, ttl, token, .. } => self.acquire(lease, *ttl, *token, now, wall),

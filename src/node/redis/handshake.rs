@@ -1,11 +1,14 @@
 //! The greeting: get in, load the scripts, read the server's clock.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use ::redis::{
-    AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, Value, aio::MultiplexedConnection,
+    AsyncConnectionConfig, Pipeline, RedisConnectionInfo, Value, aio::MultiplexedConnection,
 };
-use tokio::task::JoinHandle;
 
 use super::{
     Endpoint, IoStream, RedisSettings,
@@ -27,18 +30,14 @@ const PIPELINE_BUFFER: usize = 1024;
 pub(super) struct Link {
     pub(super) connection: MultiplexedConnection,
     /// Moves the bytes; ends when the connection does.
-    pub(super) driver: JoinHandle<()>,
+    pub(super) driver: Driver,
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
     pub(super) version: Option<Arc<str>>,
     pub(super) round_trip: Duration,
 }
 
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
-}
+pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(super) async fn connect(
     endpoint: &Endpoint,
@@ -62,7 +61,7 @@ async fn greet(endpoint: &Endpoint, settings: &RedisSettings, keys: &Keys) -> Re
     let (mut connection, driver) = MultiplexedConnection::new_with_config(&plain(), stream, config)
         .await
         .map_err(|error| connection_reason(&error))?;
-    let driver = AbortOnDrop(Some(tokio::spawn(driver)));
+    let mut driver: Driver = Box::pin(driver);
 
     let (mut pipeline, password) = login(endpoint, settings)?;
     let logins = pipeline.len();
@@ -72,10 +71,7 @@ async fn greet(endpoint: &Endpoint, settings: &RedisSettings, keys: &Keys) -> Re
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("TIME");
     let sent = settings.clock.now();
-    let answers = connection
-        .send_packed_commands(&pipeline, 0, pipeline.len())
-        .await
-        .map_err(|error| connection_reason(&error))?;
+    let answers = ask(&mut connection, &mut driver, &pipeline).await?;
     let round_trip = settings.clock.now().since(sent);
     let mut answers = answers.into_iter();
     for answer in answers.by_ref().take(logins) {
@@ -92,8 +88,8 @@ async fn greet(endpoint: &Endpoint, settings: &RedisSettings, keys: &Keys) -> Re
     };
     let version = version(&next())?;
     let server_clock = ServerClock::new(sent, time(&next())?);
-    prefill(&mut connection, keys).await?;
-    Ok(Link { connection, driver: driver.keep(), digests, server_clock, version, round_trip })
+    prefill(&mut connection, &mut driver, keys).await?;
+    Ok(Link { connection, driver, digests, server_clock, version, round_trip })
 }
 
 async fn open(endpoint: &Endpoint, settings: &RedisSettings) -> std::io::Result<Box<dyn IoStream>> {
@@ -195,13 +191,15 @@ pub(super) fn time(value: &Value) -> Result<u64, Reason> {
     }
 }
 
-async fn prefill(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<(), Reason> {
-    let mut cmd = Cmd::new();
-    cmd.arg("EVAL").arg(scripts::PREFILL.text).arg(1).arg(&keys.meta).arg(STRIPES);
-    let answer =
-        connection.send_packed_command(&cmd).await.map_err(|error| connection_reason(&error))?;
-    match answer {
-        Value::ServerError(error) => match reason(&error) {
+async fn prefill(
+    connection: &mut MultiplexedConnection,
+    driver: &mut Driver,
+    keys: &Keys,
+) -> Result<(), Reason> {
+    let mut pipeline = Pipeline::with_capacity(1);
+    pipeline.cmd("EVAL").arg(scripts::PREFILL.text).arg(1).arg(&keys.meta).arg(STRIPES);
+    match ask(connection, driver, &pipeline).await?.pop() {
+        Some(Value::ServerError(error)) => match reason(&error) {
             // A full server still renews what it keeps, and says "OOM" to the rest.
             Reason::OutOfMemory => Ok(()),
             other => Err(other),
@@ -210,19 +208,17 @@ async fn prefill(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<
     }
 }
 
-/// The driver's task must not outlive a greeting that failed.
-struct AbortOnDrop(Option<JoinHandle<()>>);
-
-impl AbortOnDrop {
-    fn keep(mut self) -> JoinHandle<()> {
-        self.0.take().expect("the handle is taken only here")
+async fn ask(
+    connection: &mut MultiplexedConnection,
+    driver: &mut Driver,
+    pipeline: &Pipeline,
+) -> Result<Vec<Value>, Reason> {
+    let mut answers = pin!(connection.send_packed_commands(pipeline, 0, pipeline.len()));
+    tokio::select! {
+        biased;
+        answers = &mut answers => answers,
+        // The connection is over; what it read before is still to be had.
+        () = driver => answers.await,
     }
-}
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        if let Some(task) = &self.0 {
-            task.abort();
-        }
-    }
+    .map_err(|error| connection_reason(&error))
 }

@@ -1,10 +1,15 @@
 //! One connection in use: operations in, batches out, answers back.
 
-use std::{collections::VecDeque, sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::VecDeque,
+    future::Future,
+    sync::atomic::Ordering,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use ::redis::{Pipeline, RedisResult, Value};
 use futures_util::{StreamExt, stream::FuturesOrdered};
-use std::future::Future;
 use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
@@ -12,7 +17,7 @@ use super::{
     batch::{Group, group},
     decode::{NoScript, connection_reason, decode},
     encode::{By, Encoder, Keys},
-    handshake::{self, Link},
+    handshake::{self, Driver, Link},
     node::Request,
     server_clock::ServerClock,
     status::Status,
@@ -56,6 +61,33 @@ enum Content {
 
 type Answers = RedisResult<Vec<Value>>;
 
+enum Event {
+    Answers(Answers),
+    Closed,
+}
+
+/// Moves bytes until a batch is answered, or the connection ends.
+async fn next_event<F: Future<Output = Answers>>(
+    driver: &mut Driver,
+    closed: &mut bool,
+    answers: &mut FuturesOrdered<F>,
+) -> Event {
+    std::future::poll_fn(|cx| {
+        let mut drive = |cx: &mut Context<'_>| {
+            let ends = !*closed && driver.as_mut().poll(cx).is_ready();
+            *closed |= ends;
+            ends
+        };
+        let ended = drive(cx);
+        if let Poll::Ready(Some(result)) = answers.poll_next_unpin(cx) {
+            return Poll::Ready(Event::Answers(result));
+        }
+        // A new batch was just handed to the driver: it is written now, before other nodes' turn.
+        if ended || drive(cx) { Poll::Ready(Event::Closed) } else { Poll::Pending }
+    })
+    .await
+}
+
 impl<'a> Session<'a> {
     pub(super) fn new(
         link: Link,
@@ -74,19 +106,25 @@ impl<'a> Session<'a> {
         let mut answers = FuturesOrdered::new();
         let mut incoming = Vec::with_capacity(MAX_BATCH);
         let mut open = true;
+        let mut closed = false;
         loop {
             if !open && self.batches.is_empty() {
                 return Ending::Closed;
             }
+            // What was read before the connection ended is answered first.
+            if closed && answers.is_empty() {
+                return self.break_off(Reason::Disconnected);
+            }
             tokio::select! {
                 biased;
-                Some(result) = answers.next(), if !answers.is_empty() => {
-                    match self.on_answers(result) {
+                event = next_event(&mut self.link.driver, &mut closed, &mut answers) => match event {
+                    Event::Closed => {}
+                    Event::Answers(result) => match self.on_answers(result) {
                         Ok(None) => {}
                         Ok(Some(again)) => answers.push_back(self.send(again)),
                         Err(reason) => return self.break_off(reason),
-                    }
-                }
+                    },
+                },
                 count = requests.recv_many(&mut incoming, MAX_BATCH), if open => {
                     if count == 0 {
                         open = false;
@@ -94,7 +132,6 @@ impl<'a> Session<'a> {
                         answers.push_back(self.send(pipeline));
                     }
                 }
-                _ = &mut self.link.driver => return self.break_off(Reason::Disconnected),
                 _ = look.tick() => {
                     let now = self.settings.clock.now();
                     let waited = self.batches.front().map(|batch| now.since(batch.sent));
@@ -126,25 +163,19 @@ impl<'a> Session<'a> {
     /// Turns what came in into one write, leaving out what is stale.
     fn batch(&mut self, incoming: &mut Vec<Request>) -> Option<Pipeline> {
         let now = self.settings.clock.now();
-        let requests =
-            self.fresh(incoming.drain(..), now, "the attempt was over before it was sent");
+        let requests = self.fresh(incoming.drain(..), now);
         if requests.is_empty() {
             return None;
         }
         Some(self.write(group(requests), By::Digest, now))
     }
 
-    fn fresh(
-        &self,
-        requests: impl Iterator<Item = Request>,
-        now: Timestamp,
-        otherwise: &str,
-    ) -> Vec<Request> {
+    fn fresh(&self, requests: impl Iterator<Item = Request>, now: Timestamp) -> Vec<Request> {
         let mut fresh = Vec::with_capacity(requests.size_hint().0);
         for request in requests {
             if request.op.is_stale(now) {
                 self.status.in_flight.fetch_sub(1, Ordering::Relaxed);
-                request.reply.not_sent(Reason::NotConnected(otherwise.into()));
+                request.reply.not_sent(Reason::Stale);
             } else {
                 fresh.push(request);
             }
@@ -223,8 +254,7 @@ impl<'a> Session<'a> {
     /// lease is over by now must not run behind its release.
     fn resend(&mut self, forgotten: Vec<Request>) -> Option<Pipeline> {
         let now = self.settings.clock.now();
-        let requests =
-            self.fresh(forgotten.into_iter(), now, "the server had forgotten the script");
+        let requests = self.fresh(forgotten.into_iter(), now);
         if requests.is_empty() {
             return None;
         }

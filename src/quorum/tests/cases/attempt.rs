@@ -7,7 +7,7 @@ use super::bench::{
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    quorum::{Action, Command, Lease, OpId, Refusal, Terms},
+    quorum::{Action, Command, Event, Lease, OpId, Refusal, Terms},
 };
 
 fn no_quorum(actions: &[Action]) -> &[VoteOutcome] {
@@ -25,9 +25,52 @@ fn refused_as_held(retry_after: Option<Duration>, owner: &str) -> Action {
 fn the_request_goes_to_all_nodes_at_once() {
     let mut out = Vec::new();
     let lease = Lease::start(terms(3), at(0), &mut out);
-    let command = Command::Acquire { token: PROPOSAL, expires: at(0) + TIMEOUT };
+    let command = Command::Acquire { token: PROPOSAL, expires: at(0) + VALIDITY };
     assert_eq!(out, [send(0, command), send(1, command), send(2, command)]);
     assert_eq!(lease.next_wake(), Some(at(50)));
+}
+
+/// A process that stood still has not read the answers yet: that is no silence of the nodes.
+#[test]
+fn who_wakes_up_late_reads_the_answers_before_it_counts() {
+    let mut bench = Bench::start(3);
+    assert_eq!(bench.at(57).wake(), [], "late by more than an eighth of the node timeout");
+    assert_eq!(bench.lease.next_wake(), Some(at(57) + TIMEOUT / 2));
+    bench.vote(0, granted());
+    let acquired = Action::Acquired { token: PROPOSAL, until: at(9_000) };
+    assert_eq!(bench.vote(1, granted()), [acquired], "the validity counts from the start");
+}
+
+#[test]
+fn the_time_is_put_off_once_in_an_attempt() {
+    for second in [82, 500] {
+        let mut bench = Bench::start(3);
+        assert_eq!(bench.at(57).wake(), []);
+        assert_eq!(bench.at(second).wake()[..3], releases(3));
+    }
+    let mut bench = Bench::start(3);
+    assert_eq!(bench.at(50).wake()[..3], releases(3), "in time, so the silence is the nodes'");
+}
+
+#[test]
+fn the_time_is_not_put_off_to_the_end_of_the_validity() {
+    let mut bench = Bench::start(3);
+    assert_eq!(bench.at(8_990).wake()[..3], releases(3));
+}
+
+/// Whatever the reason: a node that an operation did not reach keeps nothing of it.
+#[test]
+fn what_was_not_sent_leaves_nothing_to_release() {
+    let mut bench = Bench::start(3);
+    let reason = Reason::Server("too old".into());
+    bench.handle(Event::NotSent { node: 2, op: OpId::Acquire, reason: reason.clone() });
+    bench.vote(0, granted());
+    bench.vote(1, granted());
+    bench.release(false);
+    let not_sent = Event::NotSent { node: 2, op: OpId::Release, reason: reason.clone() };
+    assert_eq!(bench.handle(not_sent), []);
+    let unknown = bench.answer(1, OpId::Release, Err(reason));
+    assert_eq!(unknown, [Action::Orphaned { node: 1 }]);
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl Bench {
         self
     }
 
-    fn handle(&mut self, event: Event) -> Vec<Action> {
+    pub(super) fn handle(&mut self, event: Event) -> Vec<Action> {
         self.lease.handle(event, self.now, &mut self.out);
         std::mem::take(&mut self.out)
     }
