@@ -1,11 +1,11 @@
-//! Locks over a quorum of independent Redis servers, as a tower layer, around any future, or in
-//! the hand.
+//! Locks over a quorum of independent Redis servers: as a tower layer, around any future, or held
+//! by hand.
 //!
 //! * A lock is held while a majority of the servers keeps its key, and never longer than a
 //!   validity that is known beforehand.
 //! * Guarded work is stopped *before* that validity ends, not when a renewal fails.
-//! * A hung, slow or dead minority of the servers costs nothing that can be measured.
-//! * Every lease has a fencing token that only grows.
+//! * With a hung, slow or dead minority of the servers, nobody waits for it.
+//! * Every lease has a fencing token greater than those of all leases that were completed before.
 //! * "Held by another", "too few nodes answered", "it took too long" and "lost" are different
 //!   errors, and each names the nodes and their reasons.
 //!
@@ -20,7 +20,7 @@
 //! // Around a future: it is dropped before the lock's validity ends.
 //! redlock.lock("invoice:42").run(|cx| async move { bill(cx.fencing_token().get()) }).await?;
 //!
-//! // In the hand: renews itself until it is released, dropped or lost.
+//! // Held by hand: renews itself until it is released, dropped or lost.
 //! let lock = redlock.lock(["account:1", "account:2"]).await?;
 //! assert!(lock.is_valid());
 //! lock.release().await.expect("a quorum acknowledged");
@@ -52,20 +52,27 @@ pub mod guard;
 pub mod layer;
 pub mod lock;
 pub mod node;
+// Public for model checkers and simulations, which are no part of this crate.
 #[doc(hidden)]
 pub mod quorum;
 mod random;
 mod resource;
 mod stripe;
+mod sync;
 pub mod time;
 mod token;
 
 #[cfg(feature = "config")]
 pub use config::Config;
+#[doc(inline)]
 pub use error::{BuildError, LockError, LossCause, Reason, ReleaseError, Vote, VoteOutcome, Votes};
+#[doc(inline)]
 pub use guard::LockContext;
+#[doc(inline)]
 pub use layer::{KeyError, RedlockLayer, ResourceKey};
+#[doc(inline)]
 pub use lock::{Lock, LockRequest, Redlock, RedlockBuilder, Released};
+#[doc(inline)]
 pub use node::{
     EmbeddedNodes, NodeHealth, NodeState,
     redis::{Credentials, TlsOptions},

@@ -5,7 +5,8 @@ pub(crate) const BLOCK: u64 = 256;
 /// Tokens stay below 2^53, so that JSON, JavaScript and Lua keep them exactly.
 pub(crate) const TOKEN_LIMIT: u64 = 1 << 53;
 
-/// A number that grows with every grant of a resource.
+/// A number that is greater than that of every lease of the resource that was completed before this
+/// one was asked for, as long as a majority of the nodes keeps its fences.
 ///
 /// Hand it to the system that owns the data along with each write, and let that system turn away
 /// writes whose token is smaller than the largest it has seen: then a holder that was paused past

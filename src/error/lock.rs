@@ -21,7 +21,7 @@ pub enum LockError {
         /// Who holds it, as the holder calls itself.
         owner: Option<Arc<str>>,
     },
-    /// Too few nodes answered: neither can the lock be had, nor is it known to be held.
+    /// Too few votes count: the lock can't be had, nor is it known to be held.
     NoQuorum {
         /// What each node said, or why its vote did not count.
         votes: Votes,
@@ -50,8 +50,11 @@ pub enum LockError {
     InvalidResource(ResourceError),
     /// The request's settings do not fit together; the text says which. Nothing was sent.
     InvalidRequest(Arc<str>),
-    /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called. Nothing was sent.
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called. Nothing more was sent.
     Closed,
+    /// The operating system gave no random numbers for a nonce; the text is its own. Nothing was
+    /// sent.
+    NoRandomness(Arc<str>),
 }
 
 impl LockError {
@@ -75,21 +78,22 @@ impl fmt::Display for LockError {
             Self::Held { retry_after, owner } => {
                 write!(f, "held by {}", owner.as_deref().unwrap_or("another client"))?;
                 match retry_after {
-                    Some(after) => write!(f, ", free in {after:?} unless renewed"),
+                    Some(after) => write!(f, ", free in {after:.1?} unless renewed"),
                     None => Ok(()),
                 }
             }
-            Self::NoQuorum { votes } => write!(f, "no quorum of nodes answered ({votes})"),
+            Self::NoQuorum { votes } => write!(f, "too few votes count ({votes})"),
             Self::TooSlow { elapsed, validity } => write!(
                 f,
-                "the grant came, or was fetched, only after {elapsed:?}, when its validity of {validity:?} was over"
+                "the grant came, or was fetched, only after {elapsed:.1?}, when its validity of {validity:.1?} was over"
             ),
             Self::WaitTimedOut { waited, last } => {
-                write!(f, "gave up after waiting {waited:?}; last seen: {last}")
+                write!(f, "gave up after waiting {waited:.1?}; last seen: {last}")
             }
             Self::Lost { cause } => write!(f, "the lock was lost while it was held: {cause}"),
             Self::InvalidResource(error) => write!(f, "invalid resource: {error}"),
             Self::InvalidRequest(reason) => write!(f, "invalid lock request: {reason}"),
+            Self::NoRandomness(error) => write!(f, "no random numbers for a nonce: {error}"),
             Self::Closed => f.write_str("the lock manager is shut down"),
         }
     }

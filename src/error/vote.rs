@@ -41,7 +41,7 @@ impl fmt::Display for Vote {
             VoteOutcome::Held { owner, remaining } => {
                 write!(f, "held by {}", owner.as_deref().unwrap_or("a foreign key"))?;
                 match remaining {
-                    Some(left) => write!(f, " for {left:?}"),
+                    Some(left) => write!(f, " for {left:.1?}"),
                     None => f.write_str(" without a TTL"),
                 }
             }

@@ -1,6 +1,11 @@
 use std::{cell::RefCell, fmt, sync::Arc, time::Duration};
 
-use crate::{error::LockError, lock::ActiveLease, resource::Resource, token::FencingToken};
+use crate::{
+    error::LockError,
+    lock::{ActiveLease, Lock},
+    resource::Resource,
+    token::FencingToken,
+};
 
 /// What guarded work can know of the lock that it runs under.
 ///
@@ -16,7 +21,7 @@ thread_local! {
 }
 
 impl LockContext {
-    pub(crate) fn new(lease: Arc<ActiveLease>) -> Self {
+    fn new(lease: Arc<ActiveLease>) -> Self {
         Self { lease }
     }
 
@@ -64,6 +69,13 @@ impl fmt::Debug for LockContext {
             .field("fencing_token", &self.fencing_token())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
+    }
+}
+
+impl Lock {
+    /// A context for code that works under this lock.
+    pub fn context(&self) -> LockContext {
+        LockContext::new(Arc::clone(self.lease()))
     }
 }
 

@@ -71,6 +71,10 @@ impl LockRequest {
 }
 
 /// The future of [`LockRequest::run`].
+///
+/// # Panics
+///
+/// If polled again after it was ready, and where the work panics.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct Run<F, Fut> {
@@ -121,6 +125,10 @@ impl<F, Fut> fmt::Debug for Run<F, Fut> {
 }
 
 /// The future of [`LockRequest::try_run`].
+///
+/// # Panics
+///
+/// If polled again after it was ready, and where the work panics.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct TryRun<F, Fut> {

@@ -18,6 +18,7 @@ use crate::{error::LockError, guard::Guarded, lock::Acquire};
 ///
 /// Dropping it drops the inner future, then gives the lock back.
 #[pin_project]
+#[must_use = "futures do nothing unless polled"]
 pub struct ResponseFuture<S: Service<Request>, Request> {
     #[pin]
     state: State<S, Request>,

@@ -4,7 +4,7 @@ use crate::resource::{Resource, ResourceError};
 
 /// Finds the resource that a request is about.
 ///
-/// Closures are keys: they take `&Request` and return a name, several names, a [`Resource`], or an
+/// Closures are keys (the names they return are owned, not borrowed from the request): they take `&Request` and return a name, several names, a [`Resource`], or an
 /// `Option` or `Result` of one. `None` lets the request pass without a lock (a read, say); an
 /// error turns it away.
 pub trait ResourceKey<Request> {

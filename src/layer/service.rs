@@ -9,6 +9,9 @@ use super::{Error, ResourceKey, ResponseFuture, layer::Terms};
 use crate::{error::LockError, lock::Redlock};
 
 /// A service whose requests run under a lock. Made by [`RedlockLayer`](super::RedlockLayer).
+///
+/// The inner service is made ready before the wait for the lock: a permit of an inner
+/// `ConcurrencyLimit`, or a place in a `Buffer`, is held meanwhile. Put such layers outside.
 #[derive(Clone, Debug)]
 pub struct RedlockService<S, K> {
     inner: S,

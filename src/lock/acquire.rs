@@ -12,9 +12,10 @@ use tracing::{Span, field};
 use super::{
     core::Core,
     held::Lock,
-    lease::{ActiveLease, Watch},
+    lease::ActiveLease,
     queue::{Queueing, Ticket},
     settings::{Overrides, Plan},
+    watchers::Watch,
 };
 use crate::{
     error::LockError,

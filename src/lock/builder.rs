@@ -204,6 +204,7 @@ impl RedlockBuilder {
             return Err(BuildError::NoNodes);
         }
         check_prefix(&self.key_prefix)?;
+        self.check_embedded()?;
         let redis = RedisSettings {
             prefix: self.key_prefix.as_str().into(),
             node_timeout: settings.node_timeout,
@@ -239,6 +240,17 @@ impl RedlockBuilder {
         }
         spawner.spawn(Box::pin(connections.collect()));
         Ok(Redlock::new(Core::new(settings, nodes, self.clock, spawner)))
+    }
+
+    /// Embedded nodes forget with the process what servers keep, and one set is one set of voters.
+    fn check_embedded(&self) -> Result<(), BuildError> {
+        let mut sets = self.nodes.iter().filter(|source| matches!(source, Source::Embedded(_)));
+        let (first, second) = (sets.next(), sets.next());
+        if first.is_some() && (second.is_some() || !self.urls.is_empty()) {
+            let reason = "an embedded set is used alone: not twice, and not beside servers";
+            return Err(BuildError::setting("nodes", reason));
+        }
+        Ok(())
     }
 
     fn settings(&self) -> Result<Settings, BuildError> {

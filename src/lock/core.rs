@@ -1,4 +1,5 @@
 use std::{
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -10,14 +11,13 @@ use super::{
     fences::Fences, queue::Queue, releaser::Releaser, settings::Settings, spawner::Spawner,
 };
 use crate::{
-    error::{Vote, VoteOutcome, Votes},
-    node::{Node, NodeHealth},
+    error::{Reason, Vote, VoteOutcome, Votes},
+    node::{Node, NodeHealth, NodeState},
     quorum::rules,
     time::{Clock, Timers},
 };
 
 /// What all handles of one manager share.
-#[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) settings: Settings,
     pub(crate) nodes: Box<[Arc<dyn Node>]>,
@@ -60,10 +60,18 @@ impl Core {
         self.timers.clock()
     }
 
-    /// Names the nodes to the outcomes of their votes.
+    /// Names the nodes to the outcomes of their votes. Of a node that was not awaited, what is
+    /// known of it says more than that.
     pub(crate) fn votes(&self, outcomes: Vec<VoteOutcome>) -> Votes {
-        let names = self.names.iter().cloned();
-        Votes::new(names.zip(outcomes).map(|(name, outcome)| Vote::new(name, outcome)))
+        let named = self.names.iter().zip(&self.nodes).zip(outcomes);
+        Votes::new(named.map(|((name, node), mut outcome)| {
+            if outcome == VoteOutcome::NotCounted(Reason::NotAwaited)
+                && let NodeState::Down { reason, .. } = node.health().state
+            {
+                outcome = VoteOutcome::NotCounted(reason);
+            }
+            Vote::new(Arc::clone(name), outcome)
+        }))
     }
 
     pub(crate) fn node_name(&self, node: usize) -> &Arc<str> {
@@ -117,6 +125,15 @@ impl Core {
 
 /// How often states that have no event of their own are looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("nodes", &self.names)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
 
 impl Drop for Core {
     fn drop(&mut self) {

@@ -1,11 +1,7 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, future::poll_fn, sync::Arc, time::Duration};
 
-use super::{
-    lease::{ActiveLease, Watch},
-    lost::Lost,
-    release::Release,
-};
-use crate::{error::LockError, guard::LockContext, resource::Resource, token::FencingToken};
+use super::{lease::ActiveLease, lost::Lost, release::Release, watchers::Watcher};
+use crate::{error::LockError, resource::Resource, token::FencingToken};
 
 /// A lock that is held.
 ///
@@ -31,7 +27,8 @@ impl Lock {
         self.lease.resource()
     }
 
-    /// Greater than the token of every earlier grant of this resource. Zero without fencing.
+    /// Greater than the token of every lease of this resource that was completed before this one
+    /// was asked for, as long as a majority of the nodes keeps its fences. Zero without fencing.
     pub fn fencing_token(&self) -> FencingToken {
         self.lease.token()
     }
@@ -62,14 +59,9 @@ impl Lock {
             return Err(LockError::lost(self.lease.loss()));
         }
         self.lease.extend();
-        let mut watch = Watch::default();
-        let result = std::future::poll_fn(|cx| match self.lease.poll_extension(&mut watch, cx) {
-            Some(result) => std::task::Poll::Ready(result),
-            None => std::task::Poll::Pending,
-        })
-        .await;
-        self.lease.unwatch(&mut watch);
-        result.map(|()| self.remaining())
+        let mut watcher = Watcher::new(Arc::clone(&self.lease));
+        let extended = poll_fn(|cx| watcher.poll(cx, ActiveLease::poll_extension)).await;
+        extended.map(|()| self.remaining())
     }
 
     /// Completes when the lock is not held any more, with the cause. The future owns what it
@@ -77,11 +69,6 @@ impl Lock {
     /// [`LossCause::Released`](crate::LossCause::Released).
     pub fn lost(&self) -> Lost {
         Lost::new(Arc::clone(&self.lease))
-    }
-
-    /// A context for code that works under this lock.
-    pub fn context(&self) -> LockContext {
-        LockContext::new(Arc::clone(&self.lease))
     }
 
     /// Gives the lock back and waits until a quorum of nodes acknowledged it.

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Wake, Waker},
@@ -16,12 +16,12 @@ use super::{
     queue::Ticket,
     release::Released,
     settings::Plan,
-    watchers::{WatchKey, Watchers},
+    watchers::{Watch, Watchers},
 };
 use crate::{
     error::{LockError, LossCause, Reason, ReleaseError},
-    node::{Answer, LeaseId, Nonce, Op, Reply, ReplySink},
-    quorum::{Action, Command, Event, Lease, Loss, OpId, Refusal, ReleaseVerdict},
+    node::{Answer, LeaseId, Nonce, Op, OpId, Reply, ReplySink},
+    quorum::{Action, Command, Event, Lease, Loss, Refusal, ReleaseVerdict},
     resource::Resource,
     time::{TimerKey, Timestamp},
     token::FencingToken,
@@ -69,9 +69,8 @@ impl ActiveLease {
         plan: Plan,
         ticket: Ticket,
     ) -> Result<Arc<Self>, LockError> {
-        let nonce = Nonce::random().map_err(|error| {
-            LockError::InvalidRequest(format!("no random numbers for a nonce: {error}").into())
-        })?;
+        let nonce =
+            Nonce::random().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
         let wall = core.clock().wall();
         let proposal = core.settings.fencing.then(|| core.fences.propose(&resource, wall));
         let id = LeaseId::new(resource, nonce, Arc::clone(&core.settings.owner), wall);
@@ -108,7 +107,7 @@ impl ActiveLease {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::sync::lock(&self.state)
     }
 
     fn handle(self: &Arc<Self>, event: Event) {
@@ -172,7 +171,13 @@ impl ActiveLease {
                 Action::Lost(loss) => {
                     self.valid_until.store(0, Ordering::Release);
                     let cause = self.lost(loss);
-                    tracing::warn!(resource = %self.resource(), %cause, "lock lost");
+                    // An end that was planned is nobody's alarm.
+                    let planned = matches!(cause, LossCause::MaxHold { .. });
+                    if planned || !self.plan.auto_extend {
+                        tracing::debug!(resource = %self.resource(), %cause, "lock ended");
+                    } else {
+                        tracing::warn!(resource = %self.resource(), %cause, "lock lost");
+                    }
                     state.loss = Some(cause);
                     ticket = state.ticket.take();
                 }
@@ -477,7 +482,3 @@ impl fmt::Debug for ActiveLease {
             .finish_non_exhaustive()
     }
 }
-
-/// A task's registration with one lease.
-#[derive(Debug, Default)]
-pub(crate) struct Watch(Option<WatchKey>);

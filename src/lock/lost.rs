@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::lease::{ActiveLease, Watch};
+use super::{lease::ActiveLease, watchers::Watcher};
 use crate::error::LossCause;
 
 /// Completes when a lock is not held any more, with the cause. Made by
@@ -17,19 +17,18 @@ use crate::error::LossCause;
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Lost {
-    lease: Arc<ActiveLease>,
-    watch: Watch,
+    watcher: Watcher,
 }
 
 impl Lost {
     pub(crate) fn new(lease: Arc<ActiveLease>) -> Self {
-        Self { lease, watch: Watch::default() }
+        Self { watcher: Watcher::new(lease) }
     }
 }
 
 impl Clone for Lost {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.lease))
+        Self::new(Arc::clone(&self.watcher.lease))
     }
 }
 
@@ -37,16 +36,6 @@ impl Future for Lost {
     type Output = LossCause;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LossCause> {
-        let this = &mut *self;
-        match this.lease.poll_lost(&mut this.watch, cx) {
-            Some(cause) => Poll::Ready(cause),
-            None => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for Lost {
-    fn drop(&mut self) {
-        self.lease.unwatch(&mut self.watch);
+        self.watcher.poll(cx, ActiveLease::poll_lost)
     }
 }

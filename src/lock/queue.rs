@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -81,7 +81,7 @@ impl Queue {
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::sync::lock(&self.lines)
     }
 
     /// What the head's state says to one who wants the name; nothing during its first attempt.
@@ -178,7 +178,7 @@ impl Queue {
 
 impl Waiter {
     fn give(&self, what: Slot) {
-        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = what;
+        *crate::sync::lock(&self.slot) = what;
     }
 }
 
@@ -192,7 +192,7 @@ struct Place {
 
 impl Place {
     fn take(&self) -> Slot {
-        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = crate::sync::lock(&self.slot);
         std::mem::replace(&mut slot, Slot::Waiting)
     }
 }

@@ -102,9 +102,6 @@ impl Redlock {
 
 impl fmt::Debug for Redlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redlock")
-            .field("nodes", &self.core.nodes)
-            .field("settings", &self.core.settings)
-            .finish_non_exhaustive()
+        f.debug_tuple("Redlock").field(&self.core).finish()
     }
 }

@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::lease::{ActiveLease, Watch};
+use super::{lease::ActiveLease, watchers::Watcher};
 use crate::error::ReleaseError;
 
 /// How a release came out.
@@ -32,13 +32,12 @@ pub enum Released {
 #[derive(Debug)]
 #[must_use = "dropping it does not undo the release, but hides its outcome"]
 pub struct Release {
-    lease: Arc<ActiveLease>,
-    watch: Watch,
+    watcher: Watcher,
 }
 
 impl Release {
     pub(super) fn new(lease: Arc<ActiveLease>) -> Self {
-        Self { lease, watch: Watch::default() }
+        Self { watcher: Watcher::new(lease) }
     }
 }
 
@@ -46,16 +45,6 @@ impl Future for Release {
     type Output = Result<Released, ReleaseError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        match this.lease.poll_released(&mut this.watch, cx) {
-            Some(result) => Poll::Ready(result),
-            None => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        self.lease.unwatch(&mut self.watch);
+        self.watcher.poll(cx, ActiveLease::poll_released)
     }
 }

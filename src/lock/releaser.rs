@@ -1,6 +1,6 @@
 use std::{
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Wake, Waker},
@@ -58,7 +58,7 @@ impl Releaser {
 
 impl Repeater {
     fn backlog(&self) -> std::sync::MutexGuard<'_, Backlog<Arc<LeaseId>>> {
-        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::sync::lock(&self.backlog)
     }
 
     fn schedule(self: &Arc<Self>, core: &Core) {

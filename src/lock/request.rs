@@ -43,8 +43,9 @@ impl LockRequest {
     }
 
     /// How long to try while the resource is held by others, or too few nodes answer. Default: the
-    /// manager's (zero: one attempt). The attempt that is under way when the wait ends is finished,
-    /// which takes one node timeout at most.
+    /// manager's (zero: one attempt). The last attempt begins when the wait ends at the latest. It
+    /// takes one node timeout, and up to four and a half where the fencing token has to be raised
+    /// and this process stood still.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.overrides.wait = Some(wait);
         self

@@ -1,9 +1,21 @@
-use std::task::Waker;
+use std::{
+    sync::Arc,
+    task::{Context, Waker},
+};
+
+use super::lease::ActiveLease;
 
 /// The tasks that watch one lease. There is nearly always one.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
-    slots: Vec<Option<Waker>>,
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Free,
+    /// Taken by a watcher, which is to be woken if it has been polled since the last time.
+    Taken(Option<Waker>),
 }
 
 /// A watcher's place.
@@ -15,21 +27,93 @@ impl Watchers {
     pub(crate) fn watch(&mut self, key: &mut Option<WatchKey>, waker: &Waker) {
         if let Some(WatchKey(i)) = *key {
             match &mut self.slots[i] {
-                Some(known) => known.clone_from(waker),
-                slot => *slot = Some(waker.clone()),
+                Slot::Taken(Some(known)) => known.clone_from(waker),
+                slot => *slot = Slot::Taken(Some(waker.clone())),
             }
             return;
         }
-        self.slots.push(Some(waker.clone()));
-        *key = Some(WatchKey(self.slots.len() - 1));
+        let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free));
+        let taken = Slot::Taken(Some(waker.clone()));
+        match free {
+            Some(i) => self.slots[i] = taken,
+            None => self.slots.push(taken),
+        }
+        *key = Some(WatchKey(free.unwrap_or(self.slots.len() - 1)));
     }
 
+    /// Gives a place back; the waker is to be dropped when no lock is held.
     pub(crate) fn forget(&mut self, key: WatchKey) -> Option<Waker> {
-        self.slots[key.0].take()
+        match std::mem::replace(&mut self.slots[key.0], Slot::Free) {
+            Slot::Taken(waker) => waker,
+            Slot::Free => None,
+        }
     }
 
     /// Takes the wakers out, to be woken when no lock is held; their places stay theirs.
     pub(crate) fn take(&mut self, into: &mut Vec<Waker>) {
-        into.extend(self.slots.iter_mut().filter_map(Option::take));
+        into.extend(self.slots.iter_mut().filter_map(|slot| match slot {
+            Slot::Taken(waker) => waker.take(),
+            Slot::Free => None,
+        }));
+    }
+}
+
+/// A task's registration with one lease.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(pub(super) Option<WatchKey>);
+
+/// A future's hold on a lease that it watches; gives its place back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    pub(super) lease: Arc<ActiveLease>,
+    watch: Watch,
+}
+
+impl Watcher {
+    pub(super) fn new(lease: Arc<ActiveLease>) -> Self {
+        Self { lease, watch: Watch::default() }
+    }
+
+    /// Asks the lease; where it has no answer, the task is woken at the next change.
+    pub(super) fn poll<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        ask: impl FnOnce(&ActiveLease, &mut Watch, &Context<'_>) -> Option<T>,
+    ) -> std::task::Poll<T> {
+        match ask(&self.lease, &mut self.watch, cx) {
+            Some(answer) => std::task::Poll::Ready(answer),
+            None => std::task::Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.lease.unwatch(&mut self.watch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_used_again() {
+        let mut watchers = Watchers::default();
+        let mut kept = None;
+        watchers.watch(&mut kept, Waker::noop());
+        for _ in 0..1_000 {
+            let mut key = None;
+            watchers.watch(&mut key, Waker::noop());
+            watchers.watch(&mut key, Waker::noop());
+            watchers.forget(key.unwrap());
+        }
+        assert_eq!(watchers.slots.len(), 2);
+        let mut woken = Vec::new();
+        watchers.take(&mut woken);
+        assert_eq!(woken.len(), 1);
+        watchers.watch(&mut kept, Waker::noop());
+        watchers.take(&mut woken);
+        assert_eq!(woken.len(), 2, "a place stays its watcher's");
     }
 }

@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::error::Reason;
 
@@ -43,10 +43,17 @@ impl NodeHealth {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum NodeState {
-    /// Connected, and its votes count.
+    /// Connected, and nothing speaks against its votes: the last one counted, if there was one.
     Voting,
     /// The first connection is being opened; operations wait for it.
     Connecting,
+    /// Connected, and what it is asked for is refused. Renewals may still work.
+    Refusing {
+        /// What it said last.
+        reason: Reason,
+        /// For how long.
+        since: Duration,
+    },
     /// Not usable at present; operations fail at once.
     Down {
         /// What the last try ran into.
@@ -54,4 +61,21 @@ pub enum NodeState {
         /// For how long.
         since: Duration,
     },
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Voting => f.write_str("voting"),
+            Self::Connecting => f.write_str("connecting"),
+            Self::Refusing { reason, since } => write!(f, "refusing for {since:.1?}: {reason}"),
+            Self::Down { reason, since } => write!(f, "down for {since:.1?}: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for NodeHealth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.state)
+    }
 }

@@ -13,7 +13,7 @@ mod reply;
 pub use embedded::EmbeddedNodes;
 pub use health::{NodeHealth, NodeState};
 pub use lease_id::{LeaseId, Nonce};
-pub use op::{Answer, Op};
+pub use op::{Answer, Op, OpId};
 pub use reply::Reply;
 pub(crate) use reply::ReplySink;
 

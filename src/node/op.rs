@@ -122,3 +122,17 @@ impl Answer {
         }
     }
 }
+
+/// Names an operation of one lease on one node.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpId {
+    /// The first request.
+    Acquire,
+    /// The n-th raise of the fencing token, from 1.
+    Raise(u8),
+    /// An extension, by the moment when it was started.
+    Extend(Timestamp),
+    /// The release.
+    Release,
+}

@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc};
 
-use super::Answer;
-use crate::{error::Reason, quorum::OpId};
+use super::{Answer, OpId};
+use crate::error::Reason;
 
 /// Where a lease takes its answers. One object serves all its operations, so that a straggler
 /// costs neither a task nor an allocation.
@@ -13,6 +13,7 @@ pub(crate) trait ReplySink: Send + Sync {
 }
 
 /// Takes the answer to one operation. Dropped without an answer it says "unknown".
+#[must_use = "dropping it tells the lease that the outcome is unknown"]
 pub struct Reply(Option<Target>);
 
 enum Target {

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::{Reason, VoteOutcome},
-    node::Answer,
+    node::{Answer, OpId},
     time::Timestamp,
 };
 
@@ -36,19 +36,6 @@ pub enum Event {
         /// Whether somebody waits for the acknowledgement.
         awaited: bool,
     },
-}
-
-/// Names an operation of one lease on one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpId {
-    /// The first request.
-    Acquire,
-    /// The n-th raise of the fencing token, from 1.
-    Raise(u8),
-    /// An extension, by the moment when it was started.
-    Extend(Timestamp),
-    /// The release.
-    Release,
 }
 
 /// What a lease wants done.

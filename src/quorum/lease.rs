@@ -2,11 +2,15 @@ use std::time::Duration;
 
 use super::{
     ballot::{self, Ballot},
-    event::{Action, Command, Event, OpId},
+    event::{Action, Command, Event},
     fence::Fence,
     rules,
 };
-use crate::{error::Reason, node::Answer, time::Timestamp};
+use crate::{
+    error::Reason,
+    node::{Answer, OpId},
+    time::Timestamp,
+};
 
 /// The terms of one lease.
 #[derive(Clone, Copy, Debug)]

@@ -25,5 +25,6 @@ pub mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use event::{Action, Command, Event, Loss, OpId, Refusal, ReleaseVerdict};
+pub use crate::node::OpId;
+pub use event::{Action, Command, Event, Loss, Refusal, ReleaseVerdict};
 pub use lease::{Lease, Terms};

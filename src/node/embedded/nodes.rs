@@ -1,6 +1,6 @@
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use super::store::Store;
@@ -69,7 +69,7 @@ impl EmbeddedNodes {
     pub fn key_counts(&self) -> Vec<usize> {
         let now = self.clock.now();
         let count = |server: &Server| {
-            let namespaces = server.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+            let namespaces = crate::sync::lock(&server.namespaces);
             namespaces.values().map(|store| locked(store).len(now)).sum()
         };
         self.nodes.iter().map(count).collect()
@@ -79,7 +79,7 @@ impl EmbeddedNodes {
     /// wrapped perhaps.
     pub fn nodes(&self, prefix: &str) -> impl Iterator<Item = Arc<dyn Node>> {
         self.nodes.iter().enumerate().map(move |(i, server)| {
-            let mut namespaces = server.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut namespaces = crate::sync::lock(&server.namespaces);
             let node = EmbeddedNode {
                 name: format!("embedded-{}", i + 1),
                 store: Arc::clone(namespaces.entry(prefix.to_owned()).or_default()),
@@ -91,7 +91,7 @@ impl EmbeddedNodes {
 }
 
 fn locked(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
-    store.lock().unwrap_or_else(PoisonError::into_inner)
+    crate::sync::lock(store)
 }
 
 #[derive(Debug)]

@@ -17,6 +17,9 @@ pub(crate) struct Endpoint {
     pub(crate) name: Arc<str>,
 }
 
+const FORM: &str = "it does not parse; the forms are redis://[user:password@]host[:port][/database] \
+     and redis+unix:///path";
+
 impl Endpoint {
     pub(crate) fn parse(url: &str) -> Result<Self, BuildError> {
         let url = url.trim();
@@ -35,11 +38,7 @@ impl Endpoint {
         }
         // TLS is done by our own connector, so the driver needs to know of the address only.
         let plain = if tls { format!("redis://{rest}") } else { url.to_owned() };
-        // The parser's own text may repeat the URL, password and all.
-        let info = plain
-            .as_str()
-            .into_connection_info()
-            .map_err(|error| invalid(error.to_string().replace(&plain, &shown)))?;
+        let info = plain.as_str().into_connection_info().map_err(|_| invalid(FORM.into()))?;
         let address = match info.addr() {
             ConnectionAddr::Tcp(host, port) => {
                 Address::Tcp { host: host.to_ascii_lowercase(), port: *port }

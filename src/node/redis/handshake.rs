@@ -35,6 +35,8 @@ pub(super) struct Link {
     pub(super) server_clock: ServerClock,
     pub(super) version: Option<Arc<str>>,
     pub(super) round_trip: Duration,
+    /// Why the server does not vote at present, if so.
+    pub(super) refusal: Option<Reason>,
 }
 
 pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -88,8 +90,8 @@ async fn greet(endpoint: &Endpoint, settings: &RedisSettings, keys: &Keys) -> Re
     };
     let version = version(&next())?;
     let server_clock = ServerClock::new(sent, time(&next())?);
-    prefill(&mut connection, &mut driver, keys).await?;
-    Ok(Link { connection, driver, digests, server_clock, version, round_trip })
+    let refusal = prefill(&mut connection, &mut driver, keys).await?;
+    Ok(Link { connection, driver, digests, server_clock, version, round_trip, refusal })
 }
 
 async fn open(endpoint: &Endpoint, settings: &RedisSettings) -> std::io::Result<Box<dyn IoStream>> {
@@ -191,20 +193,25 @@ pub(super) fn time(value: &Value) -> Result<u64, Reason> {
     }
 }
 
+/// Fills the stripes, which needs a write: a replica, or a server without room, refuses it.
+pub(super) fn add_prefill(pipeline: &mut Pipeline, keys: &Keys) {
+    pipeline.cmd("EVAL").arg(scripts::PREFILL.text).arg(1).arg(&keys.meta).arg(STRIPES);
+}
+
+/// Why the server does not vote at present, although it may renew what it keeps.
 async fn prefill(
     connection: &mut MultiplexedConnection,
     driver: &mut Driver,
     keys: &Keys,
-) -> Result<(), Reason> {
+) -> Result<Option<Reason>, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
-    pipeline.cmd("EVAL").arg(scripts::PREFILL.text).arg(1).arg(&keys.meta).arg(STRIPES);
+    add_prefill(&mut pipeline, keys);
     match ask(connection, driver, &pipeline).await?.pop() {
         Some(Value::ServerError(error)) => match reason(&error) {
-            // A full server still renews what it keeps, and says "OOM" to the rest.
-            Reason::OutOfMemory => Ok(()),
+            full @ Reason::OutOfMemory => Ok(Some(full)),
             other => Err(other),
         },
-        _ => Ok(()),
+        _ => Ok(None),
     }
 }
 

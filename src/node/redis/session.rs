@@ -22,7 +22,11 @@ use super::{
     server_clock::ServerClock,
     status::Status,
 };
-use crate::{error::Reason, time::Timestamp};
+use crate::{
+    error::Reason,
+    node::{Answer, Op},
+    time::Timestamp,
+};
 
 /// The most operations in one write.
 const MAX_BATCH: usize = 128;
@@ -140,14 +144,23 @@ impl<'a> Session<'a> {
                     }
                     if now.since(last_ping) >= PING_INTERVAL {
                         last_ping = now;
-                        let mut pipeline = Pipeline::with_capacity(1);
-                        pipeline.cmd("TIME");
-                        self.batches.push_back(Batch { sent: now, content: Content::Ping });
-                        answers.push_back(self.send(pipeline));
+                        let ping = self.ping(now);
+                        answers.push_back(self.send(ping));
                     }
                 }
             }
         }
+    }
+
+    /// Asks for the clock; a server that refused something is tried with a write as well.
+    fn ping(&mut self, now: Timestamp) -> Pipeline {
+        let mut pipeline = Pipeline::with_capacity(2);
+        pipeline.cmd("TIME");
+        if self.status.refuses() {
+            handshake::add_prefill(&mut pipeline, self.keys);
+        }
+        self.batches.push_back(Batch { sent: now, content: Content::Ping });
+        pipeline
     }
 
     /// The future only moves bytes: what is asked and who waits stays in `batches`, so that a
@@ -219,6 +232,10 @@ impl<'a> Session<'a> {
                     .map_or(Err(Reason::Protocol("no answer to TIME".into())), handshake::time)?;
                 self.link.server_clock = ServerClock::new(sent, micros);
                 self.status.set_round_trip(self.settings.clock.now().since(sent));
+                // A missing permission shows in what is asked for, not in the probe.
+                if matches!(values.get(1), Some(Value::Int(_))) {
+                    self.status.set_obliging();
+                }
                 return Ok(None);
             }
         };
@@ -232,9 +249,7 @@ impl<'a> Session<'a> {
                         if let Some(micros) = decoded.server_micros {
                             self.link.server_clock = ServerClock::new(sent, micros);
                         }
-                        if let Err(Reason::ReadOnly | Reason::Loading | Reason::Auth(_)) =
-                            decoded.result
-                        {
+                        if self.note(&request.op, &decoded.result) {
                             unusable = decoded.result.clone().err();
                         }
                         self.answer(request, decoded.result);
@@ -250,6 +265,22 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// What an answer says of the server; true if the connection is of no use any more.
+    fn note(&self, op: &Op, result: &Result<Answer, Reason>) -> bool {
+        match result {
+            Ok(_) if matches!(op, Op::Acquire { .. }) => self.status.set_obliging(),
+            Err(Reason::ReadOnly | Reason::Loading | Reason::Auth(_)) => return true,
+            Err(
+                reason @ (Reason::OutOfMemory
+                | Reason::PersistenceFailing
+                | Reason::Busy
+                | Reason::NoPermission(_)),
+            ) => self.status.set_refusing(reason),
+            _ => {}
+        }
+        false
+    }
+
     /// A server that forgot its scripts gets their text, in the old order; an operation whose
     /// lease is over by now must not run behind its release.
     fn resend(&mut self, forgotten: Vec<Request>) -> Option<Pipeline> {
@@ -261,7 +292,7 @@ impl<'a> Session<'a> {
         Some(self.write(group(requests), By::Text, now))
     }
 
-    fn answer(&self, request: Request, result: Result<crate::node::Answer, Reason>) {
+    fn answer(&self, request: Request, result: Result<Answer, Reason>) {
         self.status.in_flight.fetch_sub(1, Ordering::Relaxed);
         request.reply.send(result);
     }

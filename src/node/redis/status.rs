@@ -1,6 +1,6 @@
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -19,6 +19,7 @@ pub(super) struct Status {
     clock: Arc<dyn Clock>,
     /// Read on every operation; the rest only where it is set.
     down: AtomicBool,
+    refusing: AtomicBool,
     pub(super) in_flight: AtomicUsize,
     detail: Mutex<Detail>,
 }
@@ -34,6 +35,7 @@ struct Detail {
 enum State {
     Connecting,
     Up,
+    Refusing { reason: Reason, since: Timestamp },
     Down { reason: Reason, since: Timestamp },
 }
 
@@ -44,6 +46,7 @@ impl Status {
             name,
             clock,
             down: AtomicBool::new(false),
+            refusing: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             detail: Mutex::new(detail),
         }
@@ -60,7 +63,7 @@ impl Status {
         }
         match &self.detail().state {
             State::Down { reason, .. } => Some(reason.clone()),
-            State::Connecting | State::Up => None,
+            State::Connecting | State::Up | State::Refusing { .. } => None,
         }
     }
 
@@ -87,14 +90,44 @@ impl Status {
                 }
                 *since
             }
-            State::Connecting | State::Up => {
+            State::Connecting | State::Up | State::Refusing { .. } => {
                 tracing::warn!(node = %self.name, %reason, "node is down");
                 self.clock.now()
             }
         };
         detail.state = State::Down { reason, since };
         detail.round_trip = None;
+        self.refusing.store(false, Ordering::Release);
         self.down.store(true, Ordering::Release);
+    }
+
+    /// The server is there, and refuses what it is asked for.
+    pub(super) fn set_refusing(&self, reason: &Reason) {
+        let mut detail = self.detail();
+        if let State::Refusing { reason: known, .. } = &mut detail.state {
+            known.clone_from(reason);
+            return;
+        }
+        tracing::warn!(node = %self.name, %reason, "node refuses");
+        detail.state = State::Refusing { reason: reason.clone(), since: self.clock.now() };
+        self.refusing.store(true, Ordering::Release);
+    }
+
+    /// A vote counted, or a probe was taken.
+    pub(super) fn set_obliging(&self) {
+        if !self.refusing.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let mut detail = self.detail();
+        if let State::Refusing { since, .. } = &detail.state {
+            let outage = self.clock.now().since(*since);
+            tracing::info!(node = %self.name, ?outage, "node refuses no longer");
+            detail.state = State::Up;
+        }
+    }
+
+    pub(super) fn refuses(&self) -> bool {
+        self.refusing.load(Ordering::Acquire)
     }
 
     pub(super) fn set_round_trip(&self, round_trip: Duration) {
@@ -106,6 +139,10 @@ impl Status {
         let state = match &detail.state {
             State::Connecting => NodeState::Connecting,
             State::Up => NodeState::Voting,
+            State::Refusing { reason, since } => NodeState::Refusing {
+                reason: reason.clone(),
+                since: self.clock.now().since(*since),
+            },
             State::Down { reason, since } => {
                 NodeState::Down { reason: reason.clone(), since: self.clock.now().since(*since) }
             }
@@ -120,6 +157,6 @@ impl Status {
     }
 
     fn detail(&self) -> std::sync::MutexGuard<'_, Detail> {
-        self.detail.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::sync::lock(&self.detail)
     }
 }

@@ -50,6 +50,9 @@ impl Supervisor {
                 Ok(link) => {
                     backoff = FIRST_BACKOFF;
                     self.status.set_up(link.version.clone(), link.round_trip);
+                    if let Some(reason) = &link.refusal {
+                        self.status.set_refusing(reason);
+                    }
                     let session = Session::new(link, &self.keys, &self.settings, &self.status);
                     match session.serve(&mut self.requests).await {
                         Ending::Closed => return,

@@ -4,7 +4,6 @@ use std::fmt;
 ///
 /// Everything is PEM text. Needs the feature `tls`.
 #[derive(Clone, Default)]
-#[non_exhaustive]
 pub struct TlsOptions {
     /// The certificates to trust. Default: those of the operating system.
     pub ca: Option<Vec<u8>>,

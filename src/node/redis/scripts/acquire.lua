@@ -58,24 +58,11 @@ local function acquire(first, last, nonce, at)
   return {1, now, fence}
 end
 
-local function release(first, last, nonce)
-  local deleted = 0
-  for i = first, last do
-    local value = redis.pcall('GET', KEYS[i])
-    if type(value) == 'table' then return value end
-    if value and string.sub(value, 1, 32) == nonce then
-      redis.call('DEL', KEYS[i])
-      deleted = deleted + 1
-    end
-  end
-  return {9, deleted}
-end
-
 local answers, at, first = {}, #KEYS + 1, 2
 while ARGV[at] do
   local nonce, keys = ARGV[at], tonumber(ARGV[at + 1])
   if keys < 0 then
-    answers[#answers + 1] = release(first, first - keys - 1, nonce)
+    answers[#answers + 1] = release_keys(first, first - keys - 1, nonce)
     at, first = at + 2, first - keys
   else
     answers[#answers + 1] = acquire(first, first + keys - 1, nonce, at + 2)

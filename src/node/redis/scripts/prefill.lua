@@ -5,4 +5,4 @@ redis.call('HSETNX', KEYS[1], 'f0', 0)
 if redis.call('HLEN', KEYS[1]) < tonumber(ARGV[1]) then
   for i = 0, ARGV[1] - 1 do redis.call('HSETNX', KEYS[1], 'f' .. i, 0) end
 end
-return redis.call('HLEN', KEYS[1])
+return 1
