@@ -2,6 +2,8 @@ use std::fmt;
 
 /// How many consecutive tokens one lease reserves, for hand-offs inside its process.
 pub(crate) const BLOCK: u64 = 256;
+/// No node takes a token that lies further ahead of its clock than this, in µs.
+pub(crate) const TOKEN_LEAD: u64 = 60_000_000;
 /// Tokens stay below 2^53, so that JSON, JavaScript and Lua keep them exactly.
 pub(crate) const TOKEN_LIMIT: u64 = 1 << 53;
 
@@ -43,7 +45,7 @@ impl From<FencingToken> for u64 {
     }
 }
 
-/// The last token of the block that starts at `token`: what a node stores as the fence.
-pub(crate) const fn block_end(token: u64) -> u64 {
-    token.saturating_add(BLOCK - 1)
+/// The last token of a block of `len` tokens that starts at `first`: what a node stores as the fence.
+pub(crate) const fn block_end(first: u64, len: u64) -> u64 {
+    first.saturating_add(len - 1)
 }

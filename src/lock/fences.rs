@@ -6,7 +6,7 @@ use std::{
 use crate::{
     resource::Resource,
     stripe::{STRIPES, stripes},
-    token::block_end,
+    token::{BLOCK, TOKEN_LEAD, block_end},
 };
 
 /// The largest fence that this process knows of, for each stripe: the nodes' and its own.
@@ -15,19 +15,38 @@ pub(crate) struct Fences {
     last: Box<[AtomicU64]>,
 }
 
+/// What a lease asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Proposal {
+    pub(crate) token: u64,
+    /// How many tokens from there on.
+    pub(crate) block: u64,
+}
+
 impl Fences {
     pub(crate) fn new() -> Self {
         Self { last: (0..STRIPES).map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// A token that is likely to be above every node's fence: the wall clock in µs, or just above
-    /// what is known.
-    pub(crate) fn propose(&self, resource: &Resource, wall: Duration) -> u64 {
+    /// what is known; and how many tokens the lease reserves.
+    ///
+    /// A fence so far ahead that no sound node would take a token above it is some node's fault, and
+    /// must not become everyone's: the wall clock is proposed then, and a quorum of sound nodes takes
+    /// it. A resource that is leased more often than its blocks leave room for runs ahead of the
+    /// clock: the blocks get smaller then, down to a single token.
+    pub(crate) fn propose(&self, resource: &Resource, wall: Duration) -> Proposal {
         let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         let known = stripes(resource).map(|stripe| self.last[stripe].load(Ordering::Relaxed)).max();
-        let token = wall.max(known.unwrap_or(0).saturating_add(1));
-        self.see(resource, block_end(token));
-        token
+        let next = known.unwrap_or(0).saturating_add(1);
+        let token = if next > wall.saturating_add(TOKEN_LEAD) { wall } else { wall.max(next) };
+        let block = match token - wall {
+            0..1_000_000 => BLOCK,
+            1_000_000..30_000_000 => BLOCK / 16,
+            _ => 1,
+        };
+        self.see(resource, block_end(token, block));
+        Proposal { token, block }
     }
 
     pub(crate) fn see(&self, resource: &Resource, fence: u64) {
@@ -43,17 +62,19 @@ impl Fences {
 mod tests {
     use super::*;
 
+    fn resource() -> Resource {
+        Resource::try_from("a").unwrap()
+    }
+
     #[test]
     fn proposals_follow_the_wall_clock_and_stay_above_what_was_seen() {
         let fences = Fences::new();
-        let resource = Resource::try_from("a").unwrap();
-        let wall = Duration::from_secs(1);
-        assert_eq!(fences.propose(&resource, wall), 1_000_000);
-        assert_eq!(fences.propose(&resource, wall), 1_000_256, "above the first one's block");
-        fences.see(&resource, 5_000_000);
-        assert_eq!(fences.propose(&resource, wall), 5_000_001);
-        let later = Duration::from_secs(9);
-        assert_eq!(fences.propose(&resource, later), 9_000_000);
+        let propose = |seconds| fences.propose(&resource(), Duration::from_secs(seconds)).token;
+        assert_eq!(propose(1), 1_000_000);
+        assert_eq!(propose(1), 1_000_256, "above the first one's block");
+        fences.see(&resource(), 5_000_000);
+        assert_eq!(propose(1), 5_000_001);
+        assert_eq!(propose(9), 9_000_000);
     }
 
     #[test]
@@ -61,7 +82,32 @@ mod tests {
         let fences = Fences::new();
         fences.see(&Resource::try_from("b").unwrap(), 700);
         let set = Resource::try_from(["a", "b"]).unwrap();
-        assert_eq!(fences.propose(&set, Duration::ZERO), 701);
-        assert_eq!(fences.propose(&Resource::try_from("a").unwrap(), Duration::ZERO), 957);
+        assert_eq!(fences.propose(&set, Duration::ZERO).token, 701);
+        assert_eq!(fences.propose(&resource(), Duration::ZERO).token, 957);
+    }
+
+    #[test]
+    fn a_fence_out_of_all_bounds_is_not_followed() {
+        let fences = Fences::new();
+        let wall = Duration::from_secs(100);
+        fences.see(&resource(), 160_000_000);
+        assert_eq!(fences.propose(&resource(), wall).token, 100_000_000);
+        let later = Duration::from_secs(101);
+        assert_eq!(fences.propose(&resource(), later).token, 160_000_001, "within bounds again");
+    }
+
+    #[test]
+    fn a_resource_that_is_leased_without_a_pause_stays_within_bounds() {
+        let fences = Fences::new();
+        // 100,000 leases a second: 39 times what blocks of 256 leave room for.
+        let leases =
+            |from: u64| (from..from + 3_000_000).map(|lease| Duration::from_micros(lease * 10));
+        let mut last = 0;
+        for wall in leases(1_000_000) {
+            let Proposal { token, block } = fences.propose(&resource(), wall);
+            assert!(token > last, "tokens never fall back");
+            last = block_end(token, block);
+            assert!(u128::from(token) < wall.as_micros() + u128::from(TOKEN_LEAD / 2) + 1_000);
+        }
     }
 }

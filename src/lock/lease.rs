@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
@@ -24,7 +25,7 @@ use crate::{
     quorum::{Action, Command, Event, Lease, Loss, Refusal, ReleaseVerdict},
     resource::Resource,
     time::{TimerKey, Timestamp},
-    token::FencingToken,
+    token::{FencingToken, block_end},
 };
 
 /// One attempt and what follows from it, as the rest of the crate sees it.
@@ -36,6 +37,8 @@ pub(crate) struct ActiveLease {
     plan: Plan,
     started: Timestamp,
     token: AtomicU64,
+    /// How many tokens the lease reserves.
+    block: u64,
     /// The end of the lease in ns while it is held, else 0: what every poll of guarded work reads.
     valid_until: AtomicU64,
     state: Mutex<State>,
@@ -57,6 +60,8 @@ struct State {
     /// The turn in the local line; passed on at loss, or behind the holder's release.
     ticket: Option<Ticket>,
     holder_gone: bool,
+    /// The release is decided.
+    over: bool,
     /// An empty list to be used again.
     spare: Vec<Action>,
 }
@@ -73,6 +78,7 @@ impl ActiveLease {
             Nonce::random().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
         let wall = core.clock().wall();
         let proposal = core.settings.fencing.then(|| core.fences.propose(&resource, wall));
+        let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
         let id = LeaseId::new(resource, nonce, Arc::clone(&core.settings.owner), wall);
         let nodes = core.nodes.len();
         let mut actions = Vec::with_capacity(nodes);
@@ -84,7 +90,8 @@ impl ActiveLease {
             id: Arc::new(id),
             plan,
             started: now,
-            token: AtomicU64::new(proposal.unwrap_or(0)),
+            token: AtomicU64::new(token),
+            block,
             valid_until: AtomicU64::new(0),
             state: Mutex::new(State {
                 lease,
@@ -98,6 +105,7 @@ impl ActiveLease {
                 watchers: Watchers::default(),
                 ticket: Some(ticket),
                 holder_gone: false,
+                over: false,
                 spare: Vec::new(),
             }),
         });
@@ -131,12 +139,13 @@ impl ActiveLease {
         for action in actions.drain(..) {
             match action {
                 Action::Send { node, command } => {
-                    if command == Command::Release {
-                        self.core.releasing.fetch_add(1, Ordering::AcqRel);
-                        self.id.end();
-                    }
                     state.outbox.push_back((node, command));
-                    continue;
+                    if command != Command::Release {
+                        continue;
+                    }
+                    // Who watches for the end of the lease has it here.
+                    self.core.releasing.fetch_add(1, Ordering::AcqRel);
+                    state.over = true;
                 }
                 Action::Orphaned { node } => {
                     orphans.push(node);
@@ -218,7 +227,9 @@ impl ActiveLease {
         }
         let mut state = self.state();
         state.decision = Some(decision);
-        let unwanted = if state.holder_gone || state.loss.is_some() {
+        // Whoever is sending passes the turn on, behind the release.
+        let gone = (state.holder_gone && !state.sending) || state.loss.is_some();
+        let unwanted = if gone {
             ticket
         } else {
             state.ticket = ticket;
@@ -240,7 +251,11 @@ impl ActiveLease {
             drop(state);
             let (op, id) = self.op(command);
             let reply = Reply::to_lease(Arc::clone(self) as Arc<dyn ReplySink>, node, id);
-            self.core.nodes[node].send(op, reply);
+            let node = &self.core.nodes[node];
+            // A node that panics has dropped the reply: its answer is unknown, and ours goes on.
+            if catch_unwind(AssertUnwindSafe(|| node.send(op, reply))).is_err() {
+                tracing::error!(node = node.name(), "a node panicked while it was sent to");
+            }
             state = self.state();
         }
         state.sending = false;
@@ -252,17 +267,24 @@ impl ActiveLease {
         let (ttl, patience) = (self.plan.ttl, self.patience());
         match command {
             Command::Acquire { token, expires } => {
-                (Op::Acquire { lease, ttl, token, expires, patience }, OpId::Acquire)
+                let block_end = block_end(token, self.block);
+                let op = Op::Acquire { lease, ttl, token, block_end, expires, patience };
+                (op, OpId::Acquire)
             }
             Command::Raise { round, token } => {
-                self.core.fences.see(self.resource(), crate::token::block_end(token));
-                (Op::Raise { lease, token }, OpId::Raise(round))
+                let block_end = block_end(token, self.block);
+                self.core.fences.see(self.resource(), block_end);
+                (Op::Raise { lease, token, block_end }, OpId::Raise(round))
             }
             Command::Extend { started, until } => {
                 let token = self.token.load(Ordering::Acquire);
                 (Op::Extend { lease, ttl, token, until, patience }, OpId::Extend(started))
             }
-            Command::Release => (Op::Release { lease }, OpId::Release),
+            Command::Release => {
+                // Not before: what stands ahead of it in the outbox is still to be sent.
+                self.id.end();
+                (Op::Release { lease }, OpId::Release)
+            }
         }
     }
 
@@ -439,7 +461,7 @@ impl ActiveLease {
         if let Some(cause) = &state.loss {
             return Some(cause.clone());
         }
-        if self.id.is_over() {
+        if state.over {
             return Some(LossCause::Released);
         }
         state.watchers.watch(&mut watch.0, cx.waker());
@@ -447,22 +469,26 @@ impl ActiveLease {
     }
 }
 
-impl ReplySink for ActiveLease {
-    fn answer(self: Arc<Self>, node: usize, op: OpId, result: Result<Answer, Reason>) {
+impl ActiveLease {
+    fn take(self: &Arc<Self>, op: OpId, event: Event) {
+        self.handle(event);
+        // Counted until it is known whether it has to be repeated.
         if op == OpId::Release {
             self.core.releasing.fetch_sub(1, Ordering::AcqRel);
         }
+    }
+}
+
+impl ReplySink for ActiveLease {
+    fn answer(self: Arc<Self>, node: usize, op: OpId, result: Result<Answer, Reason>) {
         if let Ok(answer) = &result {
             self.core.fences.see(self.resource(), answer.fence());
         }
-        self.handle(Event::Answer { node, op, result });
+        self.take(op, Event::Answer { node, op, result });
     }
 
     fn not_sent(self: Arc<Self>, node: usize, op: OpId, reason: Reason) {
-        if op == OpId::Release {
-            self.core.releasing.fetch_sub(1, Ordering::AcqRel);
-        }
-        self.handle(Event::NotSent { node, op, reason });
+        self.take(op, Event::NotSent { node, op, reason });
     }
 }
 

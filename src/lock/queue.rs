@@ -292,8 +292,13 @@ impl Ticket {
 
     /// Tells the lines that an attempt failed.
     pub(crate) fn report(&self, error: &LockError) {
+        // Of a set it is not known which of its names somebody else holds.
+        let known = match self.names() {
+            [_] => error.clone(),
+            _ => self.queue.held_here(None),
+        };
         for name in self.names() {
-            self.queue.set_head(name, Head::Refused(error.clone()));
+            self.queue.set_head(name, Head::Refused(known.clone()));
         }
     }
 

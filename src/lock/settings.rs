@@ -1,5 +1,6 @@
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
+use super::fences::Proposal;
 use crate::{
     error::LockError,
     quorum::{Terms, rules},
@@ -90,14 +91,15 @@ impl Settings {
 }
 
 impl Plan {
-    pub(crate) fn terms(&self, nodes: usize, proposal: Option<u64>) -> Terms {
+    pub(crate) fn terms(&self, nodes: usize, proposal: Option<Proposal>) -> Terms {
         Terms {
             nodes,
             validity: self.validity,
             node_timeout: self.node_timeout,
             max_hold: self.max_hold,
             auto_extend: self.auto_extend,
-            proposal,
+            proposal: proposal.map(|proposal| proposal.token),
+            block: proposal.map_or(1, |proposal| proposal.block),
         }
     }
 }

@@ -25,8 +25,8 @@ pub(crate) use reply::ReplySink;
 ///   take effect at all. A release that is sent after an acquire is never overtaken by it.
 /// * Every [`Reply`] is answered, or dropped, within a bounded time. Dropping it means that the
 ///   outcome is unknown.
-/// * An operation whose lease [is over](LeaseId::is_over) is not sent any more, except its
-///   release.
+/// * An operation that [is stale](Op::is_stale) is not sent, and one that [is over](Op::is_over)
+///   is not sent again.
 /// * `send` does not block.
 pub trait Node: std::fmt::Debug + Send + Sync + 'static {
     /// Starts an operation; the answer goes to `reply`, from any thread, also before `send`

@@ -17,6 +17,8 @@ pub enum Op {
         ttl: Duration,
         /// The proposed fencing token; zero means without fencing.
         token: u64,
+        /// The end of the block of tokens that the lease reserves: the new fence.
+        block_end: u64,
         /// The end of the validity that it asks for: not to be sent after it.
         expires: Timestamp,
         /// How long after it was sent the server may still run it.
@@ -30,6 +32,8 @@ pub enum Op {
         lease: Arc<LeaseId>,
         /// The new token.
         token: u64,
+        /// The end of its block: the new fence.
+        block_end: u64,
     },
     /// Let the lease's keys live for `ttl` from now; store them again where they are gone, but
     /// not after `until`. Answered by [`Answer::Extended`] or [`Answer::Held`].
@@ -63,15 +67,22 @@ impl Op {
         }
     }
 
-    /// Whether the operation must not be sent (any more) at the moment `now`: its attempt is
-    /// over. A release is never stale.
+    /// Whether it is too late to send the operation at the moment `now`. A release is never too
+    /// late, and neither is an acquire whose lease is over already: its release follows behind it,
+    /// and the node's word belongs to the verdict.
     pub fn is_stale(&self, now: Timestamp) -> bool {
         match self {
-            Self::Acquire { lease, expires, .. } => lease.is_over() || now >= *expires,
+            Self::Acquire { expires, .. } => now >= *expires,
             Self::Raise { lease, .. } => lease.is_over(),
             Self::Extend { lease, until, .. } => lease.is_over() || now >= *until,
             Self::Release { .. } => false,
         }
+    }
+
+    /// Whether the operation must not be sent a second time: its release may be on the way, and a
+    /// command behind it would not be undone.
+    pub fn is_over(&self) -> bool {
+        !matches!(self, Self::Release { .. }) && self.lease().is_over()
     }
 }
 

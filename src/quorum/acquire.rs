@@ -32,7 +32,7 @@ impl Lease {
                 ballot.vote = Some(VoteOutcome::Granted);
                 ballot.confirmed = ballot.confirmed.max(Some(self.started));
                 ballot.accepted |= u8::from(accepted);
-                self.fence.see(fence);
+                ballot.far = self.fence.see(fence);
             }
             Ok(Answer::Held { owner, remaining, fence }) => {
                 ballot.vote = Some(VoteOutcome::Held { owner, remaining });
@@ -104,7 +104,7 @@ impl Lease {
                 }
                 return;
             }
-            if self.raise(now, out) {
+            if self.raise(pending, now, out) {
                 return;
             }
         } else if granted + pending >= self.quorum {

@@ -18,6 +18,8 @@ pub(super) struct Ballot {
     pub(super) asked: u8,
     /// Which of them it may still answer.
     pub(super) raising: u8,
+    /// The node's fence is far ahead of the proposal.
+    pub(super) far: bool,
     /// Why the node did not answer a raise.
     pub(super) raise_error: Option<Reason>,
     /// Whether the node may keep a key of ours.
@@ -44,6 +46,7 @@ impl Ballot {
             accepted: 0,
             asked: 0,
             raising: 0,
+            far: false,
             raise_error: None,
             may_hold: true,
             extended: None,

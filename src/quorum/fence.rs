@@ -13,7 +13,7 @@ use crate::{
     error::{Reason, VoteOutcome},
     node::Answer,
     time::Timestamp,
-    token::{TOKEN_LIMIT, block_end},
+    token::{TOKEN_LEAD, TOKEN_LIMIT, block_end},
 };
 
 /// After so many raises the attempt is given up and tried anew.
@@ -25,19 +25,28 @@ pub(super) struct Fence {
     numbers: [u64; MAX_RAISES as usize + 1],
     /// How many raises were started.
     round: u8,
-    /// The highest fence that any node told.
+    block: u64,
+    /// The highest fence that a node told, as far as a sound node can have it.
     seen: u64,
+    /// The highest fence of all.
+    highest: u64,
 }
 
 impl Fence {
-    pub(super) fn new(proposal: u64) -> Self {
+    pub(super) fn new(proposal: u64, block: u64) -> Self {
         let mut numbers = [0; MAX_RAISES as usize + 1];
         numbers[0] = proposal;
-        Self { numbers, round: 0, seen: 0 }
+        Self { numbers, round: 0, block, seen: 0, highest: 0 }
     }
 
-    pub(super) fn see(&mut self, fence: u64) {
-        self.seen = self.seen.max(fence);
+    /// Takes a node's fence; true if it lies so far ahead that no sound node takes a token above it.
+    pub(super) fn see(&mut self, fence: u64) -> bool {
+        self.highest = self.highest.max(fence);
+        let far = fence > self.numbers[0].saturating_add(TOKEN_LEAD);
+        if !far {
+            self.seen = self.seen.max(fence);
+        }
+        far
     }
 }
 
@@ -55,7 +64,10 @@ impl Lease {
 
     /// Asks the granting nodes for a number above every fence seen; those that grant later join
     /// in. False when no raise can succeed any more.
-    pub(super) fn raise(&mut self, now: Timestamp, out: &mut Vec<Action>) -> bool {
+    ///
+    /// Fences that are far ahead are left out where a quorum is to be had without them: a number
+    /// above them is one that the sound nodes don't take.
+    pub(super) fn raise(&mut self, pending: usize, now: Timestamp, out: &mut Vec<Action>) -> bool {
         let round = self.fence.round;
         if round > 0 {
             self.ask(round, out);
@@ -67,9 +79,15 @@ impl Lease {
                 return true;
             }
         }
+        let near = count(&self.ballots, |ballot| ballot.is_granted() && !ballot.far);
+        if near < self.quorum && pending > 0 {
+            return true;
+        }
+        let fence = if near < self.quorum { self.fence.highest } else { self.fence.seen };
+        let block = self.fence.block;
         let last = self.fence.numbers[usize::from(round)];
-        let next = self.fence.seen.max(block_end(last)).saturating_add(1);
-        if round == MAX_RAISES || block_end(next) >= TOKEN_LIMIT {
+        let next = fence.max(block_end(last, block)).saturating_add(1);
+        if round == MAX_RAISES || block_end(next, block) >= TOKEN_LIMIT {
             for ballot in self.ballots.iter_mut().filter(|b| b.is_granted()) {
                 let reason = ballot.raise_error.take().unwrap_or(Reason::FenceAhead);
                 ballot.vote = Some(VoteOutcome::NotCounted(reason));
@@ -111,7 +129,7 @@ impl Lease {
                 if *accepted {
                     ballot.accepted |= bit(round);
                 }
-                self.fence.see(*fence);
+                ballot.far = self.fence.see(*fence);
             }
             // The key is not ours there any more: the grant counts no longer.
             Err(Reason::KeyGone) => {

@@ -27,6 +27,8 @@ pub struct Terms {
     pub auto_extend: bool,
     /// The proposed fencing token, or none.
     pub proposal: Option<u64>,
+    /// How many tokens from there on the lease reserves; at least one.
+    pub block: u64,
 }
 
 /// One attempt to hold a resource, and what follows from it.
@@ -89,7 +91,7 @@ impl Lease {
             quorum: rules::quorum(terms.nodes),
             phase: Phase::Acquiring,
             ballots: vec![Ballot::new(); terms.nodes].into_boxed_slice(),
-            fence: Fence::new(token),
+            fence: Fence::new(token, terms.block),
             started: now,
             timeout_at,
             grace_used: false,

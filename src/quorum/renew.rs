@@ -47,6 +47,11 @@ impl Lease {
         if self.phase != Phase::Held || self.check_end(now, out) {
             return;
         }
+        // A round that was started at this very moment may be decided already.
+        if self.confirmed_by_quorum() >= Some(now) {
+            out.push(Action::Extended(Ok(())));
+            return;
+        }
         self.extension = Some(now);
         self.start_round(now, out);
     }

@@ -1,6 +1,7 @@
 use std::{
     collections::BTreeMap,
     future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
         Arc, Mutex,
@@ -107,7 +108,10 @@ impl Timers {
                 state.entries.first_key_value().map(|(key, _)| key.at)
             };
             if !due.is_empty() {
-                due.drain(..).for_each(Waker::wake);
+                for waker in due.drain(..) {
+                    // A waker is foreign code; the others are to be woken all the same.
+                    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                }
                 continue;
             }
             let Some(earliest) = earliest else {

@@ -6,3 +6,4 @@ mod deadline;
 mod grants;
 mod order;
 mod tools;
+mod watchers;

@@ -6,11 +6,8 @@ use crate::{
     resource::Resource,
     stripe::{STRIPES, stripes},
     time::Timestamp,
-    token::block_end,
+    token::TOKEN_LEAD,
 };
-
-/// No token is taken that lies further ahead of the node's own clock than this.
-const TOKEN_LEAD_MICROS: u128 = 60_000_000;
 
 /// What one embedded node keeps: the keys with their expiry, and the fences.
 #[derive(Debug)]
@@ -52,8 +49,12 @@ impl Store {
             return Err(Reason::Stale);
         }
         match op {
-            Op::Acquire { lease, ttl, token, .. } => self.acquire(lease, *ttl, *token, now, wall),
-            Op::Raise { lease, token } => self.raise(lease, *token, now, wall),
+            Op::Acquire { lease, ttl, token, block_end, .. } => {
+                self.acquire(lease, *ttl, (*token, *block_end), now, wall)
+            }
+            Op::Raise { lease, token, block_end } => {
+                self.raise(lease, (*token, *block_end), now, wall)
+            }
             Op::Extend { lease, ttl, .. } => Ok(self.extend(lease, *ttl, now)),
             Op::Release { lease } => Ok(self.release(lease, now)),
         }
@@ -67,7 +68,7 @@ impl Store {
         &mut self,
         lease: &LeaseId,
         ttl: Duration,
-        token: u64,
+        (token, block_end): (u64, u64),
         now: Timestamp,
         wall: Duration,
     ) -> Result<Answer, Reason> {
@@ -79,7 +80,7 @@ impl Store {
         self.store(lease, ttl, now);
         let accepted = token > fence;
         if accepted {
-            self.set_fence(lease.resource(), block_end(token));
+            self.set_fence(lease.resource(), block_end);
         }
         Ok(Answer::Granted { accepted, fence })
     }
@@ -87,7 +88,7 @@ impl Store {
     fn raise(
         &mut self,
         lease: &LeaseId,
-        token: u64,
+        (token, block_end): (u64, u64),
         now: Timestamp,
         wall: Duration,
     ) -> Result<Answer, Reason> {
@@ -99,7 +100,7 @@ impl Store {
         let fence = self.fence(lease.resource());
         let accepted = token > fence;
         if accepted {
-            self.set_fence(lease.resource(), block_end(token));
+            self.set_fence(lease.resource(), block_end);
         }
         Ok(Answer::Raised { accepted, fence })
     }
@@ -165,7 +166,7 @@ impl Store {
 }
 
 fn check_lead(token: u64, wall: Duration) -> Result<(), Reason> {
-    if u128::from(token) > wall.as_micros() + TOKEN_LEAD_MICROS {
+    if u128::from(token) > wall.as_micros() + u128::from(TOKEN_LEAD) {
         return Err(Reason::TokenAhead);
     }
     Ok(())

@@ -34,9 +34,10 @@ mod tests {
 
     use super::*;
     use crate::{
+        node::redis::status::Status,
         node::{LeaseId, Nonce, Reply},
         resource::Resource,
-        time::Timestamp,
+        time::{SystemClock, Timestamp},
     };
 
     fn lease(n: u8) -> Arc<LeaseId> {
@@ -45,7 +46,9 @@ mod tests {
     }
 
     fn request(op: Op) -> Request {
-        Request { op, reply: Reply::from_fn(|_| {}) }
+        let clock = Arc::new(SystemClock::new());
+        let status = Arc::new(Status::new("n".into(), clock));
+        Request::new(op, Reply::from_fn(|_| {}), &status)
     }
 
     fn acquire(lease: &Arc<LeaseId>) -> Request {
@@ -53,13 +56,14 @@ mod tests {
             lease: Arc::clone(lease),
             ttl: Duration::from_secs(1),
             token: 1,
+            block_end: 1,
             expires: Timestamp::MAX,
             patience: Duration::ZERO,
         })
     }
 
     fn raise(lease: &Arc<LeaseId>) -> Request {
-        request(Op::Raise { lease: Arc::clone(lease), token: 2 })
+        request(Op::Raise { lease: Arc::clone(lease), token: 2, block_end: 2 })
     }
 
     fn release(lease: &Arc<LeaseId>) -> Request {

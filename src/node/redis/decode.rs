@@ -18,20 +18,36 @@ pub(super) struct Decoded {
     pub(super) server_micros: Option<u64>,
 }
 
-/// The server has forgotten the script; the command did not run.
+/// The command is to be sent again.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoScript;
+pub(super) enum Redo {
+    /// The server has forgotten the script; nothing ran.
+    WithText,
+    /// One of several operations may have spoilt it for all: a key that is not allowed to us, say.
+    /// What ran runs again without harm: it is told by its nonce.
+    Apart,
+}
 
 /// The answers to a group of operations; in their order, and as many.
-pub(super) fn decode(group: &[Request], value: Value) -> Result<Vec<Decoded>, NoScript> {
+pub(super) fn decode(group: &[Request], value: Value) -> Result<Vec<Decoded>, Redo> {
     let all = |result: Result<Answer, Reason>| {
         let decoded = |_| Decoded { result: result.clone(), server_micros: None };
         Ok(group.iter().map(decoded).collect())
     };
     let items = match value {
         Value::Array(items) => items,
-        Value::ServerError(error) if error.code() == "NOSCRIPT" => return Err(NoScript),
-        Value::ServerError(error) => return all(Err(reason(&error))),
+        Value::ServerError(error) if error.code() == "NOSCRIPT" => return Err(Redo::WithText),
+        Value::ServerError(error) => {
+            let reason = reason(&error);
+            let of_the_server = matches!(
+                reason,
+                Reason::Loading | Reason::ReadOnly | Reason::Auth(_) | Reason::Busy
+            );
+            if group.len() > 1 && !of_the_server {
+                return Err(Redo::Apart);
+            }
+            return all(Err(reason));
+        }
         other => return all(Err(unexpected(&other))),
     };
     // Acquires and releases are answered by a list of answers, the others by their answer itself.

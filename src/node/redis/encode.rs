@@ -13,7 +13,6 @@ use crate::{
     node::{LeaseId, Op},
     stripe::stripes,
     time::Timestamp,
-    token::block_end,
 };
 
 /// The names of the keys that one namespace uses.
@@ -50,11 +49,11 @@ impl Encoder<'_> {
     /// The command for a group of operations.
     pub(super) fn encode(&self, group: &[Request], by: By) -> Cmd {
         match &group[0].op {
-            Op::Raise { lease, token } => {
+            Op::Raise { lease, token, block_end } => {
                 let mut cmd = self.call(by, scripts::RAISE, &self.digests.raise, group, true);
                 cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
                 value(&mut cmd, lease, *token);
-                cmd.arg(*token).arg(block_end(*token));
+                cmd.arg(*token).arg(*block_end);
                 stripe_fields(&mut cmd, lease);
                 cmd
             }
@@ -88,13 +87,13 @@ impl Encoder<'_> {
             let lease = request.op.lease();
             let keys = lease.resource().shared_names().len();
             cmd.arg(&lease.nonce().to_hex()[..]);
-            if let Op::Acquire { ttl, token, patience, .. } = &request.op {
+            if let Op::Acquire { ttl, token, block_end, patience, .. } = &request.op {
                 cmd.arg(keys);
                 value(&mut cmd, lease, *token);
                 cmd.arg(millis(*ttl))
                     .arg(self.server_clock.deadline(self.now, *patience))
                     .arg(*token)
-                    .arg(block_end(*token));
+                    .arg(*block_end);
             } else {
                 cmd.write_arg_fmt(format_args!("-{keys}"));
             }

@@ -184,7 +184,9 @@ pub(super) fn time(value: &Value) -> Result<u64, Reason> {
     match value {
         Value::Array(parts) => {
             match (parts.first().and_then(number), parts.get(1).and_then(number)) {
-                (Some(seconds), Some(micros)) => Ok(seconds.saturating_mul(1_000_000) + micros),
+                (Some(seconds), Some(micros)) => {
+                    Ok(seconds.saturating_mul(1_000_000).saturating_add(micros))
+                }
                 _ => Err(Reason::Protocol("TIME did not answer with two numbers".into())),
             }
         }

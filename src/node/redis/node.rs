@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::{Connector, Credentials, Endpoint, status::Status};
 use crate::{
     error::Reason,
-    node::{Node, NodeHealth, Op, Reply},
+    node::{Answer, Node, NodeHealth, Op, Reply},
     time::Clock,
 };
 
@@ -27,6 +27,37 @@ pub(crate) struct RedisNode {
 pub(super) struct Request {
     pub(super) op: Op,
     pub(super) reply: Reply,
+    /// Counts as long as the request is there.
+    counted: Counted,
+}
+
+#[derive(Debug)]
+struct Counted(Arc<Status>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Request {
+    pub(super) fn new(op: Op, reply: Reply, status: &Arc<Status>) -> Self {
+        status.in_flight.fetch_add(1, Ordering::Relaxed);
+        Self { op, reply, counted: Counted(Arc::clone(status)) }
+    }
+
+    /// Answers, and is counted no more by the time of the answer.
+    pub(super) fn answer(self, result: Result<Answer, Reason>) {
+        let Self { op: _, reply, counted } = self;
+        drop(counted);
+        reply.send(result);
+    }
+
+    pub(super) fn not_sent(self, reason: Reason) {
+        let Self { op: _, reply, counted } = self;
+        drop(counted);
+        reply.not_sent(reason);
+    }
 }
 
 /// What all nodes of a set have in common.
@@ -56,13 +87,12 @@ impl Node for RedisNode {
         if let Some(reason) = self.status.down() {
             return reply.not_sent(reason);
         }
-        if self.status.in_flight.fetch_add(1, Ordering::Relaxed) >= MAX_IN_FLIGHT {
-            self.status.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if self.status.in_flight.load(Ordering::Relaxed) >= MAX_IN_FLIGHT {
             return reply.not_sent(Reason::Overloaded);
         }
-        if let Err(mpsc::error::SendError(request)) = self.requests.send(Request { op, reply }) {
-            self.status.in_flight.fetch_sub(1, Ordering::Relaxed);
-            request.reply.not_sent(Reason::NotConnected("the node's task has ended".into()));
+        let request = Request::new(op, reply, &self.status);
+        if let Err(mpsc::error::SendError(request)) = self.requests.send(request) {
+            request.not_sent(Reason::NotConnected("the node's task has ended".into()));
         }
     }
 

@@ -3,7 +3,6 @@
 use std::{
     collections::VecDeque,
     future::Future,
-    sync::atomic::Ordering,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,7 +14,7 @@ use tokio::{sync::mpsc, time::MissedTickBehavior};
 use super::{
     RedisSettings,
     batch::{Group, group},
-    decode::{NoScript, connection_reason, decode},
+    decode::{Redo, connection_reason, decode},
     encode::{By, Encoder, Keys},
     handshake::{self, Driver, Link},
     node::Request,
@@ -176,19 +175,18 @@ impl<'a> Session<'a> {
     /// Turns what came in into one write, leaving out what is stale.
     fn batch(&mut self, incoming: &mut Vec<Request>) -> Option<Pipeline> {
         let now = self.settings.clock.now();
-        let requests = self.fresh(incoming.drain(..), now);
+        let requests = Self::fresh(incoming.drain(..), now);
         if requests.is_empty() {
             return None;
         }
         Some(self.write(group(requests), By::Digest, now))
     }
 
-    fn fresh(&self, requests: impl Iterator<Item = Request>, now: Timestamp) -> Vec<Request> {
+    fn fresh(requests: impl Iterator<Item = Request>, now: Timestamp) -> Vec<Request> {
         let mut fresh = Vec::with_capacity(requests.size_hint().0);
         for request in requests {
             if request.op.is_stale(now) {
-                self.status.in_flight.fetch_sub(1, Ordering::Relaxed);
-                request.reply.not_sent(Reason::Stale);
+                request.not_sent(Reason::Stale);
             } else {
                 fresh.push(request);
             }
@@ -240,7 +238,7 @@ impl<'a> Session<'a> {
             }
         };
         let mut unusable = None;
-        let mut forgotten = Vec::new();
+        let (mut forgotten, mut apart) = (Vec::new(), Vec::new());
         let mut values = values.into_iter();
         for group in groups {
             match decode(&group, values.next().unwrap_or(Value::Nil)) {
@@ -252,16 +250,17 @@ impl<'a> Session<'a> {
                         if self.note(&request.op, &decoded.result) {
                             unusable = decoded.result.clone().err();
                         }
-                        self.answer(request, decoded.result);
+                        request.answer(decoded.result);
                     }
                 }
-                Err(NoScript) => forgotten.extend(group),
+                Err(Redo::WithText) => forgotten.extend(group),
+                Err(Redo::Apart) => apart.extend(group),
             }
         }
         match unusable {
             // A server that has become a replica, say: down until it greets as one that votes.
             Some(reason) => Err(reason),
-            None => Ok(self.resend(forgotten)),
+            None => Ok(self.resend(forgotten, apart)),
         }
     }
 
@@ -281,20 +280,29 @@ impl<'a> Session<'a> {
         false
     }
 
-    /// A server that forgot its scripts gets their text, in the old order; an operation whose
-    /// lease is over by now must not run behind its release.
-    fn resend(&mut self, forgotten: Vec<Request>) -> Option<Pipeline> {
+    /// A server that forgot its scripts gets their text; operations that failed together, one of
+    /// them for all, are asked for one by one. In the old order, and without what is over by now:
+    /// it must not run behind its release.
+    fn resend(&mut self, forgotten: Vec<Request>, apart: Vec<Request>) -> Option<Pipeline> {
         let now = self.settings.clock.now();
-        let requests = self.fresh(forgotten.into_iter(), now);
+        let (by, again, alone) = if forgotten.is_empty() {
+            (By::Digest, apart, true)
+        } else {
+            // Both at once is rare; then all of it goes by text.
+            (By::Text, forgotten.into_iter().chain(apart).collect(), false)
+        };
+        let (over, again): (Vec<_>, Vec<_>) =
+            again.into_iter().partition(|request: &Request| request.op.is_over());
+        for request in over {
+            request.not_sent(Reason::Stale);
+        }
+        let requests = Self::fresh(again.into_iter(), now);
         if requests.is_empty() {
             return None;
         }
-        Some(self.write(group(requests), By::Text, now))
-    }
-
-    fn answer(&self, request: Request, result: Result<Answer, Reason>) {
-        self.status.in_flight.fetch_sub(1, Ordering::Relaxed);
-        request.reply.send(result);
+        let groups =
+            if alone { requests.into_iter().map(|r| vec![r]).collect() } else { group(requests) };
+        Some(self.write(groups, by, now))
     }
 
     fn break_off(mut self, reason: Reason) -> Ending {
@@ -305,7 +313,7 @@ impl<'a> Session<'a> {
         for batch in std::mem::take(&mut self.batches) {
             if let Content::Operations(groups) = batch.content {
                 for request in groups.into_iter().flatten() {
-                    self.answer(request, Err(told.clone()));
+                    request.answer(Err(told.clone()));
                 }
             }
         }

@@ -1,10 +1,8 @@
 //! Keeps one server connected: connects, serves, fails fast while it is down, connects again.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use tokio::sync::mpsc;
 
 use super::{
@@ -28,6 +26,7 @@ pub(crate) struct Supervisor {
     keys: Keys,
     status: Arc<Status>,
     requests: mpsc::UnboundedReceiver<Request>,
+    backoff: Duration,
 }
 
 impl Supervisor {
@@ -38,44 +37,54 @@ impl Supervisor {
         requests: mpsc::UnboundedReceiver<Request>,
     ) -> Self {
         let keys = Keys::new(&settings.prefix);
-        Self { endpoint, settings, keys, status, requests }
+        Self { endpoint, settings, keys, status, requests, backoff: FIRST_BACKOFF }
     }
 
     pub(crate) async fn run(mut self) {
         // Operations wait for the first connection; later ones are told at once that it is gone.
-        let mut link = handshake::connect(&self.endpoint, &self.settings, &self.keys).await;
-        let mut backoff = FIRST_BACKOFF;
+        let mut next = None;
         loop {
-            let reason = match link {
-                Ok(link) => {
-                    backoff = FIRST_BACKOFF;
-                    self.status.set_up(link.version.clone(), link.round_trip);
-                    if let Some(reason) = &link.refusal {
-                        self.status.set_refusing(reason);
-                    }
-                    let session = Session::new(link, &self.keys, &self.settings, &self.status);
-                    match session.serve(&mut self.requests).await {
-                        Ending::Closed => return,
-                        Ending::Broken(reason) => reason,
-                    }
-                }
-                Err(reason) => reason,
+            let round = AssertUnwindSafe(self.connect_and_serve(next.take())).catch_unwind();
+            let reason = match round.await {
+                Ok(Ending::Closed) => return,
+                Ok(Ending::Broken(reason)) => reason,
+                // A callback for credentials, or a connector, is foreign code.
+                Err(_) => Reason::NotConnected("connecting or serving panicked".into()),
             };
             self.status.set_down(reason.clone());
-            let Some(next) = self.reconnect(&reason, backoff).await else { return };
-            link = next;
-            backoff = (backoff * 2).min(LAST_BACKOFF);
+            next = Some(reason);
+        }
+    }
+
+    /// One connection from its opening to its end, after a pause if there was one before.
+    async fn connect_and_serve(&mut self, last: Option<Reason>) -> Ending {
+        let link = match &last {
+            None => handshake::connect(&self.endpoint, &self.settings, &self.keys).await,
+            Some(reason) => match self.reconnect(reason).await {
+                Some(link) => link,
+                None => return Ending::Closed,
+            },
+        };
+        match link {
+            Ok(link) => {
+                self.backoff = FIRST_BACKOFF;
+                self.status.set_up(link.version.clone(), link.round_trip);
+                if let Some(reason) = &link.refusal {
+                    self.status.set_refusing(reason);
+                }
+                let session = Session::new(link, &self.keys, &self.settings, &self.status);
+                session.serve(&mut self.requests).await
+            }
+            Err(reason) => Ending::Broken(reason),
         }
     }
 
     /// Waits for the backoff and connects, turning operations away meanwhile. `None` when the node
     /// was dropped.
-    async fn reconnect(
-        &mut self,
-        reason: &Reason,
-        backoff: Duration,
-    ) -> Option<Result<Link, Reason>> {
-        let Self { endpoint, settings, keys, status, requests } = self;
+    async fn reconnect(&mut self, reason: &Reason) -> Option<Result<Link, Reason>> {
+        let backoff = self.backoff;
+        self.backoff = (backoff * 2).min(LAST_BACKOFF);
+        let Self { endpoint, settings, keys, requests, .. } = self;
         let connecting = async {
             tokio::time::sleep(jittered(backoff)).await;
             handshake::connect(endpoint, settings, keys).await
@@ -85,9 +94,7 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 request = requests.recv() => {
-                    let request = request?;
-                    status.in_flight.fetch_sub(1, Ordering::Relaxed);
-                    request.reply.not_sent(reason.clone());
+                    request?.not_sent(reason.clone());
                 }
                 link = &mut connecting => return Some(link),
             }

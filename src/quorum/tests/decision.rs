@@ -64,6 +64,7 @@ impl Run {
             max_hold: Duration::MAX,
             auto_extend: true,
             proposal: Some(1_000),
+            block: 256,
         };
         let mut out = Vec::new();
         let now = Timestamp::from_nanos(1);

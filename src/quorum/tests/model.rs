@@ -121,7 +121,7 @@ impl Node {
         let before = self.fence;
         let accepted = token > before;
         if accepted {
-            self.fence = block_end(token);
+            self.fence = block_end(token, 256);
         }
         (accepted, before)
     }

@@ -69,6 +69,7 @@ impl World {
             max_hold: setup.max_hold,
             auto_extend: setup.auto_extend,
             proposal: setup.fencing.then_some(0),
+            block: 256,
         };
         // Every other node has a clock as fast as the drift allows.
         let life = |node| if node % 2 == 0 { validity } else { setup.ttl };
@@ -101,7 +102,7 @@ impl World {
         let clock = wall(now).saturating_add_signed(process.skew);
         let known_then = if process.learns { *known } else { 0 };
         let token = clock.max(known_then + 1);
-        *known = block_end(token).max(*known);
+        *known = block_end(token, 256).max(*known);
         let terms = Terms { proposal: self.terms.proposal.map(|_| token), ..self.terms };
         self.before.push(self.attempts.iter().filter_map(|a| a.token).max().unwrap_or(0));
         self.attempts.push(Attempt::start(id, terms, now));
@@ -206,7 +207,7 @@ impl World {
         assert!(token > self.before[id], "{token} is not above {}", self.before[id]);
         for other in self.attempts.iter().filter(|other| other.id != id) {
             let Some(theirs) = other.token else { continue };
-            let apart = token > block_end(theirs) || theirs > block_end(token);
+            let apart = token > block_end(theirs, 256) || theirs > block_end(token, 256);
             assert!(apart, "the blocks of {token} and {theirs} overlap");
         }
     }

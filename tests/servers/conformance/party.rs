@@ -59,11 +59,19 @@ impl Party {
     }
 
     pub(super) fn acquire_op_until(&self, expires: Timestamp, ttl: Duration, token: u64) -> Op {
-        Op::Acquire { lease: self.lease.clone(), ttl, token, expires, patience: PATIENCE }
+        let block_end = token + 255;
+        Op::Acquire {
+            lease: self.lease.clone(),
+            ttl,
+            token,
+            block_end,
+            expires,
+            patience: PATIENCE,
+        }
     }
 
     pub(super) fn raise_op(&self, token: u64) -> Op {
-        Op::Raise { lease: self.lease.clone(), token }
+        Op::Raise { lease: self.lease.clone(), token, block_end: token + 255 }
     }
 
     pub(super) fn extend_op(&self, ttl: Duration, until: Timestamp) -> Op {

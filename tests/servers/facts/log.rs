@@ -1,15 +1,15 @@
 //! What is logged, in full: events, spans and all their fields.
 
+use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tower_redlock::lock::{Spawner, ThreadSpawner};
 use tracing::field::{Field, Visit};
 use tracing::instrument::WithSubscriber;
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Dispatch, Event, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 use crate::support::eventually_async;
 
@@ -17,20 +17,30 @@ use crate::support::eventually_async;
 #[derive(Clone, Debug)]
 pub(super) struct Log {
     lines: Arc<Mutex<Vec<String>>>,
+    spans: Arc<Mutex<Vec<Span>>>,
     dispatch: Dispatch,
     _spare: Dispatch,
+}
+
+/// A span, with the fields that were recorded by now.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Span {
+    pub(super) name: &'static str,
+    pub(super) level: Level,
+    pub(super) fields: Values,
 }
 
 impl Log {
     pub(super) fn new() -> Self {
         let lines = Arc::<Mutex<Vec<String>>>::default();
-        let recorder = || Recorder { lines: lines.clone(), spans: AtomicU64::new(1) };
+        let spans = Arc::<Mutex<Vec<Span>>>::default();
+        let recorder = || Recorder { lines: lines.clone(), spans: spans.clone() };
         // While there is one subscriber only, tracing asks nobody else about a new event's place:
         // one that a test without a log comes to first would be switched off for all.
         let spare = Dispatch::new(recorder());
         let dispatch = Dispatch::new(recorder());
         tracing::callsite::rebuild_interest_cache();
-        Self { lines, dispatch, _spare: spare }
+        Self { lines, spans, dispatch, _spare: spare }
     }
 
     /// Runs the test's own part under this log.
@@ -40,6 +50,20 @@ impl Log {
 
     pub(super) fn text(&self) -> String {
         self.lines.lock().unwrap().join("\n")
+    }
+
+    /// All spans, in the order in which they were made.
+    pub(super) fn spans(&self) -> Vec<Span> {
+        self.spans.lock().unwrap().clone()
+    }
+
+    /// Panics if one of the secrets was logged, or something that may be a nonce.
+    #[track_caller]
+    pub(super) fn assert_keeps(&self, secrets: &[&str]) {
+        let text = self.text();
+        assert!(!secrets.iter().any(|secret| text.contains(secret)), "{text}");
+        let words = text.split(|c: char| !c.is_ascii_hexdigit());
+        assert!(words.map(str::len).max() < Some(32), "{text}");
     }
 
     pub(super) fn count(&self, level: &str) -> usize {
@@ -59,14 +83,16 @@ impl Log {
 
 struct Recorder {
     lines: Arc<Mutex<Vec<String>>>,
-    spans: AtomicU64,
+    /// A span's id is its place, counted from 1.
+    spans: Arc<Mutex<Vec<Span>>>,
 }
 
 impl Recorder {
-    fn note(&self, start: String, record: impl FnOnce(&mut Fields)) {
-        let mut fields = Fields(start);
+    fn note(&self, start: String, record: impl FnOnce(&mut Fields)) -> Values {
+        let mut fields = Fields { line: start, values: BTreeMap::new() };
         record(&mut fields);
-        self.lines.lock().unwrap().push(fields.0);
+        self.lines.lock().unwrap().push(fields.line);
+        fields.values
     }
 }
 
@@ -76,12 +102,17 @@ impl Subscriber for Recorder {
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        self.note(format!("span {}", span.metadata().name()), |fields| span.record(fields));
-        Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed))
+        let (name, level) = (span.metadata().name(), *span.metadata().level());
+        let fields = self.note(format!("span {name}"), |fields| span.record(fields));
+        let mut spans = self.spans.lock().unwrap();
+        spans.push(Span { name, level, fields });
+        Id::from_u64(u64::try_from(spans.len()).expect("a small number"))
     }
 
-    fn record(&self, _: &Id, values: &Record<'_>) {
-        self.note("span".into(), |fields| values.record(fields));
+    fn record(&self, id: &Id, values: &Record<'_>) {
+        let fields = self.note("span".into(), |fields| values.record(fields));
+        let place = usize::try_from(id.into_u64() - 1).expect("a small number");
+        self.spans.lock().unwrap()[place].fields.extend(fields);
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
@@ -95,11 +126,22 @@ impl Subscriber for Recorder {
     fn exit(&self, _: &Id) {}
 }
 
-struct Fields(String);
+type Values = BTreeMap<&'static str, String>;
+
+struct Fields {
+    line: String,
+    values: Values,
+}
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        write!(self.0, " {}={value:?}", field.name()).expect("a string takes everything");
+        let value = format!("{value:?}");
+        write!(self.line, " {}={value}", field.name()).expect("a string takes everything");
+        self.values.insert(field.name(), value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
     }
 }
 

@@ -12,4 +12,5 @@ mod passwords;
 mod permissions;
 mod refusing;
 mod scene;
+mod traces;
 mod unsent;

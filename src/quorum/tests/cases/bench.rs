@@ -32,6 +32,7 @@ pub(super) fn terms(nodes: usize) -> Terms {
         max_hold: Duration::from_secs(300),
         auto_extend: true,
         proposal: Some(PROPOSAL),
+        block: 256,
     }
 }
 

@@ -1,0 +1,134 @@
+//! Futures that watch a lock and are dropped leave nothing with it.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::{Arc, Mutex, atomic::Ordering},
+    task::{Context, Poll, Waker},
+};
+
+use tower_redlock::{
+    EmbeddedNodes, LockError, LossCause, NodeHealth, Reason, Redlock, RedlockBuilder,
+    node::{Answer, Node, Op, Reply},
+};
+
+use crate::tools::{HandClock, NANO, VALIDITY, Woken, builder, poll, redlock};
+
+const MANY: usize = 10_000;
+
+/// Polls a future once with a waker of `woken`; the caller drops it with the statement.
+#[track_caller]
+fn polled_and_dropped(woken: &Arc<Woken>, mut future: Pin<&mut impl Future>) {
+    let task = Waker::from(Arc::clone(woken));
+    assert!(future.as_mut().poll(&mut Context::from_waker(&task)).is_pending());
+    assert!(Arc::strong_count(woken) > 2, "the lock knows whom to wake");
+}
+
+#[test]
+fn dropped_lost_futures_leave_no_waker_behind() {
+    let clock = HandClock::unwatched();
+    let (redlock, _) = redlock(&clock);
+    let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
+    let (gone, alive) = (Arc::<Woken>::default(), Arc::<Woken>::default());
+    let mut lost = lock.lost();
+    let task = Waker::from(Arc::clone(&alive));
+    assert!(Pin::new(&mut lost).poll(&mut Context::from_waker(&task)).is_pending());
+    for _ in 0..MANY {
+        polled_and_dropped(&gone, pin!(lock.lost()));
+        assert_eq!(Arc::strong_count(&gone), 1);
+    }
+    // One that is polled again and again is known once.
+    for _ in 0..MANY {
+        assert!(Pin::new(&mut lost).poll(&mut Context::from_waker(&task)).is_pending());
+    }
+    assert_eq!(Arc::strong_count(&alive), 3, "ours, the task's and the lock's");
+
+    assert_eq!(poll(pin!(lock.extend())), Poll::Ready(Ok(VALIDITY)));
+    assert!(Pin::new(&mut lost).poll(&mut Context::from_waker(&task)).is_pending());
+    let before = alive.0.load(Ordering::SeqCst);
+    clock.advance(VALIDITY);
+    let after = poll(pin!(lock.extend()));
+    assert!(matches!(after, Poll::Ready(Err(LockError::Lost { .. }))), "{after:?}");
+    assert_eq!(alive.0.load(Ordering::SeqCst), before + 1, "who still watches is woken");
+    assert_eq!(gone.0.load(Ordering::SeqCst), 0, "who went is not");
+    let cause = poll(Pin::new(&mut lost));
+    assert!(matches!(cause, Poll::Ready(LossCause::Expired { .. })), "{cause:?}");
+}
+
+type Answered = (Reply, Result<Answer, Reason>);
+
+/// Keeps the answers to all but acquire operations until they are let go.
+#[derive(Debug)]
+struct Slow {
+    inner: Arc<dyn Node>,
+    kept: Arc<Mutex<Vec<Answered>>>,
+}
+
+impl Node for Slow {
+    fn send(&self, op: Op, reply: Reply) {
+        if matches!(op, Op::Acquire { .. }) {
+            return self.inner.send(op, reply);
+        }
+        let kept = Arc::clone(&self.kept);
+        let keep = Reply::from_fn(move |result| kept.lock().unwrap().push((reply, result)));
+        self.inner.send(op, keep);
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn health(&self) -> NodeHealth {
+        self.inner.health()
+    }
+}
+
+fn slow(clock: &HandClock) -> (Redlock, Arc<Mutex<Vec<Answered>>>) {
+    let nodes = EmbeddedNodes::with_clock(3, clock.clone());
+    let kept = Arc::<Mutex<Vec<Answered>>>::default();
+    let wrapped = nodes.nodes("redlock").map(|inner| Slow { inner, kept: Arc::clone(&kept) });
+    let redlock = wrapped.fold(builder(clock).fencing(false), RedlockBuilder::node);
+    (redlock.build().unwrap(), kept)
+}
+
+fn let_go(kept: &Mutex<Vec<Answered>>) {
+    let answered = std::mem::take(&mut *kept.lock().unwrap());
+    for (reply, result) in answered {
+        reply.send(result);
+    }
+}
+
+#[test]
+fn dropped_extensions_leave_no_waker_behind_and_the_next_one_works() {
+    let clock = HandClock::unwatched();
+    let (redlock, kept) = slow(&clock);
+    let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
+    let woken = Arc::<Woken>::default();
+    for _ in 0..MANY {
+        clock.advance(NANO);
+        polled_and_dropped(&woken, pin!(lock.extend()));
+        assert_eq!(Arc::strong_count(&woken), 1);
+    }
+    assert_eq!(kept.lock().unwrap().len(), 3 * MANY, "each asks all nodes");
+    let_go(&kept);
+    assert_eq!(woken.0.load(Ordering::SeqCst), 0);
+    assert_eq!(lock.remaining(), VALIDITY, "they went on without their futures");
+
+    clock.advance(VALIDITY / 2);
+    let mut extend = pin!(lock.extend());
+    assert!(poll(extend.as_mut()).is_pending());
+    let_go(&kept);
+    assert_eq!(poll(extend), Poll::Ready(Ok(VALIDITY)));
+}
+
+#[test]
+fn a_dropped_release_future_leaves_no_waker_behind() {
+    let clock = HandClock::unwatched();
+    let (redlock, kept) = slow(&clock);
+    let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
+    let woken = Arc::<Woken>::default();
+    polled_and_dropped(&woken, pin!(lock.release()));
+    assert_eq!(Arc::strong_count(&woken), 1);
+    let_go(&kept);
+    assert_eq!(woken.0.load(Ordering::SeqCst), 0);
+}

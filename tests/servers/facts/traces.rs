@@ -1,0 +1,230 @@
+//! What a reader of the log is told of a lock's life.
+
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tower_redlock::time::{Clock, Timestamp};
+use tower_redlock::{EmbeddedNodes, LockError, LossCause, Redlock, RedlockBuilder};
+use tracing::Level;
+
+use super::log::{Log, LoggedSpawner, Span};
+use super::scene::{all_vote, in_time, patient};
+use crate::support::{HANG_GUARD, RedisServer};
+
+const SECRET: &str = "s3cret-0f-the-servers";
+const TTL: Duration = Duration::from_secs(10);
+
+/// Stands still until it is moved.
+#[derive(Clone, Debug)]
+struct HandClock(Arc<AtomicU64>);
+
+impl HandClock {
+    fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(1_000_000_000)))
+    }
+
+    fn advance(&self, by: Duration) {
+        self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for HandClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.0.load(Ordering::SeqCst))
+    }
+
+    fn wait(&self, _: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(Duration::from_millis(1)))
+    }
+}
+
+/// Three nodes in this process, and a log of all that the manager over them does.
+fn embedded(log: &Log, clock: &HandClock) -> (RedlockBuilder, EmbeddedNodes) {
+    let nodes = EmbeddedNodes::with_clock(3, clock.clone());
+    let builder = Redlock::builder().ttl(TTL).clock(clock.clone()).owner("ourselves");
+    (builder.nodes_from(&nodes).spawner(LoggedSpawner::start(log)), nodes)
+}
+
+/// The only span, which must be the one of an acquire.
+#[track_caller]
+fn only_acquire(log: &Log) -> Span {
+    let mut spans = log.spans();
+    let span = spans.pop().expect("a span");
+    assert_eq!(spans, [], "one for each acquire");
+    assert_eq!((span.name, span.level), ("acquire", Level::DEBUG));
+    let elapsed = &span.fields["elapsed"];
+    assert!(elapsed.starts_with(|c: char| c.is_ascii_digit()) && elapsed.ends_with('s'));
+    span
+}
+
+#[tokio::test]
+async fn an_acquire_is_one_span_with_the_attempt_the_votes_the_outcome_and_the_time() {
+    let log = Log::new();
+    let (builder, _) = embedded(&log, &HandClock::new());
+    let redlock = builder.build().unwrap();
+    let lock = log.during(async { redlock.lock("invoice:42").await.unwrap() }).await;
+    let span = only_acquire(&log);
+    let names: Vec<_> = span.fields.keys().copied().collect();
+    assert_eq!(names, ["attempt", "elapsed", "outcome", "resource", "votes"]);
+    let expected = [
+        ("resource", "invoice:42"),
+        ("attempt", "1"),
+        ("votes", "3 of 3"),
+        ("outcome", "acquired"),
+        ("elapsed", "0ns"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(span.fields[name], value, "{name}");
+    }
+    assert_eq!(log.count("DEBUG message=acquired"), 1, "{}", log.text());
+    drop(lock);
+    log.assert_keeps(&[]);
+}
+
+#[tokio::test]
+async fn a_refusal_is_the_outcome_of_the_span() {
+    let log = Log::new();
+    let (builder, nodes) = embedded(&log, &HandClock::new());
+    let redlock = builder.build().unwrap();
+    let other = Redlock::builder().ttl(TTL * 6).nodes_from(&nodes).owner("another").build();
+    let _held = other.unwrap().lock("invoice:42").await.unwrap();
+    let error = log.during(async { redlock.lock("invoice:42").await.unwrap_err() }).await;
+    assert!(matches!(error, LockError::Held { .. }), "{error}");
+    let span = only_acquire(&log);
+    assert_eq!(span.fields["resource"], "invoice:42");
+    assert_eq!(span.fields["outcome"], error.to_string());
+    assert!(span.fields["outcome"].starts_with("held by another"), "{span:?}");
+    assert_eq!(log.count("DEBUG message=attempt failed"), 1, "{}", log.text());
+    assert_eq!(log.count("DEBUG message=not acquired"), 1, "{}", log.text());
+    log.assert_keeps(&[]);
+}
+
+#[tokio::test]
+async fn tries_that_follow_each_other_are_one_span_with_the_number_of_the_last() {
+    let log = Log::new();
+    let nodes = EmbeddedNodes::new(3);
+    let build = |builder: RedlockBuilder| builder.ttl(TTL * 6).nodes_from(&nodes).build().unwrap();
+    let holder = build(Redlock::builder());
+    let redlock = build(Redlock::builder().spawner(LoggedSpawner::start(&log)));
+    let _held = holder.lock("invoice:42").await.unwrap();
+    let request = redlock.lock("invoice:42").wait(HANG_GUARD).max_attempts(3);
+    let error = log.during(async { request.await.unwrap_err() }).await;
+    assert!(matches!(error, LockError::Held { .. }), "{error}");
+    let span = only_acquire(&log);
+    assert_eq!(span.fields["attempt"], "3");
+    assert_eq!(span.fields["outcome"], error.to_string());
+    assert_eq!(log.count("DEBUG message=attempt failed"), 3, "{}", log.text());
+    log.assert_keeps(&[]);
+}
+
+#[tokio::test]
+async fn votes_are_counted_in_success_and_named_without_a_quorum() {
+    let mut servers: Vec<_> =
+        (0..3).map(|_| RedisServer::with(&["--requirepass", SECRET])).collect();
+    let urls = servers.iter().map(|server| format!("redis://:{SECRET}@{}", server.addr()));
+    let log = Log::new();
+    let redlock =
+        patient(urls.collect::<Vec<_>>()).spawner(LoggedSpawner::start(&log)).build().unwrap();
+    all_vote(&redlock).await;
+    servers[1].kill();
+    let name = format!("{}/0", servers[1].addr());
+    log.wait_for("WARN", &["node is down", &name]).await;
+    log.during(async { redlock.lock("a").await.unwrap().release().await.unwrap() }).await;
+    let span = only_acquire(&log);
+    assert_eq!((&*span.fields["votes"], &*span.fields["outcome"]), ("2 of 3", "acquired"));
+
+    servers[2].kill();
+    let name = format!("{}/0", servers[2].addr());
+    log.wait_for("WARN", &["node is down", &name]).await;
+    let error = log.during(async { redlock.lock("a").await.unwrap_err() }).await;
+    let span = log.spans().pop().unwrap();
+    assert_eq!(span.fields["outcome"], error.to_string());
+    let LockError::NoQuorum { votes } = error else { panic!("{error}") };
+    assert_eq!(span.fields["votes"], votes.to_string());
+    for server in &servers {
+        assert!(span.fields["votes"].contains(&server.addr().to_string()), "{span:?}");
+    }
+    log.assert_keeps(&[SECRET]);
+}
+
+#[tokio::test]
+async fn a_renewal_is_told_when_it_begins_and_when_it_is_confirmed() {
+    let log = Log::new();
+    let clock = HandClock::new();
+    let (builder, _) = embedded(&log, &clock);
+    let redlock = builder.build().unwrap();
+    let lock = redlock.lock("invoice:42").await.unwrap();
+    assert_eq!(log.text(), "", "nothing is told outside");
+    clock.advance(TTL / 2);
+    log.wait_for("DEBUG", &["message=renewed", "resource=invoice:42"]).await;
+    let text = log.text();
+    let lines = ["DEBUG message=renewing", "DEBUG message=renewed"]
+        .map(|line| format!("{line} resource=invoice:42"));
+    assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+    assert!(lock.is_valid());
+    log.assert_keeps(&[]);
+}
+
+#[tokio::test]
+async fn a_loss_is_a_warning_with_the_resource_and_the_cause() {
+    let log = Log::new();
+    let clock = HandClock::new();
+    let (builder, _) = embedded(&log, &clock);
+    let redlock = builder.build().unwrap();
+    let lock = redlock.lock("invoice:42").await.unwrap();
+    clock.advance(TTL);
+    let cause = in_time(lock.lost()).await;
+    assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
+    let line = format!("WARN message=lock lost resource=invoice:42 cause={cause}");
+    assert_eq!(log.text(), line);
+    log.assert_keeps(&[]);
+}
+
+#[tokio::test]
+async fn an_end_that_was_planned_is_told_and_no_warning() {
+    let log = Log::new();
+    let clock = HandClock::new();
+    let (builder, _) = embedded(&log, &clock);
+    let redlock = builder.build().unwrap();
+    let limit = TTL / 2;
+    let limited = redlock.lock("a").max_hold(limit).await.unwrap();
+    clock.advance(limit);
+    let max_hold = in_time(limited.lost()).await;
+    assert_eq!(max_hold, LossCause::MaxHold { limit });
+    let short = redlock.lock("b").auto_extend(false).await.unwrap();
+    clock.advance(TTL);
+    let expired = in_time(short.lost()).await;
+    assert!(matches!(expired, LossCause::Expired { .. }), "{expired}");
+    let line = |name, cause| format!("DEBUG message=lock ended resource={name} cause={cause}");
+    assert_eq!(log.text(), [line("a", max_hold), line("b", expired)].join("\n"));
+    log.assert_keeps(&[]);
+}
+
+#[tokio::test]
+async fn a_hard_stop_is_a_warning_with_the_resource_and_the_cause() {
+    let log = Log::new();
+    let clock = HandClock::new();
+    let (builder, _) = embedded(&log, &clock);
+    let redlock = builder.build().unwrap();
+    let work = redlock.lock("invoice:42").run(|_| {
+        clock.advance(TTL);
+        pending::<()>()
+    });
+    let error = in_time(log.during(work)).await.unwrap_err();
+    let LockError::Lost { cause } = error else { panic!("{error}") };
+    let stopped = "WARN message=hard stop: guarded work is dropped";
+    let line = format!("{stopped} resource=invoice:42 cause={cause}");
+    assert!(log.text().lines().any(|told| told == line), "{line}\n{}", log.text());
+    assert_eq!((log.count(stopped), log.count("WARN message=lock lost")), (1, 1));
+
+    // Work that holds its thread when the lock ends cannot be stopped there, and is told so.
+    let work = redlock.lock("b").run(|_| async { clock.advance(TTL) });
+    log.during(work).await.unwrap();
+    let overran = "WARN message=guarded work was inside a poll when its lock ended";
+    assert_eq!(log.count(overran), 1, "{}", log.text());
+    assert_eq!(log.count(stopped), 1, "{}", log.text());
+    log.assert_keeps(&[]);
+}

@@ -1,0 +1,108 @@
+//! `rediss://` nodes: real servers that speak TLS, with the certificates that README.md describes.
+
+use tower_redlock::{BuildError, LockError, Reason, Redlock, TlsOptions, VoteOutcome};
+
+use crate::support::{HANG_GUARD, Port, RedisServer, eventually_async, unused_port};
+
+const CA: &str = include_str!("ca.pem");
+const STRANGER_CA: &str = include_str!("stranger-ca.pem");
+const CLIENT_CERT: &str = include_str!("client.pem");
+const CLIENT_KEY: &str = include_str!("client.key");
+
+/// A server that speaks TLS on a port of its own, and whether it wants client certificates.
+fn server(auth_clients: &str) -> (RedisServer, Port) {
+    let port = unused_port();
+    let path = |file: &str| format!("{}/tests/servers/tls/{file}", env!("CARGO_MANIFEST_DIR"));
+    let server = RedisServer::with(&[
+        "--tls-port",
+        &port.number().to_string(),
+        "--tls-cert-file",
+        &path("server.pem"),
+        "--tls-key-file",
+        &path("server.key"),
+        "--tls-ca-cert-file",
+        &path("ca.pem"),
+        "--tls-auth-clients",
+        auth_clients,
+    ]);
+    (server, port)
+}
+
+fn trusting(ca: &str) -> TlsOptions {
+    TlsOptions::new().ca(ca)
+}
+
+fn manager(port: &Port, host: &str, options: TlsOptions) -> Redlock {
+    let url = format!("rediss://{host}:{}", port.number());
+    Redlock::builder().nodes([url]).tls(options).build().unwrap()
+}
+
+async fn ready(redlock: &Redlock) {
+    let ready = tokio::time::timeout(HANG_GUARD, redlock.ready()).await;
+    assert!(ready.is_ok(), "{:?}", redlock.health());
+}
+
+#[tokio::test]
+async fn locks_work_over_tls_by_name_and_by_address() {
+    let (server, port) = server("no");
+    for host in ["localhost", "127.0.0.1"] {
+        let redlock = manager(&port, host, trusting(CA));
+        ready(&redlock).await;
+        let lock = redlock.lock("a").await.unwrap();
+        assert!(server.exists("redlock:lock:a"));
+        lock.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_shown_to_servers_that_want_one() {
+    let (_server, port) = server("yes");
+    let options = trusting(CA).client(CLIENT_CERT, CLIENT_KEY);
+    let redlock = manager(&port, "localhost", options);
+    ready(&redlock).await;
+    redlock.lock("a").await.unwrap().release().await.unwrap();
+
+    let without = manager(&port, "localhost", trusting(CA));
+    assert_not_connected(&without).await;
+}
+
+#[tokio::test]
+async fn a_server_of_an_unknown_authority_does_not_vote() {
+    let (_server, port) = server("no");
+    let redlock = manager(&port, "localhost", trusting(STRANGER_CA));
+    let text = assert_not_connected(&redlock).await;
+    assert!(text.to_lowercase().contains("certificate"), "{text}");
+}
+
+async fn assert_not_connected(redlock: &Redlock) -> String {
+    let mut text = String::new();
+    eventually_async("the node is known to be down", async || {
+        let Err(LockError::NoQuorum { votes }) = redlock.lock("a").await else {
+            panic!("a server that was not verified must not vote");
+        };
+        match &votes[0].outcome {
+            VoteOutcome::NotCounted(Reason::NotConnected(reason)) => {
+                text = reason.to_string();
+                true
+            }
+            _ => false,
+        }
+    })
+    .await;
+    text
+}
+
+#[test]
+fn unusable_certificates_are_refused_before_anything_is_sent() {
+    let build = |options| {
+        let error = Redlock::builder().nodes(["rediss://localhost"]).tls(options).build();
+        match error.unwrap_err() {
+            BuildError::Tls { reason } => reason,
+            other => panic!("{other}"),
+        }
+    };
+    assert!(build(TlsOptions::new().ca("not a certificate")).contains("ca"));
+    let mut options = TlsOptions::new();
+    options.client_cert = Some(b"x".to_vec());
+    assert!(build(options.ca(CA)).contains("client_key"));
+}
