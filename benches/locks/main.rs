@@ -1,6 +1,6 @@
 //! How fast a lock is taken and given back, beside rslock and beside what the servers allow.
 //!
-//! `cargo bench --bench locks [-- --rounds N --seconds S --await-release]`; see `benches/README.md`.
+//! `cargo bench -p tower-redlock-benches [-- --rounds N --seconds S --await-release]`; see `benches/README.md`.
 
 mod contestants;
 mod options;

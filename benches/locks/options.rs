@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 pub(crate) const USAGE: &str =
-    "usage: cargo bench --bench locks -- [--rounds N] [--seconds S] [--await-release]";
+    "usage: cargo bench -p tower-redlock-benches -- [--rounds N] [--seconds S] [--await-release]";
 
 #[derive(Debug)]
 pub(crate) struct Options {
