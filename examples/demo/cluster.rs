@@ -81,8 +81,6 @@ pub(crate) fn state(node: &NodeHealth) -> String {
             Some(round_trip) => format!("votes ({round_trip:.0?})"),
             None => "votes".into(),
         },
-        NodeState::Connecting => "connecting".into(),
-        NodeState::Down { reason, since } => format!("down for {since:.1?}: {reason}"),
-        other => format!("{other:?}"),
+        other => other.to_string(),
     }
 }

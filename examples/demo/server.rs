@@ -94,10 +94,9 @@ async fn rejection(error: layer::Error<Infallible>) -> Response {
 }
 
 fn status(error: &LockError) -> StatusCode {
-    match error {
+    match error.root() {
         // Another request is at work on the account: nothing was done, try again.
         LockError::Held { .. } => StatusCode::CONFLICT,
-        LockError::WaitTimedOut { last, .. } => status(last),
         LockError::InvalidResource(_) => StatusCode::BAD_REQUEST,
         // The work had begun: it may have happened, and it may not.
         LockError::Lost { .. } => StatusCode::INTERNAL_SERVER_ERROR,
@@ -108,8 +107,7 @@ fn status(error: &LockError) -> StatusCode {
 
 /// In whole seconds, rounded up; one where it is not known.
 fn retry_after(error: &LockError) -> String {
-    let after = match error {
-        LockError::WaitTimedOut { last, .. } => return retry_after(last),
+    let after = match error.root() {
         LockError::Held { retry_after, .. } => retry_after.unwrap_or_default(),
         _ => Duration::ZERO,
     };
