@@ -12,7 +12,24 @@ use crate::{
 ///
 /// Durations are written as `"10s"` or `"250ms"`. Unknown keys are refused, so that a typing error
 /// does not pass for a default. Everything but `nodes` may be left out; the defaults are those of
-/// [`RedlockBuilder`].
+/// [`RedlockBuilder`], and so is the meaning of the keys:
+///
+/// | key | form | default |
+/// |---|---|---|
+/// | `nodes` | list of URLs | |
+/// | `ttl` | duration | `"10s"` |
+/// | `max_ttl` | duration | the TTL |
+/// | `wait` | duration | `"0s"`: one attempt |
+/// | `max_hold` | duration | `"5m"` |
+/// | `node_timeout` | duration | `"50ms"` |
+/// | `drift_factor` | number from 0 to below 1 | `0.01` |
+/// | `retry_delay` | `{ min = duration, max = duration }` | 5 to 40 ms |
+/// | `max_attempts` | number | no limit but the wait |
+/// | `owner` | text | `program@host:pid` |
+/// | `key_prefix` | text | `redlock` |
+/// | `fencing` | boolean | `true` |
+/// | `username`, `password` | text | none; credentials in a URL go first |
+/// | `tls` | `{ ca, client_cert, client_key }`: paths of PEM files | the system's certificates |
 ///
 /// ```
 /// use tower_redlock::{Config, Redlock};
