@@ -13,7 +13,7 @@ async fn two_hundred_requests_over_five_keys_all_run_and_never_overlap_on_a_key(
     let site = Arc::new(Site::open(HANG_GUARD * 6).await);
     let requests = (0..200).map(|i| {
         let site = Arc::clone(&site);
-        tokio::spawn(async move { site.request("POST", &format!("/work/key-{}", i % 5)).await })
+        tokio::spawn(async move { site.request("POST", &format!("/task/key-{}", i % 5)).await })
     });
     let mut tokens = Vec::new();
     for request in requests.collect::<Vec<_>>() {
@@ -31,7 +31,7 @@ async fn tokens_in_the_handler_grow_from_request_to_request() {
     let site = Site::open(HANG_GUARD).await;
     let mut last = 0_u64;
     for _ in 0..10 {
-        let (status, token) = site.request("POST", "/work/a").await;
+        let (status, token) = site.request("POST", "/task/a").await;
         assert_eq!(status, 200, "{token}");
         let token: u64 = token.parse().unwrap();
         assert!(token > last, "{token} after {last}");
@@ -43,28 +43,28 @@ async fn tokens_in_the_handler_grow_from_request_to_request() {
 async fn reads_pass_unguarded_while_the_key_is_held() {
     let site = Site::open(Duration::ZERO).await;
     let _lock = site.redlock.lock("a").await.unwrap();
-    assert_eq!(site.request("GET", "/work/a").await, (200, "unguarded".into()));
+    assert_eq!(site.request("GET", "/task/a").await, (200, "unguarded".into()));
 }
 
 #[tokio::test]
 async fn a_request_for_what_is_held_is_told_who_holds_it() {
     let site = Site::open(Duration::ZERO).await;
     let lock = site.redlock.lock("a").await.unwrap();
-    let (status, text) = site.request("POST", "/work/a").await;
+    let (status, text) = site.request("POST", "/task/a").await;
     assert_eq!(status, 409);
     assert!(text.starts_with("held by site"), "{text}");
     assert_eq!(site.entered(), 0);
     lock.release().await.unwrap();
-    assert_eq!(site.request("POST", "/work/a").await.0, 200);
+    assert_eq!(site.request("POST", "/task/a").await.0, 200);
 }
 
 #[tokio::test]
 async fn a_bad_key_is_a_bad_request_and_reaches_no_handler() {
     let site = Site::open(Duration::ZERO).await;
-    let (status, text) = site.request("POST", "/work/").await;
+    let (status, text) = site.request("POST", "/task/").await;
     assert_eq!((status, text.as_str()), (400, "invalid resource: a resource's name is empty"));
     let long = "x".repeat(513);
-    assert_eq!(site.request("POST", &format!("/work/{long}")).await.0, 400);
+    assert_eq!(site.request("POST", &format!("/task/{long}")).await.0, 400);
     assert_eq!(site.entered(), 0);
 }
 
@@ -72,7 +72,7 @@ async fn a_bad_key_is_a_bad_request_and_reaches_no_handler() {
 async fn after_a_shutdown_requests_are_refused() {
     let site = Site::open(Duration::ZERO).await;
     site.redlock.shutdown().await;
-    let (status, text) = site.request("POST", "/work/a").await;
+    let (status, text) = site.request("POST", "/task/a").await;
     assert_eq!((status, text.as_str()), (503, "the lock manager is shut down"));
-    eventually_async("reads go on", async || site.request("GET", "/work/a").await.0 == 200).await;
+    eventually_async("reads go on", async || site.request("GET", "/task/a").await.0 == 200).await;
 }

@@ -6,7 +6,7 @@ use crate::support::{HANG_GUARD, eventually_async};
 #[tokio::test]
 async fn a_client_that_hangs_up_frees_the_key() {
     let site = Site::open(HANG_GUARD).await;
-    let stream = site.send("POST", "/work/stuck").await;
+    let stream = site.send("POST", "/task/stuck").await;
     eventually_async("the handler runs", async || site.entered() == 1).await;
     assert!(site.redlock.lock("stuck").await.is_err(), "the request holds it");
     drop(stream);
@@ -20,14 +20,14 @@ async fn a_client_that_hangs_up_while_it_waits_gives_up_its_place() {
     let lock = site.redlock.lock("a").await.unwrap();
     let mut waiting = Vec::new();
     for _ in 0..5 {
-        waiting.push(site.send("POST", "/work/a").await);
+        waiting.push(site.send("POST", "/task/a").await);
     }
     // They are in line when a later request, sent over the same listener, has been answered.
-    assert_eq!(site.request("GET", "/work/a").await.0, 200);
+    assert_eq!(site.request("GET", "/task/a").await.0, 200);
     let entered = site.entered();
     drop(waiting);
     lock.release().await.unwrap();
-    let (status, text) = site.request("POST", "/work/a").await;
+    let (status, text) = site.request("POST", "/task/a").await;
     assert_eq!(status, 200, "{text}");
     assert!(site.entered() > entered);
     site.all_keys_gone().await;
@@ -36,7 +36,7 @@ async fn a_client_that_hangs_up_while_it_waits_gives_up_its_place() {
 #[tokio::test]
 async fn a_handler_that_panics_frees_the_key() {
     let site = Site::open(HANG_GUARD).await;
-    let (status, _) = site.request("POST", "/work/panic").await;
+    let (status, _) = site.request("POST", "/task/panic").await;
     assert_eq!(status, 0, "the server hangs up");
     assert_eq!(site.entered(), 1);
     site.all_keys_gone().await;

@@ -1,4 +1,4 @@
-//! An HTTP server whose requests to `/work/{key}` run one at a time per key, and a client.
+//! An HTTP server whose requests to `/task/{key}` run one at a time per key, and a client.
 
 use std::{
     collections::HashMap,
@@ -113,8 +113,8 @@ impl Site {
             .layer(HandleErrorLayer::new(refusal))
             .layer(RedlockLayer::new(redlock.clone(), key).wait(wait));
         let app = Router::new()
-            .route("/work/{key}", any(handler))
-            .route("/work/", any(async || "unreachable"))
+            .route("/task/{key}", any(handler))
+            .route("/task/", any(async || "unreachable"))
             .layer(layer)
             .with_state(log.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

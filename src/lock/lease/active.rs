@@ -1,0 +1,184 @@
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::{
+    error::{LockError, LossCause, ReleaseError},
+    lock::{core::Core, queue::Ticket, release::Released, settings::Plan, watchers::Watchers},
+    node::{LeaseId, Nonce},
+    quorum::{Action, Command, Event, Lease},
+    resource::Resource,
+    time::{TimerKey, Timestamp},
+    token::FencingToken,
+};
+
+/// One attempt and what follows from it, as the rest of the crate sees it.
+///
+/// Answers of nodes are taken wherever they arrive; no task belongs to a lease.
+pub(crate) struct ActiveLease {
+    pub(super) core: Arc<Core>,
+    pub(super) id: Arc<LeaseId>,
+    pub(super) plan: Plan,
+    pub(super) started: Timestamp,
+    pub(super) token: AtomicU64,
+    /// How many tokens the lease reserves.
+    pub(super) block: u64,
+    /// The end of the lease in ns while it is held, else 0: what every poll of guarded work reads.
+    pub(super) valid_until: AtomicU64,
+    pub(super) state: Mutex<State>,
+}
+
+pub(super) struct State {
+    pub(super) lease: Lease,
+    /// Commands that are decided and not yet sent.
+    pub(super) outbox: VecDeque<(usize, Command)>,
+    /// Somebody is sending from the outbox: commands to a node never overtake each other.
+    pub(super) sending: bool,
+    pub(super) timer: Option<TimerKey>,
+    pub(super) decision: Option<Result<(), LockError>>,
+    pub(super) loss: Option<LossCause>,
+    /// The result of the last extension that was asked for.
+    pub(super) extension: Option<Result<(), LockError>>,
+    pub(super) released: Option<Result<Released, ReleaseError>>,
+    pub(super) watchers: Watchers,
+    /// The turn in the local line; passed on at loss, or behind the holder's release.
+    pub(super) ticket: Option<Ticket>,
+    pub(super) holder_gone: bool,
+    /// The release is decided.
+    pub(super) over: bool,
+    /// An empty list to be used again.
+    pub(super) spare: Vec<Action>,
+}
+
+impl ActiveLease {
+    /// Sends the first requests.
+    pub(crate) fn start(
+        core: Arc<Core>,
+        resource: Resource,
+        plan: Plan,
+        ticket: Ticket,
+    ) -> Result<Arc<Self>, LockError> {
+        let nonce =
+            Nonce::random().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
+        let wall = core.clock().wall();
+        let proposal = core.settings.fencing.then(|| core.fences.propose(&resource, wall));
+        let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
+        let id = LeaseId::new(resource, nonce, Arc::clone(&core.settings.owner), wall);
+        let nodes = core.nodes.len();
+        let mut actions = Vec::with_capacity(nodes);
+        // t0: everything that is valid later counts from here.
+        let now = core.clock().now();
+        let lease = Lease::start(plan.terms(nodes, proposal), now, &mut actions);
+        let this = Arc::new(Self {
+            core,
+            id: Arc::new(id),
+            plan,
+            started: now,
+            token: AtomicU64::new(token),
+            block,
+            valid_until: AtomicU64::new(0),
+            state: Mutex::new(State {
+                lease,
+                outbox: VecDeque::with_capacity(nodes),
+                sending: false,
+                timer: None,
+                decision: None,
+                loss: None,
+                extension: None,
+                released: None,
+                watchers: Watchers::default(),
+                ticket: Some(ticket),
+                holder_gone: false,
+                over: false,
+                spare: Vec::new(),
+            }),
+        });
+        let state = this.state();
+        this.carry_out(state, actions);
+        Ok(this)
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        crate::sync::lock(&self.state)
+    }
+
+    pub(super) fn handle(self: &Arc<Self>, event: Event) {
+        let mut state = self.state();
+        let mut actions = std::mem::take(&mut state.spare);
+        // Read behind the mutex, as late as can be: the algorithm's comparison with now is the last word.
+        let now = self.core.clock().now();
+        state.lease.handle(event, now, &mut actions);
+        self.carry_out(state, actions);
+    }
+
+    pub(crate) fn resource(&self) -> &Resource {
+        self.id.resource()
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        FencingToken::new(self.token.load(Ordering::Acquire))
+    }
+
+    /// The end of the lease, or [`Timestamp::ZERO`] when it is not held.
+    pub(crate) fn valid_until(&self) -> Timestamp {
+        Timestamp::from_nanos(self.valid_until.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        self.valid_until().since(self.core.clock().now())
+    }
+
+    /// P2: the clock is read here, immediately before every poll of guarded work.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.core.clock().now() < self.valid_until()
+    }
+
+    /// The error for a grant that was fetched when it was over: nothing ran under it.
+    pub(crate) fn too_slow(&self) -> LockError {
+        let elapsed = self.core.clock().now().since(self.started);
+        LockError::TooSlow { elapsed, validity: self.plan.validity }
+    }
+
+    /// Why the lock is not held. Asked when [`is_valid`](Self::is_valid) said no; the algorithm is
+    /// told first, if the timer has not come round to it.
+    pub(crate) fn loss(self: &Arc<Self>) -> LossCause {
+        self.handle(Event::Wake);
+        self.state().loss.clone().unwrap_or(LossCause::Released)
+    }
+
+    /// How many nodes granted, of how many.
+    pub(crate) fn tally(&self) -> (usize, usize) {
+        (self.state().lease.granted(), self.core.nodes.len())
+    }
+
+    /// Gives back, behind everything else that was sent; the next in line follows behind that.
+    pub(crate) fn release(self: &Arc<Self>, awaited: bool) {
+        let mut state = self.state();
+        state.holder_gone = true;
+        let mut actions = std::mem::take(&mut state.spare);
+        state.lease.handle(Event::Release { awaited }, self.core.clock().now(), &mut actions);
+        self.valid_until.store(0, Ordering::Release);
+        self.carry_out(state, actions);
+    }
+
+    pub(crate) fn extend(self: &Arc<Self>) {
+        self.state().extension = None;
+        self.handle(Event::Extend);
+    }
+}
+
+impl fmt::Debug for ActiveLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ActiveLease")
+            .field("resource", self.resource())
+            .field("token", &self.token())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}

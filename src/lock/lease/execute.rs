@@ -1,0 +1,230 @@
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, MutexGuard, atomic::Ordering},
+    task::Waker,
+    time::Duration,
+};
+
+use super::active::{ActiveLease, State};
+use crate::{
+    error::{LockError, LossCause, ReleaseError},
+    lock::release::Released,
+    node::{Op, OpId, Reply, ReplySink},
+    quorum::{Action, Command, Loss, Refusal, ReleaseVerdict},
+    token::block_end,
+};
+
+impl ActiveLease {
+    pub(super) fn carry_out<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        mut actions: Vec<Action>,
+    ) {
+        let mut wakers = Vec::new();
+        let mut ticket = None;
+        let mut orphans = Vec::new();
+        let mut decision = None;
+        for action in actions.drain(..) {
+            match action {
+                Action::Send { node, command } => {
+                    state.outbox.push_back((node, command));
+                    if command != Command::Release {
+                        continue;
+                    }
+                    // Who watches for the end of the lease has it here.
+                    self.core.releasing.fetch_add(1, Ordering::AcqRel);
+                    state.over = true;
+                }
+                Action::Orphaned { node } => {
+                    orphans.push(node);
+                    continue;
+                }
+                Action::Renewing => {
+                    tracing::debug!(resource = %self.resource(), "renewing");
+                    continue;
+                }
+                Action::Acquired { token, until } => {
+                    self.token.store(token, Ordering::Release);
+                    self.valid_until.store(until.as_nanos(), Ordering::Release);
+                    decision = Some(Ok(()));
+                    continue;
+                }
+                Action::Refused(refusal) => {
+                    decision = Some(Err(self.refused(refusal)));
+                    continue;
+                }
+                Action::Renewed { until } => {
+                    self.valid_until.store(until.as_nanos(), Ordering::Release);
+                    tracing::debug!(resource = %self.resource(), "renewed");
+                    // Nobody waits for this: guarded work is not woken by every renewal.
+                    continue;
+                }
+                Action::Extended(result) => {
+                    state.extension =
+                        Some(result.map_err(|votes| LockError::NoQuorum {
+                            votes: self.core.votes(votes),
+                        }));
+                }
+                Action::Lost(loss) => {
+                    self.valid_until.store(0, Ordering::Release);
+                    let cause = self.lost(loss);
+                    // An end that was planned is nobody's alarm.
+                    let planned = matches!(cause, LossCause::MaxHold { .. });
+                    if planned || !self.plan.auto_extend {
+                        tracing::debug!(resource = %self.resource(), %cause, "lock ended");
+                    } else {
+                        tracing::warn!(resource = %self.resource(), %cause, "lock lost");
+                    }
+                    state.loss = Some(cause);
+                    ticket = state.ticket.take();
+                }
+                Action::Released(verdict) => state.released = Some(self.released(verdict)),
+            }
+            state.watchers.take(&mut wakers);
+        }
+        state.spare = actions;
+        if !state.sending {
+            state = self.send_outbox(state);
+            self.arm(&mut state);
+            if state.holder_gone {
+                ticket = state.ticket.take();
+            }
+        }
+        drop(state);
+        for node in orphans {
+            // The last grant may run as late as its patience allows; then the TTL starts.
+            let longest = self.plan.ttl + self.patience() * 2;
+            self.core.releaser.push(&self.core, node, Arc::clone(&self.id), longest);
+        }
+        drop(ticket);
+        if let Some(decision) = decision {
+            self.announce(decision, &mut wakers);
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Tells the local line, then whoever waits for the decision: in this order, and from here, as
+    /// the task that asked may not be polled for long.
+    fn announce(self: &Arc<Self>, decision: Result<(), LockError>, wakers: &mut Vec<Waker>) {
+        let ticket = self.state().ticket.take();
+        if let Some(ticket) = &ticket {
+            match &decision {
+                Ok(()) => ticket.holding(self),
+                Err(error) => ticket.report(error),
+            }
+        }
+        let mut state = self.state();
+        state.decision = Some(decision);
+        // Whoever is sending passes the turn on, behind the release.
+        let gone = (state.holder_gone && !state.sending) || state.loss.is_some();
+        let unwanted = if gone {
+            ticket
+        } else {
+            state.ticket = ticket;
+            None
+        };
+        state.watchers.take(wakers);
+        drop(state);
+        drop(unwanted);
+    }
+
+    /// Sends what is decided, one sender at a time: who comes meanwhile, an answer within the call
+    /// to a node included, adds to the outbox and leaves the rest to us.
+    fn send_outbox<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        state.sending = true;
+        while let Some((node, command)) = state.outbox.pop_front() {
+            drop(state);
+            let (op, id) = self.op(command);
+            let reply = Reply::to_lease(Arc::clone(self) as Arc<dyn ReplySink>, node, id);
+            let node = &self.core.nodes[node];
+            // A node that panics has dropped the reply: its answer is unknown, and ours goes on.
+            if catch_unwind(AssertUnwindSafe(|| node.send(op, reply))).is_err() {
+                tracing::error!(node = node.name(), "a node panicked while it was sent to");
+            }
+            state = self.state();
+        }
+        state.sending = false;
+        state
+    }
+
+    fn op(&self, command: Command) -> (Op, OpId) {
+        let lease = Arc::clone(&self.id);
+        let (ttl, patience) = (self.plan.ttl, self.patience());
+        match command {
+            Command::Acquire { token, expires } => {
+                let block_end = block_end(token, self.block);
+                let op = Op::Acquire { lease, ttl, token, block_end, expires, patience };
+                (op, OpId::Acquire)
+            }
+            Command::Raise { round, token } => {
+                let block_end = block_end(token, self.block);
+                self.core.fences.see(self.resource(), block_end);
+                (Op::Raise { lease, token, block_end }, OpId::Raise(round))
+            }
+            Command::Extend { started, until } => {
+                let token = self.token.load(Ordering::Acquire);
+                (Op::Extend { lease, ttl, token, until, patience }, OpId::Extend(started))
+            }
+            Command::Release => {
+                // Not before: what stands ahead of it in the outbox is still to be sent.
+                self.id.end();
+                (Op::Release { lease }, OpId::Release)
+            }
+        }
+    }
+
+    /// How long after sending a node may still store our key: two node timeouts.
+    fn patience(&self) -> Duration {
+        self.plan.node_timeout * 2
+    }
+
+    /// Sets the timer. One that fires too early is left alone: it looks again.
+    fn arm(self: &Arc<Self>, state: &mut State) {
+        let wanted = state.lease.next_wake();
+        match (wanted, state.timer) {
+            (Some(at), Some(key)) if key.at <= at => {}
+            (Some(at), old) => {
+                if let Some(key) = old {
+                    self.core.timers.remove(key);
+                }
+                state.timer = Some(self.core.timers.insert(at, Waker::from(Arc::clone(self))));
+            }
+            (None, Some(key)) => {
+                self.core.timers.remove(key);
+                state.timer = None;
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn refused(&self, refusal: Refusal) -> LockError {
+        match refusal {
+            Refusal::Held { retry_after, owner } => LockError::Held { retry_after, owner },
+            Refusal::NoQuorum { votes } => LockError::NoQuorum { votes: self.core.votes(votes) },
+            Refusal::TooSlow { elapsed } => {
+                LockError::TooSlow { elapsed, validity: self.plan.validity }
+            }
+        }
+    }
+
+    fn lost(&self, loss: Loss) -> LossCause {
+        match loss {
+            Loss::Expired { votes } => LossCause::Expired { votes: self.core.votes(votes) },
+            Loss::Stolen { owner } => LossCause::Stolen { owner },
+            Loss::MaxHold => LossCause::MaxHold { limit: self.plan.max_hold },
+        }
+    }
+
+    fn released(&self, verdict: ReleaseVerdict) -> Result<Released, ReleaseError> {
+        match verdict {
+            ReleaseVerdict::Released => Ok(Released::Released),
+            ReleaseVerdict::AlreadyLost => Ok(Released::AlreadyLost),
+            ReleaseVerdict::NoQuorum { votes } => {
+                Err(ReleaseError::NoQuorum { votes: self.core.votes(votes) })
+            }
+        }
+    }
+}

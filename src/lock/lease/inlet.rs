@@ -1,0 +1,41 @@
+use std::{
+    sync::{Arc, atomic::Ordering},
+    task::Wake,
+};
+
+use super::active::ActiveLease;
+use crate::{
+    error::Reason,
+    node::{Answer, OpId, ReplySink},
+    quorum::Event,
+};
+
+impl ActiveLease {
+    fn take(self: &Arc<Self>, op: OpId, event: Event) {
+        self.handle(event);
+        // Counted until it is known whether it has to be repeated.
+        if op == OpId::Release {
+            self.core.releasing.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+impl ReplySink for ActiveLease {
+    fn answer(self: Arc<Self>, node: usize, op: OpId, result: Result<Answer, Reason>) {
+        if let Ok(answer) = &result {
+            self.core.fences.see(self.resource(), answer.fence());
+        }
+        self.take(op, Event::Answer { node, op, result });
+    }
+
+    fn not_sent(self: Arc<Self>, node: usize, op: OpId, reason: Reason) {
+        self.take(op, Event::NotSent { node, op, reason });
+    }
+}
+
+impl Wake for ActiveLease {
+    fn wake(self: Arc<Self>) {
+        self.state().timer = None;
+        self.handle(Event::Wake);
+    }
+}

@@ -1,0 +1,15 @@
+//! Runs the algorithm of one lease: feeds it events, carries out its actions.
+//!
+//! | part | where |
+//! |---|---|
+//! | the lease, from its start to its release | `active` |
+//! | carrying out what the algorithm decides | `execute` |
+//! | answers of nodes and timers come in | `inlet` |
+//! | futures watch it | `watching` |
+
+mod active;
+mod execute;
+mod inlet;
+mod watching;
+
+pub(crate) use active::ActiveLease;
