@@ -31,29 +31,40 @@ impl Fences {
     /// A token that is likely to be above every node's fence: the wall clock in µs, or just above
     /// what is known; and how many tokens the lease reserves.
     ///
-    /// A fence so far ahead that no sound node would take a token above it is some node's fault, and
-    /// must not become everyone's: the wall clock is proposed then, and a quorum of sound nodes takes
-    /// it. A resource that is leased more often than its blocks leave room for runs ahead of the
+    /// A resource that is leased more often than its blocks leave room for runs ahead of the
     /// clock: the blocks get smaller then, down to a single token.
     pub(crate) fn propose(&self, resource: &Resource, wall: Duration) -> Proposal {
         let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         let known = stripes(resource).map(|stripe| self.last[stripe].load(Ordering::Relaxed)).max();
         let next = known.unwrap_or(0).saturating_add(1);
-        let token = if next > wall.saturating_add(TOKEN_LEAD) { wall } else { wall.max(next) };
+        let token = wall.max(next);
         let block = match token - wall {
             0..1_000_000 => BLOCK,
             1_000_000..30_000_000 => BLOCK / 16,
             _ => 1,
         };
-        self.see(resource, block_end(token, block));
+        self.record(resource, block_end(token, block));
         Proposal { token, block }
     }
 
-    pub(crate) fn see(&self, resource: &Resource, fence: u64) {
-        if fence > 0 {
-            for stripe in stripes(resource) {
-                self.last[stripe].fetch_max(fence, Ordering::Relaxed);
-            }
+    /// Takes a fence that a node told.
+    ///
+    /// One so far ahead of the wall clock that no sound node would take a token above it is some
+    /// node's fault, and must not become everyone's: it is not followed.
+    pub(crate) fn see(&self, resource: &Resource, fence: u64, wall: impl FnOnce() -> Duration) {
+        let known = |stripe: usize| self.last[stripe].load(Ordering::Relaxed);
+        if stripes(resource).all(|stripe| fence <= known(stripe)) {
+            return;
+        }
+        if u128::from(fence) <= wall().as_micros() + u128::from(TOKEN_LEAD) {
+            self.record(resource, fence);
+        }
+    }
+
+    /// Takes a fence that we set ourselves.
+    pub(crate) fn record(&self, resource: &Resource, fence: u64) {
+        for stripe in stripes(resource) {
+            self.last[stripe].fetch_max(fence, Ordering::Relaxed);
         }
     }
 }
@@ -72,7 +83,7 @@ mod tests {
         let propose = |seconds| fences.propose(&resource(), Duration::from_secs(seconds)).token;
         assert_eq!(propose(1), 1_000_000);
         assert_eq!(propose(1), 1_000_256, "above the first one's block");
-        fences.see(&resource(), 5_000_000);
+        fences.see(&resource(), 5_000_000, || Duration::from_secs(1));
         assert_eq!(propose(1), 5_000_001);
         assert_eq!(propose(9), 9_000_000);
     }
@@ -80,7 +91,7 @@ mod tests {
     #[test]
     fn a_set_is_proposed_above_the_maximum_of_its_stripes() {
         let fences = Fences::new();
-        fences.see(&Resource::try_from("b").unwrap(), 700);
+        fences.record(&Resource::try_from("b").unwrap(), 700);
         let set = Resource::try_from(["a", "b"]).unwrap();
         assert_eq!(fences.propose(&set, Duration::ZERO).token, 701);
         assert_eq!(fences.propose(&resource(), Duration::ZERO).token, 957);
@@ -90,10 +101,10 @@ mod tests {
     fn a_fence_out_of_all_bounds_is_not_followed() {
         let fences = Fences::new();
         let wall = Duration::from_secs(100);
-        fences.see(&resource(), 160_000_000);
+        fences.see(&resource(), 160_000_001, || wall);
         assert_eq!(fences.propose(&resource(), wall).token, 100_000_000);
-        let later = Duration::from_secs(101);
-        assert_eq!(fences.propose(&resource(), later).token, 160_000_001, "within bounds again");
+        fences.see(&resource(), 160_000_000, || wall);
+        assert_eq!(fences.propose(&resource(), wall).token, 160_000_001, "just within bounds");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{BuildError, Redlock, RedlockBuilder};
+use tower_redlock::{BuildError, EmbeddedNodes, Redlock, RedlockBuilder};
 
 use crate::recorder::{Recorder, build_error};
 
@@ -13,6 +13,24 @@ fn no_nodes_are_refused() {
     assert!(error.to_string().contains("no nodes"));
     let error = Redlock::builder().nodes(Vec::<String>::new()).build().unwrap_err();
     assert!(matches!(error, BuildError::NoNodes), "{error:?}");
+}
+
+#[test]
+fn an_embedded_set_is_used_alone() {
+    type Set<'a> = &'a dyn Fn(RedlockBuilder) -> RedlockBuilder;
+    let (one, two) = (EmbeddedNodes::new(3), EmbeddedNodes::new(1));
+    let mixtures: [Set<'_>; 4] = [
+        &|b| b.nodes(["redis://10.0.0.1"]).nodes_from(&one),
+        &|b| b.nodes_from(&one).nodes(["redis://10.0.0.1", "redis://10.0.0.2"]),
+        &|b| b.nodes_from(&one).nodes_from(&one.clone()),
+        &|b| b.nodes_from(&one).nodes_from(&two),
+    ];
+    for mix in mixtures {
+        let error = build_error(mix);
+        assert_eq!(setting_of(&error), "nodes");
+        assert!(error.to_string().contains("embedded"), "{error}");
+    }
+    Redlock::builder().nodes_from(&one).build().unwrap();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod context;
 mod deadline;
+mod given_back;
 mod grants;
 mod order;
 mod tools;

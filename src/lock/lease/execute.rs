@@ -161,7 +161,7 @@ impl ActiveLease {
             }
             Command::Raise { round, token } => {
                 let block_end = block_end(token, self.block);
-                self.core.fences.see(self.resource(), block_end);
+                self.core.fences.record(self.resource(), block_end);
                 (Op::Raise { lease, token, block_end }, OpId::Raise(round))
             }
             Command::Extend { started, until } => {

@@ -23,7 +23,8 @@ impl ActiveLease {
 impl ReplySink for ActiveLease {
     fn answer(self: Arc<Self>, node: usize, op: OpId, result: Result<Answer, Reason>) {
         if let Ok(answer) = &result {
-            self.core.fences.see(self.resource(), answer.fence());
+            let wall = || self.core.clock().wall();
+            self.core.fences.see(self.resource(), answer.fence(), wall);
         }
         self.take(op, Event::Answer { node, op, result });
     }

@@ -49,7 +49,13 @@ pub(super) struct Session<'a> {
     status: &'a Status,
     /// In the order in which they were written, and so in the order of their answers.
     batches: VecDeque<Batch>,
+    /// When one operation last spoilt a call for its neighbours.
+    spoilt: Option<Timestamp>,
 }
+
+/// For so long after that, calls are not shared: what is asked again comes behind what was written
+/// meanwhile, and that is to remain the exception.
+const ALONE: Duration = Duration::from_secs(10);
 
 struct Batch {
     sent: Timestamp,
@@ -98,7 +104,7 @@ impl<'a> Session<'a> {
         settings: &'a RedisSettings,
         status: &'a Status,
     ) -> Self {
-        Self { link, keys, settings, status, batches: VecDeque::new() }
+        Self { link, keys, settings, status, batches: VecDeque::new(), spoilt: None }
     }
 
     pub(super) async fn serve(mut self, requests: &mut mpsc::UnboundedReceiver<Request>) -> Ending {
@@ -179,7 +185,14 @@ impl<'a> Session<'a> {
         if requests.is_empty() {
             return None;
         }
-        Some(self.write(group(requests), By::Digest, now))
+        Some(self.write(self.group(requests, now), By::Digest, now))
+    }
+
+    fn group(&self, requests: Vec<Request>, now: Timestamp) -> Vec<Group> {
+        match self.spoilt {
+            Some(at) if now.since(at) < ALONE => requests.into_iter().map(|r| vec![r]).collect(),
+            _ => group(requests),
+        }
     }
 
     fn fresh(requests: impl Iterator<Item = Request>, now: Timestamp) -> Vec<Request> {
@@ -230,7 +243,6 @@ impl<'a> Session<'a> {
                     .map_or(Err(Reason::Protocol("no answer to TIME".into())), handshake::time)?;
                 self.link.server_clock = ServerClock::new(sent, micros);
                 self.status.set_round_trip(self.settings.clock.now().since(sent));
-                // A missing permission shows in what is asked for, not in the probe.
                 if matches!(values.get(1), Some(Value::Int(_))) {
                     self.status.set_obliging();
                 }
@@ -254,7 +266,10 @@ impl<'a> Session<'a> {
                     }
                 }
                 Err(Redo::WithText) => forgotten.extend(group),
-                Err(Redo::Apart) => apart.extend(group),
+                Err(Redo::Apart) => {
+                    self.spoilt = Some(self.settings.clock.now());
+                    apart.extend(group);
+                }
             }
         }
         match unusable {
@@ -268,13 +283,14 @@ impl<'a> Session<'a> {
     fn note(&self, op: &Op, result: &Result<Answer, Reason>) -> bool {
         match result {
             Ok(_) if matches!(op, Op::Acquire { .. }) => self.status.set_obliging(),
-            Err(Reason::ReadOnly | Reason::Loading | Reason::Auth(_)) => return true,
-            Err(
-                reason @ (Reason::OutOfMemory
-                | Reason::PersistenceFailing
-                | Reason::Busy
-                | Reason::NoPermission(_)),
-            ) => self.status.set_refusing(reason),
+            // Shown before the answer is told: who has it finds the node down.
+            Err(reason @ (Reason::ReadOnly | Reason::Loading | Reason::Auth(_))) => {
+                self.status.set_down(reason.clone());
+                return true;
+            }
+            Err(reason @ (Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy)) => {
+                self.status.set_refusing(reason);
+            }
             _ => {}
         }
         false
@@ -285,14 +301,11 @@ impl<'a> Session<'a> {
     /// it must not run behind its release.
     fn resend(&mut self, forgotten: Vec<Request>, apart: Vec<Request>) -> Option<Pipeline> {
         let now = self.settings.clock.now();
-        let (by, again, alone) = if forgotten.is_empty() {
-            (By::Digest, apart, true)
-        } else {
-            // Both at once is rare; then all of it goes by text.
-            (By::Text, forgotten.into_iter().chain(apart).collect(), false)
-        };
+        // Both at once is rare; then all of it goes by text.
+        let by = if forgotten.is_empty() { By::Digest } else { By::Text };
+        let again = forgotten.into_iter().chain(apart);
         let (over, again): (Vec<_>, Vec<_>) =
-            again.into_iter().partition(|request: &Request| request.op.is_over());
+            again.partition(|request: &Request| request.op.is_over());
         for request in over {
             request.not_sent(Reason::Stale);
         }
@@ -300,8 +313,7 @@ impl<'a> Session<'a> {
         if requests.is_empty() {
             return None;
         }
-        let groups =
-            if alone { requests.into_iter().map(|r| vec![r]).collect() } else { group(requests) };
+        let groups = self.group(requests, now);
         Some(self.write(groups, by, now))
     }
 

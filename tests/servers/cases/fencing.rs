@@ -8,6 +8,7 @@ use tower_redlock::{
 };
 
 use super::scene::{Scene, patient};
+use crate::support::{RedisServer, Resp};
 
 /// A clock whose wall time is some seconds off.
 #[derive(Debug)]
@@ -74,6 +75,58 @@ async fn tokens_grow_through_changing_minorities_of_frozen_nodes() {
         }
         for server in frozen {
             server.thaw();
+        }
+    }
+}
+
+/// The fences of all names lie an hour ahead on this server.
+fn put_fences_ahead(server: &RedisServer) {
+    let fence = (SystemClock::new().wall() + Duration::from_secs(3_600)).as_micros().to_string();
+    let stripes = (0..1_024).flat_map(|stripe| [format!("f{stripe}"), fence.clone()]);
+    let command = ["HSET", "redlock:meta"].map(String::from).into_iter().chain(stripes);
+    assert!(matches!(server.cli(&command.collect::<Vec<_>>()), Resp::Int(_)));
+}
+
+/// The token of a lock that is had at the first attempt.
+async fn token_at_once(scene: &Scene, redlock: &Redlock) -> FencingToken {
+    let lock = redlock.lock("x").await.unwrap_or_else(|error| panic!("no lock: {error}"));
+    let token = lock.fencing_token();
+    lock.release().await.unwrap();
+    // The slowest server's release, too: another manager's attempt may come next.
+    scene.all_keys_gone().await;
+    token
+}
+
+#[tokio::test]
+async fn one_server_whose_fences_are_an_hour_ahead_stops_nobody() {
+    for ahead in 0..3 {
+        let scene = Scene::new(3);
+        let (one, two) = (scene.direct(patient()).await, scene.direct(patient()).await);
+        let mut last = token_at_once(&scene, &one).await;
+        put_fences_ahead(&scene.servers[ahead]);
+        for _ in 0..20 {
+            grows(&mut last, token_at_once(&scene, &one).await);
+        }
+        for _ in 0..5 {
+            grows(&mut last, token_at_once(&scene, &two).await);
+            grows(&mut last, token_at_once(&scene, &one).await);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_raised_past_one_server_whose_fences_are_an_hour_ahead() {
+    for ahead in 0..3 {
+        let scene = Scene::new(3);
+        let right = scene.direct(patient()).await;
+        let mut last = token_at_once(&scene, &right).await;
+        put_fences_ahead(&scene.servers[ahead]);
+        for _ in 0..5 {
+            // One that knows no fence yet, and whose own clock is below those of the others.
+            let slow = scene.direct(patient().clock(Skewed { seconds: -5 })).await;
+            grows(&mut last, token_at_once(&scene, &slow).await);
+            grows(&mut last, token_at_once(&scene, &slow).await);
+            grows(&mut last, token_at_once(&scene, &right).await);
         }
     }
 }

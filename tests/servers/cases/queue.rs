@@ -15,7 +15,7 @@ use super::{
     nodes::Noted,
     scene::{LONG, Scene, key, patient, poll_once},
 };
-use crate::support::HANG_GUARD;
+use crate::support::{HANG_GUARD, Proxy};
 
 #[tokio::test]
 async fn waiters_are_served_in_the_order_of_their_arrival() {
@@ -109,10 +109,12 @@ async fn overlapping_sets_exclude_each_other_and_do_not_deadlock() {
 #[tokio::test]
 async fn a_single_attempt_ends_although_the_future_at_the_head_of_the_line_is_not_polled() {
     let scene = Scene::new(3);
-    let redlock = scene.direct(patient()).await;
+    let redlock = scene.proxied(patient()).await;
     // As in a `select!` whose other branch wants the same name while this one stands still.
     let mut head = redlock.lock("x").into_future();
+    scene.proxies.iter().for_each(Proxy::stall);
     assert!(poll_once(&mut head).is_pending());
+    scene.proxies.iter().for_each(Proxy::resume);
     scene.keys_everywhere().await;
     let attempt = tokio::time::timeout(HANG_GUARD, redlock.lock("x")).await;
     let result = attempt.expect("a single attempt ends by itself");

@@ -6,13 +6,14 @@ use tower_redlock::node::{Answer, LeaseId, Node, Op, Reply};
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
 use tower_redlock::{NodeHealth, Redlock};
 
-use super::party::TTL;
-use super::{Party, Subject, granted};
+use super::party::{Said, TTL};
+use super::{Party, Subject, granted, now_token};
 
 on_both! {
     an_acquire_after_its_end_is_not_run
     an_extension_after_the_validity_is_not_run
-    nothing_but_the_release_of_a_lease_that_is_over_is_run
+    a_lease_that_is_over_is_not_prolonged
+    an_acquire_of_a_lease_that_is_over_is_not_run_after_its_end
 }
 
 async fn an_acquire_after_its_end_is_not_run(subject: &Subject) {
@@ -33,18 +34,41 @@ async fn an_extension_after_the_validity_is_not_run(subject: &Subject) {
     assert_eq!(subject.party("a").acquire().await, granted(false, 0));
 }
 
-async fn nothing_but_the_release_of_a_lease_that_is_over_is_run(subject: &Subject) {
+async fn a_lease_that_is_over_is_not_prolonged(subject: &Subject) {
     let lease = lease_that_is_over(subject).await;
     assert!(lease.is_over());
     let party = Party::new(subject.node().clone(), lease);
-    for said in [party.acquire().await, party.extend().await, party.raise(1).await] {
-        let reason = said.unwrap_err();
-        assert!(!reason.may_have_run(), "{reason}");
-    }
+    assert_neither_raised_nor_extended(&party).await;
     assert_eq!(party.release().await, Ok(Answer::Released { existed: false }));
-    let fence = super::fence_of(&subject.party("b").acquire().await);
-    assert_eq!(fence, 0, "a lease that was over moved a fence");
-    assert!(matches!(subject.party("a").acquire().await, Ok(Answer::Granted { .. })));
+
+    // Its acquire may come late, as its release comes behind.
+    let fence = super::fence_of(&party.acquire().await);
+    assert_neither_raised_nor_extended(&party).await;
+    let said = subject.party("a").acquire().await;
+    assert!(matches!(said, Ok(Answer::Held { .. })), "{said:?}");
+    assert_eq!(super::fence_of(&said), fence, "a lease that was over moved a fence");
+    let (acquire, release) = (party.acquire_op(TTL, 0), party.release_op());
+    let (acquired, released) = (party.ask(acquire), party.ask(release));
+    assert_eq!(acquired.await, granted(false, fence));
+    assert_eq!(released.await, Ok(Answer::Released { existed: true }));
+    assert_eq!(subject.party("a").acquire().await, granted(false, fence));
+}
+
+async fn an_acquire_of_a_lease_that_is_over_is_not_run_after_its_end(subject: &Subject) {
+    let party = Party::new(subject.node().clone(), lease_that_is_over(subject).await);
+    let expires = SystemClock::new().now();
+    assert_not_run(&party.ask(party.acquire_op_until(expires, TTL, 0)).await);
+    assert_eq!(party.release().await, Ok(Answer::Released { existed: false }));
+}
+
+async fn assert_neither_raised_nor_extended(party: &Party) {
+    assert_not_run(&party.raise(now_token() + 2_000_000).await);
+    assert_not_run(&party.extend().await);
+}
+
+#[track_caller]
+fn assert_not_run(said: &Said) {
+    assert!(matches!(said, Err(reason) if !reason.may_have_run()), "{said:?}");
 }
 
 /// The lease of a lock on "a" that a manager took and gave back.

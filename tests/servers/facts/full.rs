@@ -1,12 +1,15 @@
 //! Servers at their memory limit.
 
-use tower_redlock::{Reason, Released};
+use std::{future::poll_fn, pin::pin, task::Poll};
 
+use tower_redlock::{NodeState, Reason, Redlock, Released};
+
+use super::log::{Log, LoggedSpawner};
 use super::scene::{
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, manager,
-    urls, works,
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, in_time,
+    manager, patient, urls, works,
 };
-use crate::support::{RedisServer, Resp};
+use crate::support::{RedisServer, Resp, eventually_async};
 
 fn is_out_of_memory(reason: &Reason) -> bool {
     *reason == Reason::OutOfMemory
@@ -77,7 +80,7 @@ async fn a_full_server_really_renews_the_time_to_live() {
         assert_eq!(server.cli(&["PEXPIRE", "redlock:lock:a", "30000"]), Resp::Int(1));
     }
     lock.extend().await.unwrap();
-    crate::support::eventually_async("all three are renewed", async || {
+    eventually_async("all three are renewed", async || {
         servers.iter().all(|server| server.pttl("redlock:lock:a") > 30_000)
     })
     .await;
@@ -96,4 +99,77 @@ async fn a_lock_that_a_full_server_has_lost_is_kept_by_the_others() {
     let error = lock.extend().await.unwrap_err().to_string();
     assert!(error.contains("out of memory"), "{error}");
     assert!(lock.is_valid(), "a failed extension gave up what is still valid");
+}
+
+/// Waits until these nodes are shown as refusing.
+async fn refusing(redlock: &Redlock, nodes: &[usize]) {
+    let refuses = |node: usize| {
+        let health = &redlock.health()[node];
+        assert!(health.is_voting() == (health.state == NodeState::Voting), "{health}");
+        matches!(&health.state, NodeState::Refusing { reason, .. } if is_out_of_memory(reason))
+    };
+    eventually_async("the nodes refuse", async || nodes.iter().all(|node| refuses(*node))).await;
+}
+
+async fn is_ready(redlock: &Redlock) -> bool {
+    let mut ready = pin!(redlock.ready());
+    poll_fn(|cx| Poll::Ready(ready.as_mut().poll(cx).is_ready())).await
+}
+
+/// Waits until each server was looked at twice more.
+async fn looked_at(servers: &[RedisServer]) {
+    let looks = |server: &RedisServer| -> u64 {
+        let stats = server.cli(&["INFO", "commandstats"]).text();
+        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_time:calls="));
+        let count = line.and_then(|rest| rest.split(',').next());
+        count.expect("TIME was asked").parse().expect("a number")
+    };
+    let before: Vec<_> = servers.iter().map(looks).collect();
+    eventually_async("every server is looked at", async || {
+        servers.iter().zip(&before).all(|(server, before)| looks(server) >= before + 2)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_node_at_its_limit_is_shown_as_refusing_until_it_has_room_again() {
+    let log = Log::new();
+    let servers = RedisServer::start_n(3);
+    let builder = patient(urls(&servers)).spawner(LoggedSpawner::start(&log));
+    let redlock = builder.build().unwrap();
+    all_vote(&redlock).await;
+    limit(&servers, "1");
+    assert!(is_ready(&redlock).await, "nothing was asked yet");
+    assert_refused(&redlock, &[], is_out_of_memory).await;
+    refusing(&redlock, &[0, 1, 2]).await;
+    assert!(!is_ready(&redlock).await);
+    for server in &servers {
+        log.wait_for("WARN", &["node refuses", &server.addr().to_string(), "out of memory"]).await;
+    }
+    looked_at(&servers).await;
+    refusing(&redlock, &[0, 1, 2]).await;
+    assert!(!is_ready(&redlock).await);
+    assert_eq!(log.count("WARN"), 3, "{}", log.text());
+
+    // Nobody asks for a lock: the nodes are looked at by themselves.
+    limit(&servers[..1], "0");
+    eventually_async("the node votes again", async || redlock.health()[0].is_voting()).await;
+    log.wait_for("INFO", &["node refuses no longer", &servers[0].addr().to_string()]).await;
+    refusing(&redlock, &[1, 2]).await;
+    assert!(!is_ready(&redlock).await, "one of three");
+    limit(&servers, "0");
+    in_time(redlock.ready()).await;
+    all_vote(&redlock).await;
+    works(&redlock).await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_at_its_limit_from_the_start_is_shown_as_refusing() {
+    let servers = [RedisServer::with(&["--maxmemory", "1"])];
+    let redlock = manager(urls(&servers));
+    refusing(&redlock, &[0]).await;
+    assert!(!is_ready(&redlock).await);
+    limit(&servers, "0");
+    in_time(redlock.ready()).await;
+    works(&redlock).await;
 }

@@ -1,13 +1,13 @@
 //! Servers that ask who is there.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tower_redlock::{Credentials, Reason};
+use tower_redlock::{Credentials, NodeHealth, Reason};
 
 use super::scene::{
     a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
-    manager, patient, refused, settled, works,
+    manager, patient, refused, settled, urls, works,
 };
 use crate::support::{RedisServer, Resp, eventually_async};
 
@@ -135,6 +135,57 @@ async fn a_server_without_room_for_another_client_is_not_taken_for_one_that_refu
     let redlock = manager([url_with(&server, &format!(":{SECRET}"))]);
     let reason = down(&redlock, 0).await;
     assert!(!matches!(reason, Reason::Auth(_)), "{reason}");
+}
+
+#[tokio::test]
+async fn a_callback_that_panics_takes_down_its_own_node_alone_and_until_it_panics_no_more() {
+    let servers = RedisServer::start_n(3);
+    for server in &servers {
+        set_password(server, "one");
+    }
+    let (panics, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let credentials = Credentials::callback({
+        let (panics, asked) = (panics.clone(), asked.clone());
+        move || {
+            asked.fetch_add(1, Ordering::SeqCst);
+            assert!(!panics.load(Ordering::SeqCst), "on purpose");
+            Credentials::new("app", "one")
+        }
+    });
+    let redlock = patient(urls(&servers)).credentials(credentials).build().unwrap();
+    all_vote(&redlock).await;
+    assert_eq!(asked.load(Ordering::SeqCst), 3, "once for each connection");
+
+    panics.store(true, Ordering::SeqCst);
+    servers[0].cli(&["CLIENT", "KILL", "USER", "app"]);
+    eventually_async("the panic is the reason", async || {
+        down(&redlock, 0).await.to_string().contains("panicked")
+    })
+    .await;
+    works(&redlock).await;
+    assert!(redlock.health()[1..].iter().all(NodeHealth::is_voting), "{:?}", redlock.health());
+
+    panics.store(false, Ordering::SeqCst);
+    all_vote(&redlock).await;
+    servers[1].freeze();
+    works(&redlock).await;
+    servers[1].thaw();
+}
+
+#[tokio::test]
+async fn a_callback_that_panics_at_the_first_connection_is_asked_again() {
+    let server = RedisServer::start();
+    set_password(&server, "one");
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = asked.clone();
+    let credentials = Credentials::callback(move || {
+        assert!(counter.fetch_add(1, Ordering::SeqCst) > 0, "on purpose");
+        Credentials::new("app", "one")
+    });
+    let redlock = patient([server.url()]).credentials(credentials).build().unwrap();
+    all_vote(&redlock).await;
+    works(&redlock).await;
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
 }
 
 fn set_password(server: &RedisServer, password: &str) {

@@ -1,9 +1,11 @@
 //! Users that may log in and not do everything.
 
-use tower_redlock::Reason;
+use tower_redlock::{LockError, Reason, VoteOutcome, Votes};
 
-use super::scene::{a_bad_minority_is_harmless_and_a_bad_majority_is_named, manager, urls, works};
-use crate::support::{RedisServer, Resp};
+use super::scene::{
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, in_time, manager, urls, works,
+};
+use crate::support::{RedisServer, Resp, eventually};
 
 fn is_no_permission(reason: &Reason) -> bool {
     matches!(reason, Reason::NoPermission(_)) && !reason.to_string().contains("word")
@@ -90,4 +92,49 @@ async fn the_rules_that_are_needed_are_few() {
     lock.release().await.unwrap();
     // INFO is not among them: the version stays unknown, and that is all.
     assert_eq!(redlock.health()[0].version, None);
+}
+
+/// Requests share commands, and one key that is not allowed spoils its command.
+#[tokio::test]
+async fn names_that_are_allowed_are_locked_beside_some_that_are_not() {
+    const ROUNDS: usize = 10;
+    let servers = RedisServer::start_n(3);
+    let redlock = manager(logins(&servers, &["~redlock:meta", "~redlock:lock:ok*", "+@all"]));
+    all_vote(&redlock).await;
+    let locks = |name: String, allowed: bool| {
+        let redlock = redlock.clone();
+        async move {
+            for _ in 0..ROUNDS {
+                match redlock.lock(&*name).await {
+                    Ok(lock) if allowed => drop(lock.release().await.unwrap()),
+                    Err(LockError::NoQuorum { votes }) if !allowed => assert_no_permission(&votes),
+                    other => panic!("{name}: {other:?}"),
+                }
+            }
+        }
+    };
+    let tasks: Vec<_> = (0..64)
+        .map(|i| match i % 8 {
+            0 => tokio::spawn(locks(format!("secret{i}"), false)),
+            _ => tokio::spawn(locks(format!("ok{i}"), true)),
+        })
+        .collect();
+    for task in tasks {
+        in_time(task).await.unwrap();
+    }
+    eventually("no key is left", || {
+        servers.iter().all(|server| server.keys("redlock:lock:*").is_empty())
+    });
+    redlock.lock("ok").await.unwrap().release().await.unwrap();
+}
+
+/// A quorum says so, and whoever was not needed for that.
+#[track_caller]
+fn assert_no_permission(votes: &Votes) {
+    let count = |what: &dyn Fn(&Reason) -> bool| {
+        let outcomes = votes.iter().map(|vote| &vote.outcome);
+        outcomes.filter(|o| matches!(o, VoteOutcome::NotCounted(reason) if what(reason))).count()
+    };
+    let (refused, rest) = (count(&is_no_permission), count(&|r| *r == Reason::NotAwaited));
+    assert!(refused >= 2 && refused + rest == votes.len(), "{votes}");
 }

@@ -1,6 +1,8 @@
 //! Servers that are up and refuse.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tower_redlock::{NodeState, Reason};
@@ -38,6 +40,7 @@ async fn a_server_that_becomes_a_replica_stops_to_vote_and_votes_again_when_prom
     works(&redlock).await;
     follow(&server, &master);
     assert_refused(&redlock, &[0], |reason| *reason == Reason::ReadOnly).await;
+    eventually_async("it is known not to vote", async || !redlock.health()[0].is_voting()).await;
     server.cli(&["REPLICAOF", "NO", "ONE"]);
     all_vote(&redlock).await;
     works(&redlock).await;
@@ -89,6 +92,33 @@ async fn a_server_that_votes_and_cannot_persist_any_more_says_so() {
     assert_refused(&redlock, &[0], |reason| *reason == Reason::PersistenceFailing).await;
     server.cli(&["CONFIG", "SET", "save", ""]);
     works(&redlock).await;
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_persist_is_shown_as_refusing_until_it_can() {
+    let broken = Arc::new(AtomicBool::new(false));
+    let is_broken = broken.clone();
+    let server = FakeServer::start(move |command| {
+        if command[0].starts_with(b"EVAL") && is_broken.load(Ordering::SeqCst) {
+            return Reaction::error("MISCONF Redis is configured to save RDB snapshots");
+        }
+        fake::greet(command).unwrap_or_else(Reaction::null)
+    });
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    broken.store(true, Ordering::SeqCst);
+    assert_refused(&redlock, &[0], |reason| *reason == Reason::PersistenceFailing).await;
+    let refuses = || match &redlock.health()[0].state {
+        NodeState::Refusing { reason, .. } => *reason == Reason::PersistenceFailing,
+        _ => false,
+    };
+    assert!(refuses(), "{:?}", redlock.health());
+    let looks = server.count("TIME");
+    eventually("the server is looked at", || server.count("TIME") >= looks + 2);
+    assert!(refuses(), "{:?}", redlock.health());
+    broken.store(false, Ordering::SeqCst);
+    all_vote(&redlock).await;
+    assert_eq!(server.connections(), 1);
 }
 
 /// Its directory is gone, and a snapshot was tried.

@@ -164,3 +164,71 @@ fn no_token_reaches_the_limit() {
     let actions = bench.vote(0, granted_below((1 << 53) - 200));
     assert!(matches!(actions[..], [.., Action::Refused(Refusal::NoQuorum { .. })]), "{actions:?}");
 }
+
+/// More than a sound node's fence can be ahead of the proposal.
+const FAR: u64 = PROPOSAL + 60_000_001;
+
+#[test]
+fn a_fence_that_is_far_ahead_is_left_out_of_the_raise() {
+    let mut bench = Bench::start(3);
+    bench.vote(1, granted_below(5_000));
+    assert_eq!(bench.vote(0, granted_below(FAR)), []);
+    let asked = bench.vote(2, granted_below(7_000));
+    assert_eq!(asked, [0, 1, 2].map(|node| raise(node, 1, 7_001)));
+    assert_eq!(bench.raised(2, 1, true), []);
+    assert_eq!(bench.raised(1, 1, true), [acquired(7_001)]);
+}
+
+#[test]
+fn a_fence_just_within_bounds_is_followed() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, granted_below(FAR - 1));
+    let asked = bench.vote(1, granted_below(5_000));
+    assert_eq!(asked, [raise(0, 1, FAR), raise(1, 1, FAR)]);
+}
+
+#[test]
+fn a_raise_waits_for_those_who_make_a_far_fence_unnecessary() {
+    let mut bench = Bench::start(5);
+    bench.vote(0, granted_below(FAR));
+    bench.vote(1, granted_below(5_000));
+    assert_eq!(bench.vote(2, granted_below(6_000)), [], "two more may grant");
+    assert_eq!(bench.vote(3, held("b", Some(100))), [], "one more may");
+    assert_eq!(bench.lease.next_wake(), Some(at(50)), "not for longer than a vote takes");
+    let asked = bench.vote(4, granted());
+    assert_eq!(asked, [0, 1, 2, 4].map(|node| raise(node, 1, 6_001)));
+}
+
+#[test]
+fn where_nothing_else_is_left_the_raise_goes_above_the_far_fence() {
+    let above = [raise(0, 1, FAR + 1), raise(1, 1, FAR + 1)];
+    let far_and_near = || {
+        let mut bench = Bench::start(3);
+        bench.vote(0, granted_below(FAR));
+        assert_eq!(bench.vote(1, granted_below(5_000)), [], "the third may grant");
+        bench
+    };
+    assert_eq!(far_and_near().vote(2, held("b", Some(100))), above);
+    assert_eq!(far_and_near().vote(2, Err(Reason::Loading)), above);
+    let mut bench = far_and_near();
+    assert_eq!(bench.at(49).wake(), []);
+    assert_eq!(bench.at(50).wake(), above, "the third says nothing");
+    assert_eq!(bench.raised(0, 1, true), []);
+    assert_eq!(bench.raised(1, 1, true), [acquired(FAR + 1)]);
+}
+
+#[test]
+fn a_far_fence_that_a_refusal_or_a_raise_tells_is_left_out_as_well() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, Ok(Answer::Held { owner: None, remaining: None, fence: FAR }));
+    bench.vote(1, granted_below(2_000));
+    let asked = bench.vote(2, granted_below(2_000));
+    assert_eq!(asked, [raise(1, 1, 2_001), raise(2, 1, 2_001)]);
+
+    let mut bench = Bench::start(3);
+    (0..3).for_each(|node| drop(bench.vote(node, granted_below(2_000))));
+    let overtaken = |fence| Ok(Answer::Raised { accepted: false, fence });
+    assert_eq!(bench.answer(0, OpId::Raise(1), overtaken(FAR)), []);
+    let asked = bench.answer(1, OpId::Raise(1), overtaken(3_000));
+    assert_eq!(asked, [0, 1, 2].map(|node| raise(node, 2, 3_001)));
+}

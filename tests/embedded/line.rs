@@ -1,0 +1,49 @@
+//! What the line within the process tells of names that a set waits for.
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+
+use tower_redlock::{EmbeddedNodes, LockError, Redlock};
+
+use crate::support::HANG_GUARD;
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn owner_told(result: &Poll<Result<impl Sized, LockError>>) -> Option<&str> {
+    match result {
+        Poll::Ready(Err(LockError::Held { owner, .. })) => owner.as_deref(),
+        Poll::Ready(Err(other)) => panic!("{other:?}"),
+        Poll::Ready(Ok(_)) => panic!("two have it"),
+        Poll::Pending => panic!("a single attempt waits"),
+    }
+}
+
+#[tokio::test]
+async fn a_set_that_waits_does_not_make_its_free_names_look_like_a_strangers() {
+    let nodes = EmbeddedNodes::new(3);
+    let manager = |owner: &str| Redlock::builder().nodes_from(&nodes).owner(owner).build().unwrap();
+    let (stranger, ourselves) = (manager("stranger"), manager("ourselves"));
+    let b = stranger.lock("b").await.unwrap();
+
+    let mut set = ourselves.lock(["a", "b"]).wait(HANG_GUARD).into_future();
+    assert!(poll(&mut set).is_pending(), "its first attempt has failed at b");
+    assert_eq!(nodes.key_counts(), [1; 3], "a is free");
+    let single = poll(&mut ourselves.lock("a").into_future());
+    assert_eq!(owner_told(&single), Some("ourselves"));
+
+    // Of a name alone it is known who has it.
+    let mut alone = ourselves.lock("c").wait(HANG_GUARD).into_future();
+    let c = stranger.lock("c").await.unwrap();
+    assert!(poll(&mut alone).is_pending());
+    let single = poll(&mut ourselves.lock("c").into_future());
+    assert_eq!(owner_told(&single), Some("stranger"));
+
+    drop((b, c));
+    drop((set.await.unwrap(), alone.await.unwrap()));
+    assert_eq!(nodes.key_counts(), [0; 3]);
+}

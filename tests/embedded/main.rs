@@ -1,0 +1,9 @@
+//! Locks over nodes inside the process, which answer within the call that asks them.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod hot;
+mod line;
+mod nodes;
+mod verdicts;

@@ -1,0 +1,91 @@
+//! What an attempt that fails says of the nodes.
+
+use std::time::Duration;
+
+use tower_redlock::{EmbeddedNodes, Lock, LockError, NodeState, Reason, Redlock, VoteOutcome};
+
+use crate::nodes::{Shared, erring, manager, shared, silent};
+
+fn gone() -> Reason {
+    Reason::NotConnected("gone".into())
+}
+
+/// `items` in every order.
+fn orders(items: &[Shared]) -> Vec<Vec<Shared>> {
+    if items.is_empty() {
+        return vec![Vec::new()];
+    }
+    let starts = items.iter().enumerate().flat_map(|(i, first)| {
+        let rest = [&items[..i], &items[i + 1..]].concat();
+        orders(&rest).into_iter().map(move |rest| [vec![first.clone()], rest].concat())
+    });
+    starts.collect()
+}
+
+/// Nodes on which `other` holds "a", and further ones.
+async fn held_on(held: usize, further: &[Shared]) -> (Lock, Vec<Shared>) {
+    let set = EmbeddedNodes::new(held);
+    let other = Redlock::builder().nodes_from(&set).owner("other").build().unwrap();
+    (other.lock("a").await.unwrap(), [&shared(&set), further].concat())
+}
+
+#[tokio::test]
+async fn a_quorum_that_says_held_is_heard_wherever_the_node_that_is_down_stands() {
+    for down in [gone(), Reason::Loading, Reason::OutOfMemory, Reason::TimedOut] {
+        let (_lock, nodes) = held_on(2, &[erring(down)]).await;
+        assert_held_in_every_order(&nodes).await;
+    }
+}
+
+#[tokio::test]
+async fn three_of_five_that_say_held_are_heard_in_every_order() {
+    let (_lock, nodes) = held_on(3, &[erring(gone()), erring(Reason::Loading)]).await;
+    assert_held_in_every_order(&nodes).await;
+}
+
+/// One is free, one held and one down: whoever is asked first, a quorum was there to be asked, and
+/// somebody else stands in the way.
+#[tokio::test]
+async fn a_node_that_is_free_and_one_that_is_held_say_held_in_every_order() {
+    let free = EmbeddedNodes::new(1);
+    let (_lock, nodes) = held_on(1, &[shared(&free).remove(0), erring(gone())]).await;
+    assert_held_in_every_order(&nodes).await;
+    assert_eq!(free.key_counts(), [0], "what was granted is given back");
+}
+
+async fn assert_held_in_every_order(nodes: &[Shared]) {
+    for order in orders(nodes) {
+        let names = format!("{order:?}");
+        let said = manager(order).lock("a").await;
+        let Err(LockError::Held { owner, retry_after }) = said else { panic!("{said:?}: {names}") };
+        assert_eq!(owner.as_deref(), Some("other"));
+        assert!(retry_after.is_some());
+    }
+}
+
+/// The outcome of the last node, which answers nothing, where the others have decided.
+async fn not_awaited(state: NodeState) -> VoteOutcome {
+    let redlock = manager([erring(Reason::Loading), erring(Reason::Busy), silent(state)]);
+    let said = redlock.lock("a").await;
+    let Err(LockError::NoQuorum { votes }) = said else { panic!("{said:?}") };
+    let outcomes: Vec<_> = votes.iter().map(|vote| vote.outcome.clone()).collect();
+    assert_eq!(
+        outcomes[..2],
+        [Reason::Loading, Reason::Busy].map(VoteOutcome::NotCounted),
+        "an answer is told as it was given"
+    );
+    outcomes[2].clone()
+}
+
+#[tokio::test]
+async fn a_node_that_was_not_awaited_and_is_known_to_be_down_is_shown_as_that() {
+    let down = NodeState::Down { reason: gone(), since: Duration::from_secs(3) };
+    assert_eq!(not_awaited(down).await, VoteOutcome::NotCounted(gone()));
+}
+
+#[tokio::test]
+async fn a_node_that_was_not_awaited_and_is_not_down_is_shown_as_not_awaited() {
+    for state in [NodeState::Voting, NodeState::Connecting] {
+        assert_eq!(not_awaited(state).await, VoteOutcome::NotCounted(Reason::NotAwaited));
+    }
+}
