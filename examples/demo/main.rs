@@ -40,7 +40,7 @@ use crate::{
     drive::{Progress, Tally},
     job::Report,
     ledger::Ledger,
-    stop::Stop,
+    stop::{Signals, Stop},
 };
 
 /// What all parts of the demo share.
@@ -76,6 +76,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+    let mut signals = Signals::listen()?;
     let listener = server::listen(args.port).await?;
     let demo = Arc::new(Demo {
         url: format!("http://{}", listener.local_addr()?),
@@ -91,14 +92,14 @@ async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let view = tokio::spawn(view::show(Arc::clone(&demo), view_stop));
 
     let driven = tokio::select! {
-        () = stop::asked_to() => None,
+        () = signals.next() => None,
         tally = work(&demo, args) => Some(tally),
     };
 
     stopper.stop();
     tokio::select! {
         ended = wind_down(&demo, parts) => ended?,
-        () = stop::asked_to() => return Err("stopped at once: keys may stay for a TTL".into()),
+        () = signals.next() => return Err("stopped at once: keys may stay for a TTL".into()),
     }
     view_stopper.stop();
     view.await?;

@@ -1,5 +1,7 @@
 //! Stopping: the signals that ask for it, and the word that goes round.
 
+#[cfg(unix)]
+use tokio::signal::unix;
 use tokio::sync::watch;
 
 pub(crate) fn channel() -> (Stopper, Stop) {
@@ -26,20 +28,40 @@ impl Stop {
     }
 }
 
-/// Completes at Ctrl-C, and at SIGTERM where there is one.
-pub(crate) async fn asked_to() {
-    let ctrl_c = async {
-        tokio::signal::ctrl_c().await.expect("the system takes a handler for Ctrl-C");
-    };
+/// Ctrl-C, and SIGTERM where there is one. Listens from the moment it is made: before the first
+/// lock is taken, so that no signal finds the default action and leaves keys behind.
+pub(crate) struct Signals {
     #[cfg(unix)]
-    let terminate = async {
-        use tokio::signal::unix::{SignalKind, signal};
-        signal(SignalKind::terminate()).expect("the system takes a signal handler").recv().await;
-    };
+    interrupt: unix::Signal,
+    #[cfg(unix)]
+    terminate: unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: unix::signal(unix::SignalKind::interrupt())?,
+            terminate: unix::signal(unix::SignalKind::terminate())?,
+        })
+    }
+
     #[cfg(not(unix))]
-    let terminate = std::future::pending::<()>();
-    tokio::select! {
-        () = ctrl_c => {}
-        () = terminate => {}
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Completes once for each signal.
+    #[cfg(unix)]
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) async fn next(&mut self) {
+        tokio::signal::ctrl_c().await.expect("the system takes a handler for Ctrl-C");
     }
 }
