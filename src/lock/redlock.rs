@@ -2,8 +2,11 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::{Holder, Released, builder::RedlockBuilder, core::Core, request::LockRequest};
 use crate::{
-    error::{AdoptError, BuildError, LockError, ReleaseError},
-    node::{EmbeddedNodes, Node, NodeHealth, redis::adopt},
+    error::{AdoptError, BuildError, LockError, Reason, ReleaseError},
+    node::{
+        EmbeddedNodes, Node, NodeHealth,
+        redis::{adopt, count},
+    },
     resource::{Resource, ResourceError},
 };
 
@@ -121,6 +124,22 @@ impl Redlock {
     /// Not undone when dropped.
     pub async fn revoke(&self, holder: &Holder) -> Result<Released, ReleaseError> {
         super::inspect::revoke(&self.core, holder).await
+    }
+
+    /// How many lock keys each node keeps, in the order of [`nodes`](Self::nodes), or why that can't
+    /// be told. Looks through all keys of each server, in small turns: for people, not for probes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only asks.
+    pub async fn key_counts(&self) -> Vec<Result<u64, Reason>> {
+        let Some(set) = &self.core.set else {
+            return vec![Err(Reason::Unknown); self.core.nodes.len()];
+        };
+        let ours = 0..set.len();
+        let mut counts = vec![Err(Reason::Unknown); self.core.nodes.len() - set.len()];
+        counts.extend(futures_util::future::join_all(ours.map(|node| count(set, node))).await);
+        counts
     }
 
     /// Moves the servers of `old` to the set of this manager: after a change of nodes, names,

@@ -69,7 +69,11 @@ fn one(op: &Op, value: Value) -> Decoded {
             return Decoded { result: Err(reason(&error)), server_micros: None, granted: false };
         }
         other => {
-            return Decoded { result: Err(unexpected(&other)), server_micros: None, granted: false };
+            return Decoded {
+                result: Err(unexpected(&other)),
+                server_micros: None,
+                granted: false,
+            };
         }
     };
     if matches!(op, Op::Inspect { .. }) {

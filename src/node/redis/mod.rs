@@ -34,7 +34,7 @@ mod tls_options;
 pub use connector::{Address, Connecting, Connector, IoStream, SocketConnector};
 pub use credentials::Credentials;
 pub(crate) use endpoint::Endpoint;
-pub(crate) use enrol::{Layout, NodeSet, adopt};
+pub(crate) use enrol::{Layout, NodeSet, adopt, count};
 pub(crate) use guards::Guards;
 pub use guards::{EvictionGuard, RestartGuard};
 pub(crate) use node::{RedisNode, RedisSettings};

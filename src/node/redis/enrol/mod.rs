@@ -8,17 +8,20 @@
 //! | what all nodes of a manager have in common: probations, duplicates, jumping clocks | [`NodeSet`] |
 //! | ending a probation, with what the others know | `activate` |
 //! | taking over long-lived records | `copy` |
+//! | how many keys a node keeps | `count` |
 //! | from one layout to another | `adopt` |
 
 mod activate;
 mod adopt;
 mod copy;
+mod count;
 mod layout;
 mod set;
 mod standing;
 mod tag;
 
 pub(crate) use adopt::adopt;
+pub(crate) use count::count;
 pub(crate) use layout::Layout;
 pub(super) use set::Admin;
 pub(crate) use set::NodeSet;

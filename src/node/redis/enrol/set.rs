@@ -136,6 +136,10 @@ impl NodeSet {
         self.corrections.load(Ordering::Acquire)
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.members().len()
+    }
+
     pub(super) fn is_unguarded(&self) -> bool {
         self.settings.guards.restart == RestartGuard::Off
     }
