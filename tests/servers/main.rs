@@ -9,3 +9,4 @@ mod facts;
 mod layer;
 #[cfg(feature = "tls")]
 mod tls;
+mod workbench;
