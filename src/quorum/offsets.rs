@@ -75,6 +75,12 @@ impl Offsets {
         }
     }
 
+    /// Readings are kept for so long from now on.
+    pub fn set_window(&mut self, window: Duration, slack: Duration) {
+        self.window = window;
+        self.slack = i64::try_from(slack.as_micros()).unwrap_or(i64::MAX);
+    }
+
     /// Takes a reading that came in at `now`.
     pub fn observe(&mut self, reading: Interval, now: Timestamp) -> Reading {
         self.latest = Some(reading);
@@ -111,7 +117,7 @@ impl Offsets {
         now < self.barred_until
     }
 
-    /// Until when it must not.
+    /// Until when it must not grant.
     pub fn barred_until(&self) -> Timestamp {
         self.barred_until
     }

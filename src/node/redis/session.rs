@@ -31,7 +31,10 @@ use super::{
 use crate::{
     error::Reason,
     node::{Answer, ClockOffset, Op},
-    quorum::offsets::{Interval, Reading},
+    quorum::{
+        offsets::{Interval, Reading},
+        rules,
+    },
     time::Timestamp,
 };
 
@@ -274,6 +277,10 @@ impl<'a> Session<'a> {
     }
 
     fn stand(&mut self, sent: Timestamp, received: Timestamp, standing: &Standing) {
+        // Others may hold locks for longer than we ever do.
+        let max_ttl = standing.max_ttl.max(self.settings.max_ttl);
+        let slack = rules::drift(max_ttl, self.settings.drift_factor);
+        self.memory.offsets.set_window(max_ttl, slack);
         self.tag = Tag::active(&standing.incarnation, &self.member.set.layout.hash);
         self.history = Arc::clone(&standing.history);
         let trip = received.since(sent);
@@ -295,7 +302,7 @@ impl<'a> Session<'a> {
         }
         let reading = Interval::new(sent, received, server_micros);
         if let Reading::Jumped(by) = offsets.observe(reading, received) {
-            nodes.jumped(self.member.index, by, received);
+            nodes.jumped(self.member.index, by, (received, offsets.barred_until()));
         }
         !self.memory.offsets.is_barred(received)
     }

@@ -201,7 +201,14 @@ impl NodeSet {
     }
 
     /// A server's clock jumped; or ours stood still, which is then put right.
-    pub(in crate::node::redis) fn jumped(&self, node: usize, by: Interval, now: Timestamp) {
+    ///
+    /// If it was the server's, it has no vote until `until`.
+    pub(in crate::node::redis) fn jumped(
+        &self,
+        node: usize,
+        by: Interval,
+        (now, until): (Timestamp, Timestamp),
+    ) {
         let verdict = self.state().jury.report(node, by, now);
         let name = self.members()[node].status.name();
         if let Some(still) = verdict {
@@ -221,7 +228,7 @@ impl NodeSet {
                 by = %Shown(by),
                 "the server's clock jumped; it does not vote for max_ttl"
             );
-            let bar = Bar::Clock { until: now + self.settings.max_ttl, by };
+            let bar = Bar::Clock { until, by };
             self.members()[node].status.set_bar(BarKind::Clock, Some(bar));
             let by_micros = by.low.midpoint(by.high);
             self.soundness.jumped(self.first + node, Jump { seen: now, by_micros });
@@ -318,8 +325,11 @@ impl NodeSet {
 
     fn due(&self, now: Timestamp) -> (Vec<Step>, Vec<usize>, Option<Timestamp>) {
         let mut state = self.state();
-        let steps = if self.is_unguarded() { Vec::new() } else { state.enrolment.due(now) };
-        let mut wake = state.enrolment.next_wake();
+        let (steps, mut wake) = if self.is_unguarded() {
+            (Vec::new(), None)
+        } else {
+            (state.enrolment.due(now), state.enrolment.next_wake())
+        };
         let mut copies = Vec::new();
         for (node, copying) in state.copying.iter_mut().enumerate() {
             if let Copying::Wanted(at) = *copying {
