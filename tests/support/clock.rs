@@ -39,10 +39,23 @@ impl Clock {
         clock
     }
 
-    /// Renamed into place: the server reads the file whenever it looks at the clock.
     fn set(&self, seconds: f64) {
+        self.write(&format!("{seconds:+.6}"));
+    }
+
+    /// To be called when a server is up, and until then nobody may rely on its clock: the library
+    /// may have started twice, with the offset counted from the first time, and the time from the
+    /// second. It does its sums again for another spelling of the same offset.
+    pub fn settle(&self, server: Pid) {
+        let offset = fs::read_to_string(&self.file).expect("the directory is ours");
+        self.write(&format!("{offset}0"));
+        remove_shared_memory(server);
+    }
+
+    /// Renamed into place: the server reads the file whenever it looks at the clock.
+    fn write(&self, offset: &str) {
         let new = self.file.with_extension("new");
-        fs::write(&new, format!("{seconds:+}\n")).expect("the directory is ours");
+        fs::write(&new, offset).expect("the directory is ours");
         fs::rename(&new, &self.file).expect("the directory is ours");
     }
 
@@ -64,7 +77,7 @@ impl Clock {
 
 /// Versions that don't know `FAKETIME_DISABLE_SHM` name two objects after the process, which a killed
 /// one leaves behind. Once it is up it needs their names no more.
-pub fn remove_shared_memory(pid: Pid) {
+fn remove_shared_memory(pid: Pid) {
     let pid = pid.as_raw_pid();
     for name in [format!("faketime_shm_{pid}"), format!("sem.faketime_sem_{pid}")] {
         let _ = fs::remove_file(Path::new("/dev/shm").join(name));
