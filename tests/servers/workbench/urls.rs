@@ -1,10 +1,16 @@
+use std::time::Duration;
+
 use tower_redlock::{Redlock, Released};
 
 use crate::support::{Proxy, RedisServer};
 
+/// Never decides anything.
+const AMPLE: Duration = Duration::from_secs(6);
+
 /// Takes a lock by this URL alone, and checks something meanwhile.
 async fn while_locked<T>(url: String, check: impl FnOnce() -> T) -> T {
-    let redlock = Redlock::builder().nodes([url]).build().expect("a valid URL");
+    let builder = Redlock::builder().nodes([url]).ttl(AMPLE * 10).node_timeout(AMPLE);
+    let redlock = builder.build().expect("a valid URL");
     redlock.ready().await;
     let lock = redlock.lock("x").await.expect("the server votes");
     let seen = check();
