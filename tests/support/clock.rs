@@ -39,10 +39,24 @@ impl Clock {
         clock
     }
 
-    /// Renamed into place: the server reads the file whenever it looks at the clock.
     fn set(&self, seconds: f64) {
+        self.write(&format!("{seconds:+.6}"));
+    }
+
+    /// To be called when a server is up: until then its clock may be late. The library starts twice,
+    /// and where it has no memory for itself (see [`remove_shared_memory`]) it adds the offset to
+    /// the time of its first start, and what has passed since its second. Another spelling of the
+    /// same offset is added to the latter.
+    pub fn settle(&self, server: Pid) {
+        let offset = fs::read_to_string(&self.file).expect("the directory is ours");
+        self.write(&format!("{offset}0"));
+        remove_shared_memory(server);
+    }
+
+    /// Renamed into place: the server reads the file whenever it looks at the clock.
+    fn write(&self, offset: &str) {
         let new = self.file.with_extension("new");
-        fs::write(&new, format!("{seconds:+}\n")).expect("the directory is ours");
+        fs::write(&new, offset).expect("the directory is ours");
         fs::rename(&new, &self.file).expect("the directory is ours");
     }
 
@@ -62,9 +76,10 @@ impl Clock {
     }
 }
 
-/// Versions that don't know `FAKETIME_DISABLE_SHM` name two objects after the process, which a killed
-/// one leaves behind. Once it is up it needs their names no more.
-pub fn remove_shared_memory(pid: Pid) {
+/// Versions that don't know `FAKETIME_DISABLE_SHM` name two objects after the process. A killed one
+/// leaves them behind, and a later one of the same id goes without. Once it is up, a process needs
+/// the names no more.
+fn remove_shared_memory(pid: Pid) {
     let pid = pid.as_raw_pid();
     for name in [format!("faketime_shm_{pid}"), format!("sem.faketime_sem_{pid}")] {
         let _ = fs::remove_file(Path::new("/dev/shm").join(name));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use super::cli;
-use super::clock::{self, Clock};
+use super::clock::Clock;
 use super::home::Home;
 use super::process::Process;
 use super::resp::Resp;
@@ -58,8 +58,8 @@ pub fn launch(
         }
         // An answer alone could come from another server that took the port.
         if said.contains("Ready to accept connections") && answers(addr) {
-            if clock.is_some() {
-                clock::remove_shared_memory(process.pid());
+            if let Some(clock) = clock {
+                clock.settle(process.pid());
             }
             return Ok(process);
         }

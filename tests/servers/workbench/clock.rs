@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::support::{RedisServer, Resp};
 
-/// Microseconds are cut off, and offsets are no whole numbers of them.
+/// Microseconds are cut off.
 const GRAIN: f64 = 0.001;
 
 fn now() -> f64 {
