@@ -39,8 +39,8 @@ async fn a_server_that_becomes_a_replica_stops_to_vote_and_votes_again_when_prom
     let redlock = manager([server.url()]);
     works(&redlock).await;
     server.replica_of(&master);
-    assert_refused(&redlock, &[0], |reason| *reason == Reason::ReadOnly).await;
     eventually_async("it is known not to vote", async || !redlock.health()[0].is_voting()).await;
+    assert_refused(&redlock, &[0], |reason| *reason == Reason::ReadOnly).await;
     server.promote();
     all_vote(&redlock).await;
     works(&redlock).await;
