@@ -6,6 +6,7 @@ mod support;
 mod cases;
 mod conformance;
 mod facts;
+mod guards;
 mod layer;
 #[cfg(feature = "tls")]
 mod tls;

@@ -320,7 +320,16 @@ impl<'a> Session<'a> {
     /// Turns what came in into one write, leaving out what is stale.
     fn batch(&mut self, incoming: &mut Vec<Request>) -> Option<Pipeline> {
         let now = self.settings.clock.now();
-        let requests = Self::fresh(incoming.drain(..), now);
+        let mut requests = Self::fresh(incoming.drain(..), now);
+        // They may have come before it was known that the server has no vote.
+        if let Some(reason) = self.status.barred() {
+            let (votes, others) =
+                requests.into_iter().partition::<Vec<_>, _>(|request| request.op.is_vote());
+            for request in votes {
+                request.not_sent(reason.clone());
+            }
+            requests = others;
+        }
         if requests.is_empty() {
             return None;
         }

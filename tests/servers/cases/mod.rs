@@ -1,6 +1,6 @@
 //! Cases that well-known lock libraries get wrong, over real servers.
 
-mod child;
+pub(crate) mod child;
 mod nodes;
 mod scene;
 

@@ -248,7 +248,8 @@ impl NodeSet {
             (Sight::Active, None)
         } else if ours && standing.tag.is_probation() {
             let tag = Arc::clone(standing.tag.text());
-            (Sight::Probation { tag, max_ttl: standing.max_ttl }, None)
+            let moved = standing.tag.is_moved();
+            (Sight::Probation { tag, max_ttl: standing.max_ttl, moved }, None)
         } else if ours || standing.tag.text().is_empty() {
             let found = Arc::clone(standing.tag.text());
             (Sight::Out, Some(Bar::Reason(Reason::WrongTag { found })))
