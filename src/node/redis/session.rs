@@ -360,8 +360,10 @@ impl<'a> Session<'a> {
     /// What the scripts are told of the strict clock guard.
     fn strict(&self) -> String {
         let Some(within) = self.settings.guards.clock else { return String::new() };
-        let wall = self.settings.clock.wall().as_micros();
-        format!("{} {wall} {}", within.as_micros(), self.history)
+        let wall = self.settings.clock.wall();
+        let micros = |time: Duration| time.as_micros().min(9_999_999_999_999_999);
+        let (from, to) = (micros(wall.saturating_sub(within)), micros(wall + within));
+        format!("{}{from:016}{to:016}", self.history)
     }
 
     /// Hands out the answers of the oldest batch; gives back what has to be sent again.
