@@ -5,7 +5,7 @@ mod fake;
 mod flushed;
 mod full;
 mod hung;
-mod log;
+pub(crate) mod log;
 mod nonsense;
 mod outage;
 mod passwords;
