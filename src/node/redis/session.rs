@@ -288,7 +288,7 @@ impl<'a> Session<'a> {
     /// Takes a reading of the server's clock; false if it must not grant.
     fn observe(&mut self, sent: Timestamp, received: Timestamp, server_micros: u64) -> bool {
         let (nodes, offsets) = (&self.member.set, &mut self.memory.offsets);
-        let corrections = nodes.corrections();
+        let corrections = nodes.corrections(self.member.index);
         if self.memory.corrections != corrections {
             self.memory.corrections = corrections;
             offsets.forgive();

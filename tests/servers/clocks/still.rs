@@ -6,7 +6,7 @@ use tower_redlock::{LossCause, NodeHealth, Redlock, time::Clock};
 
 use super::{
     own_clock::OwnClock,
-    scene::{Scene, in_time},
+    scene::{MINUTES, Scene, in_time, is_jump, jump_is_seen, refusal},
 };
 use crate::support::eventually_async;
 
@@ -70,4 +70,29 @@ async fn a_lock_that_is_still_valid_in_true_time_is_valid_for_less() {
     assert!(lock.remaining().as_millis() < enough, "{:?}", lock.remaining());
     in_time(lock.extend()).await.unwrap();
     assert!(lock.remaining().as_millis() > enough, "{:?}", lock.remaining());
+}
+
+#[tokio::test]
+async fn a_server_whose_clock_really_jumped_stays_barred() {
+    let ttl = Duration::from_secs(60);
+    let scene = Scene::new();
+    let clock = OwnClock::default();
+    let redlock = scene.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
+    scene.servers[2].set_clock_offset(MINUTES);
+    jump_is_seen(&redlock, 2).await;
+    let lock = redlock.lock("a").await.unwrap();
+    eventually_async("two servers have the key", async || scene.keys()[..2] == [true; 2]).await;
+    clock.hold();
+    eventually_async("time passes", async || scene.servers[0].pttl(super::scene::KEY) < 57_000)
+        .await;
+    clock.go_on();
+    scene.log.wait_for("WARN", &["our own clock stood still"]).await;
+    eventually_async("the two others vote", async || {
+        redlock.health()[..2].iter().all(NodeHealth::is_voting)
+    })
+    .await;
+    assert!(refusal(&redlock, 2).as_ref().is_some_and(is_jump), "{:?}", redlock.health()[2]);
+    drop(lock);
+    in_time(async { redlock.lock("b").await }).await.unwrap();
+    assert!(!scene.servers[2].exists("redlock:lock:b"));
 }
