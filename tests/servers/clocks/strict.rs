@@ -15,6 +15,10 @@ const WITHIN: Duration = Duration::from_secs(2);
 /// 1 % and 2 ms.
 const DRIFT: Duration = Duration::from_millis(602);
 
+fn validity() -> Duration {
+    LONG.saturating_sub(DRIFT + 3 * WITHIN)
+}
+
 fn strict() -> RedlockBuilder {
     patient().clock_guard(WITHIN)
 }
@@ -115,7 +119,7 @@ async fn a_wall_clock_that_is_put_forward_by_less_than_the_validity_shortens_it(
     assert!(in_time(lock.extend()).await.is_err());
     clock.put_wall_forward(Duration::ZERO);
     in_time(lock.extend()).await.unwrap();
-    clock.put_wall_forward(LONG - 3 * WITHIN - DRIFT);
+    clock.put_wall_forward(validity());
     assert!(!lock.is_valid());
 }
 
@@ -124,7 +128,7 @@ async fn the_validity_is_shorter_by_three_times_what_clocks_may_differ_by() {
     let scene = Scene::new();
     let redlock = scene.manager(strict()).await;
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
-    let most = LONG - DRIFT - 3 * WITHIN;
+    let most = validity();
     let left = lock.remaining();
     assert!(left <= most && left > most.saturating_sub(HANG_GUARD), "{left:?}");
     let left = in_time(lock.extend()).await.unwrap();

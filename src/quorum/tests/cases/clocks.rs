@@ -1,6 +1,6 @@
 //! R10: nodes whose clocks jumped, and another clock that says that it is over.
 
-use super::bench::{Bench, at, extended, granted, held, releases, renewed, round, terms, unheard};
+use super::bench::{Bench, at, extended, granted, held, releases, renewed, round, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
     quorum::{Action, Event, Loss, OpId, Refusal},
