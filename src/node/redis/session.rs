@@ -12,7 +12,7 @@ use ::redis::{Pipeline, RedisResult, Value};
 use futures_util::{StreamExt, stream::FuturesOrdered};
 use tokio::{
     sync::{mpsc, oneshot},
-    time::MissedTickBehavior,
+    time::{Instant, MissedTickBehavior},
 };
 
 use super::{
@@ -83,6 +83,8 @@ const ALONE: Duration = Duration::from_secs(10);
 
 struct Batch {
     sent: Timestamp,
+    /// The same by a clock that is never put forward: that would look like silence.
+    waiting_since: Instant,
     /// What the deadlines in it were made of.
     server_clock: ServerClock,
     content: Content,
@@ -196,7 +198,7 @@ impl<'a> Session<'a> {
                 },
                 _ = look.tick() => {
                     let now = self.settings.clock.now();
-                    let waited = self.batches.front().map(|batch| now.since(batch.sent));
+                    let waited = self.batches.front().map(|batch| batch.waiting_since.elapsed());
                     if waited.is_some_and(|waited| waited >= hang) {
                         return self.break_off(Reason::TimedOut);
                     }
@@ -249,7 +251,8 @@ impl<'a> Session<'a> {
 
     fn push(&mut self, sent: Timestamp, content: Content) {
         let server_clock = self.link.server_clock;
-        self.batches.push_back(Batch { sent, server_clock, content });
+        let waiting_since = Instant::now();
+        self.batches.push_back(Batch { sent, waiting_since, server_clock, content });
     }
 
     fn on_look(&mut self, sent: Timestamp, values: Vec<Value>) -> Result<(), Reason> {

@@ -84,12 +84,13 @@ async fn a_jump_that_is_taken_back_between_two_looks_costs_no_key() {
 async fn a_wall_clock_that_is_put_forward_ends_the_validity_of_a_lock_that_nobody_polls() {
     let scene = Scene::new();
     let clock = OwnClock::default();
-    let redlock = scene.manager(strict().clock(clock.clone())).await;
+    // No timer of a lock is due before a third of its TTL, or the node timeout of its grant.
+    let builder = strict().ttl(LONG * 4).node_timeout(LONG / 3);
+    let redlock = scene.manager(builder.clock(clock.clone())).await;
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
     let lost = lock.lost();
-    clock.put_wall_forward(LONG);
+    clock.put_wall_forward(LONG * 4);
     assert!(!lock.is_valid(), "who asks is told at once");
-    // No timer of the lock is due for a long time.
     let cause = in_time(lost).await;
     assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
 }
