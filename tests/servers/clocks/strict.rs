@@ -88,6 +88,11 @@ async fn a_wall_clock_that_is_put_forward_ends_the_validity_of_a_lock_that_nobod
     let builder = strict().ttl(LONG * 4).node_timeout(LONG / 3);
     let redlock = scene.manager(builder.clock(clock.clone())).await;
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
+    // Nor does an answer come that it would be noticed by.
+    eventually_async("every answer has come", async || {
+        redlock.health().iter().all(|node| node.in_flight == 0)
+    })
+    .await;
     let lost = lock.lost();
     clock.put_wall_forward(LONG * 4);
     assert!(!lock.is_valid(), "who asks is told at once");
