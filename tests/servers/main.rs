@@ -4,6 +4,7 @@
 mod support;
 
 mod cases;
+mod clocks;
 mod conformance;
 mod facts;
 mod guards;

@@ -12,7 +12,7 @@ use ::redis::{Pipeline, RedisResult, Value};
 use futures_util::{StreamExt, stream::FuturesOrdered};
 use tokio::{
     sync::{mpsc, oneshot},
-    time::MissedTickBehavior,
+    time::{Instant, MissedTickBehavior},
 };
 
 use super::{
@@ -86,6 +86,8 @@ const ALONE: Duration = Duration::from_secs(10);
 
 struct Batch {
     sent: Timestamp,
+    /// The same by a clock that is never put forward: that would look like silence.
+    waiting_since: Instant,
     /// What the deadlines in it were made of.
     server_clock: ServerClock,
     content: Content,
@@ -199,7 +201,7 @@ impl<'a> Session<'a> {
                 },
                 _ = look.tick() => {
                     let now = self.settings.clock.now();
-                    let waited = self.batches.front().map(|batch| now.since(batch.sent));
+                    let waited = self.batches.front().map(|batch| batch.waiting_since.elapsed());
                     if waited.is_some_and(|waited| waited >= hang) {
                         return self.break_off(Reason::TimedOut);
                     }
@@ -252,7 +254,8 @@ impl<'a> Session<'a> {
 
     fn push(&mut self, sent: Timestamp, content: Content) {
         let server_clock = self.link.server_clock;
-        self.batches.push_back(Batch { sent, server_clock, content });
+        let waiting_since = Instant::now();
+        self.batches.push_back(Batch { sent, waiting_since, server_clock, content });
     }
 
     fn on_look(&mut self, sent: Timestamp, values: Vec<Value>) -> Result<(), Reason> {
@@ -295,7 +298,7 @@ impl<'a> Session<'a> {
     /// Takes a reading of the server's clock; false if it must not grant.
     fn observe(&mut self, sent: Timestamp, received: Timestamp, server_micros: u64) -> bool {
         let (nodes, offsets) = (&self.member.set, &mut self.memory.offsets);
-        let corrections = nodes.corrections();
+        let corrections = nodes.corrections(self.member.index);
         if self.memory.corrections != corrections {
             self.memory.corrections = corrections;
             offsets.forgive();
@@ -376,8 +379,10 @@ impl<'a> Session<'a> {
     /// What the scripts are told of the strict clock guard.
     fn strict(&self) -> String {
         let Some(within) = self.settings.guards.clock else { return String::new() };
-        let wall = self.settings.clock.wall().as_micros();
-        format!("{} {wall} {}", within.as_micros(), self.history)
+        let wall = self.settings.clock.wall();
+        let micros = |time: Duration| time.as_micros().min(9_999_999_999_999_999);
+        let (from, to) = (micros(wall.saturating_sub(within)), micros(wall + within));
+        format!("{}{from:016}{to:016}", self.history)
     }
 
     /// Hands out the answers of the oldest batch; gives back what has to be sent again.

@@ -7,6 +7,7 @@ mod scene;
 mod cancel;
 mod fencing;
 mod foreign;
+mod inspect;
 mod late;
 mod lifecycle;
 mod loss;

@@ -1,9 +1,11 @@
 //! What servers do on bad days, and what becomes of the lock then: a bad minority costs nothing, a
 //! bad majority is an error that names each node's reason.
 
+mod evicting;
 mod fake;
 mod flushed;
 mod full;
+mod health;
 mod hung;
 pub(crate) mod log;
 mod nonsense;
