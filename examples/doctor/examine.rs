@@ -84,6 +84,8 @@ pub(crate) async fn settle(redlock: &Redlock) {
 fn is_passing(state: &NodeState) -> bool {
     match state {
         NodeState::Connecting => true,
+        // The end of a probation takes one more question.
+        NodeState::Probation { remaining, .. } => remaining.is_zero(),
         NodeState::Refusing { reason, .. } => {
             matches!(reason, Reason::WrongTag { .. } | Reason::TtlTooLong)
         }

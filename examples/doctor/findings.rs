@@ -64,7 +64,7 @@ pub(crate) fn find(seen: &[Seen], settings: &Settings) -> Vec<Finding> {
     }
     findings.extend(set(seen, settings));
     findings.extend(persistence(seen, settings));
-    findings.sort_by_key(|finding| finding.severity);
+    findings.sort_by_key(|finding| (finding.severity, finding.code));
     findings
 }
 

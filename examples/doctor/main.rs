@@ -49,7 +49,7 @@ async fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(error) => {
-            eprintln!("doctor: {error}\n\n{}", args::USAGE);
+            eprintln!("doctor: {error}\n--help tells how doctor is used");
             return ExitCode::from(USAGE_ERROR);
         }
     };

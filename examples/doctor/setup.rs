@@ -87,12 +87,10 @@ impl Setup {
 
     /// Connects in the background.
     pub(crate) fn build(&self, embedded: &EmbeddedNodes) -> Result<Redlock, Box<dyn Error>> {
-        let config: Config = self
-            .table
-            .clone()
-            .try_into()
-            // The rest of the text may show a value.
-            .map_err(|error: toml::de::Error| format!("settings: {}", error.message()))?;
+        let config: Config =
+            self.table.clone().try_into().map_err(|error: toml::de::Error| {
+                format!("settings: {}", without_values(&error))
+            })?;
         let mut builder = config.into_builder()?;
         if self.is_embedded() {
             builder = builder.nodes_from(embedded);
@@ -128,6 +126,12 @@ fn read(path: &str) -> Result<Table, Box<dyn Error>> {
         let line = error.span().map_or(0, |span| text[..span.start].matches('\n').count()) + 1;
         format!("{path}, line {line}: not valid TOML").into()
     })
+}
+
+/// What is wrong, without the texts that were given: one may be a password.
+fn without_values(error: &toml::de::Error) -> String {
+    let parts = error.message().split('"').enumerate();
+    parts.map(|(i, part)| if i % 2 == 0 { part } else { "…" }).collect()
 }
 
 /// `url,name=url,…`

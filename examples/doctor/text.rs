@@ -2,9 +2,9 @@
 
 use std::{fmt::Write, time::Duration};
 
-use tower_redlock::{ClockOffset, Memory, Persistence, Reason};
+use tower_redlock::{ClockOffset, Memory, NodeState, Persistence, Reason};
 
-use crate::{examine::Seen, findings::Finding, verdict::Report};
+use crate::{examine::Seen, verdict::Report};
 
 pub(crate) fn report(report: &Report) -> String {
     let mut text = String::new();
@@ -12,11 +12,17 @@ pub(crate) fn report(report: &Report) -> String {
         node(&mut text, seen);
     }
     text.push('\n');
-    for found in &report.findings {
-        finding(&mut text, found);
+    // What is to be done for several nodes is said once.
+    for group in report.findings.chunk_by(|a, b| a.code == b.code && a.todo == b.todo) {
+        for finding in group {
+            let severity = finding.severity.name();
+            let node = finding.node.as_ref().map_or(String::new(), |node| format!("{node}: "));
+            let _ = writeln!(text, "{severity:<7}  {node}{}", finding.what);
+        }
+        let _ = writeln!(text, "         do: {}\n", group[0].todo);
     }
-    let verdict = report.verdict.name().to_uppercase();
     // Writing into a text does not fail.
+    let verdict = report.verdict.name().to_uppercase();
     let _ = writeln!(text, "{verdict}: {}", report.summary());
     text
 }
@@ -24,7 +30,7 @@ pub(crate) fn report(report: &Report) -> String {
 fn node(text: &mut String, seen: &Seen) {
     let health = &seen.health;
     let _ = writeln!(text, "{}  {}", health.name, state(seen));
-    if seen.role() == Some("master") {
+    if health.run_id.is_some() && seen.role().is_some() {
         let _ = writeln!(
             text,
             "    {}, round trip {}, {}",
@@ -58,12 +64,21 @@ fn node(text: &mut String, seen: &Seen) {
     }
 }
 
+/// For how long it has been so is left out: doctor has not looked for long.
 pub(crate) fn state(seen: &Seen) -> String {
-    let state = &seen.health.state;
+    let state = match &seen.health.state {
+        NodeState::Down { reason: Reason::NotConnected(why), .. } => format!("down: {why}"),
+        NodeState::Down { reason, .. } => format!("down: {reason}"),
+        NodeState::Refusing { reason: Reason::OtherLayout { .. }, .. } => {
+            "no vote: it belongs to another set of nodes".into()
+        }
+        NodeState::Refusing { reason, .. } => format!("no vote: {reason}"),
+        state => state.to_string(),
+    };
     match &seen.vote {
         Some(Ok(took)) => format!("{state}, a vote takes {}", time(*took)),
-        Some(Err(reason)) if seen.health.is_voting() => format!("gives no vote: {reason}"),
-        _ => state.to_string(),
+        Some(Err(reason)) if seen.health.is_voting() => format!("no vote: {reason}"),
+        _ => state,
     }
 }
 
@@ -88,7 +103,7 @@ fn memory(memory: &Memory) -> String {
     }
 }
 
-pub(crate) fn persistence(kept: Persistence) -> String {
+fn persistence(kept: Persistence) -> String {
     match (kept.aof, kept.snapshots) {
         (true, Some(true)) => "append-only file and snapshots",
         (true, _) => "append-only file",
@@ -97,13 +112,6 @@ pub(crate) fn persistence(kept: Persistence) -> String {
         (false, None) => "no append-only file, snapshots unknown",
     }
     .into()
-}
-
-pub(crate) fn finding(text: &mut String, finding: &Finding) {
-    let severity = finding.severity.name();
-    let node = finding.node.as_ref().map_or(String::new(), |node| format!("{node}: "));
-    let _ = writeln!(text, "{severity:<7}  {node}{}", finding.what);
-    let _ = writeln!(text, "         do: {}", finding.todo);
 }
 
 /// A time with as many digits as people read.
