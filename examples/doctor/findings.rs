@@ -89,6 +89,12 @@ fn vote(node: &Seen, settings: &Settings) -> Option<Finding> {
             "run doctor again in a moment",
         )),
         _ => match &node.vote {
+            // By how much is told with it.
+            Some(Err(Reason::ClockOff | Reason::TokenAhead))
+                if clock(node, settings).is_some_and(|told| told.severity == Severity::Problem) =>
+            {
+                None
+            }
             Some(Err(reason)) => Some(refusal(reason, settings)),
             Some(Ok(took)) if *took >= settings.node_timeout => {
                 let limit = settings.node_timeout;
@@ -213,20 +219,15 @@ fn not_connected(text: &str, what: String) -> Finding {
     )
 }
 
-/// Which rule is missing.
+/// Which rule is missing, where the server tells.
 fn permission(text: &str, what: String, settings: &Settings) -> Finding {
-    let quoted = text.split('\'').nth(1).map(|command| command.replace(' ', "|"));
-    let missing = match quoted {
-        Some(command) if !command.is_empty() && text.contains("command") => {
-            format!("+{}", command.to_lowercase())
-        }
-        _ if text.contains("key") => format!("~{}:*", settings.prefix),
-        _ => "a permission of the list below".into(),
+    let command = text.split_once("run the '").and_then(|(_, rest)| rest.split('\'').next());
+    let missing = match command {
+        Some(command) => format!("add +{}, and", command.replace(' ', "|")),
+        None if text.contains("key") => format!("add ~{}:*, and", settings.prefix),
+        None => "see by ACL LOG which command it was, and".into(),
     };
-    let todo = format!(
-        "add {missing} to the user's rules, and compare the rest (ACL LOG shows what was refused): {}",
-        acl(&settings.prefix)
-    );
+    let todo = format!("{missing} compare the user's rules with {}", acl(&settings.prefix));
     problem("permission", what, todo)
 }
 
@@ -270,13 +271,11 @@ fn clock(node: &Seen, settings: &Settings) -> Option<Finding> {
         Some(within) => (within, within / 2),
         None => (CLOCK_LIMIT, CLOCK_HINT),
     };
-    // Under the strict guard, the vote itself says so.
-    let told = matches!(node.vote, Some(Err(Reason::ClockOff | Reason::TokenAhead)));
-    if off > limit && !told {
-        let limit = format!("{what}, more than {limit:.0?}");
-        return Some(problem("clock", limit, todo));
+    if off > limit {
+        let what = format!("{what}, more than {limit:.0?}: it gives no votes, or slow ones");
+        return Some(problem("clock", what, todo));
     }
-    (off > worth && !told).then(|| hint("clock", what, todo))
+    (off > worth).then(|| hint("clock", what, todo))
 }
 
 fn persistence(seen: &[Seen], settings: &Settings) -> Option<Finding> {
