@@ -40,8 +40,8 @@ further options:
   --no-probe            do not ask each node for its vote on a lock that nobody else uses
   --yes                 confirm; without a terminal there is nobody to ask
   --from URLS           for --adopt: the nodes of the old set, as in REDLOCK_NODES
-  --from-prefix PREFIX, --from-clock-guard TIME
-                        for --adopt: what else the old set was configured with
+  --from-prefix PREFIX, --from-clock-guard TIME|none
+                        for --adopt: where the old set was configured otherwise
 
 environment:
   REDLOCK_NODES         independent servers, [NAME=]redis://host:port, separated by commas;
@@ -55,6 +55,9 @@ exit code: 0  healthy; the question was answered, the task is done
            2  no quorum: no locks at present, or too few nodes answered
            3  bad usage, an error of doctor's own, or not confirmed
 ";
+
+/// A guard that the old set did not have.
+pub(crate) const NONE: &str = "none";
 
 pub(crate) enum Command {
     Run(Box<Args>),
@@ -154,7 +157,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, S
             "--restart-guard" => settings.restart_guard = Some(restart_guard(value()?)?),
             "--from" => from.nodes = Some(value()?),
             "--from-prefix" => from.prefix = Some(value()?),
-            "--from-clock-guard" => from.clock_guard = Some(time(name, value()?)?),
+            "--from-clock-guard" => {
+                let value = value()?;
+                from.clock_guard = Some(if value == NONE { value } else { time(name, value)? });
+            }
             _ => return Err(format!("unknown argument {}", shown(name))),
         }
     }

@@ -6,7 +6,7 @@ use humantime_serde::re::humantime::parse_duration;
 use toml::{Table, Value};
 use tower_redlock::{Config, EmbeddedNodes, Redlock};
 
-use crate::args::{From, Overrides};
+use crate::args::{From, NONE, Overrides};
 
 /// All settings as one table, of the form that [`Config`] reads.
 #[derive(Clone)]
@@ -67,10 +67,13 @@ impl Setup {
             }
             table.insert("nodes".into(), Value::Array(nodes));
         }
-        for (name, value) in [("key_prefix", &from.prefix), ("clock_guard", &from.clock_guard)] {
-            if let Some(value) = value {
-                table.insert(name.into(), Value::String(value.clone()));
-            }
+        if let Some(prefix) = &from.prefix {
+            table.insert("key_prefix".into(), Value::String(prefix.clone()));
+        }
+        match from.clock_guard.as_deref() {
+            Some(NONE) => drop(table.remove("clock_guard")),
+            Some(time) => drop(table.insert("clock_guard".into(), Value::String(time.into()))),
+            None => {}
         }
         Ok(Self { table })
     }

@@ -28,6 +28,19 @@ fn three_servers_become_five() {
 }
 
 #[test]
+fn a_guard_is_taken_on_and_a_prefix_left() {
+    let servers = RedisServer::start_n(3);
+    let all = urls(&servers);
+    let plain = Doctor::guarded(&all, "1s");
+    plain.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    let strict = ["--clock-guard", "250ms", "--prefix", "other", "--no-probe"];
+    let adopt = ["--adopt", "--yes", "--from-clock-guard", "none", "--from-prefix", "redlock"];
+    let outcome = plain.run(&[&strict[..], &adopt].concat());
+    outcome.is(0, &["3 of 3 nodes vote", "HEALTHY"]);
+    plain.run(&["--no-probe"]).is(2, &["belongs to another set", "clock guard 250ms"]);
+}
+
+#[test]
 fn another_old_set_is_left_alone() {
     let servers = RedisServer::start_n(3);
     let all = urls(&servers);
