@@ -5,6 +5,35 @@ use crate::{
     support::RedisServer,
 };
 
+/// What doctor tells people to allow.
+const RULES: [&str; 25] = [
+    "ACL",
+    "SETUSER",
+    "app",
+    "on",
+    ">s3cret",
+    "~redlock:*",
+    "-@all",
+    "+eval",
+    "+evalsha",
+    "+script|load",
+    "+time",
+    "+info",
+    "+hmget",
+    "+hget",
+    "+hset",
+    "+hsetnx",
+    "+hlen",
+    "+hgetall",
+    "+get",
+    "+set",
+    "+del",
+    "+pttl",
+    "+pexpire",
+    "+scan",
+    "+config|get",
+];
+
 #[test]
 fn a_frozen_server() {
     let servers = RedisServer::start_n(3);
@@ -100,33 +129,8 @@ fn a_wrong_password() {
 #[test]
 fn a_permission_that_is_missing() {
     let servers = RedisServer::start_n(3);
-    let rules = [
-        "ACL",
-        "SETUSER",
-        "app",
-        "on",
-        ">s3cret",
-        "~redlock:*",
-        "-@all",
-        "+eval",
-        "+evalsha",
-        "+script|load",
-        "+time",
-        "+info",
-        "+hmget",
-        "+hget",
-        "+hset",
-        "+hsetnx",
-        "+hlen",
-        "+hgetall",
-        "+get",
-        "+del",
-        "+pttl",
-        "+pexpire",
-        "+scan",
-        "+config|get",
-    ];
-    servers[2].cli(&rules);
+    servers[2].cli(&RULES);
+    servers[2].cli(&["ACL", "SETUSER", "app", "-set"]);
     let mut nodes = urls(&servers);
     nodes[2] = format!("redis://app:s3cret@{}", servers[2].addr());
     let doctor = Doctor::over(&nodes);
@@ -143,4 +147,19 @@ fn a_permission_that_is_missing() {
     doctor.run(&[]).is(1, &["add ~redlock:*, and compare the user's rules"]);
     servers[2].cli(&["ACL", "SETUSER", "app", "resetkeys", "~redlock:*", "-eval"]);
     doctor.run(&[]).is(1, &["add +eval, and"]);
+}
+
+#[test]
+fn the_permissions_that_it_lists_are_enough_for_probations_too() {
+    let servers = RedisServer::start_n(3);
+    let mut nodes = Vec::new();
+    for server in &servers {
+        server.cli(&RULES);
+        nodes.push(format!("redis://app:s3cret@{}", server.addr()));
+    }
+    let doctor = Doctor::guarded(&nodes, "1s");
+    doctor.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    servers[0].cli(&["FLUSHALL"]);
+    doctor.run(&["--no-probe"]).is(1, &["DEGRADED", "in probation for another"]);
+    doctor.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY", "no persistence"]);
 }
