@@ -196,10 +196,8 @@ fn take(world: &mut World, step: &Step) {
         }
         Step::WakeEarly(_) => world.event(id, Event::Wake),
         Step::Extend(_) => world.event(id, Event::Extend),
-        Step::Release { awaited, .. } => {
-            if world.attempts[id].is_open() {
-                world.event(id, Event::Release { awaited });
-            }
+        Step::Release { awaited, .. } if world.attempts[id].is_open() => {
+            world.event(id, Event::Release { awaited });
         }
         _ => {}
     }

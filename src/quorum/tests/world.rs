@@ -204,7 +204,7 @@ impl World {
             Sight::Active
         } else {
             let tag = seen.restarts.to_string().into();
-            Sight::Probation { tag, max_ttl: Duration::ZERO }
+            Sight::Probation { tag, max_ttl: Duration::ZERO, moved: false }
         };
         self.enrolments[process % count].see(node, sight, self.now);
     }
