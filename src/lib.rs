@@ -76,7 +76,7 @@ pub use layer::{KeyError, RedlockLayer, ResourceKey};
 pub use lock::{Holder, Lock, LockRequest, Redlock, RedlockBuilder, Released};
 #[doc(inline)]
 pub use node::{
-    ClockOffset, EmbeddedNodes, Memory, NodeHealth, NodeState, Persistence,
+    ClockOffset, EmbeddedNodes, Memory, NodeHealth, NodeState, Persistence, Role,
     redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
 pub use resource::{MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};

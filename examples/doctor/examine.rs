@@ -43,15 +43,6 @@ impl Seen {
         };
         self.health.is_voting() && in_time
     }
-
-    /// Its role, where it can be told.
-    pub(crate) fn role(&self) -> Option<&'static str> {
-        match &self.health.state {
-            NodeState::Down { reason: Reason::ReadOnly, .. } => Some("replica"),
-            NodeState::Down { .. } | NodeState::Connecting => None,
-            _ => Some("master"),
-        }
-    }
 }
 
 pub(crate) fn quorum(nodes: usize) -> usize {

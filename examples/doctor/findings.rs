@@ -295,7 +295,7 @@ fn persistence(seen: &[Seen], settings: &Settings) -> Option<Finding> {
 /// Counting takes a permission that locks don't need.
 fn keys(node: &Seen, settings: &Settings) -> Option<Finding> {
     match &node.keys {
-        Err(Reason::NoPermission(_)) if node.role().is_some() => Some(hint(
+        Err(Reason::NoPermission(_)) if node.health.role().is_some() => Some(hint(
             "no-count",
             "its lock keys can't be counted: the user lacks +scan".into(),
             format!("nothing, or: {}", acl(&settings.prefix)),

@@ -40,7 +40,7 @@ fn node(seen: &Seen, report: &Report) -> Value {
         "state": state,
         "state_text": text::state(seen),
         "probation_ms": remaining.map(millis),
-        "role": seen.role(),
+        "role": health.role().map(|role| role.to_string()),
         "version": health.version.as_deref(),
         "run_id": health.run_id.as_deref(),
         "incarnation": health.incarnation.as_deref(),

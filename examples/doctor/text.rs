@@ -30,7 +30,7 @@ pub(crate) fn report(report: &Report) -> String {
 fn node(text: &mut String, seen: &Seen) {
     let health = &seen.health;
     let _ = writeln!(text, "{}  {}", health.name, state(seen));
-    if health.run_id.is_some() && seen.role().is_some() {
+    if health.run_id.is_some() && health.role().is_some() {
         let _ = writeln!(
             text,
             "    {}, round trip {}, {}",

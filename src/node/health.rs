@@ -55,6 +55,36 @@ impl NodeHealth {
     pub fn is_voting(&self) -> bool {
         self.state == NodeState::Voting
     }
+
+    /// What the server is, where it can be told: nothing is known of one that is down.
+    pub fn role(&self) -> Option<Role> {
+        match self.state {
+            NodeState::Down { reason: Reason::ReadOnly, .. } => Some(Role::Replica),
+            NodeState::Down { .. } | NodeState::Connecting => None,
+            NodeState::Voting | NodeState::Probation { .. } | NodeState::Refusing { .. } => {
+                Some(Role::Master)
+            }
+        }
+    }
+}
+
+/// What a server is among its replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// It takes writes, and may vote.
+    Master,
+    /// It repeats what another one tells it, and never votes.
+    Replica,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Master => "master",
+            Self::Replica => "replica",
+        })
+    }
 }
 
 /// By how much a server's wall clock is ahead of ours.

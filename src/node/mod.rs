@@ -11,7 +11,7 @@ pub mod redis;
 mod reply;
 
 pub use embedded::EmbeddedNodes;
-pub use health::{ClockOffset, Memory, NodeHealth, NodeState, Persistence};
+pub use health::{ClockOffset, Memory, NodeHealth, NodeState, Persistence, Role};
 pub use lease_id::{LeaseId, Nonce};
 pub use op::{Answer, Op, OpId, Stored, StoredLease};
 pub use reply::Reply;

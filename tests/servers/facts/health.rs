@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{NodeHealth, Redlock};
+use tower_redlock::{NodeHealth, Redlock, Role};
 
 use super::scene::{all_vote, patient};
 use crate::support::{RedisServer, eventually_async};
@@ -27,6 +27,7 @@ async fn a_server_is_told_by_version_run_incarnation_limits_and_round_trip() {
     let health = only(&redlock);
     let info = |section, field| server.info(section, field).map(|text| text.trim().to_owned());
     assert_eq!(&*health.name, "one");
+    assert_eq!(health.role(), Some(Role::Master));
     assert_eq!(health.version.as_deref(), info("server", "redis_version").as_deref());
     let run_id = info("server", "run_id").expect("a run id");
     assert_eq!(health.run_id.as_deref(), Some(&*run_id));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tower_redlock::{NodeState, Reason};
+use tower_redlock::{NodeState, Reason, Role};
 
 use super::fake;
 use super::scene::{
@@ -40,6 +40,7 @@ async fn a_server_that_becomes_a_replica_stops_to_vote_and_votes_again_when_prom
     works(&redlock).await;
     server.replica_of(&master);
     eventually_async("it is known not to vote", async || !redlock.health()[0].is_voting()).await;
+    assert_eq!(redlock.health()[0].role(), Some(Role::Replica));
     assert_refused(&redlock, &[0], |reason| *reason == Reason::ReadOnly).await;
     server.promote();
     all_vote(&redlock).await;

@@ -5,7 +5,9 @@
 //! | what a set of nodes is known by | [`Layout`] |
 //! | what is stored on a node: state, incarnation, layout | [`Tag`] |
 //! | how a node stands, as it says itself | [`Standing`] |
-//! | what all nodes of a manager have in common: probations, duplicates, jumping clocks | [`NodeSet`] |
+//! | what all nodes of a manager have in common: who votes, and why the others don't | [`NodeSet`] |
+//! | clocks that jump | `jumps` |
+//! | what goes on beside the operations | `tasks` |
 //! | ending a probation, with what the others know | `activate` |
 //! | taking over long-lived records | `copy` |
 //! | how many keys a node keeps | `count` |
@@ -15,10 +17,12 @@ mod activate;
 mod adopt;
 mod copy;
 mod count;
+mod jumps;
 mod layout;
 mod set;
 mod standing;
 mod tag;
+mod tasks;
 
 pub(crate) use adopt::adopt;
 pub(crate) use count::count;

@@ -1,19 +1,15 @@
-use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use ::redis::{Pipeline, Value};
-use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::{Layout, Standing, activate, copy};
+use super::{Layout, Standing};
 use crate::{
     error::Reason,
-    lock::{Jump, Soundness},
+    lock::Soundness,
     node::redis::{
         RedisSettings,
         encode::Keys,
@@ -21,8 +17,8 @@ use crate::{
         status::{Bar, BarKind, Status},
     },
     quorum::{
-        enrol::{Enrolment, Outcome, Sight, Step},
-        offsets::{Interval, Jury, StoodStill},
+        enrol::{Enrolment, Sight},
+        offsets::Jury,
     },
     time::{AdjustedClock, Clock, Timestamp},
 };
@@ -33,25 +29,25 @@ pub(crate) struct NodeSet {
     pub(in crate::node::redis) layout: Layout,
     pub(in crate::node::redis) keys: Keys,
     pub(in crate::node::redis) settings: RedisSettings,
-    clock: Arc<AdjustedClock>,
-    soundness: Arc<Soundness>,
+    pub(super) clock: Arc<AdjustedClock>,
+    pub(super) soundness: Arc<Soundness>,
     members: OnceLock<Box<[Member]>>,
     state: Mutex<State>,
-    changed: Notify,
+    pub(super) changed: Notify,
     /// The highest floor that a node told: no token may be proposed below it.
     floor: AtomicU64,
     /// How often our own clock was put forward instead of what a node was accused of.
-    corrections: Box<[AtomicU64]>,
-    closed: AtomicBool,
+    pub(super) corrections: Box<[AtomicU64]>,
+    pub(super) closed: AtomicBool,
     /// Where the set stands among the manager's nodes.
-    first: usize,
+    pub(super) first: usize,
 }
 
 /// One node of the set.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) status: Arc<Status>,
-    admin: mpsc::UnboundedSender<Admin>,
+    pub(super) admin: mpsc::UnboundedSender<Admin>,
 }
 
 /// What a node is asked for beside operations.
@@ -64,28 +60,19 @@ pub(in crate::node::redis) enum Admin {
 }
 
 #[derive(Debug)]
-struct State {
-    enrolment: Enrolment,
-    jury: Jury,
+pub(super) struct State {
+    pub(super) enrolment: Enrolment,
+    pub(super) jury: Jury,
     run_ids: Box<[Option<Arc<str>>]>,
     /// Which nodes still take over records.
-    copying: Box<[Copying]>,
+    pub(super) copying: Box<[Copying]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Copying {
+pub(super) enum Copying {
     Done,
     Wanted(Timestamp),
     UnderWay,
-}
-
-/// A node that has not answered by then is tried again later.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-const COPY_RETRY: Duration = Duration::from_millis(500);
-
-enum Ended {
-    Activation { node: usize, outcome: Outcome },
-    Copy { node: usize, done: bool },
 }
 
 impl NodeSet {
@@ -200,47 +187,6 @@ impl NodeSet {
         self.state().enrolment.see(node, Sight::Out, now);
     }
 
-    /// A server's clock jumped; or ours stood still, which is then put right.
-    ///
-    /// If it was the server's, it has no vote until `until`.
-    pub(in crate::node::redis) fn jumped(
-        &self,
-        node: usize,
-        by: Interval,
-        (now, until): (Timestamp, Timestamp),
-    ) {
-        let verdict = self.state().jury.report(node, by, now);
-        let name = self.members()[node].status.name();
-        if let Some(StoodStill { at_most, accused }) = &verdict {
-            tracing::warn!(
-                by = ?at_most,
-                "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
-            );
-            self.clock.put_forward(*at_most);
-            for &node in accused {
-                self.corrections[node].fetch_add(1, Ordering::AcqRel);
-            }
-            self.soundness.look_again();
-        } else {
-            tracing::warn!(
-                node = %name,
-                by = %Shown(by),
-                "the server's clock jumped; it does not vote for max_ttl"
-            );
-            let bar = Bar::Clock { until, by };
-            self.members()[node].status.set_bar(BarKind::Clock, Some(bar));
-            let by_micros = by.low.midpoint(by.high);
-            self.soundness.jumped(self.first + node, Jump { seen: now, by_micros });
-        }
-        // Whose clock it was shows when the others are looked at; and who was accused without a
-        // reason has its vote again with the next look.
-        for (other, member) in self.members().iter().enumerate() {
-            if other != node || verdict.is_some() {
-                let _ = member.admin.send(Admin::Check);
-            }
-        }
-    }
-
     fn judge(&self, standing: &Standing) -> (Sight, Option<Bar>) {
         let ours = standing.tag.layout() == &*self.layout.hash;
         let current = standing.tag.incarnation() == &*standing.incarnation;
@@ -289,122 +235,11 @@ impl NodeSet {
             .then(|| Bar::Reason(Reason::Evicts { policy: Arc::clone(&memory.policy) }))
     }
 
-    /// Lets [`run`](Self::run) end.
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
-        self.changed.notify_one();
-    }
-
-    /// Ends probations and takes over records, until it is closed.
-    pub(crate) async fn run(self: Arc<Self>) {
-        let mut under_way = FuturesUnordered::new();
-        loop {
-            if self.closed.load(Ordering::Acquire) {
-                return;
-            }
-            let now = self.clock.now();
-            let (steps, copies, wake) = self.due(now);
-            for step in steps {
-                under_way.push(self.work(Work::Activate(step)));
-            }
-            for node in copies {
-                under_way.push(self.work(Work::Copy(node)));
-            }
-            let wait = async {
-                match wake {
-                    Some(at) => self.clock.wait(at).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = self.changed.notified() => {}
-                () = wait => {}
-                Some(ended) = under_way.next() => self.ended(&ended),
-            }
-        }
-    }
-
-    fn due(&self, now: Timestamp) -> (Vec<Step>, Vec<usize>, Option<Timestamp>) {
-        let mut state = self.state();
-        let (steps, mut wake) = if self.is_unguarded() {
-            (Vec::new(), None)
-        } else {
-            (state.enrolment.due(now), state.enrolment.next_wake())
-        };
-        let mut copies = Vec::new();
-        for (node, copying) in state.copying.iter_mut().enumerate() {
-            if let Copying::Wanted(at) = *copying {
-                if at <= now {
-                    *copying = Copying::UnderWay;
-                    copies.push(node);
-                } else {
-                    wake = Some(wake.map_or(at, |wake| wake.min(at)));
-                }
-            }
-        }
-        (steps, copies, wake)
-    }
-
-    async fn work(&self, work: Work) -> Ended {
-        match work {
-            Work::Activate(step) => {
-                let node = step.node;
-                Ended::Activation { node, outcome: activate::activate(self, step).await }
-            }
-            Work::Copy(node) => Ended::Copy { node, done: copy::copy(self, node).await },
-        }
-    }
-
-    fn ended(&self, ended: &Ended) {
-        let now = self.clock.now();
-        let mut state = self.state();
-        let node = match *ended {
-            Ended::Activation { node, outcome } => {
-                state.enrolment.ended(node, outcome, now);
-                node
-            }
-            Ended::Copy { node, done } => {
-                state.copying[node] =
-                    if done { Copying::Done } else { Copying::Wanted(now + COPY_RETRY) };
-                node
-            }
-        };
-        drop(state);
-        let _ = self.members()[node].admin.send(Admin::Check);
-    }
-
-    /// Runs commands on a node, beside its operations.
-    pub(super) async fn ask(&self, node: usize, pipeline: Pipeline) -> Result<Vec<Value>, Reason> {
-        let (sender, receiver) = oneshot::channel();
-        let _ = self.members()[node].admin.send(Admin::Run(pipeline, sender));
-        match tokio::time::timeout(ANSWER_TIMEOUT, receiver).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(Reason::Disconnected),
-            Err(_) => Err(Reason::TimedOut),
-        }
-    }
-
     pub(super) fn members(&self) -> &[Member] {
         self.members.get().map_or(&[], |members| members)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         crate::sync::lock(&self.state)
-    }
-}
-
-enum Work {
-    Activate(Step),
-    Copy(usize),
-}
-
-/// A jump as people say it.
-struct Shown(Interval);
-
-impl std::fmt::Display for Shown {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let middle = self.0.low.midpoint(self.0.high);
-        let size = Duration::from_micros(middle.unsigned_abs());
-        write!(f, "{size:.3?} {}", if middle < 0 { "back" } else { "forward" })
     }
 }

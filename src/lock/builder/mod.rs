@@ -1,11 +1,13 @@
-use std::{collections::HashSet, fmt, ops::RangeInclusive, sync::Arc, time::Duration};
+mod check;
+
+use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
+use self::check::{check_prefix, endpoints};
 use super::{
     Redlock, Soundness,
     core::Core,
-    settings::{MAX_DURATION, Settings},
     spawner::{Spawner, ThreadSpawner},
 };
 use crate::{
@@ -13,11 +15,10 @@ use crate::{
     node::{
         EmbeddedNodes, Node,
         redis::{
-            Connector, Credentials, Endpoint, EvictionGuard, Guards, Layout, NodeSet, RedisNode,
+            Connector, Credentials, EvictionGuard, Guards, Layout, NodeSet, RedisNode,
             RedisSettings, RestartGuard, SocketConnector, TlsOptions,
         },
     },
-    quorum::rules,
     time::{AdjustedClock, Clock, SystemClock, Timers},
 };
 
@@ -304,81 +305,6 @@ impl RedlockBuilder {
         }
         Ok(Redlock::new(Core::new(settings, nodes, set, (timers, soundness), spawner)))
     }
-
-    /// Embedded nodes forget with the process what servers keep, and one set is one set of voters.
-    fn check_embedded(&self) -> Result<(), BuildError> {
-        let mut sets = self.nodes.iter().filter(|source| matches!(source, Source::Embedded(_)));
-        let (first, second) = (sets.next(), sets.next());
-        if first.is_some() && (second.is_some() || !self.urls.is_empty()) {
-            let reason = "an embedded set is used alone: not twice, and not beside servers";
-            return Err(BuildError::setting("nodes", reason));
-        }
-        Ok(())
-    }
-
-    fn check_clock_guard(&self, drift: Duration) -> Result<(), BuildError> {
-        let Some(within) = self.guards.clock else { return Ok(()) };
-        let margin = rules::margin(Some(within));
-        if within.is_zero() || drift.saturating_add(margin) >= self.ttl {
-            let reason = format!(
-                "the TTL of {:?} has to be longer than three times {within:?}, which must not be zero, and the drift of {drift:?}",
-                self.ttl
-            );
-            return Err(BuildError::setting("clock_guard", reason));
-        }
-        Ok(())
-    }
-
-    fn settings(&self) -> Result<Settings, BuildError> {
-        let setting = |name, reason: String| BuildError::setting(name, reason);
-        if !(0.0..1.0).contains(&self.drift_factor) {
-            let reason = format!("{} is not between 0 and 1", self.drift_factor);
-            return Err(setting("drift_factor", reason));
-        }
-        let max_ttl = self.max_ttl.unwrap_or(self.ttl);
-        let durations = [
-            ("ttl", self.ttl),
-            ("max_ttl", max_ttl),
-            ("max_hold", self.max_hold),
-            ("node_timeout", self.node_timeout),
-        ];
-        if let Some((name, _)) = durations.iter().find(|(_, value)| value.is_zero()) {
-            return Err(setting(name, "it is zero".into()));
-        }
-        let waits = [("wait", self.wait), ("retry_delay", *self.retry_delay.end())];
-        let too_long = durations.iter().chain(&waits).find(|(_, value)| *value > MAX_DURATION);
-        if let Some((name, value)) = too_long {
-            return Err(setting(name, format!("{value:?} is longer than {MAX_DURATION:?}")));
-        }
-        if max_ttl < self.ttl {
-            let reason = format!("{max_ttl:?} is less than the TTL of {:?}", self.ttl);
-            return Err(setting("max_ttl", reason));
-        }
-        let drift = rules::drift(self.ttl, self.drift_factor);
-        if drift >= self.ttl {
-            return Err(BuildError::TtlUnderDrift { ttl: self.ttl, drift });
-        }
-        self.check_clock_guard(drift)?;
-        if self.retry_delay.is_empty() {
-            return Err(setting("retry_delay", "the range is empty".into()));
-        }
-        if self.max_attempts == Some(0) {
-            return Err(setting("max_attempts", "it is zero".into()));
-        }
-        Ok(Settings {
-            ttl: self.ttl,
-            max_ttl,
-            wait: self.wait,
-            max_hold: self.max_hold,
-            node_timeout: self.node_timeout,
-            drift_factor: self.drift_factor,
-            clock_guard: self.guards.clock,
-            retry_delay: self.retry_delay.clone(),
-            max_attempts: self.max_attempts,
-            owner: owner(self.owner.as_deref())?,
-            fencing: self.fencing,
-        })
-    }
 }
 
 impl fmt::Debug for RedlockBuilder {
@@ -404,77 +330,4 @@ impl Source {
     fn is_empty(&self) -> bool {
         matches!(self, Self::Embedded(set) if set.is_empty())
     }
-}
-
-const MAX_OWNER_BYTES: usize = 128;
-const MAX_PREFIX_BYTES: usize = 64;
-
-fn owner(given: Option<&str>) -> Result<Arc<str>, BuildError> {
-    let Some(owner) = given else { return Ok(default_owner().into()) };
-    if owner.is_empty() || owner.len() > MAX_OWNER_BYTES || owner.chars().any(char::is_control) {
-        let reason = format!("it must have 1 to {MAX_OWNER_BYTES} bytes and no control characters");
-        return Err(BuildError::setting("owner", reason));
-    }
-    Ok(owner.into())
-}
-
-/// `program@host:pid`, of what the system tells.
-fn default_owner() -> String {
-    let program = std::env::current_exe()
-        .ok()
-        .and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
-        .unwrap_or_else(|| "unknown".into());
-    #[cfg(unix)]
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    #[cfg(not(unix))]
-    let host = std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".into());
-    let clean = |text: String, most: usize| -> String {
-        text.chars().filter(|c| !c.is_control()).take(most).collect()
-    };
-    format!("{}@{}:{}", clean(program, 24), clean(host, 64), std::process::id())
-}
-
-fn check_name(name: &str) -> Result<(), BuildError> {
-    if name.is_empty() || name.len() > MAX_OWNER_BYTES || name.chars().any(char::is_control) {
-        let reason =
-            format!("a name must have 1 to {MAX_OWNER_BYTES} bytes and no control characters");
-        return Err(BuildError::setting("nodes", reason));
-    }
-    Ok(())
-}
-
-fn check_prefix(prefix: &str) -> Result<(), BuildError> {
-    if prefix.is_empty() || prefix.len() > MAX_PREFIX_BYTES || prefix.chars().any(char::is_control)
-    {
-        let reason =
-            format!("it must have 1 to {MAX_PREFIX_BYTES} bytes and no control characters");
-        return Err(BuildError::setting("key_prefix", reason));
-    }
-    // `a` and `a:lock:b` would share keys: a name may contain anything.
-    if format!("{prefix}:").contains(":lock:") {
-        let reason = "it must not have a part `:lock`, which stands between prefix and name";
-        return Err(BuildError::setting("key_prefix", reason));
-    }
-    Ok(())
-}
-
-fn endpoints(urls: &[(Option<String>, String)]) -> Result<Vec<Endpoint>, BuildError> {
-    let (mut seen, mut names) = (HashSet::new(), HashSet::new());
-    let mut endpoints = Vec::with_capacity(urls.len());
-    for (name, url) in urls {
-        let mut endpoint = Endpoint::parse(url)?;
-        // Another database is the same server.
-        if !seen.insert(endpoint.address.clone()) {
-            return Err(BuildError::DuplicateNode { node: endpoint.address.to_string() });
-        }
-        if let Some(name) = name {
-            check_name(name)?;
-            endpoint.name = name.as_str().into();
-        }
-        if !names.insert(Arc::clone(&endpoint.name)) {
-            return Err(BuildError::DuplicateNode { node: endpoint.name.to_string() });
-        }
-        endpoints.push(endpoint);
-    }
-    Ok(endpoints)
 }

@@ -1,0 +1,154 @@
+//! What the answers say, and who hears it.
+
+use ::redis::{Pipeline, Value};
+
+use super::{Answers, Batch, Content, Ending, Session};
+use crate::{
+    error::Reason,
+    node::{
+        Answer, Op,
+        redis::{
+            decode::{Decoded, Redo, connection_reason, decode},
+            encode::By,
+            node::Request,
+            server_clock::ServerClock,
+        },
+    },
+};
+
+impl Session<'_> {
+    /// Hands out the answers of the oldest batch; gives back what has to be sent again.
+    pub(super) fn on_answers(&mut self, result: Answers) -> Result<Option<Pipeline>, Reason> {
+        let Some(batch) = self.batches.front() else {
+            return Err(Reason::Protocol("an answer to nothing".into()));
+        };
+        let sent = batch.sent;
+        let values = result.map_err(|error| match connection_reason(&error) {
+            // The operations of this batch were sent: they may have run.
+            Reason::NotConnected(_) => Reason::Disconnected,
+            other => other,
+        })?;
+        let Some(Batch { content, .. }) = self.batches.pop_front() else { return Ok(None) };
+        let groups = match content {
+            Content::Operations(groups) => groups,
+            Content::Look => return self.on_look(sent, values).map(|()| None),
+            Content::Admin(waiting) => {
+                // Who asked may have lost interest.
+                let _ = waiting.send(Ok(values));
+                return Ok(None);
+            }
+        };
+        let received = self.settings.clock.now();
+        let mut unusable = None;
+        let (mut forgotten, mut apart) = (Vec::new(), Vec::new());
+        let mut values = values.into_iter();
+        for group in groups {
+            match decode(&group, values.next().unwrap_or(Value::Nil)) {
+                Ok(answers) => {
+                    // One call reads the clock once for all.
+                    let micros = answers.iter().find_map(|answer| answer.server_micros);
+                    let sound = micros.is_none_or(|micros| {
+                        self.link.server_clock = ServerClock::new(sent, micros);
+                        self.observe(sent, received, micros)
+                    });
+                    for (request, mut decoded) in group.into_iter().zip(answers) {
+                        self.judge(&request.op, &mut decoded, sound);
+                        if self.note(&request.op, &decoded.result) {
+                            unusable = decoded.result.clone().err();
+                        }
+                        request.answer(decoded.result);
+                    }
+                }
+                Err(Redo::WithText) => forgotten.extend(group),
+                Err(Redo::Apart) => {
+                    self.spoilt = Some(self.settings.clock.now());
+                    apart.extend(group);
+                }
+            }
+        }
+        match unusable {
+            // A server that has become a replica, say: down until it greets as one that votes.
+            Some(reason) => Err(reason),
+            None => Ok(self.resend(forgotten, apart)),
+        }
+    }
+
+    /// A grant of a server whose clock jumped does not count; nor is a release the last word that
+    /// an unanswered grant may still come behind.
+    fn judge(&mut self, op: &Op, decoded: &mut Decoded, sound: bool) {
+        if decoded.granted && !sound {
+            let by_micros = match self.status.barred() {
+                Some(Reason::ClockJumped { by_micros }) => by_micros,
+                _ => 0,
+            };
+            decoded.result = Err(Reason::ClockJumped { by_micros });
+        }
+        if let (Op::Release { lease }, Ok(_), Some(micros)) =
+            (op, &decoded.result, decoded.server_micros)
+            && !self.memory.settles(lease.nonce(), micros)
+        {
+            decoded.result = Err(Reason::Unsettled);
+        }
+    }
+
+    /// What an answer says of the server; true if the connection is of no use any more.
+    fn note(&mut self, op: &Op, result: &Result<Answer, Reason>) -> bool {
+        match result {
+            Ok(_) if matches!(op, Op::Acquire { .. }) => self.status.set_obliging(),
+            // Shown before the answer is told: who has it finds the node down.
+            Err(reason @ (Reason::ReadOnly | Reason::Loading | Reason::Auth(_))) => {
+                self.status.set_down(reason.clone());
+                return true;
+            }
+            Err(Reason::WrongTag { .. } | Reason::TtlTooLong) => self.look_now = true,
+            Err(reason @ (Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy)) => {
+                self.status.set_refusing(reason);
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// A server that forgot its scripts gets their text; operations that failed together, one of
+    /// them for all, are asked for one by one. In the old order, and without what is over by now:
+    /// it must not run behind its release.
+    fn resend(&mut self, forgotten: Vec<Request>, apart: Vec<Request>) -> Option<Pipeline> {
+        let now = self.settings.clock.now();
+        // Both at once is rare; then all of it goes by text.
+        let by = if forgotten.is_empty() { By::Digest } else { By::Text };
+        let again = forgotten.into_iter().chain(apart);
+        let (over, again): (Vec<_>, Vec<_>) =
+            again.partition(|request: &Request| request.op.is_over());
+        for request in over {
+            request.not_sent(Reason::Stale);
+        }
+        let requests = Self::fresh(again.into_iter(), now);
+        if requests.is_empty() {
+            return None;
+        }
+        let groups = self.group(requests, now);
+        Some(self.write(groups, by, now))
+    }
+
+    pub(super) fn break_off(mut self, reason: Reason) -> Ending {
+        // Everything that follows is told at once that the node is down.
+        self.status.set_down(reason.clone());
+        // What was written may have run, whatever ended the connection.
+        let told = if reason.may_have_run() { reason.clone() } else { Reason::Disconnected };
+        for batch in std::mem::take(&mut self.batches) {
+            match batch.content {
+                Content::Operations(groups) => {
+                    for request in groups.into_iter().flatten() {
+                        self.memory.unanswered(&request.op, batch.sent, batch.server_clock);
+                        request.answer(Err(told.clone()));
+                    }
+                }
+                Content::Admin(waiting) => {
+                    let _ = waiting.send(Err(told.clone()));
+                }
+                Content::Look => {}
+            }
+        }
+        Ending::Broken(reason)
+    }
+}

@@ -1,0 +1,122 @@
+//! How the server stands, and what its clock shows.
+
+use std::sync::Arc;
+
+use ::redis::{Pipeline, Value};
+
+use super::{Content, Session};
+use crate::{
+    error::Reason,
+    node::{
+        ClockOffset,
+        redis::{
+            enrol::{Standing, Tag},
+            handshake::{self, Look},
+            server_clock::ServerClock,
+            status::{Bar, BarKind},
+        },
+    },
+    quorum::{
+        offsets::{Interval, Reading},
+        rules,
+    },
+    time::Timestamp,
+};
+
+impl Session<'_> {
+    /// Takes what the greeting found out.
+    pub(super) fn begin(&mut self) {
+        let Look { sent, received, standing } = std::mem::replace(
+            &mut self.link.look,
+            Look {
+                sent: Timestamp::ZERO,
+                received: Timestamp::ZERO,
+                standing: Err(Reason::Unknown),
+            },
+        );
+        // Barred or not is decided before the node is up.
+        if let Ok(standing) = &standing {
+            self.observe(sent, received, standing.server_micros);
+            self.stand(sent, received, standing);
+        }
+        self.status.set_up(self.link.version.clone(), received.since(sent));
+        if let Err(reason) = &standing {
+            self.unenrolled(reason);
+        }
+    }
+
+    /// It can't be told whether the server may vote.
+    fn unenrolled(&self, reason: &Reason) {
+        self.status.set_refusing(reason);
+        self.status.set_bar(BarKind::Enrolment, Some(Bar::Reason(reason.clone())));
+    }
+
+    /// Asks how the server stands; one that refused something is tried with a write as well.
+    pub(super) fn look(&mut self, now: Timestamp) -> Pipeline {
+        let mut pipeline = Pipeline::with_capacity(4);
+        handshake::add_look(&mut pipeline, &self.member.set);
+        if self.status.refuses() {
+            pipeline.cmd("HSET").arg(&self.member.set.keys.meta).arg("probe").arg(now.as_nanos());
+        }
+        self.push(now, Content::Look);
+        (self.looking, self.look_now) = (true, false);
+        pipeline
+    }
+
+    pub(super) fn on_look(&mut self, sent: Timestamp, values: Vec<Value>) -> Result<(), Reason> {
+        let received = self.settings.clock.now();
+        self.looking = false;
+        let mut values = values.into_iter();
+        match handshake::look(&mut values)? {
+            Ok(standing) => {
+                self.link.server_clock = ServerClock::new(sent, standing.server_micros);
+                self.observe(sent, received, standing.server_micros);
+                self.stand(sent, received, &standing);
+                if matches!(values.next(), Some(Value::Int(_))) {
+                    self.status.set_obliging();
+                }
+            }
+            Err(reason) => self.unenrolled(&reason),
+        }
+        if !self.memory.offsets.is_barred(self.settings.clock.now()) {
+            self.status.set_bar(BarKind::Clock, None);
+        }
+        Ok(())
+    }
+
+    fn stand(&mut self, sent: Timestamp, received: Timestamp, standing: &Standing) {
+        // Others may hold locks for longer than we ever do.
+        let max_ttl = standing.max_ttl.max(self.settings.max_ttl);
+        let slack = rules::drift(max_ttl, self.settings.drift_factor);
+        self.memory.offsets.set_window(max_ttl, slack);
+        self.tag = Tag::active(&standing.incarnation, &self.member.set.layout.hash);
+        self.history = Arc::clone(&standing.history);
+        let trip = received.since(sent);
+        // The server read its clock between the two, most likely in the middle.
+        let wall = self.settings.clock.wall().saturating_sub(trip / 2);
+        let ahead = i128::from(standing.server_micros) - wall.as_micros().cast_signed();
+        let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), trip / 2);
+        self.status.set_known(standing, offset, trip);
+        self.member.set.report(self.member.index, standing, received);
+    }
+
+    /// Takes a reading of the server's clock; false if it must not grant.
+    pub(super) fn observe(
+        &mut self,
+        sent: Timestamp,
+        received: Timestamp,
+        server_micros: u64,
+    ) -> bool {
+        let (nodes, offsets) = (&self.member.set, &mut self.memory.offsets);
+        let corrections = nodes.corrections(self.member.index);
+        if self.memory.corrections != corrections {
+            self.memory.corrections = corrections;
+            offsets.forgive();
+        }
+        let reading = Interval::new(sent, received, server_micros);
+        if let Reading::Jumped(by) = offsets.observe(reading, received) {
+            nodes.jumped(self.member.index, by, (received, offsets.barred_until()));
+        }
+        !self.memory.offsets.is_barred(received)
+    }
+}
