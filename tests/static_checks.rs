@@ -6,10 +6,10 @@ use std::{
 };
 
 use tower_redlock::{
-    BuildError, Config, Credentials, EmbeddedNodes, FencingToken, KeyError, Lock, LockContext,
-    LockError, LockRequest, LossCause, NodeHealth, NodeState, Reason, Redlock, RedlockBuilder,
-    RedlockLayer, ReleaseError, Released, Resource, ResourceError, TlsOptions, Vote, VoteOutcome,
-    Votes, guard,
+    AdoptError, BuildError, ClockOffset, Credentials, EmbeddedNodes, EvictionGuard, FencingToken,
+    Holder, KeyError, Lock, LockContext, LockError, LockRequest, LossCause, Memory, NodeHealth,
+    NodeState, Persistence, Reason, Redlock, RedlockBuilder, RedlockLayer, ReleaseError, Released,
+    Resource, ResourceError, RestartGuard, Role, TlsOptions, Vote, VoteOutcome, Votes, guard,
     layer::{self, RedlockService, ResponseFuture},
     lock::{Acquire, Lost, Release},
     node::{Answer, LeaseId, Node, Nonce, Op, Reply},
@@ -47,8 +47,10 @@ fn handles_are_shared_between_threads_and_tasks() {
     cloned::<RedlockLayer<fn(&u8) -> String>>();
     shared::<RedlockService<(), fn(&u8) -> String>>();
     cloned::<RedlockService<(), fn(&u8) -> String>>();
-    shared::<Config>();
-    cloned::<Config>();
+    #[cfg(feature = "config")]
+    shared::<tower_redlock::Config>();
+    #[cfg(feature = "config")]
+    cloned::<tower_redlock::Config>();
     shared::<Credentials>();
     cloned::<Credentials>();
     shared::<TlsOptions>();
@@ -73,6 +75,9 @@ fn futures_are_sent_between_threads_and_need_no_pinning_by_hand() {
     is_send(&redlock.lock("x").try_run(|_| async move { Ok::<_, LockError>(()) }));
     is_send(&redlock.ready());
     is_send(&redlock.shutdown());
+    is_send(&redlock.inspect("x"));
+    is_send(&redlock.key_counts());
+    is_send(&redlock.adopt(&redlock));
     sendable::<ResponseFuture<Inner, String>>();
 }
 
@@ -93,6 +98,14 @@ fn values_are_copied_compared_and_hashed() {
     shared::<LossCause>();
     shared::<NodeHealth>();
     shared::<NodeState>();
+    shared::<Role>();
+    shared::<ClockOffset>();
+    shared::<Memory>();
+    shared::<Persistence>();
+    shared::<RestartGuard>();
+    shared::<EvictionGuard>();
+    shared::<Holder>();
+    cloned::<Holder>();
     shared::<Op>();
     shared::<Answer>();
     shared::<LeaseId>();
@@ -108,6 +121,7 @@ fn errors_are_errors() {
     error::<LockError>();
     error::<ReleaseError>();
     error::<BuildError>();
+    error::<AdoptError>();
     error::<ResourceError>();
     error::<KeyError>();
     error::<layer::Error<ResourceError>>();

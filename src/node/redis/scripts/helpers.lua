@@ -1,0 +1,20 @@
+-- The end of the function helpers() of acquire.lua, which begins before the files that are included.
+-- The answer if the key is another's. A lease that is over may be taken over.
+local function other_holder(key, nonce, fence, now, guard)
+  local value = redis.pcall('GET', key)
+  if type(value) == 'table' then return value end
+  if value and string.sub(value, 1, 32) ~= nonce then
+    local left = remaining(key, guard)
+    if guard ~= '' and left == 0 and string.find(value, '^%x+ %d+ %d+ ') then return nil end
+    return {3, now, fence, value, left}
+  end
+end
+
+return {
+  release_keys = release_keys,
+  other_history = other_history,
+  clock_is_off = clock_is_off,
+  other_holder = other_holder,
+  BACKSTOP = BACKSTOP,
+}
+end
