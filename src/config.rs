@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::{
     error::BuildError,
-    lock::{Redlock, RedlockBuilder},
+    lock::{Overrun, Redlock, RedlockBuilder},
     node::redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
 
@@ -31,6 +31,10 @@ use crate::{
 /// | `restart_guard` | `"quarantine"` or `"off"` | `"quarantine"` |
 /// | `clock_guard` | duration | none: not strict |
 /// | `eviction_guard` | `"warn"` or `"refuse"` | `"warn"` |
+/// | `stop_margin` | duration | a tenth of the validity |
+/// | `on_overrun` | `"warn"` or `"abort"` | `"warn"` |
+/// | `max_waiters` | number | 1,000 |
+/// | `max_waiters_in_total` | number | 10,000 |
 /// | `username`, `password` | text | none; credentials in a URL go first |
 /// | `tls` | `{ ca, client_cert, client_key }`: paths of PEM files | the system's certificates |
 ///
@@ -71,6 +75,11 @@ pub struct Config {
     #[serde(with = "humantime_serde")]
     clock_guard: Option<Duration>,
     eviction_guard: Option<EvictionGuard>,
+    #[serde(with = "humantime_serde")]
+    stop_margin: Option<Duration>,
+    on_overrun: Option<Overrun>,
+    max_waiters: Option<usize>,
+    max_waiters_in_total: Option<usize>,
     username: Option<String>,
     password: Option<String>,
     tls: Option<TlsFiles>,
@@ -134,6 +143,7 @@ impl Config {
         }
         set!(ttl, max_ttl, wait, max_hold, node_timeout, drift_factor);
         set!(max_attempts, owner, key_prefix, fencing, restart_guard, clock_guard, eviction_guard);
+        set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total);
         if let Some(DelayRange { min, max }) = self.retry_delay {
             builder = builder.retry_delay(min..=max);
         }

@@ -73,7 +73,7 @@ pub use guard::LockContext;
 #[doc(inline)]
 pub use layer::{KeyError, RedlockLayer, ResourceKey};
 #[doc(inline)]
-pub use lock::{Holder, Lock, LockRequest, Redlock, RedlockBuilder, Released};
+pub use lock::{Holder, Lock, LockRequest, Overrun, Redlock, RedlockBuilder, Released};
 #[doc(inline)]
 pub use node::{
     ClockOffset, EmbeddedNodes, Memory, NodeHealth, NodeState, Persistence, Role,

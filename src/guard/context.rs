@@ -2,7 +2,7 @@ use std::{cell::RefCell, fmt, sync::Arc, time::Duration};
 
 use crate::{
     error::LockError,
-    lock::{ActiveLease, Lock},
+    lock::{ActiveLease, Lock, Stopping},
     resource::Resource,
     token::FencingToken,
 };
@@ -54,6 +54,39 @@ impl LockContext {
     /// [`LockError::Lost`] with the cause.
     pub fn ensure_valid(&self) -> Result<(), LockError> {
         if self.lease.is_valid() { Ok(()) } else { Err(LockError::lost(self.lease.loss())) }
+    }
+
+    /// Completes when this work should come to an end by itself: at the soft deadline, which is
+    /// `stop_margin` before the [hard stop](crate::guard), unless a renewal comes before that; or
+    /// when the lock is lost. To be raced against a long step of the work, so that it can finish
+    /// what it has begun.
+    ///
+    /// It completes also at `stop_margin` before the end of `max_hold`, and once the lock is given
+    /// back. The future owns what it needs; it does not keep the lock.
+    ///
+    /// ```
+    /// # use tower_redlock::Redlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tower_redlock::LockError> {
+    /// # async fn next_batch() {}
+    /// # async fn note_where_we_are() {}
+    /// # let redlock = Redlock::embedded();
+    /// redlock
+    ///     .lock("reindex")
+    ///     .run(|cx| async move {
+    ///         for _ in 0..3 {
+    ///             tokio::select! {
+    ///                 () = next_batch() => {}
+    ///                 () = cx.stopping() => return note_where_we_are().await,
+    ///             }
+    ///         }
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stopping(&self) -> Stopping {
+        Stopping::new(Arc::clone(&self.lease))
     }
 
     /// Makes this the current context until the scope is dropped.

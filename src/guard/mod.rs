@@ -9,9 +9,11 @@
 mod context;
 mod error;
 mod guarded;
+mod hold;
 mod run;
 
 pub use context::LockContext;
 pub use error::Error;
 pub(crate) use guarded::Guarded;
+pub(crate) use hold::{Hold, Polled};
 pub use run::{Run, TryRun};

@@ -112,7 +112,9 @@ where
                     let guarded = Guarded::start(lock, work)?;
                     this.state.set(State::Running { guarded });
                 }
-                StateProj::Running { guarded } => return guarded.poll(cx),
+                StateProj::Running { guarded } => {
+                    return Poll::Ready(ready!(guarded.poll(cx)).map(|(output, _hold)| output));
+                }
             }
         }
     }

@@ -3,18 +3,36 @@ use std::time::Duration;
 use tower_layer::Layer;
 
 use super::RedlockService;
-use crate::lock::{LockRequest, Redlock};
+use crate::{
+    guard::LockContext,
+    lock::{LockRequest, Redlock},
+};
+
+use super::call::Enter;
 
 /// Runs each request only while the lock on its resource is held.
 ///
 /// Wrapping many services (one a route, say) is cheap: they share the manager's connections.
 /// Settings that are not made here are the manager's.
+///
+/// `F` is the face that lock errors have: [`Plain`] makes them part of the service's error type;
+/// with the feature `http`, `http()` makes them responses, and with `tonic`, `grpc()` makes them
+/// statuses.
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it wraps a service"]
-pub struct RedlockLayer<K> {
-    redlock: Redlock,
-    key: K,
-    terms: Terms,
+pub struct RedlockLayer<K, F = Plain> {
+    pub(super) redlock: Redlock,
+    pub(super) key: K,
+    pub(super) terms: Terms,
+    pub(super) face: F,
+}
+
+/// Lock errors are part of the service's error type: [`layer::Error`](super::Error).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plain(());
+
+impl<Request> Enter<Request> for Plain {
+    fn enter(&self, _: &mut Request, _: &LockContext) {}
 }
 
 /// What the layer asks for with each request.
@@ -29,9 +47,12 @@ impl<K> RedlockLayer<K> {
     /// A layer that locks what `key` finds in each request: a closure, or any
     /// [`ResourceKey`](super::ResourceKey).
     pub const fn new(redlock: Redlock, key: K) -> Self {
-        Self { redlock, key, terms: Terms { ttl: None, wait: None, max_hold: None } }
+        let terms = Terms { ttl: None, wait: None, max_hold: None };
+        Self { redlock, key, terms, face: Plain(()) }
     }
+}
 
+impl<K, F> RedlockLayer<K, F> {
     /// How long the servers keep the key without renewal. Default: the manager's (10 s).
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.terms.ttl = Some(ttl);
@@ -50,13 +71,20 @@ impl<K> RedlockLayer<K> {
         self.terms.max_hold = Some(max_hold);
         self
     }
+
+    /// The same with another face.
+    #[cfg(feature = "http")]
+    pub(super) fn with_face<G>(self, face: impl FnOnce(F) -> G) -> RedlockLayer<K, G> {
+        let Self { redlock, key, terms, face: old } = self;
+        RedlockLayer { redlock, key, terms, face: face(old) }
+    }
 }
 
-impl<S, K: Clone> Layer<S> for RedlockLayer<K> {
-    type Service = RedlockService<S, K>;
+impl<S, K: Clone, F: Clone> Layer<S> for RedlockLayer<K, F> {
+    type Service = RedlockService<S, K, F>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        RedlockService::new(inner, self.redlock.clone(), self.key.clone(), self.terms)
+        RedlockService::new(inner, self.clone())
     }
 }
 

@@ -23,7 +23,12 @@
 //! # }
 //! ```
 
+mod call;
 mod future;
+#[cfg(feature = "tonic")]
+pub mod grpc;
+#[cfg(feature = "http")]
+pub mod http;
 mod key;
 #[allow(clippy::module_inception)]
 mod layer;
@@ -32,5 +37,5 @@ mod service;
 pub use crate::guard::Error;
 pub use future::ResponseFuture;
 pub use key::{IntoKey, KeyError, ResourceKey};
-pub use layer::RedlockLayer;
+pub use layer::{Plain, RedlockLayer};
 pub use service::RedlockService;

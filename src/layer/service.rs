@@ -1,28 +1,26 @@
-use std::{
-    future::IntoFuture,
-    task::{Context, Poll},
-};
+use std::task::{Context, Poll};
 
 use tower_service::Service;
 
-use super::{Error, ResourceKey, ResponseFuture, layer::Terms};
-use crate::{error::LockError, lock::Redlock};
+use super::{
+    Error, Plain, RedlockLayer, ResourceKey, ResponseFuture,
+    call::{Call, Enter},
+};
+use crate::error::LockError;
 
 /// A service whose requests run under a lock. Made by [`RedlockLayer`](super::RedlockLayer).
 ///
 /// The inner service is made ready before the wait for the lock: a permit of an inner
 /// `ConcurrencyLimit`, or a place in a `Buffer`, is held meanwhile. Put such layers outside.
 #[derive(Clone, Debug)]
-pub struct RedlockService<S, K> {
-    inner: S,
-    redlock: Redlock,
-    key: K,
-    terms: Terms,
+pub struct RedlockService<S, K, F = Plain> {
+    pub(super) inner: S,
+    layer: RedlockLayer<K, F>,
 }
 
-impl<S, K> RedlockService<S, K> {
-    pub(super) const fn new(inner: S, redlock: Redlock, key: K, terms: Terms) -> Self {
-        Self { inner, redlock, key, terms }
+impl<S, K, F> RedlockService<S, K, F> {
+    pub(super) const fn new(inner: S, layer: RedlockLayer<K, F>) -> Self {
+        Self { inner, layer }
     }
 
     /// The wrapped service.
@@ -38,6 +36,31 @@ impl<S, K> RedlockService<S, K> {
     /// The wrapped service.
     pub fn into_inner(self) -> S {
         self.inner
+    }
+
+    #[cfg(feature = "http")]
+    pub(super) const fn face(&self) -> &F {
+        &self.layer.face
+    }
+
+    /// Begins a call of the service that was made ready; a clone of it stays behind.
+    pub(super) fn begin<Request>(&mut self, request: Request) -> Call<S, Request, F>
+    where
+        S: Service<Request> + Clone,
+        K: ResourceKey<Request>,
+        F: Enter<Request> + Clone,
+    {
+        match self.layer.key.key(&request) {
+            Ok(Some(resource)) => {
+                let asked = self.layer.redlock.lock(resource.clone());
+                let clone = self.inner.clone();
+                let ready = std::mem::replace(&mut self.inner, clone);
+                let call = (ready, request, self.layer.face.clone());
+                Call::acquiring(self.layer.terms.apply(asked), resource, call)
+            }
+            Ok(None) => Call::unguarded(self.inner.call(request)),
+            Err(error) => Call::rejected(LockError::InvalidResource(error.into())),
+        }
     }
 }
 
@@ -55,16 +78,6 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        match self.key.key(&request) {
-            Ok(Some(resource)) => {
-                let acquire = self.terms.apply(self.redlock.lock(resource)).into_future();
-                // The service that was made ready is the one to be called; a clone stays behind.
-                let clone = self.inner.clone();
-                let ready = std::mem::replace(&mut self.inner, clone);
-                ResponseFuture::acquiring(acquire, ready, request)
-            }
-            Ok(None) => ResponseFuture::unguarded(self.inner.call(request)),
-            Err(error) => ResponseFuture::rejected(LockError::InvalidResource(error.into())),
-        }
+        ResponseFuture::new(self.begin(request))
     }
 }

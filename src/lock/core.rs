@@ -47,7 +47,11 @@ impl Core {
     ) -> Arc<Self> {
         spawner.spawn(Box::pin(Arc::clone(&timers).run()));
         Arc::new_cyclic(|core| Self {
-            queue: Arc::new(Queue::new(Arc::clone(&settings.owner), Arc::clone(&timers))),
+            queue: Arc::new(Queue::new(
+                Arc::clone(&settings.owner),
+                Arc::clone(&timers),
+                settings.line,
+            )),
             settings,
             names: nodes.iter().map(|node| node.name().into()).collect(),
             releaser: Releaser::new(nodes.len(), core),

@@ -6,6 +6,7 @@
 //! | a request for a lock, and its future | [`LockRequest`], [`Acquire`] |
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`] |
 //! | the line of local waiters | `queue` |
+//! | asking guarded work to stop, and what is done when it does not | [`Stopping`], [`Overrun`] |
 //! | runs the algorithm of one lease against the nodes | `lease` |
 //! | repeats releases that were not acknowledged | `releaser` |
 //! | the thread that moves bytes and fires timers | [`Spawner`] |
@@ -18,6 +19,7 @@ mod held;
 mod inspect;
 mod lease;
 mod lost;
+mod overrun;
 mod queue;
 mod redlock;
 mod release;
@@ -26,6 +28,7 @@ mod request;
 mod settings;
 mod soundness;
 mod spawner;
+mod stopping;
 mod watchers;
 
 pub use acquire::Acquire;
@@ -34,9 +37,11 @@ pub use held::Lock;
 pub use inspect::Holder;
 pub(crate) use lease::ActiveLease;
 pub use lost::Lost;
+pub use overrun::Overrun;
 pub use redlock::Redlock;
 pub use release::{Release, Released};
 pub use request::LockRequest;
 pub(crate) use soundness::{Jump, Soundness};
 pub use spawner::{Spawner, ThreadSpawner};
+pub use stopping::Stopping;
 pub(crate) use watchers::Watch;

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::lease::ActiveLease;
+use super::{lease::ActiveLease, settings::LineBounds};
 use crate::{
     error::LockError,
     resource::Resource,
@@ -22,7 +22,15 @@ pub(crate) struct Queue {
     owner: Arc<str>,
     timers: Arc<Timers>,
     /// A line exists while somebody has the turn on its name.
-    lines: Mutex<HashMap<Arc<str>, Line>>,
+    lines: Mutex<Lines>,
+    bounds: LineBounds,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    names: HashMap<Arc<str>, Line>,
+    /// How many wait in all lines.
+    waiting: usize,
 }
 
 #[derive(Debug, Default)]
@@ -69,8 +77,8 @@ enum Slot {
 const LONGEST_ROW: Duration = Duration::from_millis(100);
 
 impl Queue {
-    pub(crate) fn new(owner: Arc<str>, timers: Arc<Timers>) -> Self {
-        Self { owner, timers, lines: Mutex::default() }
+    pub(crate) fn new(owner: Arc<str>, timers: Arc<Timers>, bounds: LineBounds) -> Self {
+        Self { owner, timers, lines: Mutex::default(), bounds }
     }
 
     /// Lines up for all names of a resource.
@@ -80,7 +88,7 @@ impl Queue {
         Queueing { ticket: Some(ticket), one_shot, place: None }
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Line>> {
+    fn lines(&self) -> MutexGuard<'_, Lines> {
         crate::sync::lock(&self.lines)
     }
 
@@ -109,16 +117,23 @@ impl Queue {
         one_shot: bool,
         waker: &Waker,
     ) -> Result<Option<Place>, LockError> {
-        let mut lines = self.lines();
-        let Some(line) = lines.get_mut(name) else {
-            lines.insert(Arc::clone(name), Line::default());
+        let mut guard = self.lines();
+        let lines = &mut *guard;
+        let Some(line) = lines.names.get_mut(name) else {
+            lines.names.insert(Arc::clone(name), Line::default());
             return Ok(None);
         };
-        if one_shot && !matches!(line.head, Head::Trying) {
+        let is_full = line.waiters.len() >= self.bounds.per_name;
+        let are_full = lines.waiting >= self.bounds.total;
+        if is_full || are_full || (one_shot && !matches!(line.head, Head::Trying)) {
             let head = line.head.clone();
-            drop(lines);
+            drop(guard);
+            if is_full || are_full {
+                tracing::debug!(%name, "too many requests wait: one is told at once");
+            }
             return Err(self.explain(&head).unwrap_or_else(|| self.held_here(None)));
         }
+        lines.waiting += 1;
         let id = line.next_id;
         line.next_id += 1;
         let slot = Arc::new(Mutex::new(Slot::Waiting));
@@ -130,8 +145,9 @@ impl Queue {
     /// Passes the turn on a name on to the first in line; without one the line is gone.
     fn pass_on(&self, name: &Arc<str>) {
         let next = {
-            let mut lines = self.lines();
-            let Some(line) = lines.get_mut(name) else { return };
+            let mut guard = self.lines();
+            let lines = &mut *guard;
+            let Some(line) = lines.names.get_mut(name) else { return };
             line.head = Head::Trying;
             let now = self.timers.clock().now();
             let yields = line.row.is_some_and(|since| now.since(since) >= LONGEST_ROW);
@@ -140,8 +156,11 @@ impl Queue {
             }
             let next = line.waiters.pop_first();
             match &next {
-                Some((_, waiter)) => waiter.give(Slot::Turn { yields }),
-                None => drop(lines.remove(name)),
+                Some((_, waiter)) => {
+                    lines.waiting -= 1;
+                    waiter.give(Slot::Turn { yields });
+                }
+                None => drop(lines.names.remove(name)),
             }
             next
         };
@@ -155,8 +174,9 @@ impl Queue {
         let verdict = self.explain(&head);
         let mut leaving = Vec::new();
         {
-            let mut lines = self.lines();
-            let Some(line) = lines.get_mut(name) else { return };
+            let mut guard = self.lines();
+            let lines = &mut *guard;
+            let Some(line) = lines.names.get_mut(name) else { return };
             line.row = match &head {
                 Head::Holding(_) => line.row.or_else(|| Some(self.timers.clock().now())),
                 Head::Trying | Head::Refused(_) => None,
@@ -170,6 +190,7 @@ impl Queue {
                     }
                     !waiter.one_shot
                 });
+                lines.waiting -= leaving.len();
             }
         }
         leaving.into_iter().for_each(Waker::wake);
@@ -225,7 +246,8 @@ impl Queueing {
             let mut lines = ticket.queue.lines();
             match place.take() {
                 Slot::Waiting => {
-                    let waiter = lines.get_mut(name).and_then(|l| l.waiters.get_mut(&place.id));
+                    let waiter =
+                        lines.names.get_mut(name).and_then(|l| l.waiters.get_mut(&place.id));
                     if let Some(waiter) = waiter {
                         waiter.waker.clone_from(cx.waker());
                     }
@@ -251,7 +273,7 @@ impl Queueing {
     pub(crate) fn known(&self) -> LockError {
         let Some(ticket) = &self.ticket else { return LockError::Closed };
         let name = ticket.resource.shared_names().get(ticket.turns);
-        let head = name.and_then(|name| Some(ticket.queue.lines().get(name)?.head.clone()));
+        let head = name.and_then(|name| Some(ticket.queue.lines().names.get(name)?.head.clone()));
         head.and_then(|head| ticket.queue.explain(&head))
             .unwrap_or_else(|| ticket.queue.held_here(None))
     }
@@ -262,9 +284,11 @@ impl Drop for Queueing {
         let (Some(ticket), Some(place)) = (&self.ticket, self.place.take()) else { return };
         let Some(name) = ticket.resource.shared_names().get(ticket.turns) else { return };
         let has_turn = {
-            let mut lines = ticket.queue.lines();
-            if let Some(line) = lines.get_mut(name) {
-                line.waiters.remove(&place.id);
+            let mut guard = ticket.queue.lines();
+            let lines = &mut *guard;
+            let line = lines.names.get_mut(name);
+            if line.is_some_and(|line| line.waiters.remove(&place.id).is_some()) {
+                lines.waiting -= 1;
             }
             matches!(place.take(), Slot::Turn { .. })
         };
@@ -331,7 +355,7 @@ mod tests {
 
     fn queue() -> Arc<Queue> {
         let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
-        Arc::new(Queue::new("me".into(), timers))
+        Arc::new(Queue::new("me".into(), timers, LineBounds { per_name: 10, total: 12 }))
     }
 
     fn names<const N: usize>(names: [&str; N]) -> Resource {
@@ -363,7 +387,7 @@ mod tests {
             let ticket = turn(&mut next);
             drop(ticket);
         }
-        assert!(queue.lines().is_empty(), "an idle name keeps no memory");
+        assert!(queue.lines().names.is_empty(), "an idle name keeps no memory");
     }
 
     #[test]
@@ -377,7 +401,7 @@ mod tests {
         drop(first);
         drop(second);
         drop(turn(&mut third));
-        assert!(queue.lines().is_empty());
+        assert!(queue.lines().names.is_empty());
     }
 
     #[test]
@@ -407,6 +431,6 @@ mod tests {
         drop(b);
         drop(turn(&mut both));
         drop(turn(&mut other_order));
-        assert!(queue.lines().is_empty());
+        assert!(queue.lines().names.is_empty());
     }
 }

@@ -1,6 +1,6 @@
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
-use super::fences::Proposal;
+use super::{fences::Proposal, overrun::Overrun};
 use crate::{
     error::LockError,
     quorum::{Terms, rules},
@@ -24,6 +24,16 @@ pub(crate) struct Settings {
     pub(crate) max_attempts: Option<u32>,
     pub(crate) owner: Arc<str>,
     pub(crate) fencing: bool,
+    pub(crate) stop_margin: Option<Duration>,
+    pub(crate) on_overrun: Overrun,
+    pub(crate) line: LineBounds,
+}
+
+/// How many may stand in line within a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineBounds {
+    pub(crate) per_name: usize,
+    pub(crate) total: usize,
 }
 
 /// What one request asks for; unset means the manager's.
@@ -46,6 +56,10 @@ pub(crate) struct Plan {
     pub(crate) auto_extend: bool,
     pub(crate) validity: Duration,
     pub(crate) node_timeout: Duration,
+    /// How long before the hard stop work is asked to stop.
+    pub(crate) stop_margin: Duration,
+    /// What is set aside of the TTL: the servers keep the key for so long after the hard stop.
+    pub(crate) slack: Duration,
 }
 
 impl Settings {
@@ -65,7 +79,7 @@ impl Settings {
         }
         let validity = rules::validity(ttl, self.drift_factor, self.clock_guard);
         if validity.is_zero() {
-            let aside = ttl_needed(self, ttl);
+            let aside = set_aside(self, ttl);
             return invalid(format!(
                 "the TTL of {ttl:?} is not longer than the {aside:?} set aside for clock drift"
             ));
@@ -87,13 +101,17 @@ impl Settings {
             max_attempts,
             auto_extend: overrides.auto_extend.unwrap_or(true),
             validity,
+            // Renewals start at a third of the validity: a later soft deadline is never met while
+            // they work.
+            stop_margin: self.stop_margin.unwrap_or(validity / 10).min(validity / 2),
+            slack: set_aside(self, ttl),
             node_timeout: rules::node_timeout(self.node_timeout, ttl),
         })
     }
 }
 
 /// What is set aside of a TTL for clocks that run, or stand, apart.
-fn ttl_needed(settings: &Settings, ttl: Duration) -> Duration {
+fn set_aside(settings: &Settings, ttl: Duration) -> Duration {
     rules::drift(ttl, settings.drift_factor) + rules::margin(settings.clock_guard)
 }
 

@@ -68,6 +68,16 @@ impl RedlockBuilder {
             return Err(BuildError::TtlUnderDrift { ttl: self.ttl, drift });
         }
         self.check_clock_guard(drift)?;
+        let validity = rules::validity(self.ttl, self.drift_factor, self.guards.clock);
+        if self.stop_margin.is_some_and(|margin| margin > validity / 2) {
+            let reason = format!(
+                "a lock is renewed from a third of its validity of {validity:?} on: work that is asked to stop before half of it would never come to its end"
+            );
+            return Err(setting("stop_margin", reason));
+        }
+        if self.line.per_name == 0 || self.line.total == 0 {
+            return Err(setting("max_waiters", "it is zero".into()));
+        }
         if self.retry_delay.is_empty() {
             return Err(setting("retry_delay", "the range is empty".into()));
         }
@@ -86,6 +96,9 @@ impl RedlockBuilder {
             max_attempts: self.max_attempts,
             owner: owner(self.owner.as_deref())?,
             fencing: self.fencing,
+            stop_margin: self.stop_margin,
+            on_overrun: self.on_overrun,
+            line: self.line,
         })
     }
 }

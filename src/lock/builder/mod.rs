@@ -6,8 +6,9 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use self::check::{check_prefix, endpoints};
 use super::{
-    Redlock, Soundness,
+    Overrun, Redlock, Soundness,
     core::Core,
+    settings::LineBounds,
     spawner::{Spawner, ThreadSpawner},
 };
 use crate::{
@@ -41,6 +42,9 @@ pub struct RedlockBuilder {
     credentials: Option<Credentials>,
     tls: Option<TlsOptions>,
     guards: Guards,
+    stop_margin: Option<Duration>,
+    on_overrun: Overrun,
+    line: LineBounds,
     clock: Arc<dyn Clock>,
     connector: Arc<dyn Connector>,
     spawner: Option<Arc<dyn Spawner>>,
@@ -65,6 +69,9 @@ impl RedlockBuilder {
             credentials: None,
             tls: None,
             guards: Guards::default(),
+            stop_margin: None,
+            on_overrun: Overrun::default(),
+            line: LineBounds { per_name: 1_000, total: 10_000 },
             clock: Arc::new(SystemClock::new()),
             connector: Arc::new(SocketConnector::new()),
             spawner: None,
@@ -217,6 +224,36 @@ impl RedlockBuilder {
     /// What is done about servers that may evict keys. Default: a warning.
     pub fn eviction_guard(mut self, guard: EvictionGuard) -> Self {
         self.guards.eviction = guard;
+        self
+    }
+
+    /// How long before the hard stop guarded work is asked to stop, by
+    /// [`LockContext::stopping`](crate::LockContext::stopping), where no renewal has worked.
+    /// Default: a tenth of the validity. Of a lock with a short TTL it is half the validity at the
+    /// most.
+    pub fn stop_margin(mut self, margin: Duration) -> Self {
+        self.stop_margin = Some(margin);
+        self
+    }
+
+    /// What is done about guarded work that blocks past the end of its lock, and so can't be
+    /// dropped. Default: a warning.
+    pub fn on_overrun(mut self, overrun: Overrun) -> Self {
+        self.on_overrun = overrun;
+        self
+    }
+
+    /// How many requests of this process may wait for one name; the next one is told
+    /// [`Held`](crate::LockError::Held) at once, whatever its wait. Default: 1,000.
+    pub fn max_waiters(mut self, waiters: usize) -> Self {
+        self.line.per_name = waiters;
+        self
+    }
+
+    /// How many requests of this process may wait, for all names together; as
+    /// [`max_waiters`](Self::max_waiters). Default: 10,000.
+    pub fn max_waiters_in_total(mut self, waiters: usize) -> Self {
+        self.line.total = waiters;
         self
     }
 

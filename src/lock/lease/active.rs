@@ -3,7 +3,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -16,7 +16,7 @@ use crate::{
     node::{LeaseId, Nonce},
     quorum::{Action, Command, Event, Lease},
     resource::Resource,
-    time::{TimerKey, Timestamp},
+    time::{Sleep, TimerKey, Timers, Timestamp},
     token::FencingToken,
 };
 
@@ -35,6 +35,8 @@ pub(crate) struct ActiveLease {
     pub(super) valid_until: AtomicU64,
     /// Under the strict clock guard: the end by the wall clock, in µs since the Unix epoch.
     pub(super) wall_until: AtomicU64,
+    /// Guarded work is inside a poll.
+    polled: AtomicBool,
     pub(super) state: Mutex<State>,
 }
 
@@ -95,6 +97,7 @@ impl ActiveLease {
             block,
             valid_until: AtomicU64::new(0),
             wall_until: AtomicU64::new(0),
+            polled: AtomicBool::new(false),
             state: Mutex::new(State {
                 lease,
                 outbox: VecDeque::with_capacity(nodes),
@@ -177,6 +180,31 @@ impl ActiveLease {
         self.core.clock().now() < self.valid_until() && self.is_valid_by_wall()
     }
 
+    /// When guarded work is asked to stop, unless a renewal comes before; `None` once it is lost.
+    pub(crate) fn soft_deadline(&self) -> Option<Timestamp> {
+        let end = self.valid_until();
+        (end > Timestamp::ZERO).then(|| end.minus(self.plan.stop_margin))
+    }
+
+    pub(crate) fn sleep_until(&self, at: Timestamp) -> Sleep {
+        self.core.timers.sleep_until(at)
+    }
+
+    pub(crate) fn timers(&self) -> &Arc<Timers> {
+        &self.core.timers
+    }
+
+    /// Marks that guarded work is polled, until the mark is dropped. Set before the clock is
+    /// looked at: so a poll that began in time is seen by whoever looks after the end.
+    pub(crate) fn enter_poll(&self) -> InPoll<'_> {
+        self.polled.store(true, Ordering::SeqCst);
+        InPoll { lease: self }
+    }
+
+    pub(crate) fn is_polled(&self) -> bool {
+        self.polled.load(Ordering::SeqCst)
+    }
+
     /// The error for a grant that was fetched when it was over: nothing ran under it.
     pub(crate) fn too_slow(&self) -> LockError {
         let elapsed = self.core.clock().now().since(self.started);
@@ -208,6 +236,17 @@ impl ActiveLease {
     pub(crate) fn extend(self: &Arc<Self>) {
         self.state().extension = None;
         self.handle(Event::Extend);
+    }
+}
+
+/// Guarded work is inside a poll, or was left by a panic.
+pub(crate) struct InPoll<'a> {
+    lease: &'a ActiveLease,
+}
+
+impl Drop for InPoll<'_> {
+    fn drop(&mut self) {
+        self.lease.polled.store(false, Ordering::SeqCst);
     }
 }
 

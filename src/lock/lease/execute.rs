@@ -8,7 +8,7 @@ use std::{
 use super::active::{ActiveLease, State};
 use crate::{
     error::{LockError, LossCause, ReleaseError},
-    lock::release::Released,
+    lock::{overrun::OverrunWatch, release::Released},
     node::{Op, OpId, Reply, ReplySink},
     quorum::{Action, Command, Loss, Refusal, ReleaseVerdict},
     time::Timestamp,
@@ -28,6 +28,7 @@ impl ActiveLease {
         let mut ticket = None;
         let mut orphans = Vec::new();
         let mut decision = None;
+        let mut overran = None;
         for action in actions.drain(..) {
             match action {
                 Action::Send { node, command } => {
@@ -73,7 +74,9 @@ impl ActiveLease {
                         }));
                 }
                 Action::Lost(loss) => {
-                    self.valid_until.store(0, Ordering::Release);
+                    let end = self.valid_until.swap(0, Ordering::SeqCst);
+                    let now = self.core.clock().now();
+                    overran = self.is_polled().then(|| now.min(Timestamp::from_nanos(end)));
                     let cause = self.lost(loss);
                     // An end that was planned is nobody's alarm.
                     let planned = matches!(cause, LossCause::MaxHold { .. });
@@ -104,6 +107,10 @@ impl ActiveLease {
             self.core.releaser.push(&self.core, node, Arc::clone(&self.id), longest);
         }
         drop(ticket);
+        if let Some(ended) = overran {
+            let policy = self.core.settings.on_overrun;
+            OverrunWatch::start(self, policy, ended, self.plan.slack);
+        }
         if let Some(decision) = decision {
             self.announce(decision, &mut wakers);
         }

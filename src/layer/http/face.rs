@@ -1,0 +1,105 @@
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use super::{HttpBody, HttpFuture, OnReject, Problems, Rejection};
+use crate::{
+    guard::LockContext,
+    layer::{RedlockLayer, RedlockService, ResourceKey, call::Enter},
+};
+
+/// Lock errors are HTTP responses. Made by [`RedlockLayer::http`].
+#[derive(Clone, Debug)]
+pub struct Http<R = Problems> {
+    pub(super) hold_body: bool,
+    token_header: Option<HeaderName>,
+    pub(super) on_reject: R,
+}
+
+impl<K> RedlockLayer<K> {
+    /// Makes lock errors responses, with problem bodies after RFC 9457:
+    ///
+    /// | what happened | status | `Retry-After` | did the handler run? |
+    /// |---|---|---|---|
+    /// | held by another | 409 | when the holder's lease would end | no |
+    /// | no quorum, too slow, shutting down | 503 | 1 s | no |
+    /// | the wait was over | as what was met last | | no |
+    /// | lost while it ran | 500, `outcome: unknown` | none: it may have happened | yes, to some point |
+    /// | no usable key | 400 | none | no |
+    /// | a TTL or wait that the manager refuses | 500 | none | no |
+    ///
+    /// The service's own error type stays what it was. The [`LockContext`] is in the request's
+    /// extensions, and the lock is held until the response's body has ended: see
+    /// [`hold_body`](Self::hold_body).
+    pub fn http(self) -> RedlockLayer<K, Http> {
+        self.with_face(|_| Http { hold_body: true, token_header: None, on_reject: Problems(()) })
+    }
+}
+
+impl<K, R> RedlockLayer<K, Http<R>> {
+    /// Whether the lock is held until the response's body has ended, failed or was dropped.
+    /// Default: yes. A body that outlives the lock is cut with an error.
+    ///
+    /// A response that upgrades the connection (101, or a 2xx to CONNECT) gives the lock back in
+    /// any case: what follows is no body.
+    pub fn hold_body(mut self, hold: bool) -> Self {
+        self.face.hold_body = hold;
+        self
+    }
+
+    /// The service finds the fencing token in this header of the request, in decimal digits.
+    /// Default: in none. What the header held before is replaced.
+    pub fn token_header(mut self, name: HeaderName) -> Self {
+        self.face.token_header = Some(name);
+        self
+    }
+
+    /// Answers requests that were turned away, or lost their lock before they answered, by
+    /// `answer` instead of a problem body. [`Rejection::response`] is what would be answered
+    /// otherwise.
+    pub fn on_reject<G>(self, answer: G) -> RedlockLayer<K, Http<G>>
+    where
+        G: Fn(Rejection<'_>) -> Response<Bytes>,
+    {
+        self.with_face(|Http { hold_body, token_header, .. }| Http {
+            hold_body,
+            token_header,
+            on_reject: answer,
+        })
+    }
+}
+
+impl<B, R> Enter<Request<B>> for Http<R> {
+    fn enter(&self, request: &mut Request<B>, context: &LockContext) {
+        if let Some(name) = &self.token_header {
+            let token = HeaderValue::from(context.fencing_token().get());
+            request.headers_mut().insert(name, token);
+        }
+        request.extensions_mut().insert(context.clone());
+    }
+}
+
+impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, Http<R>>
+where
+    S: Service<Request<B>, Response = Response<A>> + Clone,
+    K: ResourceKey<Request<B>>,
+    R: OnReject + Clone,
+    A: Body,
+{
+    type Response = Response<HttpBody<A>>;
+    type Error = S::Error;
+    type Future = HttpFuture<S, B, R>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let face = self.face().clone();
+        let connects = request.method() == http::Method::CONNECT;
+        HttpFuture::new(self.begin(request), face, connects)
+    }
+}

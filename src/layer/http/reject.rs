@@ -1,0 +1,197 @@
+use std::{borrow::Cow, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+
+use crate::{error::LockError, resource::Resource};
+
+/// A request that was turned away, or that lost its lock before it was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Rejection<'a> {
+    error: &'a LockError,
+    resource: Option<&'a Resource>,
+}
+
+/// Without anything better to go by, clients are told to come back after so long.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+impl<'a> Rejection<'a> {
+    pub(in crate::layer) const fn new(
+        error: &'a LockError,
+        resource: Option<&'a Resource>,
+    ) -> Self {
+        Self { error, resource }
+    }
+
+    /// What happened, with the nodes and owners that it names: for logs, not for strangers.
+    pub const fn error(&self) -> &'a LockError {
+        self.error
+    }
+
+    /// What the request is about; `None` if it has no usable key.
+    pub const fn resource(&self) -> Option<&'a Resource> {
+        self.resource
+    }
+
+    /// Whether the handler ran, so that the outcome is unknown.
+    pub fn has_begun(&self) -> bool {
+        matches!(self.error.root(), LockError::Lost { .. })
+    }
+
+    /// The status of the answer.
+    pub fn status(&self) -> StatusCode {
+        match self.error.root() {
+            LockError::Held { .. } => StatusCode::CONFLICT,
+            LockError::InvalidResource(_) => StatusCode::BAD_REQUEST,
+            LockError::Lost { .. } | LockError::InvalidRequest(_) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// When it makes sense to come back: whole seconds, one at least. `None` where the same
+    /// request can't be sent again as it is.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.error.root() {
+            LockError::Held { retry_after, .. } => {
+                let after = retry_after.unwrap_or(RETRY_AFTER);
+                let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+                Some(Duration::from_secs(seconds.max(1)))
+            }
+            LockError::InvalidResource(_)
+            | LockError::Lost { .. }
+            | LockError::InvalidRequest(_) => None,
+            _ => Some(RETRY_AFTER),
+        }
+    }
+
+    /// A word for what happened, for programs.
+    pub fn code(&self) -> &'static str {
+        match self.error.root() {
+            LockError::Held { .. } => "held",
+            LockError::NoQuorum { .. } => "no-quorum",
+            LockError::TooSlow { .. } => "too-slow",
+            LockError::Lost { .. } => "lost",
+            LockError::InvalidResource(_) => "bad-key",
+            LockError::InvalidRequest(_) => "bad-settings",
+            LockError::Closed => "shut-down",
+            _ => "unavailable",
+        }
+    }
+
+    /// What happened, in words for whoever sent the request: it names no node and no owner.
+    pub fn detail(&self) -> Cow<'static, str> {
+        match self.error.root() {
+            LockError::Held { .. } => "another request is at work on this; nothing was done".into(),
+            LockError::Lost { .. } => {
+                "the lock was lost while the request ran: it may have happened, or happened in part"
+                    .into()
+            }
+            LockError::InvalidResource(error) => format!("{error}; nothing was done").into(),
+            LockError::InvalidRequest(_) => {
+                "the lock's settings do not fit together; nothing was done".into()
+            }
+            LockError::Closed => "the service is shutting down; nothing was done".into(),
+            _ => "the lock could not be taken at present; nothing was done".into(),
+        }
+    }
+
+    /// The answer that is given where nothing else was asked for: a problem body after RFC 9457,
+    /// with the members `code` and `outcome` (`not-run` or `unknown`) of our own, and
+    /// `Retry-After` where it makes sense.
+    pub fn response(&self) -> Response<Bytes> {
+        let status = self.status();
+        let title = status.canonical_reason().unwrap_or_default();
+        let outcome = if self.has_begun() { "unknown" } else { "not-run" };
+        let body = serde_json::json!({
+            "title": title,
+            "status": status.as_u16(),
+            "detail": self.detail(),
+            "code": self.code(),
+            "outcome": outcome,
+        });
+        let mut response = Response::new(Bytes::from(body.to_string()));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        let problem = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, problem);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(after) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, after.as_secs().into());
+        }
+        response
+    }
+
+    /// For the person who asks why: the answer itself says less.
+    pub(in crate::layer) fn log(&self) {
+        let resource = self.resource.map(tracing::field::display);
+        let (error, outcome) = (self.error, self.code());
+        match self.error.root() {
+            LockError::Held { .. } | LockError::InvalidResource(_) => {
+                tracing::debug!(resource, %error, outcome, "request turned away");
+            }
+            // The hard stop has said so already.
+            LockError::Lost { .. } => {}
+            _ => tracing::warn!(resource, %error, outcome, "request turned away"),
+        }
+    }
+}
+
+/// What requests are answered that did not get, or keep, their lock.
+///
+/// Closures are: `Fn(Rejection<'_>) -> http::Response<Bytes>`.
+pub trait OnReject {
+    /// The answer.
+    fn answer(&self, rejection: Rejection<'_>) -> Response<Bytes>;
+}
+
+impl<F> OnReject for F
+where
+    F: Fn(Rejection<'_>) -> Response<Bytes>,
+{
+    fn answer(&self, rejection: Rejection<'_>) -> Response<Bytes> {
+        self(rejection)
+    }
+}
+
+/// [`Rejection::response`]: problem bodies.
+#[derive(Clone, Copy, Debug)]
+pub struct Problems(pub(super) ());
+
+impl OnReject for Problems {
+    fn answer(&self, rejection: Rejection<'_>) -> Response<Bytes> {
+        rejection.response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::LossCause;
+
+    fn after(retry_after: Option<Duration>) -> Option<Duration> {
+        let error = LockError::Held { retry_after, owner: None };
+        Rejection::new(&error, None).retry_after()
+    }
+
+    #[test]
+    fn clients_come_back_in_whole_seconds_and_not_at_once() {
+        let seconds = |n| Some(Duration::from_secs(n));
+        assert_eq!(after(None), seconds(1));
+        assert_eq!(after(Some(Duration::ZERO)), seconds(1));
+        assert_eq!(after(Some(Duration::from_millis(1))), seconds(1));
+        assert_eq!(after(Some(Duration::from_millis(1_001))), seconds(2));
+        assert_eq!(after(seconds(3)), seconds(3));
+    }
+
+    #[test]
+    fn what_the_wait_met_last_makes_the_answer() {
+        let last = Box::new(LockError::Held { retry_after: None, owner: None });
+        let waited = LockError::WaitTimedOut { waited: Duration::ZERO, last };
+        assert_eq!(Rejection::new(&waited, None).status(), StatusCode::CONFLICT);
+        let lost = LockError::Lost { cause: LossCause::Released };
+        let rejection = Rejection::new(&lost, None);
+        assert!(rejection.has_begun() && rejection.retry_after().is_none());
+    }
+}
