@@ -15,5 +15,7 @@ mod run;
 pub use context::LockContext;
 pub use error::Error;
 pub(crate) use guarded::Guarded;
-pub(crate) use hold::{Hold, Polled};
+pub(crate) use hold::Hold;
+#[cfg(feature = "http")]
+pub(crate) use hold::Polled;
 pub use run::{Run, TryRun};

@@ -68,6 +68,7 @@ impl<S: Service<Request>, Request, E> Call<S, Request, E> {
     }
 
     /// What the request is about, if it needs a lock.
+    #[cfg(feature = "http")]
     pub(super) const fn resource(&self) -> Option<&Resource> {
         self.resource.as_ref()
     }

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::{Holder, Released, builder::RedlockBuilder, core::Core, request::LockRequest};
 use crate::{
-    error::{AdoptError, BuildError, LockError, Reason, ReleaseError},
+    error::{AdoptError, LockError, Reason, ReleaseError},
     node::{
         EmbeddedNodes, Node, NodeHealth,
         redis::{adopt, count},
@@ -31,7 +31,7 @@ impl Redlock {
     ///
     /// [`BuildError`] for anything that [`RedlockBuilder::build`] refuses.
     #[cfg(feature = "config")]
-    pub fn from_config(config: crate::Config) -> Result<Self, BuildError> {
+    pub fn from_config(config: crate::Config) -> Result<Self, crate::BuildError> {
         config.into_builder()?.build()
     }
 

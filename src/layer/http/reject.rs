@@ -190,8 +190,8 @@ mod tests {
         let last = Box::new(LockError::Held { retry_after: None, owner: None });
         let waited = LockError::WaitTimedOut { waited: Duration::ZERO, last };
         assert_eq!(Rejection::new(&waited, None).status(), StatusCode::CONFLICT);
-        let lost = LockError::Lost { cause: LossCause::Released };
-        let rejection = Rejection::new(&lost, None);
+        let stopped = LockError::Lost { cause: LossCause::Released };
+        let rejection = Rejection::new(&stopped, None);
         assert!(rejection.has_begun() && rejection.retry_after().is_none());
     }
 }
