@@ -29,7 +29,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] for anything that [`RedlockBuilder::build`] refuses.
+    /// [`BuildError`](crate::BuildError) for anything that [`RedlockBuilder::build`] refuses.
     #[cfg(feature = "config")]
     pub fn from_config(config: crate::Config) -> Result<Self, crate::BuildError> {
         config.into_builder()?.build()
