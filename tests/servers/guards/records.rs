@@ -102,7 +102,10 @@ fn once(server: &RedisServer) -> Option<String> {
 async fn records_are_taken_over_after_the_activation_and_until_then_it_is_shown() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
-    assert!(servers.iter().all(|server| once(server).as_deref() == Some("")), "a new set has none");
+    eventually_async("a new set has none", async || {
+        servers.iter().all(|server| once(server).as_deref() == Some(""))
+    })
+    .await;
     record(&servers[0]);
     record(&servers[2]);
     // Of node 3 the records can't be had for now.
@@ -173,5 +176,7 @@ async fn marks_and_records_of_nodes_that_lost_them_together_come_from_the_one_th
     all_vote(&redlock).await;
     for server in &servers[..2] {
         assert_eq!(hash(server, MARKS), map(&[("a", "5 x")]));
+        eventually_async("all is copied", async || once(server).as_deref() == Some("")).await;
+        assert_recorded(server);
     }
 }
