@@ -116,9 +116,7 @@ impl Node for RedisNode {
         if let Some(reason) = self.status.down() {
             return reply.not_sent(reason);
         }
-        if op.is_vote()
-            && let Some(reason) = self.status.barred()
-        {
+        if let Some(reason) = self.status.bars(&op) {
             return reply.not_sent(reason);
         }
         if self.status.in_flight.load(Ordering::Relaxed) >= MAX_IN_FLIGHT {

@@ -184,7 +184,17 @@ impl NodeSet {
     /// A node's connection is over.
     pub(in crate::node::redis) fn left(&self, node: usize) {
         let now = self.clock.now();
-        self.state().enrolment.see(node, Sight::Out, now);
+        let mut state = self.state();
+        state.enrolment.see(node, Sight::Out, now);
+        // A server that it shared with another node is that one's alone now.
+        if let Some(run_id) = state.run_ids[node].take() {
+            self.bar_duplicates(&state, node);
+            for (other, member) in self.members().iter().enumerate() {
+                if state.run_ids[other].as_ref() == Some(&run_id) {
+                    let _ = member.admin.send(Admin::Check);
+                }
+            }
+        }
     }
 
     fn judge(&self, standing: &Standing) -> (Sight, Option<Bar>) {
