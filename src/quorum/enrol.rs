@@ -36,6 +36,11 @@ impl Sight {
     fn starts(&self) -> bool {
         matches!(self, Self::Probation { moved: false, .. })
     }
+
+    /// Whether it tells of an old set that may still grant.
+    fn is_of_old_set(&self) -> bool {
+        matches!(self, Self::OtherLayout | Self::Probation { moved: true, .. })
+    }
 }
 
 /// What is to be done for a node whose probation is over.
@@ -93,6 +98,8 @@ pub struct Enrolment {
 #[derive(Clone, Debug)]
 struct Entry {
     sight: Sight,
+    /// As it was last seen when it was there.
+    known: Sight,
     /// Kept while the node is out of sight: its probation goes on.
     wait: Option<Wait>,
     busy: bool,
@@ -113,7 +120,13 @@ const RETRY: Duration = Duration::from_millis(200);
 impl Enrolment {
     /// For `nodes` nodes, and locks of at most `max_ttl`.
     pub fn new(nodes: usize, max_ttl: Duration, drift_factor: f64) -> Self {
-        let entry = Entry { sight: Sight::Out, wait: None, busy: false, retry_at: Timestamp::ZERO };
+        let entry = Entry {
+            sight: Sight::Out,
+            known: Sight::Out,
+            wait: None,
+            busy: false,
+            retry_at: Timestamp::ZERO,
+        };
         let nodes = vec![entry; nodes].into_boxed_slice();
         Self { quorum: rules::quorum(nodes.len()), max_ttl, drift_factor, nodes }
     }
@@ -135,7 +148,16 @@ impl Enrolment {
             Sight::Active | Sight::OtherLayout => entry.wait = None,
             Sight::Out => {}
         }
+        if sight != Sight::Out {
+            entry.known = sight.clone();
+        }
         entry.sight = sight;
+    }
+
+    /// Whether a node belongs to another set, as far as is known. If it turns up without its data,
+    /// it is that set's, or that of whoever adopted it, and not ours for the taking.
+    pub fn is_elsewhere(&self, node: usize) -> bool {
+        self.nodes[node].known == Sight::OtherLayout
     }
 
     /// What is to be done now; each step is followed by [`ended`](Self::ended).
@@ -234,8 +256,8 @@ impl Enrolment {
         if active.len() >= needed {
             return Some(How::Learn { from: active, needed });
         }
-        // An old set may still be granting there: only `adopt` ends that.
-        if self.nodes.iter().any(|entry| entry.sight == Sight::OtherLayout) {
+        // An old set may still be granting there, out of our sight too: only `adopt` ends that.
+        if self.nodes.iter().any(|entry| entry.known.is_of_old_set()) {
             return None;
         }
         let begun = self.nodes[node].wait.as_ref().is_some_and(|wait| wait.bootstrapped);
@@ -321,6 +343,27 @@ mod tests {
     fn no_set_starts_by_itself_while_a_node_of_it_belongs_to_another() {
         let blank = |n| vec![probation("x"); n];
         let mut set = enrolment(&[blank(4), vec![Sight::OtherLayout; 3]].concat());
+        assert_eq!(set.due(at(60_000)), []);
+    }
+
+    #[test]
+    fn nor_once_that_node_is_out_of_sight() {
+        let mut set = enrolment(&[Sight::OtherLayout, probation("a"), probation("b")]);
+        set.see(0, Sight::Out, at(END));
+        assert!(set.is_elsewhere(0));
+        assert_eq!(set.due(at(60_000)), []);
+        assert_eq!(set.next_wake(), None);
+        set.see(0, probation("adopted"), at(60_000));
+        assert!(!set.is_elsewhere(0));
+        assert_eq!(set.due(at(60_000)).len(), 2);
+    }
+
+    #[test]
+    fn a_majority_of_blank_nodes_does_not_start_beside_one_that_was_moved_by_half() {
+        let moved = Sight::Probation { tag: "m".into(), max_ttl: Duration::ZERO, moved: true };
+        let mut set = enrolment(&[moved, probation("a"), probation("b")]);
+        assert_eq!(set.due(at(60_000)), []);
+        set.see(0, Sight::Out, at(60_000));
         assert_eq!(set.due(at(60_000)), []);
     }
 

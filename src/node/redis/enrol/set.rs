@@ -140,6 +140,11 @@ impl NodeSet {
         state.enrolment.active() >= crate::quorum::rules::quorum(state.run_ids.len())
     }
 
+    /// Whether a node without a tag of ours may be enrolled.
+    pub(in crate::node::redis) fn may_enrol(&self, node: usize) -> bool {
+        self.is_unguarded() || !self.state().enrolment.is_elsewhere(node)
+    }
+
     /// Takes how a node stands, and decides whether it may vote.
     pub(in crate::node::redis) fn report(&self, node: usize, standing: &Standing, now: Timestamp) {
         if standing.tag.is_active() && standing.tag.layout() == &*self.layout.hash {

@@ -45,6 +45,8 @@ pub(in crate::node::redis) struct Check<'a> {
     pub(in crate::node::redis) max_ttl: Duration,
     /// Whether the node's `max_ttl` may be raised.
     pub(in crate::node::redis) raise: bool,
+    /// Whether the node may be enrolled where it has no tag of the present incarnation.
+    pub(in crate::node::redis) enrol: bool,
 }
 
 /// Asks a node how it stands; enrols it where it has no tag or an earlier incarnation's.
@@ -61,7 +63,8 @@ pub(in crate::node::redis) fn add_check(pipeline: &mut Pipeline, check: &Check<'
         .arg(millis(check.max_ttl))
         .arg(check.restart.to_string())
         .arg(if check.raise { "raise" } else { "" })
-        .arg(STRIPES);
+        .arg(STRIPES)
+        .arg(if check.enrol { "enrol" } else { "" });
     pipeline.cmd("INFO").arg("memory");
     pipeline.cmd("INFO").arg("persistence");
     pipeline.cmd("CONFIG").arg("GET").arg("save");

@@ -54,7 +54,7 @@ impl Session<'_> {
     /// Asks how the server stands; one that refused something is tried with a write as well.
     pub(super) fn look(&mut self, now: Timestamp) -> Pipeline {
         let mut pipeline = Pipeline::with_capacity(4);
-        handshake::add_look(&mut pipeline, &self.member.set);
+        handshake::add_look(&mut pipeline, self.member);
         if self.status.refuses() {
             pipeline.cmd("HSET").arg(&self.member.set.keys.meta).arg("probe").arg(now.as_nanos());
         }
