@@ -207,6 +207,14 @@ impl Enrolment {
         }
     }
 
+    /// Our clock was put forward by so much, at the most that it can have stood still. Probations
+    /// last at least as long as they must: none of that time counts.
+    pub fn put_forward(&mut self, by: Duration) {
+        for wait in self.nodes.iter_mut().filter_map(|entry| entry.wait.as_mut()) {
+            wait.since = wait.since + by;
+        }
+    }
+
     /// For how long a node in probation does not vote yet; zero where only others are waited for.
     pub fn remaining(&self, node: usize, now: Timestamp) -> Duration {
         let wait = self.nodes[node].wait.as_ref();
@@ -392,6 +400,14 @@ mod tests {
         assert_eq!(set.due(at(60_000)), []);
         set.see(0, probation("a"), at(60_000));
         assert_eq!(set.due(at(60_000)).len(), 1);
+    }
+
+    #[test]
+    fn a_probation_is_not_shortened_by_a_clock_that_is_put_forward() {
+        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Active]);
+        set.put_forward(Duration::from_secs(5));
+        assert_eq!(set.due(at(END + 4_999)), []);
+        assert_eq!(set.due(at(END + 5_000))[0].waited, Duration::from_millis(END));
     }
 
     #[test]

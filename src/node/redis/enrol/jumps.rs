@@ -28,6 +28,7 @@ impl NodeSet {
                 "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
             );
             self.clock.put_forward(*at_most);
+            self.state().enrolment.put_forward(*at_most);
             for &node in accused {
                 self.corrections[node].fetch_add(1, Ordering::AcqRel);
             }
