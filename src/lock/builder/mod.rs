@@ -94,7 +94,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// Adds a node of any kind.
+    /// Adds a node of any kind. Not beside servers with the restart guard, which counts servers
+    /// alone.
     pub fn node(mut self, node: impl Node) -> Self {
         self.nodes.push(Source::Node(Arc::new(node)));
         self
@@ -252,6 +253,7 @@ impl RedlockBuilder {
         }
         check_prefix(&self.key_prefix)?;
         self.check_embedded()?;
+        self.check_guarded()?;
         let clock = Arc::new(AdjustedClock::new(self.clock));
         let redis = RedisSettings {
             prefix: self.key_prefix.as_str().into(),
