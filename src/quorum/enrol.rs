@@ -67,8 +67,8 @@ pub enum How {
         /// How many of them have to answer.
         needed: usize,
     },
-    /// So many nodes are in probation that too few others vote: it starts above every token that
-    /// can have been granted, and takes what it can get.
+    /// So many nodes are in probation, or have been away for so long, that too few others vote:
+    /// it starts above every token that can have been granted, and takes what it can get.
     Bootstrap {
         /// The other nodes that can be asked.
         from: Vec<usize>,
@@ -100,6 +100,8 @@ struct Entry {
     sight: Sight,
     /// As it was last seen when it was there.
     known: Sight,
+    /// Since when it is out of sight; from the beginning, if it was never seen.
+    out_since: Timestamp,
     /// Kept while the node is out of sight: its probation goes on.
     wait: Option<Wait>,
     busy: bool,
@@ -123,6 +125,7 @@ impl Enrolment {
         let entry = Entry {
             sight: Sight::Out,
             known: Sight::Out,
+            out_since: Timestamp::ZERO,
             wait: None,
             busy: false,
             retry_at: Timestamp::ZERO,
@@ -150,6 +153,8 @@ impl Enrolment {
         }
         if sight != Sight::Out {
             entry.known = sight.clone();
+        } else if entry.sight != Sight::Out {
+            entry.out_since = now;
         }
         entry.sight = sight;
     }
@@ -233,7 +238,10 @@ impl Enrolment {
         }
         let wait = entry.wait.as_ref()?;
         let together = match self.how(node)? {
-            How::Bootstrap { .. } if !wait.bootstrapped => self.quorum_end()?,
+            How::Bootstrap { .. } if !wait.bootstrapped => match self.quorum_end() {
+                Some(end) => end,
+                None => self.absence_end(),
+            },
             _ => Timestamp::ZERO,
         };
         Some(self.end(wait).max(together).max(entry.retry_at))
@@ -248,6 +256,14 @@ impl Enrolment {
         let mut ends: Vec<_> = waits.map(|wait| self.end(wait)).collect();
         ends.sort_unstable();
         ends.get(self.quorum - 1).copied()
+    }
+
+    /// When those that are out of sight have been so for as long as a probation: they are not just
+    /// about to come back, with what they know.
+    fn absence_end(&self) -> Timestamp {
+        let away = self.nodes.iter().filter(|entry| entry.sight == Sight::Out);
+        let since = away.map(|entry| entry.out_since).max().unwrap_or(Timestamp::ZERO);
+        since + self.max_ttl + rules::drift(self.max_ttl, self.drift_factor)
     }
 
     fn end(&self, wait: &Wait) -> Timestamp {
@@ -270,7 +286,10 @@ impl Enrolment {
         }
         let begun = self.nodes[node].wait.as_ref().is_some_and(|wait| wait.bootstrapped);
         let in_probation = self.nodes.iter().filter(|entry| entry.sight.starts()).count();
-        if !self.nodes[node].sight.starts() || (!begun && in_probation < self.quorum) {
+        // With those that vote they make up a quorum. Its locks are safe, as every node of it has
+        // kept, or waited out, what it granted; only fences may be known to those who are away.
+        let enough = in_probation + self.active() >= self.quorum;
+        if !self.nodes[node].sight.starts() || !(begun || enough) {
             return None;
         }
         let from = others(|sight| matches!(sight, Sight::Active | Sight::Probation { .. }));
@@ -314,12 +333,22 @@ mod tests {
     }
 
     #[test]
-    fn with_too_few_others_it_waits_for_them() {
-        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Out]);
-        assert_eq!(set.due(at(60_000)), []);
-        assert_eq!(set.next_wake(), None);
+    fn with_too_few_others_it_waits_for_them_as_long_as_for_itself() {
+        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Active]);
+        set.see(2, Sight::Out, at(END - 1));
+        assert_eq!(set.next_wake(), Some(at(END - 1 + END)));
+        assert_eq!(set.due(at(END - 1 + END - 1)), []);
         set.see(2, Sight::Active, at(60_000));
-        assert_eq!(set.due(at(60_000)).len(), 1);
+        assert!(matches!(set.due(at(60_000))[0].how, How::Learn { .. }));
+    }
+
+    #[test]
+    fn where_the_others_stay_away_it_starts_above_all_tokens() {
+        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Out]);
+        assert_eq!(set.due(at(END - 1)), []);
+        assert_eq!(set.due(at(END))[0].how, How::Bootstrap { from: vec![1] });
+        let mut minority = enrolment(&[probation("a"), Sight::Out, Sight::Out]);
+        assert_eq!(minority.due(at(60_000)), []);
     }
 
     #[test]

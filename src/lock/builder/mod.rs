@@ -114,6 +114,9 @@ impl RedlockBuilder {
     }
 
     /// The longest TTL that a request may ask for. Default: the TTL.
+    ///
+    /// It is stored on the servers, which take the longest of all their clients, and never forget
+    /// it: a server that restarts stays in probation for so long. So keep it short.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = Some(max_ttl);
         self

@@ -12,7 +12,6 @@ use super::{
 use crate::{
     error::Reason,
     node::{Answer, Node, NodeHealth, Op, Reply},
-    quorum::rules,
     time::Clock,
 };
 
@@ -77,13 +76,6 @@ pub(crate) struct RedisSettings {
     pub(crate) clock: Arc<dyn Clock>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Arc<super::tls::TlsConfig>,
-}
-
-impl RedisSettings {
-    /// What a server's clock and ours may come apart in `max_ttl`.
-    pub(super) fn slack(&self) -> Duration {
-        rules::drift(self.max_ttl, self.drift_factor)
-    }
 }
 
 impl RedisNode {

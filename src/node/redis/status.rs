@@ -212,7 +212,8 @@ impl Status {
 
     /// A vote counted, or a probe was taken.
     pub(super) fn set_obliging(&self) {
-        if !self.refusing.swap(false, Ordering::AcqRel) {
+        // Asked on every grant: it is nearly always so.
+        if !self.refuses() || !self.refusing.swap(false, Ordering::AcqRel) {
             return;
         }
         let mut detail = self.detail();

@@ -46,7 +46,7 @@ impl Supervisor {
         admin: mpsc::UnboundedReceiver<Admin>,
     ) -> Self {
         let settings = &member.set.settings;
-        let memory = Memory::new(Offsets::new(settings.max_ttl, settings.slack()));
+        let memory = Memory::new(Offsets::new(settings.max_ttl, settings.drift_factor));
         let inlets = Inlets { requests, admin };
         Self { endpoint, member, status, inlets, memory, backoff: FIRST_BACKOFF }
     }

@@ -164,7 +164,6 @@ async fn a_jump_that_is_taken_back_between_two_looks_is_missed_as_documented() {
 
 /// The drift allowance of `max_ttl` is 0.6 s, that of the lock 22 ms.
 #[tokio::test]
-#[ignore = "two hold one lock: a jump is compared with the drift allowance of max_ttl"]
 async fn a_jump_that_is_small_beside_max_ttl_is_seen_where_it_ends_a_short_lock() {
     let scene = Scene::new();
     let way = crate::support::Proxy::start(scene.servers[2].addr());

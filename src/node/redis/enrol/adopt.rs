@@ -30,7 +30,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     let needed = old_nodes - rules::quorum(old_nodes) + 1;
     let mut moved = Vec::new();
     let mut votes = Vec::new();
-    let mut known = Known::default();
+    let mut known = Known { max_ttl: old.settings.max_ttl, ..Known::default() };
     // One by one: where the first ones fail, the old set is left as it was.
     for node in 0..old_nodes {
         let name = Arc::clone(old.members()[node].status.name());

@@ -1,6 +1,9 @@
-use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use ::redis::{Pipeline, Value};
@@ -38,6 +41,8 @@ pub(crate) struct NodeSet {
     floor: AtomicU64,
     /// How often our own clock was put forward instead of what a node was accused of.
     pub(super) corrections: Box<[AtomicU64]>,
+    /// By how much, in µs, that may have been too much, all in all.
+    pub(super) overestimate: AtomicU64,
     pub(super) closed: AtomicBool,
     /// Where the set stands among the manager's nodes.
     pub(super) first: usize,
@@ -85,7 +90,7 @@ impl NodeSet {
     ) -> Arc<Self> {
         let state = State {
             enrolment: Enrolment::new(nodes, settings.max_ttl, settings.drift_factor),
-            jury: Jury::new(nodes, settings.slack()),
+            jury: Jury::new(nodes, settings.drift_factor),
             run_ids: vec![None; nodes].into(),
             copying: vec![Copying::Done; nodes].into(),
         };
@@ -100,6 +105,7 @@ impl NodeSet {
             changed: Notify::new(),
             floor: AtomicU64::new(0),
             corrections: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
+            overestimate: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             first,
         })
@@ -121,6 +127,11 @@ impl NodeSet {
 
     pub(in crate::node::redis) fn corrections(&self, node: usize) -> u64 {
         self.corrections[node].load(Ordering::Acquire)
+    }
+
+    /// By how much our clock may have been put forward too much, all in all.
+    pub(in crate::node::redis) fn overestimate(&self) -> Duration {
+        Duration::from_micros(self.overestimate.load(Ordering::Acquire))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -152,7 +163,7 @@ impl NodeSet {
         }
         let mut state = self.state();
         state.run_ids[node] = Some(Arc::clone(&standing.run_id));
-        let (sight, bar) = self.judge(standing);
+        let (sight, bar) = self.judge(standing, state.enrolment.is_elsewhere(node));
         let sight = if self.bar_duplicates(&state, node) { Sight::Out } else { sight };
         state.enrolment.see(node, sight.clone(), now);
         let status = &self.members()[node].status;
@@ -202,7 +213,7 @@ impl NodeSet {
         }
     }
 
-    fn judge(&self, standing: &Standing) -> (Sight, Option<Bar>) {
+    fn judge(&self, standing: &Standing, is_elsewhere: bool) -> (Sight, Option<Bar>) {
         let ours = standing.tag.layout() == &*self.layout.hash;
         let current = standing.tag.incarnation() == &*standing.incarnation;
         if ours && current && standing.tag.is_active() {
@@ -211,6 +222,10 @@ impl NodeSet {
             let tag = Arc::clone(standing.tag.text());
             let moved = standing.tag.is_moved();
             (Sight::Probation { tag, max_ttl: standing.max_ttl, moved }, None)
+        } else if standing.tag.text().is_empty() && is_elsewhere {
+            let found = "nothing: it belonged to another set when it was last seen, and has lost its data since; adopt it, or start this process again once no client uses that set";
+            let ours = Arc::clone(&self.layout.description);
+            (Sight::Out, Some(Bar::Reason(Reason::OtherLayout { found: found.into(), ours })))
         } else if ours || standing.tag.text().is_empty() {
             let found = Arc::clone(standing.tag.text());
             (Sight::Out, Some(Bar::Reason(Reason::WrongTag { found })))

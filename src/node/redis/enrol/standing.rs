@@ -93,7 +93,7 @@ impl Standing {
             max_ttl: Duration::from_millis(number(5)),
             floor: number(6),
             layout: text(7),
-            copying: &*text(8) == "copying",
+            copying: text(8).starts_with("copying"),
             history: text(9),
             memory: memory_of(&memory),
             persistence: persistence_of(&persistence, &save),

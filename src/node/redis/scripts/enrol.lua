@@ -3,7 +3,7 @@
 -- guard), 'raise' where max_ttl may be raised on an active node, how many stripes there are,
 -- 'enrol' unless the node was last seen to belong to another set.
 -- Answers: TIME in µs, role, run id, incarnation, tag, max_ttl, floor, description of the stored
--- layout, 'copying' while done records are being copied, the replication id's first digits.
+-- layout, 'copying' and a nonce while done records are being copied, the replication id's first digits.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local role = info('replication', 'role')
