@@ -217,7 +217,9 @@ impl fmt::Display for Reason {
             }
             Self::Late => f.write_str("reached the server after its deadline"),
             Self::TokenAhead => {
-                f.write_str("our clock is more than 60 s ahead of the server's; check both")
+                f.write_str(
+                    "the fencing token would be more than 60 s ahead of the server's clock: compare it with ours, and with the floor in the server's meta hash",
+                )
             }
             Self::KeyGone => f.write_str("the key is gone"),
             Self::FenceAhead => f.write_str("granted, but its fence is above our tokens"),

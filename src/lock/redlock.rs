@@ -143,15 +143,21 @@ impl Redlock {
     }
 
     /// Moves the servers of `old` to the set of this manager: after a change of nodes, names,
-    /// prefix or guards. Until that is done, neither votes on the other's nodes, so clients of the
-    /// new configuration get `NoQuorum`, which names both.
+    /// prefix or guards. A server votes for one set only, and clients of the other are told both
+    /// in `NoQuorum`.
+    ///
+    /// Run it before clients of the new set start, or while they have seen a server of the old
+    /// one: where a majority of the new set is blank, and its clients see no server of the old
+    /// set, they take it for a new one.
     ///
     /// First so many nodes of the old set stop voting that it can grant nothing more, then every
     /// node of the new one begins a probation, with the old ones' fences. No client of either gets
     /// a lock until the longer `max_ttl` has passed; how long that takes is returned. Some client
     /// of the new set has to run meanwhile: [`ready`](Self::ready) waits for it.
     ///
-    /// Locks of the old set that are held stay held until they end, but are renewed no more.
+    /// Locks of the old set that are held stay held until they end, but are renewed no more. Fencing
+    /// tokens go on above those of the old set; other records go along with servers that stay. A
+    /// second run puts the new set back into its probation.
     ///
     /// # Errors
     ///

@@ -36,6 +36,11 @@ impl Sight {
     fn starts(&self) -> bool {
         matches!(self, Self::Probation { moved: false, .. })
     }
+
+    /// Whether it tells of an old set that may still grant.
+    fn is_of_old_set(&self) -> bool {
+        matches!(self, Self::OtherLayout | Self::Probation { moved: true, .. })
+    }
 }
 
 /// What is to be done for a node whose probation is over.
@@ -62,8 +67,8 @@ pub enum How {
         /// How many of them have to answer.
         needed: usize,
     },
-    /// So many nodes are in probation that too few others vote: it starts above every token that
-    /// can have been granted, and takes what it can get.
+    /// So many nodes are in probation, or have been away for so long, that too few others vote:
+    /// it starts above every token that can have been granted, and takes what it can get.
     Bootstrap {
         /// The other nodes that can be asked.
         from: Vec<usize>,
@@ -93,6 +98,10 @@ pub struct Enrolment {
 #[derive(Clone, Debug)]
 struct Entry {
     sight: Sight,
+    /// As it was last seen when it was there.
+    known: Sight,
+    /// Since when it is out of sight; from the beginning, if it was never seen.
+    out_since: Timestamp,
     /// Kept while the node is out of sight: its probation goes on.
     wait: Option<Wait>,
     busy: bool,
@@ -113,7 +122,14 @@ const RETRY: Duration = Duration::from_millis(200);
 impl Enrolment {
     /// For `nodes` nodes, and locks of at most `max_ttl`.
     pub fn new(nodes: usize, max_ttl: Duration, drift_factor: f64) -> Self {
-        let entry = Entry { sight: Sight::Out, wait: None, busy: false, retry_at: Timestamp::ZERO };
+        let entry = Entry {
+            sight: Sight::Out,
+            known: Sight::Out,
+            out_since: Timestamp::ZERO,
+            wait: None,
+            busy: false,
+            retry_at: Timestamp::ZERO,
+        };
         let nodes = vec![entry; nodes].into_boxed_slice();
         Self { quorum: rules::quorum(nodes.len()), max_ttl, drift_factor, nodes }
     }
@@ -135,7 +151,18 @@ impl Enrolment {
             Sight::Active | Sight::OtherLayout => entry.wait = None,
             Sight::Out => {}
         }
+        if sight != Sight::Out {
+            entry.known = sight.clone();
+        } else if entry.sight != Sight::Out {
+            entry.out_since = now;
+        }
         entry.sight = sight;
+    }
+
+    /// Whether a node belongs to another set, as far as is known. If it turns up without its data,
+    /// it is that set's, or that of whoever adopted it, and not ours for the taking.
+    pub fn is_elsewhere(&self, node: usize) -> bool {
+        self.nodes[node].known == Sight::OtherLayout
     }
 
     /// What is to be done now; each step is followed by [`ended`](Self::ended).
@@ -185,6 +212,14 @@ impl Enrolment {
         }
     }
 
+    /// Our clock was put forward by so much, at the most that it can have stood still. Probations
+    /// last at least as long as they must: none of that time counts.
+    pub fn put_forward(&mut self, by: Duration) {
+        for wait in self.nodes.iter_mut().filter_map(|entry| entry.wait.as_mut()) {
+            wait.since = wait.since + by;
+        }
+    }
+
     /// For how long a node in probation does not vote yet; zero where only others are waited for.
     pub fn remaining(&self, node: usize, now: Timestamp) -> Duration {
         let wait = self.nodes[node].wait.as_ref();
@@ -203,7 +238,10 @@ impl Enrolment {
         }
         let wait = entry.wait.as_ref()?;
         let together = match self.how(node)? {
-            How::Bootstrap { .. } if !wait.bootstrapped => self.quorum_end()?,
+            How::Bootstrap { .. } if !wait.bootstrapped => match self.quorum_end() {
+                Some(end) => end,
+                None => self.absence_end(),
+            },
             _ => Timestamp::ZERO,
         };
         Some(self.end(wait).max(together).max(entry.retry_at))
@@ -220,6 +258,14 @@ impl Enrolment {
         ends.get(self.quorum - 1).copied()
     }
 
+    /// When those that are out of sight have been so for as long as a probation: they are not just
+    /// about to come back, with what they know.
+    fn absence_end(&self) -> Timestamp {
+        let away = self.nodes.iter().filter(|entry| entry.sight == Sight::Out);
+        let since = away.map(|entry| entry.out_since).max().unwrap_or(Timestamp::ZERO);
+        since + self.max_ttl + rules::drift(self.max_ttl, self.drift_factor)
+    }
+
     fn end(&self, wait: &Wait) -> Timestamp {
         wait.since + wait.max_ttl + rules::drift(wait.max_ttl, self.drift_factor)
     }
@@ -234,13 +280,16 @@ impl Enrolment {
         if active.len() >= needed {
             return Some(How::Learn { from: active, needed });
         }
-        // An old set may still be granting there: only `adopt` ends that.
-        if self.nodes.iter().any(|entry| entry.sight == Sight::OtherLayout) {
+        // An old set may still be granting there, out of our sight too: only `adopt` ends that.
+        if self.nodes.iter().any(|entry| entry.known.is_of_old_set()) {
             return None;
         }
         let begun = self.nodes[node].wait.as_ref().is_some_and(|wait| wait.bootstrapped);
         let in_probation = self.nodes.iter().filter(|entry| entry.sight.starts()).count();
-        if !self.nodes[node].sight.starts() || (!begun && in_probation < self.quorum) {
+        // With those that vote they make up a quorum. Its locks are safe, as every node of it has
+        // kept, or waited out, what it granted; only fences may be known to those who are away.
+        let enough = in_probation + self.active() >= self.quorum;
+        if !self.nodes[node].sight.starts() || !(begun || enough) {
             return None;
         }
         let from = others(|sight| matches!(sight, Sight::Active | Sight::Probation { .. }));
@@ -284,12 +333,22 @@ mod tests {
     }
 
     #[test]
-    fn with_too_few_others_it_waits_for_them() {
-        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Out]);
-        assert_eq!(set.due(at(60_000)), []);
-        assert_eq!(set.next_wake(), None);
+    fn with_too_few_others_it_waits_for_them_as_long_as_for_itself() {
+        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Active]);
+        set.see(2, Sight::Out, at(END - 1));
+        assert_eq!(set.next_wake(), Some(at(END - 1 + END)));
+        assert_eq!(set.due(at(END - 1 + END - 1)), []);
         set.see(2, Sight::Active, at(60_000));
-        assert_eq!(set.due(at(60_000)).len(), 1);
+        assert!(matches!(set.due(at(60_000))[0].how, How::Learn { .. }));
+    }
+
+    #[test]
+    fn where_the_others_stay_away_it_starts_above_all_tokens() {
+        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Out]);
+        assert_eq!(set.due(at(END - 1)), []);
+        assert_eq!(set.due(at(END))[0].how, How::Bootstrap { from: vec![1] });
+        let mut minority = enrolment(&[probation("a"), Sight::Out, Sight::Out]);
+        assert_eq!(minority.due(at(60_000)), []);
     }
 
     #[test]
@@ -325,6 +384,27 @@ mod tests {
     }
 
     #[test]
+    fn nor_once_that_node_is_out_of_sight() {
+        let mut set = enrolment(&[Sight::OtherLayout, probation("a"), probation("b")]);
+        set.see(0, Sight::Out, at(END));
+        assert!(set.is_elsewhere(0));
+        assert_eq!(set.due(at(60_000)), []);
+        assert_eq!(set.next_wake(), None);
+        set.see(0, probation("adopted"), at(60_000));
+        assert!(!set.is_elsewhere(0));
+        assert_eq!(set.due(at(60_000)).len(), 2);
+    }
+
+    #[test]
+    fn a_majority_of_blank_nodes_does_not_start_beside_one_that_was_moved_by_half() {
+        let moved = Sight::Probation { tag: "m".into(), max_ttl: Duration::ZERO, moved: true };
+        let mut set = enrolment(&[moved, probation("a"), probation("b")]);
+        assert_eq!(set.due(at(60_000)), []);
+        set.see(0, Sight::Out, at(60_000));
+        assert_eq!(set.due(at(60_000)), []);
+    }
+
+    #[test]
     fn a_node_that_was_moved_from_a_set_that_may_still_grant_only_learns() {
         let moved = Sight::Probation { tag: "m".into(), max_ttl: Duration::ZERO, moved: true };
         let mut set = enrolment(&[moved, probation("a"), Sight::Out]);
@@ -349,6 +429,14 @@ mod tests {
         assert_eq!(set.due(at(60_000)), []);
         set.see(0, probation("a"), at(60_000));
         assert_eq!(set.due(at(60_000)).len(), 1);
+    }
+
+    #[test]
+    fn a_probation_is_not_shortened_by_a_clock_that_is_put_forward() {
+        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Active]);
+        set.put_forward(Duration::from_secs(5));
+        assert_eq!(set.due(at(END + 4_999)), []);
+        assert_eq!(set.due(at(END + 5_000))[0].waited, Duration::from_millis(END));
     }
 
     #[test]

@@ -79,6 +79,14 @@ fn a_clock_guard_that_leaves_no_validity_is_refused() {
 }
 
 #[test]
+fn nodes_that_the_restart_guard_does_not_count_are_refused_beside_servers() {
+    let server = "redis://127.0.0.1:1";
+    assert_eq!(setting_of(&build_error(|b| b.nodes([server]))), "nodes");
+    let off = Redlock::builder().restart_guard(tower_redlock::RestartGuard::Off);
+    off.nodes([server]).node(Recorder::default()).build().unwrap();
+}
+
+#[test]
 fn drift_factors_outside_of_zero_to_one_are_refused() {
     let bad = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1.0, 1.5, -0.1, -f64::MIN_POSITIVE];
     for factor in bad {

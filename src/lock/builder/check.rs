@@ -6,7 +6,7 @@ use super::{RedlockBuilder, Source};
 use crate::{
     error::BuildError,
     lock::settings::{MAX_DURATION, Settings},
-    node::redis::Endpoint,
+    node::redis::{Endpoint, RestartGuard},
     quorum::rules,
 };
 
@@ -20,6 +20,16 @@ impl RedlockBuilder {
         let (first, second) = (sets.next(), sets.next());
         if first.is_some() && (second.is_some() || !self.urls.is_empty()) {
             let reason = "an embedded set is used alone: not twice, and not beside servers";
+            return Err(BuildError::setting("nodes", reason));
+        }
+        Ok(())
+    }
+
+    /// The restart guard knows of servers alone: a majority of them is none of all voters.
+    pub(super) fn check_guarded(&self) -> Result<(), BuildError> {
+        let mixed = !self.urls.is_empty() && !self.nodes.iter().all(Source::is_empty);
+        if mixed && self.guards.restart != RestartGuard::Off {
+            let reason = "servers with the restart guard are used without nodes of another kind; switch it off to mix them";
             return Err(BuildError::setting("nodes", reason));
         }
         Ok(())

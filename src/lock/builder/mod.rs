@@ -101,7 +101,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// Adds a node of any kind.
+    /// Adds a node of any kind. Not beside servers with the restart guard, which counts servers
+    /// alone.
     pub fn node(mut self, node: impl Node) -> Self {
         self.nodes.push(Source::Node(Arc::new(node)));
         self
@@ -120,6 +121,9 @@ impl RedlockBuilder {
     }
 
     /// The longest TTL that a request may ask for. Default: the TTL.
+    ///
+    /// It is stored on the servers, which take the longest of all their clients, and never forget
+    /// it: a server that restarts stays in probation for so long. So keep it short.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = Some(max_ttl);
         self
@@ -289,6 +293,7 @@ impl RedlockBuilder {
         }
         check_prefix(&self.key_prefix)?;
         self.check_embedded()?;
+        self.check_guarded()?;
         let clock = Arc::new(AdjustedClock::new(self.clock));
         let redis = RedisSettings {
             prefix: self.key_prefix.as_str().into(),

@@ -13,9 +13,10 @@ use ::redis::{
 use super::{
     Endpoint, IoStream, RedisSettings,
     decode::{connection_reason, reason, text},
-    enrol::{Check, NodeSet, Standing, add_check, info},
+    enrol::{Check, Standing, add_check, info},
     scripts::{self, Digests},
     server_clock::ServerClock,
+    supervisor::Member,
 };
 use crate::{error::Reason, time::Timestamp};
 
@@ -47,15 +48,15 @@ pub(super) struct Look {
 
 pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-pub(super) async fn connect(endpoint: &Endpoint, set: &NodeSet) -> Result<Link, Reason> {
-    match tokio::time::timeout(TIMEOUT, greet(endpoint, set)).await {
+pub(super) async fn connect(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
+    match tokio::time::timeout(TIMEOUT, greet(endpoint, member)).await {
         Ok(result) => result,
         Err(_) => Err(Reason::NotConnected(format!("no greeting within {TIMEOUT:?}").into())),
     }
 }
 
-async fn greet(endpoint: &Endpoint, set: &NodeSet) -> Result<Link, Reason> {
-    let settings = &set.settings;
+async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
+    let settings = &member.set.settings;
     let stream = open(endpoint, settings)
         .await
         .map_err(|error| Reason::NotConnected(error.to_string().into()))?;
@@ -94,7 +95,7 @@ async fn greet(endpoint: &Endpoint, set: &NodeSet) -> Result<Link, Reason> {
     let version = version(&next())?;
     // Not along with the login: who is not logged in may not send commands of many arguments.
     let mut pipeline = Pipeline::with_capacity(4);
-    add_look(&mut pipeline, set);
+    add_look(&mut pipeline, member);
     let begun = settings.clock.now();
     let answers = ask(&mut connection, &mut driver, &pipeline).await?;
     let received = settings.clock.now();
@@ -109,13 +110,14 @@ async fn greet(endpoint: &Endpoint, set: &NodeSet) -> Result<Link, Reason> {
 }
 
 /// Asks how the server stands.
-pub(super) fn add_look(pipeline: &mut Pipeline, set: &NodeSet) {
+pub(super) fn add_look(pipeline: &mut Pipeline, Member { set, index }: &Member) {
     let check = Check {
         meta: &set.keys.meta,
         layout: &set.layout,
         restart: set.settings.guards.restart,
         max_ttl: set.settings.max_ttl,
         raise: set.may_raise(),
+        enrol: set.may_enrol(*index),
     };
     add_check(pipeline, &check);
 }

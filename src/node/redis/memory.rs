@@ -14,6 +14,8 @@ pub(super) struct Memory {
     pub(super) offsets: Offsets,
     /// How often our clock had been put forward when `offsets` was last told.
     pub(super) corrections: u64,
+    /// What `offsets` was told of by how much that may have been too much.
+    pub(super) overestimate: Duration,
     /// Grants whose answers are missing: the connection broke, and they may still come to run.
     unsettled: HashMap<Nonce, Unsettled>,
 }
@@ -28,7 +30,7 @@ struct Unsettled {
 
 impl Memory {
     pub(super) fn new(offsets: Offsets) -> Self {
-        Self { offsets, corrections: 0, unsettled: HashMap::new() }
+        Self { offsets, corrections: 0, overestimate: Duration::ZERO, unsettled: HashMap::new() }
     }
 
     /// An operation's answer will never come. `sent` and `clock` are what its deadline was made of.
@@ -73,7 +75,7 @@ mod tests {
     #[test]
     fn a_release_is_final_once_the_server_is_past_the_deadline_of_what_is_unanswered() {
         let second = Duration::from_secs(1);
-        let mut memory = Memory::new(Offsets::new(second, second));
+        let mut memory = Memory::new(Offsets::new(second, 0.01));
         let nonce = Nonce::from_bytes([7; 16]);
         let resource = Resource::try_from("a").unwrap();
         let lease = Arc::new(LeaseId::new(resource, nonce, "me".into(), Duration::ZERO));

@@ -12,7 +12,6 @@ use super::{
 use crate::{
     error::Reason,
     node::{Answer, Node, NodeHealth, Op, Reply},
-    quorum::rules,
     time::Clock,
 };
 
@@ -79,13 +78,6 @@ pub(crate) struct RedisSettings {
     pub(crate) tls: Arc<super::tls::TlsConfig>,
 }
 
-impl RedisSettings {
-    /// What a server's clock and ours may come apart in `max_ttl`.
-    pub(super) fn slack(&self) -> Duration {
-        rules::drift(self.max_ttl, self.drift_factor)
-    }
-}
-
 impl RedisNode {
     /// The nodes of a set, and the supervisors that have to be run for them.
     pub(crate) fn set(endpoints: Vec<Endpoint>, set: &Arc<NodeSet>) -> Vec<(Self, Supervisor)> {
@@ -116,9 +108,7 @@ impl Node for RedisNode {
         if let Some(reason) = self.status.down() {
             return reply.not_sent(reason);
         }
-        if op.is_vote()
-            && let Some(reason) = self.status.barred()
-        {
+        if let Some(reason) = self.status.bars(&op) {
             return reply.not_sent(reason);
         }
         if self.status.in_flight.load(Ordering::Relaxed) >= MAX_IN_FLIGHT {

@@ -9,7 +9,7 @@ use std::{
 use super::enrol::Standing;
 use crate::{
     error::Reason,
-    node::{ClockOffset, NodeHealth, NodeState},
+    node::{ClockOffset, NodeHealth, NodeState, Op},
     quorum::offsets::Interval,
     time::{Clock, Timestamp},
 };
@@ -43,7 +43,7 @@ enum State {
     Down { reason: Reason, since: Timestamp },
 }
 
-/// Why a server that is there has no vote at present. It may renew and release what it keeps.
+/// Why a server that is there has no vote at present.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Bar {
     Probation { until: Timestamp },
@@ -120,6 +120,14 @@ impl Status {
         let now = self.clock.now();
         let detail = self.detail();
         detail.bars.iter().flatten().find_map(|(bar, _)| bar.reason(now))
+    }
+
+    /// Why the node is not asked for this now. Without a vote it may still renew and release what it
+    /// keeps; but one server under two names would renew twice.
+    pub(super) fn bars(&self, op: &Op) -> Option<Reason> {
+        let reason = self.barred()?;
+        let twice = matches!((op, &reason), (Op::Extend { .. }, Reason::SameServer { .. }));
+        (op.is_vote() || twice).then_some(reason)
     }
 
     pub(super) fn set_bar(&self, kind: BarKind, bar: Option<Bar>) {
@@ -204,7 +212,8 @@ impl Status {
 
     /// A vote counted, or a probe was taken.
     pub(super) fn set_obliging(&self) {
-        if !self.refusing.swap(false, Ordering::AcqRel) {
+        // Asked on every grant: it is nearly always so.
+        if !self.refuses() || !self.refusing.swap(false, Ordering::AcqRel) {
             return;
         }
         let mut detail = self.detail();

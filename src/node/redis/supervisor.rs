@@ -46,7 +46,7 @@ impl Supervisor {
         admin: mpsc::UnboundedReceiver<Admin>,
     ) -> Self {
         let settings = &member.set.settings;
-        let memory = Memory::new(Offsets::new(settings.max_ttl, settings.slack()));
+        let memory = Memory::new(Offsets::new(settings.max_ttl, settings.drift_factor));
         let inlets = Inlets { requests, admin };
         Self { endpoint, member, status, inlets, memory, backoff: FIRST_BACKOFF }
     }
@@ -71,7 +71,7 @@ impl Supervisor {
     /// One connection from its opening to its end, after a pause if there was one before.
     async fn connect_and_serve(&mut self, last: Option<Reason>) -> Ending {
         let link = match &last {
-            None => handshake::connect(&self.endpoint, &self.member.set).await,
+            None => handshake::connect(&self.endpoint, &self.member).await,
             Some(reason) => match self.reconnect(reason).await {
                 Some(link) => link,
                 None => return Ending::Closed,
@@ -95,7 +95,7 @@ impl Supervisor {
         let Self { endpoint, member, inlets, .. } = self;
         let connecting = async {
             tokio::time::sleep(jittered(backoff)).await;
-            handshake::connect(endpoint, &member.set).await
+            handshake::connect(endpoint, member).await
         };
         tokio::pin!(connecting);
         loop {

@@ -161,3 +161,21 @@ async fn a_jump_that_is_taken_back_between_two_looks_is_missed_as_documented() {
     let other = in_time(async { second.lock("a").await }).await.unwrap();
     assert!(lock.is_valid() && other.is_valid() && LONG > other.remaining());
 }
+
+/// The drift allowance of `max_ttl` is 0.6 s, that of the lock 22 ms.
+#[tokio::test]
+async fn a_jump_that_is_small_beside_max_ttl_is_seen_where_it_ends_a_short_lock() {
+    let scene = Scene::new();
+    let way = crate::support::Proxy::start(scene.servers[2].addr());
+    let urls = vec![scene.servers[0].url(), scene.servers[1].url(), way.url()];
+    let builder = || Redlock::builder().ttl(Duration::from_secs(2)).max_ttl(LONG);
+    let first = crate::support::over(builder(), urls).build().unwrap();
+    in_time(first.ready()).await;
+    let second = scene.manager(builder()).await;
+    way.cut();
+    let lock = in_time(async { first.lock("a").auto_extend(false).await }).await.unwrap();
+    assert!(!scene.keys()[2]);
+    scene.servers[0].set_clock_offset(0.5);
+    let next = second.lock("a").wait(lock.remaining()).await;
+    assert!(next.is_err() || !lock.is_valid(), "two hold one lock: {:?} left", lock.remaining());
+}

@@ -66,7 +66,10 @@ async fn a_crashed_holders_key_is_taken_over_when_its_lease_is_over() {
     assert!(taken.fencing_token() > lock.fencing_token());
     in_time(taken.extend()).await.unwrap();
     in_time(taken.release()).await.unwrap();
-    assert!(scene.servers.iter().all(|server| !server.exists(KEY)));
+    eventually_async("the key is gone everywhere", async || {
+        scene.servers.iter().all(|server| !server.exists(KEY))
+    })
+    .await;
 }
 
 #[tokio::test]

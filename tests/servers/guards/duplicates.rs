@@ -1,16 +1,22 @@
 //! One server under two names: it would vote twice.
 
-use tower_redlock::{LockError, NodeState, Reason, Redlock, RestartGuard};
+use tokio::net::{TcpListener, TcpStream};
+use tower_redlock::{LockError, NodeState, Reason, Redlock, RedlockBuilder, RestartGuard};
 
 use super::scene::{
-    all_vote, guarded, in_time, quick, reason, refusal, refused, taken, urls, works,
+    MAX_TTL, all_vote, guarded, in_time, quick, reason, refusal, refused, taken, urls, votes, works,
 };
-use crate::support::{Proxy, RedisServer, over, unused_port};
+use crate::support::{Proxy, RedisServer, eventually_async, over, unused_port};
 
 const GUARDS: [RestartGuard; 2] = [RestartGuard::Quarantine, RestartGuard::Off];
 
 fn over_with(guard: RestartGuard, urls: Vec<String>) -> Redlock {
     over(quick(), urls).restart_guard(guard).build().unwrap()
+}
+
+fn named<const N: usize>(nodes: [(&str, String); N]) -> Redlock {
+    let add = |builder: RedlockBuilder, (name, url)| builder.named_node(name, url);
+    nodes.into_iter().fold(quick(), add).build().unwrap()
 }
 
 fn same_as(other: &str) -> Reason {
@@ -104,4 +110,44 @@ async fn a_way_that_is_led_to_another_server_votes_again() {
     }
     let fine = |health: tower_redlock::NodeHealth| health.state == NodeState::Voting;
     assert!(redlock.health().into_iter().all(fine));
+}
+
+/// A node's address leads to another node's server for one of two clients.
+#[tokio::test]
+async fn a_server_by_two_ways_does_not_renew_twice() {
+    let mut servers = RedisServer::start_n(4);
+    let way = Proxy::start(servers[2].addr());
+    let first = named([("a", servers[0].url()), ("b", servers[1].url()), ("c", way.url())]);
+    all_vote(&first).await;
+    let held = taken(&first, "x").await;
+    way.cut();
+    let (at, to) = (servers[0].addr(), servers[1].addr());
+    servers[0].kill();
+    let listener = TcpListener::bind(at).await.unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(to).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    assert_eq!(refusal(&first, 0).await, same_as("b"));
+    let second = named([("a", servers[3].url()), ("b", servers[1].url()), ("c", servers[2].url())]);
+    votes(&second, 0).await;
+    let next = in_time(async { second.lock("x").wait(MAX_TTL * 3).await }).await;
+    assert!(next.is_err() || !held.is_valid(), "two hold one lock");
+    eventually_async("it ends", async || !held.is_valid()).await;
+}
+
+/// A duplicate that is gone does not keep the vote of the node that stayed.
+#[tokio::test]
+async fn a_duplicate_that_is_gone_takes_no_vote() {
+    let servers = RedisServer::start_n(2);
+    let way = Proxy::start(servers[0].addr());
+    let redlock = named([("a", servers[0].url()), ("b", servers[1].url()), ("c", way.url())]);
+    assert_eq!(refusal(&redlock, 0).await, same_as("c"));
+    way.cut();
+    votes(&redlock, 0).await;
+    works(&redlock).await;
 }

@@ -15,3 +15,4 @@ mod max_ttl;
 mod new_sets;
 mod records;
 mod restart;
+mod splits;

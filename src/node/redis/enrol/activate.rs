@@ -76,6 +76,8 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
         How::Learn { from, needed } => (from, needed, "learn"),
         How::Bootstrap { from } => (from, 0, "bootstrap"),
     };
+    // Of nodes that forgot together, each may have kept what the others lost.
+    let copies = if from.is_empty() { "" } else { "copying" };
     let asked = from.iter().map(|&other| async move { (other, read(set, other).await) });
     let mut known = Known::default();
     let mut learnt = 0;
@@ -89,7 +91,9 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
             Err(reason) => failed = Some((other, reason)),
         }
     }
-    if learnt < needed {
+    // Even where nobody has to be learnt from: who is there may know of more than we waited for.
+    let silent = matches!(failed, Some((_, Reason::TimedOut | Reason::Disconnected)));
+    if learnt < needed || silent {
         let unknown = (step.node, Reason::Unknown);
         return Err(failed.unwrap_or(unknown));
     }
@@ -97,7 +101,6 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
     if step.waited < known.max_ttl + drift {
         return Ok(Outcome::Longer(known.max_ttl));
     }
-    let copies = if learnt > 0 { "copying" } else { "" };
     let mut pipeline = Pipeline::with_capacity(1);
     let max_ttl = known.max_ttl.max(set.settings.max_ttl);
     let cmd = pipeline.cmd("EVAL").arg(scripts::ACTIVATE.text).arg(2);

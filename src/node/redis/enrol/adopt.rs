@@ -30,7 +30,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     let needed = old_nodes - rules::quorum(old_nodes) + 1;
     let mut moved = Vec::new();
     let mut votes = Vec::new();
-    let mut known = Known::default();
+    let mut known = Known { max_ttl: old.settings.max_ttl, ..Known::default() };
     // One by one: where the first ones fail, the old set is left as it was.
     for node in 0..old_nodes {
         let name = Arc::clone(old.members()[node].status.name());
@@ -50,6 +50,8 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     // nodes that count was moved, and all learn the fences.
     let mut votes = Vec::new();
     let mut enrolled = 0;
+    // One that stays as it was moved holds the new set back.
+    let mut left_behind = false;
     let nodes = new.members().len();
     for node in 0..nodes {
         let name = Arc::clone(new.members()[node].status.name());
@@ -58,12 +60,15 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
                 enrolled += 1;
                 VoteOutcome::Granted
             }
-            Err(reason) => VoteOutcome::NotCounted(reason),
+            Err(reason) => {
+                left_behind |= moved.contains(&name);
+                VoteOutcome::NotCounted(reason)
+            }
         };
         votes.push(Vote::new(name, outcome));
     }
-    if enrolled < rules::quorum(nodes) {
-        let needed = rules::quorum(nodes);
+    let needed = rules::quorum(nodes);
+    if enrolled < needed || left_behind {
         return Err(AdoptError::NewSet { needed, votes: Votes::new(votes) });
     }
     let max_ttl = known.max_ttl.max(new.settings.max_ttl);

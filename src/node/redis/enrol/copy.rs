@@ -1,6 +1,8 @@
 //! Long-lived records are taken over from the other nodes after the activation, in batches; until
 //! that ends, the node says nothing on them.
 
+use std::sync::Arc;
+
 use ::redis::{Pipeline, Value};
 
 use super::{NodeSet, Tag};
@@ -32,8 +34,8 @@ pub(super) async fn copy(set: &NodeSet, node: usize) -> bool {
 }
 
 async fn try_to_copy(set: &NodeSet, node: usize) -> Result<usize, Reason> {
-    // The tag names the activation whose records these are.
-    let tag = standing(set, node).await?.tag;
+    // Both together name the activation whose records these are.
+    let Records { tag, once, .. } = standing(set, node).await?;
     let nodes = set.members().len();
     let quorum = crate::quorum::rules::quorum(nodes);
     let (mut complete, mut incomplete, mut records) = (0, 1, 0);
@@ -53,7 +55,9 @@ async fn try_to_copy(set: &NodeSet, node: usize) -> Result<usize, Reason> {
         return Err(last);
     }
     let mut pipeline = Pipeline::with_capacity(1);
-    pipeline.cmd("EVAL").arg(scripts::COPIED.text).arg(1).arg(&set.keys.meta).arg(&**tag.text());
+    let cmd = pipeline.cmd("EVAL");
+    cmd.arg(scripts::COPIED.text).arg(1).arg(&set.keys.meta);
+    cmd.arg(&**tag.text()).arg(&*once);
     match set.ask(node, pipeline).await?.first() {
         Some(Value::Int(1)) => Ok(records),
         _ => Err(Reason::WrongTag { found: "".into() }),
@@ -62,6 +66,8 @@ async fn try_to_copy(set: &NodeSet, node: usize) -> Result<usize, Reason> {
 
 struct Records {
     tag: Tag,
+    /// `copying` and the nonce of the probation before, or nothing.
+    once: Arc<str>,
     complete: bool,
 }
 
@@ -76,11 +82,11 @@ async fn standing(set: &NodeSet, node: usize) -> Result<Records, Reason> {
         _ => return Err(Reason::Protocol("HMGET did not answer with a list".into())),
     };
     let tag = Tag::new(items.first().map(text).unwrap_or_default());
-    let copying = !items.get(1).map(text).unwrap_or_default().is_empty();
+    let once = items.get(1).map(text).unwrap_or_default();
     if tag.layout() != &*set.layout.hash {
-        return Err(Reason::WrongTag { found: std::sync::Arc::clone(tag.text()) });
+        return Err(Reason::WrongTag { found: Arc::clone(tag.text()) });
     }
-    Ok(Records { complete: tag.is_active() && !copying, tag })
+    Ok(Records { complete: tag.is_active() && once.is_empty(), tag, once })
 }
 
 /// Copies every record of one node that the other does not have; tells how many, and whether the

@@ -22,12 +22,16 @@ impl NodeSet {
     ) {
         let verdict = self.state().jury.report(node, by, now);
         let name = self.members()[node].status.name();
-        if let Some(StoodStill { at_most, accused }) = &verdict {
+        if let Some(StoodStill { at_least, at_most, accused }) = &verdict {
             tracing::warn!(
                 by = ?at_most,
                 "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
             );
+            let too_much = at_most.saturating_sub(*at_least).as_micros();
+            let too_much = u64::try_from(too_much).unwrap_or(u64::MAX);
+            self.overestimate.fetch_add(too_much, Ordering::AcqRel);
             self.clock.put_forward(*at_most);
+            self.state().enrolment.put_forward(*at_most);
             for &node in accused {
                 self.corrections[node].fetch_add(1, Ordering::AcqRel);
             }

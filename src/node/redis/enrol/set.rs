@@ -1,6 +1,9 @@
-use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use ::redis::{Pipeline, Value};
@@ -38,6 +41,8 @@ pub(crate) struct NodeSet {
     floor: AtomicU64,
     /// How often our own clock was put forward instead of what a node was accused of.
     pub(super) corrections: Box<[AtomicU64]>,
+    /// By how much, in µs, that may have been too much, all in all.
+    pub(super) overestimate: AtomicU64,
     pub(super) closed: AtomicBool,
     /// Where the set stands among the manager's nodes.
     pub(super) first: usize,
@@ -85,7 +90,7 @@ impl NodeSet {
     ) -> Arc<Self> {
         let state = State {
             enrolment: Enrolment::new(nodes, settings.max_ttl, settings.drift_factor),
-            jury: Jury::new(nodes, settings.slack()),
+            jury: Jury::new(nodes, settings.drift_factor),
             run_ids: vec![None; nodes].into(),
             copying: vec![Copying::Done; nodes].into(),
         };
@@ -100,6 +105,7 @@ impl NodeSet {
             changed: Notify::new(),
             floor: AtomicU64::new(0),
             corrections: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
+            overestimate: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             first,
         })
@@ -123,6 +129,11 @@ impl NodeSet {
         self.corrections[node].load(Ordering::Acquire)
     }
 
+    /// By how much our clock may have been put forward too much, all in all.
+    pub(in crate::node::redis) fn overestimate(&self) -> Duration {
+        Duration::from_micros(self.overestimate.load(Ordering::Acquire))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.members().len()
     }
@@ -140,6 +151,11 @@ impl NodeSet {
         state.enrolment.active() >= crate::quorum::rules::quorum(state.run_ids.len())
     }
 
+    /// Whether a node without a tag of ours may be enrolled.
+    pub(in crate::node::redis) fn may_enrol(&self, node: usize) -> bool {
+        self.is_unguarded() || !self.state().enrolment.is_elsewhere(node)
+    }
+
     /// Takes how a node stands, and decides whether it may vote.
     pub(in crate::node::redis) fn report(&self, node: usize, standing: &Standing, now: Timestamp) {
         if standing.tag.is_active() && standing.tag.layout() == &*self.layout.hash {
@@ -147,7 +163,7 @@ impl NodeSet {
         }
         let mut state = self.state();
         state.run_ids[node] = Some(Arc::clone(&standing.run_id));
-        let (sight, bar) = self.judge(standing);
+        let (sight, bar) = self.judge(standing, state.enrolment.is_elsewhere(node));
         let sight = if self.bar_duplicates(&state, node) { Sight::Out } else { sight };
         state.enrolment.see(node, sight.clone(), now);
         let status = &self.members()[node].status;
@@ -184,10 +200,20 @@ impl NodeSet {
     /// A node's connection is over.
     pub(in crate::node::redis) fn left(&self, node: usize) {
         let now = self.clock.now();
-        self.state().enrolment.see(node, Sight::Out, now);
+        let mut state = self.state();
+        state.enrolment.see(node, Sight::Out, now);
+        // A server that it shared with another node is that one's alone now.
+        if let Some(run_id) = state.run_ids[node].take() {
+            self.bar_duplicates(&state, node);
+            for (other, member) in self.members().iter().enumerate() {
+                if state.run_ids[other].as_ref() == Some(&run_id) {
+                    let _ = member.admin.send(Admin::Check);
+                }
+            }
+        }
     }
 
-    fn judge(&self, standing: &Standing) -> (Sight, Option<Bar>) {
+    fn judge(&self, standing: &Standing, is_elsewhere: bool) -> (Sight, Option<Bar>) {
         let ours = standing.tag.layout() == &*self.layout.hash;
         let current = standing.tag.incarnation() == &*standing.incarnation;
         if ours && current && standing.tag.is_active() {
@@ -196,6 +222,10 @@ impl NodeSet {
             let tag = Arc::clone(standing.tag.text());
             let moved = standing.tag.is_moved();
             (Sight::Probation { tag, max_ttl: standing.max_ttl, moved }, None)
+        } else if standing.tag.text().is_empty() && is_elsewhere {
+            let found = "nothing: it belonged to another set when it was last seen, and has lost its data since; adopt it, or start this process again once no client uses that set";
+            let ours = Arc::clone(&self.layout.description);
+            (Sight::Out, Some(Bar::Reason(Reason::OtherLayout { found: found.into(), ours })))
         } else if ours || standing.tag.text().is_empty() {
             let found = Arc::clone(standing.tag.text());
             (Sight::Out, Some(Bar::Reason(Reason::WrongTag { found })))

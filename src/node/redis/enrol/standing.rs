@@ -45,6 +45,8 @@ pub(in crate::node::redis) struct Check<'a> {
     pub(in crate::node::redis) max_ttl: Duration,
     /// Whether the node's `max_ttl` may be raised.
     pub(in crate::node::redis) raise: bool,
+    /// Whether the node may be enrolled where it has no tag of the present incarnation.
+    pub(in crate::node::redis) enrol: bool,
 }
 
 /// Asks a node how it stands; enrols it where it has no tag or an earlier incarnation's.
@@ -61,7 +63,8 @@ pub(in crate::node::redis) fn add_check(pipeline: &mut Pipeline, check: &Check<'
         .arg(millis(check.max_ttl))
         .arg(check.restart.to_string())
         .arg(if check.raise { "raise" } else { "" })
-        .arg(STRIPES);
+        .arg(STRIPES)
+        .arg(if check.enrol { "enrol" } else { "" });
     pipeline.cmd("INFO").arg("memory");
     pipeline.cmd("INFO").arg("persistence");
     pipeline.cmd("CONFIG").arg("GET").arg("save");
@@ -90,7 +93,7 @@ impl Standing {
             max_ttl: Duration::from_millis(number(5)),
             floor: number(6),
             layout: text(7),
-            copying: &*text(8) == "copying",
+            copying: text(8).starts_with("copying"),
             history: text(9),
             memory: memory_of(&memory),
             persistence: persistence_of(&persistence, &save),

@@ -1,8 +1,9 @@
 -- Looks at the node's tag, and enrols a node that has none, or one of an earlier incarnation.
 -- KEYS: meta. ARGV: layout, its description, nonce, max_ttl in ms, 'on' or 'off' (the restart
--- guard), 'raise' where max_ttl may be raised on an active node, how many stripes there are.
+-- guard), 'raise' where max_ttl may be raised on an active node, how many stripes there are,
+-- 'enrol' unless the node was last seen to belong to another set.
 -- Answers: TIME in µs, role, run id, incarnation, tag, max_ttl, floor, description of the stored
--- layout, 'copying' while done records are being copied, the replication id's first digits.
+-- layout, 'copying' and a nonce while done records are being copied, the replication id's first digits.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local role = info('replication', 'role')
@@ -20,7 +21,7 @@ local function raise_max_ttl(stored)
   if tonumber(ARGV[4]) > stored then redis.call('HSET', KEYS[1], 'max_ttl', ARGV[4]) end
 end
 
-if role == 'master' then
+if role == 'master' and ARGV[8] == 'enrol' then
   local tag = redis.call('HGET', KEYS[1], 'tag')
   local max_ttl = tonumber(redis.call('HGET', KEYS[1], 'max_ttl') or 0)
   local same_layout = tag and layout_of(tag) == ARGV[1]

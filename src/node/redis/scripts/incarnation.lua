@@ -1,7 +1,9 @@
 -- Which run of which server this is, and with which history of its data: the first 16 digits of
 -- the run id, which a restart changes, and of the replication id, which a promotion changes.
+local sections = {}
 local function info(section, field)
-  return string.match(redis.call('INFO', section), field .. ':([^\r\n]*)') or ''
+  sections[section] = sections[section] or redis.call('INFO', section)
+  return string.match(sections[section], field .. ':([^\r\n]*)') or ''
 end
 
 local function incarnation()

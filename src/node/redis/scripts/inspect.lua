@@ -2,4 +2,7 @@
 -- Answers: value (or nothing), for how long still in ms (negative: no TTL).
 local value = redis.call('GET', KEYS[1])
 if not value then return {} end
-return {value, remaining(KEYS[1], ARGV[1])}
+local left = remaining(KEYS[1], ARGV[1])
+-- Its lease is over; only the backstop keeps it.
+if ARGV[1] ~= '' and left == 0 then return {} end
+return {value, left}

@@ -16,10 +16,7 @@ use crate::{
             status::{Bar, BarKind},
         },
     },
-    quorum::{
-        offsets::{Interval, Reading},
-        rules,
-    },
+    quorum::offsets::{Interval, Reading},
     time::Timestamp,
 };
 
@@ -54,7 +51,7 @@ impl Session<'_> {
     /// Asks how the server stands; one that refused something is tried with a write as well.
     pub(super) fn look(&mut self, now: Timestamp) -> Pipeline {
         let mut pipeline = Pipeline::with_capacity(4);
-        handshake::add_look(&mut pipeline, &self.member.set);
+        handshake::add_look(&mut pipeline, self.member);
         if self.status.refuses() {
             pipeline.cmd("HSET").arg(&self.member.set.keys.meta).arg("probe").arg(now.as_nanos());
         }
@@ -87,8 +84,7 @@ impl Session<'_> {
     fn stand(&mut self, sent: Timestamp, received: Timestamp, standing: &Standing) {
         // Others may hold locks for longer than we ever do.
         let max_ttl = standing.max_ttl.max(self.settings.max_ttl);
-        let slack = rules::drift(max_ttl, self.settings.drift_factor);
-        self.memory.offsets.set_window(max_ttl, slack);
+        self.memory.offsets.set_window(max_ttl);
         self.tag = Tag::active(&standing.incarnation, &self.member.set.layout.hash);
         self.history = Arc::clone(&standing.history);
         let trip = received.since(sent);
@@ -113,6 +109,9 @@ impl Session<'_> {
             self.memory.corrections = corrections;
             offsets.forgive();
         }
+        let overestimate = nodes.overestimate();
+        offsets.widen(overestimate.saturating_sub(self.memory.overestimate));
+        self.memory.overestimate = overestimate;
         let reading = Interval::new(sent, received, server_micros);
         if let Reading::Jumped(by) = offsets.observe(reading, received) {
             nodes.jumped(self.member.index, by, (received, offsets.barred_until()));

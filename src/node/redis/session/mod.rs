@@ -228,11 +228,13 @@ impl<'a> Session<'a> {
         let now = self.settings.clock.now();
         let mut requests = Self::fresh(incoming.drain(..), now);
         // They may have come before it was known that the server has no vote.
-        if let Some(reason) = self.status.barred() {
-            let (votes, others) =
-                requests.into_iter().partition::<Vec<_>, _>(|request| request.op.is_vote());
-            for request in votes {
-                request.not_sent(reason.clone());
+        if self.status.barred().is_some() {
+            let mut others = Vec::with_capacity(requests.len());
+            for request in requests {
+                match self.status.bars(&request.op) {
+                    Some(reason) => request.not_sent(reason),
+                    None => others.push(request),
+                }
             }
             requests = others;
         }
