@@ -1,0 +1,96 @@
+//! What can happen to a server or a worker.
+
+use std::time::Duration;
+
+/// What happens to one process.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Strike {
+    Server(usize, Fault),
+    /// A worker is stopped for longer than its locks live.
+    Worker(usize, Duration),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Fault {
+    /// Killed, and started again without data.
+    Blank { down: Duration },
+    /// Killed, and started again from an older snapshot, which `choice` picks.
+    Restore { down: Duration, choice: u64 },
+    /// All its keys are deleted.
+    Flush,
+    /// Stopped for a while. It keeps its data.
+    Freeze { lasts: Duration },
+    /// Its clock is ahead of the right time by `to` seconds from now on, and was so by less.
+    Forward { to: i64 },
+    /// The same, and it was so by more.
+    Back { to: i64 },
+    /// Its clock jumps ahead by `by` seconds and is set right again.
+    Flicker { by: i64, lasts: Duration },
+    /// Made a replica of another server, and a master again: its data are the other's.
+    Copy { from: usize },
+    /// Its clients' connections are closed. It keeps its data.
+    Disconnect,
+}
+
+/// For how long a copy may take until it is given up.
+pub(crate) const LONGEST_COPY: Duration = Duration::from_secs(1);
+
+/// What a fault may begin and end too late.
+const SLACK: Duration = Duration::from_millis(100);
+
+/// What a server takes to start, more or less.
+const START: Duration = Duration::from_millis(500);
+
+impl Fault {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Blank { .. } => "restart, blank",
+            Self::Restore { .. } => "restart, older snapshot",
+            Self::Flush => "all keys deleted",
+            Self::Freeze { .. } => "server frozen",
+            Self::Forward { .. } => "clock forward",
+            Self::Back { .. } => "clock back",
+            Self::Flicker { .. } => "clock forward and back at once",
+            Self::Copy { .. } => "another server's data",
+            Self::Disconnect => "connections closed",
+        }
+    }
+
+    /// How long it is under way, as far as can be told beforehand.
+    pub(crate) fn lasts(&self) -> Duration {
+        SLACK
+            + match self {
+                Self::Blank { down } | Self::Restore { down, .. } => *down + START,
+                Self::Freeze { lasts } | Self::Flicker { lasts, .. } => *lasts,
+                Self::Copy { .. } => LONGEST_COPY,
+                Self::Flush | Self::Forward { .. } | Self::Back { .. } | Self::Disconnect => {
+                    Duration::ZERO
+                }
+            }
+    }
+
+    /// How long the server counts as faulty after it. What a server forgot may be held until the
+    /// longest TTL is over, and whatever keeps it from voting until then must have noticed.
+    pub(crate) fn recovery(&self, max_ttl: Duration) -> Duration {
+        match self {
+            Self::Freeze { .. } => Duration::from_millis(500),
+            Self::Disconnect => Duration::ZERO,
+            _ => max_ttl + Duration::from_secs(1),
+        }
+    }
+
+    /// Whether the server can't be relied upon meanwhile. Closed connections harm nobody's data,
+    /// and are back at once.
+    pub(crate) fn makes_faulty(&self) -> bool {
+        *self != Self::Disconnect
+    }
+}
+
+impl Strike {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Server(_, fault) => fault.name(),
+            Self::Worker(..) => "worker frozen",
+        }
+    }
+}
