@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::{
     error::BuildError,
     lock::{Redlock, RedlockBuilder},
-    node::redis::{Credentials, TlsOptions},
+    node::redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
 
 /// The settings of a manager, from a file: any format that serde reads.
@@ -16,7 +16,7 @@ use crate::{
 ///
 /// | key | form | default |
 /// |---|---|---|
-/// | `nodes` | list of URLs | |
+/// | `nodes` | list of URLs, or of `{ name = text, url = URL }` | |
 /// | `ttl` | duration | `"10s"` |
 /// | `max_ttl` | duration | the TTL |
 /// | `wait` | duration | `"0s"`: one attempt |
@@ -28,6 +28,9 @@ use crate::{
 /// | `owner` | text | `program@host:pid` |
 /// | `key_prefix` | text | `redlock` |
 /// | `fencing` | boolean | `true` |
+/// | `restart_guard` | `"quarantine"` or `"off"` | `"quarantine"` |
+/// | `clock_guard` | duration | none: not strict |
+/// | `eviction_guard` | `"warn"` or `"refuse"` | `"warn"` |
 /// | `username`, `password` | text | none; credentials in a URL go first |
 /// | `tls` | `{ ca, client_cert, client_key }`: paths of PEM files | the system's certificates |
 ///
@@ -47,7 +50,7 @@ use crate::{
 #[derive(Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    nodes: Vec<String>,
+    nodes: Vec<NodeUrl>,
     #[serde(with = "humantime_serde")]
     ttl: Option<Duration>,
     #[serde(with = "humantime_serde")]
@@ -64,9 +67,28 @@ pub struct Config {
     owner: Option<String>,
     key_prefix: Option<String>,
     fencing: Option<bool>,
+    restart_guard: Option<RestartGuard>,
+    #[serde(with = "humantime_serde")]
+    clock_guard: Option<Duration>,
+    eviction_guard: Option<EvictionGuard>,
     username: Option<String>,
     password: Option<String>,
     tls: Option<TlsFiles>,
+}
+
+/// `"redis://…"`, or `{ name = "a", url = "redis://…" }`.
+#[derive(Clone, Deserialize)]
+#[serde(untagged, expecting = "a URL, or a table of `name` and `url`")]
+enum NodeUrl {
+    Plain(String),
+    Named(NamedUrl),
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedUrl {
+    name: String,
+    url: String,
 }
 
 /// `{ min = "5ms", max = "40ms" }`.
@@ -96,7 +118,13 @@ impl Config {
     /// [`BuildError::Tls`] if a file that it names can't be read, and
     /// [`BuildError::InvalidSetting`] for a user name without a password.
     pub fn into_builder(self) -> Result<RedlockBuilder, BuildError> {
-        let mut builder = Redlock::builder().nodes(self.nodes);
+        let mut builder = Redlock::builder();
+        for node in self.nodes {
+            builder = match node {
+                NodeUrl::Plain(url) => builder.nodes([url]),
+                NodeUrl::Named(NamedUrl { name, url }) => builder.named_node(name, url),
+            };
+        }
         macro_rules! set {
             ($($setting:ident),*) => {$(
                 if let Some(value) = self.$setting {
@@ -105,7 +133,7 @@ impl Config {
             )*};
         }
         set!(ttl, max_ttl, wait, max_hold, node_timeout, drift_factor);
-        set!(max_attempts, owner, key_prefix, fencing);
+        set!(max_attempts, owner, key_prefix, fencing, restart_guard, clock_guard, eviction_guard);
         if let Some(DelayRange { min, max }) = self.retry_delay {
             builder = builder.retry_delay(min..=max);
         }

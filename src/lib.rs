@@ -65,17 +65,19 @@ mod token;
 #[cfg(feature = "config")]
 pub use config::Config;
 #[doc(inline)]
-pub use error::{BuildError, LockError, LossCause, Reason, ReleaseError, Vote, VoteOutcome, Votes};
+pub use error::{
+    AdoptError, BuildError, LockError, LossCause, Reason, ReleaseError, Vote, VoteOutcome, Votes,
+};
 #[doc(inline)]
 pub use guard::LockContext;
 #[doc(inline)]
 pub use layer::{KeyError, RedlockLayer, ResourceKey};
 #[doc(inline)]
-pub use lock::{Lock, LockRequest, Redlock, RedlockBuilder, Released};
+pub use lock::{Holder, Lock, LockRequest, Redlock, RedlockBuilder, Released};
 #[doc(inline)]
 pub use node::{
-    EmbeddedNodes, NodeHealth, NodeState,
-    redis::{Credentials, TlsOptions},
+    ClockOffset, EmbeddedNodes, Memory, NodeHealth, NodeState, Persistence,
+    redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
 pub use resource::{MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
 pub use token::FencingToken;

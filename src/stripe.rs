@@ -12,14 +12,19 @@ pub(crate) fn stripes(resource: &Resource) -> impl Iterator<Item = usize> {
     resource.names().map(stripe)
 }
 
-/// FNV-1a of 64 bits, folded to the number of stripes. All clients must compute the same one.
+/// FNV-1a of 64 bits. All clients must compute the same one.
 ///
 /// Source: G. Fowler, L. C. Noll, K.-P. Vo, *The FNV Non-Cryptographic Hash Algorithm*
-/// (draft-eastlake-fnv), xor-folding.
-pub(crate) fn stripe(name: &str) -> usize {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+/// (draft-eastlake-fnv).
+pub(crate) fn fnv(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    })
+}
+
+/// The hash, folded to the number of stripes.
+pub(crate) fn stripe(name: &str) -> usize {
+    let hash = fnv(name);
     let folded = hash ^ (hash >> 32);
     usize::try_from(folded % STRIPES as u64).unwrap_or(0)
 }

@@ -6,7 +6,9 @@ use futures_util::future::join_all;
 use tower_redlock::{EmbeddedNodes, NodeHealth, NodeState, Redlock};
 
 const NAMES: [&str; 3] = ["replica-a", "replica-b", "replica-c"];
-const READY_WITHIN: Duration = Duration::from_secs(5);
+/// Servers that are new to this set vote after 10 s: they might have forgotten locks.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+const QUIET: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub(crate) struct Replica {
@@ -36,15 +38,23 @@ impl Cluster {
             replicas.push(Replica { name, redlock: builder.owner(name).build()? });
         }
         let cluster = Self { replicas, embedded };
-        let ready = join_all(cluster.replicas.iter().map(|replica| replica.redlock.ready()));
-        if tokio::time::timeout(READY_WITHIN, ready).await.is_err() {
-            return Err(cluster.not_ready().into());
+        if !cluster.is_ready_within(QUIET).await {
+            println!("{}", cluster.not_ready("waiting for a quorum of nodes"));
+            if !cluster.is_ready_within(READY_WITHIN).await {
+                let what = format!("no quorum of nodes within {READY_WITHIN:?}");
+                return Err(cluster.not_ready(&what).into());
+            }
         }
         Ok(cluster)
     }
 
-    fn not_ready(&self) -> String {
-        let mut text = format!("no quorum of nodes within {READY_WITHIN:?}; REDLOCK_NODES are:");
+    async fn is_ready_within(&self, time: Duration) -> bool {
+        let ready = join_all(self.replicas.iter().map(|replica| replica.redlock.ready()));
+        tokio::time::timeout(time, ready).await.is_ok()
+    }
+
+    fn not_ready(&self, what: &str) -> String {
+        let mut text = format!("{what}; REDLOCK_NODES are:");
         for node in self.health() {
             let _ = write!(text, "\n  {}: {}", node.name, state(&node));
         }

@@ -130,6 +130,12 @@ pub enum LossCause {
         /// Who, as the other calls itself.
         owner: Option<Arc<str>>,
     },
+    /// Servers' clocks jumped, so they may have dropped the key too early, and too few sound ones
+    /// are left.
+    ClockJumped {
+        /// What each node said last.
+        votes: Votes,
+    },
     /// The lock was held for as long as `max_hold` allows.
     MaxHold {
         /// The limit.
@@ -148,6 +154,9 @@ impl fmt::Display for LossCause {
                 "a quorum of nodes keeps the key for {}",
                 owner.as_deref().unwrap_or("someone else")
             ),
+            Self::ClockJumped { votes } => {
+                write!(f, "servers' clocks jumped, and too few sound ones are left ({votes})")
+            }
             Self::MaxHold { limit } => write!(f, "it reached max_hold ({limit:?})"),
             Self::Released => f.write_str("it was released"),
         }

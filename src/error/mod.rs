@@ -1,10 +1,12 @@
 //! What can go wrong, told apart: held by another, too few nodes, too slow, lost, bad input.
 
+mod adopt;
 mod build;
 mod lock;
 mod release;
 mod vote;
 
+pub use adopt::AdoptError;
 pub use build::BuildError;
 pub use lock::{LockError, LossCause};
 pub use release::ReleaseError;

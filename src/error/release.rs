@@ -14,6 +14,9 @@ pub enum ReleaseError {
         /// What each node said.
         votes: Votes,
     },
+    /// The key was not written by this crate: look at it with the server's own tools, and delete
+    /// it there if nobody needs it.
+    Foreign,
 }
 
 impl fmt::Display for ReleaseError {
@@ -22,6 +25,7 @@ impl fmt::Display for ReleaseError {
             Self::NoQuorum { votes } => {
                 write!(f, "the release was not acknowledged by a quorum ({votes})")
             }
+            Self::Foreign => f.write_str("the key was not written by this crate"),
         }
     }
 }

@@ -82,11 +82,48 @@ pub enum Reason {
     Loading,
     /// The server refuses writes until its persistence works again (`MISCONF`).
     PersistenceFailing,
-    /// The node belongs to another set of nodes, or its restart guard has not activated it.
+    /// The node has forgotten its enrolment, or just went through a new one: it is looked at now.
     WrongTag {
         /// The tag that the node stores; empty if none.
         found: Arc<str>,
     },
+    /// The node may have forgotten locks, and does not vote until all of them have expired.
+    Probation {
+        /// For how long still; zero where it waits for enough other nodes to vote.
+        remaining: Duration,
+    },
+    /// The node belongs to a set of other nodes, another prefix or other guards: its votes would
+    /// not add up with ours.
+    OtherLayout {
+        /// The set that it belongs to.
+        found: Arc<str>,
+        /// The set that we are configured with.
+        ours: Arc<str>,
+    },
+    /// Another node's name leads to the same server: it would vote twice.
+    SameServer {
+        /// The other node's name.
+        other: Arc<str>,
+    },
+    /// The server's clock jumped: it may have dropped keys too early, and grants nothing for
+    /// `max_ttl`.
+    ClockJumped {
+        /// By so many microseconds; negative for a jump back.
+        by_micros: i64,
+    },
+    /// Under the strict clock guard: the server's wall clock differs from ours by more than is
+    /// allowed.
+    ClockOff,
+    /// The server may evict keys, and the eviction guard refuses such servers.
+    Evicts {
+        /// Its `maxmemory-policy`.
+        policy: Arc<str>,
+    },
+    /// The TTL is longer than the node's `max_ttl`, which is raised once a quorum votes.
+    TtlTooLong,
+    /// The release was acknowledged, but an operation whose answer is missing may still reach the
+    /// server behind it; it is released again.
+    Unsettled,
     /// The operation reached the server after its deadline, and the server refused to run it.
     Late,
     /// The proposed fencing token lies more than 60 s ahead of the server's clock.
@@ -117,6 +154,12 @@ impl Reason {
                 | Self::Busy
                 | Self::Loading
                 | Self::WrongTag { .. }
+                | Self::Probation { .. }
+                | Self::OtherLayout { .. }
+                | Self::SameServer { .. }
+                | Self::ClockOff
+                | Self::Evicts { .. }
+                | Self::TtlTooLong
                 | Self::Late
                 | Self::TokenAhead
         )
@@ -143,7 +186,35 @@ impl fmt::Display for Reason {
                 f.write_str("writes refused: the server cannot persist (MISCONF)")
             }
             Self::WrongTag { found } if found.is_empty() => f.write_str("not enrolled"),
-            Self::WrongTag { found } => write!(f, "belongs to another set of nodes ({found})"),
+            Self::WrongTag { .. } => f.write_str("its enrolment changed; looking again"),
+            Self::Probation { remaining } if remaining.is_zero() => {
+                f.write_str("in probation: waiting until enough other nodes vote")
+            }
+            Self::Probation { remaining } => {
+                write!(f, "in probation: it may have forgotten locks, and votes in {remaining:.1?}")
+            }
+            Self::OtherLayout { found, ours } => write!(
+                f,
+                "belongs to another set of nodes: it is enrolled for [{found}], we are configured for [{ours}]; give all clients the same nodes, names, prefix and guards, or move the set with adopt"
+            ),
+            Self::SameServer { other } => {
+                write!(f, "is the same server as {other}, and one server must not vote twice")
+            }
+            Self::ClockJumped { by_micros } => {
+                let by = Duration::from_micros(by_micros.unsigned_abs());
+                let way = if *by_micros < 0 { "back" } else { "forward" };
+                write!(f, "its clock jumped {way} by {by:.1?}: no votes for max_ttl")
+            }
+            Self::ClockOff => f.write_str(
+                "its wall clock differs from ours by more than the clock guard allows; check both",
+            ),
+            Self::Evicts { policy } => {
+                write!(f, "may evict locks (maxmemory-policy {policy}); set noeviction")
+            }
+            Self::TtlTooLong => f.write_str("the TTL is above the node's max_ttl"),
+            Self::Unsettled => {
+                f.write_str("released, but an unanswered operation may still come behind it")
+            }
             Self::Late => f.write_str("reached the server after its deadline"),
             Self::TokenAhead => {
                 f.write_str("our clock is more than 60 s ahead of the server's; check both")

@@ -3,7 +3,7 @@ use std::{collections::HashSet, fmt, ops::RangeInclusive, sync::Arc, time::Durat
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use super::{
-    Redlock,
+    Redlock, Soundness,
     core::Core,
     settings::{MAX_DURATION, Settings},
     spawner::{Spawner, ThreadSpawner},
@@ -13,17 +13,18 @@ use crate::{
     node::{
         EmbeddedNodes, Node,
         redis::{
-            Connector, Credentials, Endpoint, RedisNode, RedisSettings, SocketConnector, TlsOptions,
+            Connector, Credentials, Endpoint, EvictionGuard, Guards, Layout, NodeSet, RedisNode,
+            RedisSettings, RestartGuard, SocketConnector, TlsOptions,
         },
     },
     quorum::rules,
-    time::{Clock, SystemClock},
+    time::{AdjustedClock, Clock, SystemClock, Timers},
 };
 
 /// Builds a [`Redlock`]. [`build`](Self::build) checks everything and connects in the background.
 #[must_use = "a builder does nothing until it is built"]
 pub struct RedlockBuilder {
-    urls: Vec<String>,
+    urls: Vec<(Option<String>, String)>,
     nodes: Vec<Source>,
     ttl: Duration,
     max_ttl: Option<Duration>,
@@ -38,6 +39,7 @@ pub struct RedlockBuilder {
     fencing: bool,
     credentials: Option<Credentials>,
     tls: Option<TlsOptions>,
+    guards: Guards,
     clock: Arc<dyn Clock>,
     connector: Arc<dyn Connector>,
     spawner: Option<Arc<dyn Spawner>>,
@@ -61,6 +63,7 @@ impl RedlockBuilder {
             fencing: true,
             credentials: None,
             tls: None,
+            guards: Guards::default(),
             clock: Arc::new(SystemClock::new()),
             connector: Arc::new(SocketConnector::new()),
             spawner: None,
@@ -76,7 +79,17 @@ impl RedlockBuilder {
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        self.urls.extend(urls.into_iter().map(Into::into));
+        self.urls.extend(urls.into_iter().map(|url| (None, url.into())));
+        self
+    }
+
+    /// Adds a server by URL, under a name of its own.
+    ///
+    /// Without one, a server's name is `host:port/database`. Clients that reach the same servers
+    /// by different hosts have to give them the same names: they work together only where all of
+    /// them name the same nodes.
+    pub fn named_node(mut self, name: impl Into<String>, url: impl Into<String>) -> Self {
+        self.urls.push((Some(name.into()), url.into()));
         self
     }
 
@@ -173,6 +186,39 @@ impl RedlockBuilder {
         self
     }
 
+    /// What is done about servers that restart or lose their data. Default: they don't vote until
+    /// every lock that they may have forgotten has expired.
+    ///
+    /// A set of servers that is new as a whole waits `max_ttl` once:
+    /// [`Redlock::ready`](crate::Redlock::ready) waits for it, and
+    /// [`NodeHealth`](crate::NodeHealth) tells for how long.
+    pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
+        self.guards.restart = guard;
+        self
+    }
+
+    /// For fleets whose wall clocks, those of servers and clients, differ pairwise by at most
+    /// `within`: a server grants only while its clock is within that of the client's, keys outlive
+    /// a server's clock that jumps forward, and validity shrinks by three times `within` and ends
+    /// by the wall clock as well.
+    ///
+    /// Default: off. A jump of a server's clock is then noticed by its answers, within a second;
+    /// one that was taken back between two answers is not. `within` has to leave room for the way
+    /// of a message: 100 ms and more.
+    ///
+    /// A crashed holder's key stays on the servers for a day under this guard, although its lease
+    /// is over after the TTL.
+    pub fn clock_guard(mut self, within: Duration) -> Self {
+        self.guards.clock = Some(within);
+        self
+    }
+
+    /// What is done about servers that may evict keys. Default: a warning.
+    pub fn eviction_guard(mut self, guard: EvictionGuard) -> Self {
+        self.guards.eviction = guard;
+        self
+    }
+
     /// Where time is read. Default: the system's clock.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -205,12 +251,16 @@ impl RedlockBuilder {
         }
         check_prefix(&self.key_prefix)?;
         self.check_embedded()?;
+        let clock = Arc::new(AdjustedClock::new(self.clock));
         let redis = RedisSettings {
             prefix: self.key_prefix.as_str().into(),
+            guards: self.guards,
+            max_ttl: settings.max_ttl,
+            drift_factor: settings.drift_factor,
             node_timeout: settings.node_timeout,
             credentials: self.credentials,
             connector: self.connector,
-            clock: Arc::clone(&self.clock),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
             #[cfg(feature = "tls")]
             tls: crate::node::redis::tls_config(self.tls.as_ref(), &endpoints)?,
         };
@@ -231,15 +281,28 @@ impl RedlockBuilder {
                 Source::Embedded(set) => nodes.extend(set.nodes(&self.key_prefix)),
             }
         }
-        // One task for all connections: the requests of an attempt wake it once, not once a node.
-        let connections = FuturesUnordered::new();
-        for endpoint in endpoints {
-            let (node, supervisor) = RedisNode::new(endpoint, redis.clone());
-            connections.push(supervisor.run());
-            nodes.push(Arc::new(node));
+        let count = (nodes.len(), endpoints.len());
+        let timers = Arc::new(Timers::new(Arc::clone(&clock) as Arc<dyn Clock>));
+        let soundness = Arc::new(Soundness::new(count.0 + count.1, Arc::clone(&timers)));
+        let mut set = None;
+        if !endpoints.is_empty() {
+            let names: Vec<_> = endpoints.iter().map(|at| Arc::clone(&at.name)).collect();
+            let layout = Layout::new(&names, &self.key_prefix, &self.guards);
+            let shared = NodeSet::new(layout, redis, clock, Arc::clone(&soundness), count);
+            // One task for all connections: the requests of an attempt wake it once, not once a
+            // node.
+            let connections = FuturesUnordered::new();
+            for (node, supervisor) in RedisNode::set(endpoints, &shared) {
+                connections.push(supervisor.run());
+                nodes.push(Arc::new(node));
+            }
+            let keeper = Arc::clone(&shared).run();
+            spawner.spawn(Box::pin(async move {
+                tokio::join!(connections.collect::<()>(), keeper);
+            }));
+            set = Some(shared);
         }
-        spawner.spawn(Box::pin(connections.collect()));
-        Ok(Redlock::new(Core::new(settings, nodes, self.clock, spawner)))
+        Ok(Redlock::new(Core::new(settings, nodes, set, (timers, soundness), spawner)))
     }
 
     /// Embedded nodes forget with the process what servers keep, and one set is one set of voters.
@@ -249,6 +312,19 @@ impl RedlockBuilder {
         if first.is_some() && (second.is_some() || !self.urls.is_empty()) {
             let reason = "an embedded set is used alone: not twice, and not beside servers";
             return Err(BuildError::setting("nodes", reason));
+        }
+        Ok(())
+    }
+
+    fn check_clock_guard(&self, drift: Duration) -> Result<(), BuildError> {
+        let Some(within) = self.guards.clock else { return Ok(()) };
+        let margin = rules::margin(Some(within));
+        if within.is_zero() || drift.saturating_add(margin) >= self.ttl {
+            let reason = format!(
+                "the TTL of {:?} has to be longer than three times {within:?}, which must not be zero, and the drift of {drift:?}",
+                self.ttl
+            );
+            return Err(BuildError::setting("clock_guard", reason));
         }
         Ok(())
     }
@@ -282,6 +358,7 @@ impl RedlockBuilder {
         if drift >= self.ttl {
             return Err(BuildError::TtlUnderDrift { ttl: self.ttl, drift });
         }
+        self.check_clock_guard(drift)?;
         if self.retry_delay.is_empty() {
             return Err(setting("retry_delay", "the range is empty".into()));
         }
@@ -295,6 +372,7 @@ impl RedlockBuilder {
             max_hold: self.max_hold,
             node_timeout: self.node_timeout,
             drift_factor: self.drift_factor,
+            clock_guard: self.guards.clock,
             retry_delay: self.retry_delay.clone(),
             max_attempts: self.max_attempts,
             owner: owner(self.owner.as_deref())?,
@@ -356,6 +434,15 @@ fn default_owner() -> String {
     format!("{}@{}:{}", clean(program, 24), clean(host, 64), std::process::id())
 }
 
+fn check_name(name: &str) -> Result<(), BuildError> {
+    if name.is_empty() || name.len() > MAX_OWNER_BYTES || name.chars().any(char::is_control) {
+        let reason =
+            format!("a name must have 1 to {MAX_OWNER_BYTES} bytes and no control characters");
+        return Err(BuildError::setting("nodes", reason));
+    }
+    Ok(())
+}
+
 fn check_prefix(prefix: &str) -> Result<(), BuildError> {
     if prefix.is_empty() || prefix.len() > MAX_PREFIX_BYTES || prefix.chars().any(char::is_control)
     {
@@ -371,14 +458,21 @@ fn check_prefix(prefix: &str) -> Result<(), BuildError> {
     Ok(())
 }
 
-fn endpoints(urls: &[String]) -> Result<Vec<Endpoint>, BuildError> {
-    let mut seen = HashSet::new();
+fn endpoints(urls: &[(Option<String>, String)]) -> Result<Vec<Endpoint>, BuildError> {
+    let (mut seen, mut names) = (HashSet::new(), HashSet::new());
     let mut endpoints = Vec::with_capacity(urls.len());
-    for url in urls {
-        let endpoint = Endpoint::parse(url)?;
+    for (name, url) in urls {
+        let mut endpoint = Endpoint::parse(url)?;
         // Another database is the same server.
         if !seen.insert(endpoint.address.clone()) {
             return Err(BuildError::DuplicateNode { node: endpoint.address.to_string() });
+        }
+        if let Some(name) = name {
+            check_name(name)?;
+            endpoint.name = name.as_str().into();
+        }
+        if !names.insert(Arc::clone(&endpoint.name)) {
+            return Err(BuildError::DuplicateNode { node: endpoint.name.to_string() });
         }
         endpoints.push(endpoint);
     }

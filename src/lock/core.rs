@@ -8,11 +8,12 @@ use std::{
 };
 
 use super::{
-    fences::Fences, queue::Queue, releaser::Releaser, settings::Settings, spawner::Spawner,
+    fences::Fences, queue::Queue, releaser::Releaser, settings::Settings, soundness::Soundness,
+    spawner::Spawner,
 };
 use crate::{
     error::{Reason, Vote, VoteOutcome, Votes},
-    node::{Node, NodeHealth, NodeState},
+    node::{Node, NodeHealth, NodeState, redis::NodeSet},
     quorum::rules,
     time::{Clock, Timers},
 };
@@ -26,6 +27,9 @@ pub(crate) struct Core {
     pub(crate) fences: Fences,
     pub(crate) queue: Arc<Queue>,
     pub(crate) releaser: Releaser,
+    pub(crate) soundness: Arc<Soundness>,
+    /// What the servers among the nodes have in common.
+    pub(crate) set: Option<Arc<NodeSet>>,
     /// Releases that were sent and are not answered.
     pub(crate) releasing: AtomicUsize,
     closed: AtomicBool,
@@ -37,10 +41,10 @@ impl Core {
     pub(crate) fn new(
         settings: Settings,
         nodes: Vec<Arc<dyn Node>>,
-        clock: Arc<dyn Clock>,
+        set: Option<Arc<NodeSet>>,
+        (timers, soundness): (Arc<Timers>, Arc<Soundness>),
         spawner: Arc<dyn Spawner>,
     ) -> Arc<Self> {
-        let timers = Arc::new(Timers::new(clock));
         spawner.spawn(Box::pin(Arc::clone(&timers).run()));
         Arc::new_cyclic(|core| Self {
             queue: Arc::new(Queue::new(Arc::clone(&settings.owner), Arc::clone(&timers))),
@@ -48,8 +52,10 @@ impl Core {
             names: nodes.iter().map(|node| node.name().into()).collect(),
             releaser: Releaser::new(nodes.len(), core),
             nodes: nodes.into(),
+            fences: Fences::new(set.clone()),
+            soundness,
+            set,
             timers,
-            fences: Fences::new(),
             releasing: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             _spawner: spawner,
@@ -66,7 +72,7 @@ impl Core {
         let named = self.names.iter().zip(&self.nodes).zip(outcomes);
         Votes::new(named.map(|((name, node), mut outcome)| {
             if outcome == VoteOutcome::NotCounted(Reason::NotAwaited)
-                && let NodeState::Down { reason, .. } = node.health().state
+                && let Some(reason) = why_not(&node.health().state)
             {
                 outcome = VoteOutcome::NotCounted(reason);
             }
@@ -123,6 +129,15 @@ impl Core {
     }
 }
 
+/// Why a node in this state has no vote.
+fn why_not(state: &NodeState) -> Option<Reason> {
+    match state {
+        NodeState::Voting | NodeState::Connecting => None,
+        NodeState::Probation { remaining, .. } => Some(Reason::Probation { remaining: *remaining }),
+        NodeState::Refusing { reason, .. } | NodeState::Down { reason, .. } => Some(reason.clone()),
+    }
+}
+
 /// How often states that have no event of their own are looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -138,5 +153,8 @@ impl fmt::Debug for Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.timers.close();
+        if let Some(set) = &self.set {
+            set.close();
+        }
     }
 }

@@ -1,9 +1,11 @@
 use std::{
+    sync::Arc,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
 use crate::{
+    node::redis::NodeSet,
     resource::Resource,
     stripe::{STRIPES, stripes},
     token::{BLOCK, TOKEN_LEAD, block_end},
@@ -13,7 +15,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Fences {
     last: Box<[AtomicU64]>,
+    set: Option<Arc<NodeSet>>,
 }
+
+/// Floors are set by the servers' clocks, which may be ahead of ours by so many µs.
+const FLOOR_SLACK: u64 = 5_000_000;
 
 /// What a lease asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +30,8 @@ pub(crate) struct Proposal {
 }
 
 impl Fences {
-    pub(crate) fn new() -> Self {
-        Self { last: (0..STRIPES).map(|_| AtomicU64::new(0)).collect() }
+    pub(crate) fn new(set: Option<Arc<NodeSet>>) -> Self {
+        Self { last: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(), set }
     }
 
     /// A token that is likely to be above every node's fence: the wall clock in µs, or just above
@@ -36,7 +42,7 @@ impl Fences {
     pub(crate) fn propose(&self, resource: &Resource, wall: Duration) -> Proposal {
         let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         let known = stripes(resource).map(|stripe| self.last[stripe].load(Ordering::Relaxed)).max();
-        let next = known.unwrap_or(0).saturating_add(1);
+        let next = known.unwrap_or(0).max(self.floor(wall)).saturating_add(1);
         let token = wall.max(next);
         let block = match token - wall {
             0..1_000_000 => BLOCK,
@@ -45,6 +51,12 @@ impl Fences {
         };
         self.record(resource, block_end(token, block));
         Proposal { token, block }
+    }
+
+    /// Below this no node takes a token, after its probation; if a sound node can have it.
+    fn floor(&self, wall: u64) -> u64 {
+        let floor = self.set.as_ref().map_or(0, |set| set.floor());
+        if floor <= wall.saturating_add(TOKEN_LEAD + FLOOR_SLACK) { floor } else { 0 }
     }
 
     /// Takes a fence that a node told.
@@ -79,7 +91,7 @@ mod tests {
 
     #[test]
     fn proposals_follow_the_wall_clock_and_stay_above_what_was_seen() {
-        let fences = Fences::new();
+        let fences = Fences::new(None);
         let propose = |seconds| fences.propose(&resource(), Duration::from_secs(seconds)).token;
         assert_eq!(propose(1), 1_000_000);
         assert_eq!(propose(1), 1_000_256, "above the first one's block");
@@ -90,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_set_is_proposed_above_the_maximum_of_its_stripes() {
-        let fences = Fences::new();
+        let fences = Fences::new(None);
         fences.record(&Resource::try_from("b").unwrap(), 700);
         let set = Resource::try_from(["a", "b"]).unwrap();
         assert_eq!(fences.propose(&set, Duration::ZERO).token, 701);
@@ -99,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_fence_out_of_all_bounds_is_not_followed() {
-        let fences = Fences::new();
+        let fences = Fences::new(None);
         let wall = Duration::from_secs(100);
         fences.see(&resource(), 160_000_001, || wall);
         assert_eq!(fences.propose(&resource(), wall).token, 100_000_000);
@@ -109,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_resource_that_is_leased_without_a_pause_stays_within_bounds() {
-        let fences = Fences::new();
+        let fences = Fences::new(None);
         // 100,000 leases a second: 39 times what blocks of 256 leave room for.
         let leases =
             |from: u64| (from..from + 3_000_000).map(|lease| Duration::from_micros(lease * 10));

@@ -1,9 +1,12 @@
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
-use super::{builder::RedlockBuilder, core::Core, request::LockRequest};
+use super::{Holder, Released, builder::RedlockBuilder, core::Core, request::LockRequest};
 use crate::{
-    error::{BuildError, LockError},
-    node::{EmbeddedNodes, Node, NodeHealth},
+    error::{AdoptError, BuildError, LockError, Reason, ReleaseError},
+    node::{
+        EmbeddedNodes, Node, NodeHealth,
+        redis::{adopt, count},
+    },
     resource::{Resource, ResourceError},
 };
 
@@ -82,6 +85,86 @@ impl Redlock {
     /// How each node is doing, as last seen. Asks nobody.
     pub fn health(&self) -> Vec<NodeHealth> {
         self.core.health()
+    }
+
+    /// Who holds a name; of a set of names, the first that is held. Nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NoQuorum`] where too few nodes answered to say, and
+    /// [`LockError::InvalidResource`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only asks.
+    pub async fn inspect<R>(&self, resource: R) -> Result<Option<Holder>, LockError>
+    where
+        R: TryInto<Resource>,
+        R::Error: Into<ResourceError>,
+    {
+        let resource =
+            resource.try_into().map_err(|error| LockError::InvalidResource(error.into()))?;
+        super::inspect::inspect(&self.core, &resource).await
+    }
+
+    /// Takes a lock away from a holder that [`inspect`](Self::inspect) found: by its nonce, so that
+    /// nobody who came after it is hit.
+    ///
+    /// For holders that are known to be dead. One that is alive stores its key again with its next
+    /// renewal, unless somebody else was faster; and if somebody was, the old holder still believes
+    /// in its lock until then, or until its validity is over: at most one TTL.
+    ///
+    /// # Errors
+    ///
+    /// [`ReleaseError::Foreign`] for a key that this crate did not write, and
+    /// [`ReleaseError::NoQuorum`] where too few nodes answered.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not undone when dropped.
+    pub async fn revoke(&self, holder: &Holder) -> Result<Released, ReleaseError> {
+        super::inspect::revoke(&self.core, holder).await
+    }
+
+    /// How many lock keys each node keeps, in the order of [`nodes`](Self::nodes), or why that can't
+    /// be told. Looks through all keys of each server, in small turns: for people, not for probes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only asks.
+    pub async fn key_counts(&self) -> Vec<Result<u64, Reason>> {
+        let Some(set) = &self.core.set else {
+            return vec![Err(Reason::Unknown); self.core.nodes.len()];
+        };
+        let ours = 0..set.len();
+        let mut counts = vec![Err(Reason::Unknown); self.core.nodes.len() - set.len()];
+        counts.extend(futures_util::future::join_all(ours.map(|node| count(set, node))).await);
+        counts
+    }
+
+    /// Moves the servers of `old` to the set of this manager: after a change of nodes, names,
+    /// prefix or guards. Until that is done, neither votes on the other's nodes, so clients of the
+    /// new configuration get `NoQuorum`, which names both.
+    ///
+    /// First so many nodes of the old set stop voting that it can grant nothing more, then every
+    /// node of the new one begins a probation, with the old ones' fences. No client of either gets
+    /// a lock until the longer `max_ttl` has passed; how long that takes is returned. Some client
+    /// of the new set has to run meanwhile: [`ready`](Self::ready) waits for it.
+    ///
+    /// Locks of the old set that are held stay held until they end, but are renewed no more.
+    ///
+    /// # Errors
+    ///
+    /// [`AdoptError`]; run it again then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: the nodes that were reached are moved. Run it again.
+    pub async fn adopt(&self, old: &Self) -> Result<Duration, AdoptError> {
+        let (Some(new), Some(old)) = (&self.core.set, &old.core.set) else {
+            return Err(AdoptError::NotGuarded);
+        };
+        adopt(new, old).await
     }
 
     /// Takes no more requests, and waits until the releases of all locks that were given back are

@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) max_hold: Duration,
     pub(crate) node_timeout: Duration,
     pub(crate) drift_factor: f64,
+    /// By how much wall clocks may differ under the strict clock guard.
+    pub(crate) clock_guard: Option<Duration>,
     pub(crate) retry_delay: RangeInclusive<Duration>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) owner: Arc<str>,
@@ -61,11 +63,11 @@ impl Settings {
                 self.max_ttl
             ));
         }
-        let validity = rules::validity(ttl, self.drift_factor);
+        let validity = rules::validity(ttl, self.drift_factor, self.clock_guard);
         if validity.is_zero() {
-            let drift = rules::drift(ttl, self.drift_factor);
+            let aside = ttl_needed(self, ttl);
             return invalid(format!(
-                "the TTL of {ttl:?} is not longer than the {drift:?} set aside for clock drift"
+                "the TTL of {ttl:?} is not longer than the {aside:?} set aside for clock drift"
             ));
         }
         if wait > MAX_DURATION {
@@ -88,6 +90,11 @@ impl Settings {
             node_timeout: rules::node_timeout(self.node_timeout, ttl),
         })
     }
+}
+
+/// What is set aside of a TTL for clocks that run, or stand, apart.
+fn ttl_needed(settings: &Settings, ttl: Duration) -> Duration {
+    rules::drift(ttl, settings.drift_factor) + rules::margin(settings.clock_guard)
 }
 
 impl Plan {

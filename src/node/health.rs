@@ -14,6 +14,18 @@ pub struct NodeHealth {
     pub round_trip: Option<Duration>,
     /// The server's version, as it calls itself.
     pub version: Option<Arc<str>>,
+    /// Names the run of the server process.
+    pub run_id: Option<Arc<str>>,
+    /// Names the run, and the history of the data: changes where the server may have forgotten.
+    pub incarnation: Option<Arc<str>>,
+    /// The server's wall clock, compared with ours.
+    pub clock: Option<ClockOffset>,
+    /// The server's memory limit and eviction policy.
+    pub memory: Option<Memory>,
+    /// What the server keeps when it restarts.
+    pub persistence: Option<Persistence>,
+    /// The longest TTL that the node grants.
+    pub max_ttl: Option<Duration>,
     /// How many operations wait for an answer of this node.
     pub in_flight: usize,
     /// How many releases of given-back leases it has not acknowledged.
@@ -28,6 +40,12 @@ impl NodeHealth {
             state: NodeState::Voting,
             round_trip: None,
             version: None,
+            run_id: None,
+            incarnation: None,
+            clock: None,
+            memory: None,
+            persistence: None,
+            max_ttl: None,
             in_flight: 0,
             pending_releases: 0,
         }
@@ -39,6 +57,59 @@ impl NodeHealth {
     }
 }
 
+/// By how much a server's wall clock is ahead of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClockOffset {
+    /// Microseconds; negative where it is behind.
+    pub ahead_micros: i64,
+    /// The most by which that may be wrong: half a round trip.
+    pub uncertainty: Duration,
+}
+
+impl ClockOffset {
+    pub(crate) const fn new(ahead_micros: i64, uncertainty: Duration) -> Self {
+        Self { ahead_micros, uncertainty }
+    }
+}
+
+/// A server's memory limit, and what it does when that is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Memory {
+    /// `maxmemory` in bytes; zero means no limit.
+    pub limit: u64,
+    /// `maxmemory-policy`.
+    pub policy: Arc<str>,
+}
+
+impl Memory {
+    pub(crate) const fn new(limit: u64, policy: Arc<str>) -> Self {
+        Self { limit, policy }
+    }
+
+    /// Whether the server may delete locks to make room.
+    pub fn evicts(&self) -> bool {
+        self.limit > 0 && &*self.policy != "noeviction"
+    }
+}
+
+/// What a server keeps when it restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Persistence {
+    /// The append-only file is on.
+    pub aof: bool,
+    /// Snapshots are on; `None` where the server does not tell.
+    pub snapshots: Option<bool>,
+}
+
+impl Persistence {
+    pub(crate) const fn new(aof: bool, snapshots: Option<bool>) -> Self {
+        Self { aof, snapshots }
+    }
+}
+
 /// Whether a node votes, and if not, why.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -47,6 +118,13 @@ pub enum NodeState {
     Voting,
     /// The first connection is being opened; operations wait for it.
     Connecting,
+    /// Connected, and may have forgotten locks: it does not vote until all of them have expired.
+    Probation {
+        /// For how long still, on our own clock; zero where it waits for other nodes.
+        remaining: Duration,
+        /// For how long it has been so.
+        since: Duration,
+    },
     /// Connected, and what it is asked for is refused. Renewals may still work.
     Refusing {
         /// What it said last.
@@ -68,6 +146,12 @@ impl fmt::Display for NodeState {
         match self {
             Self::Voting => f.write_str("voting"),
             Self::Connecting => f.write_str("connecting"),
+            Self::Probation { remaining, .. } if remaining.is_zero() => {
+                f.write_str("in probation until enough other nodes vote")
+            }
+            Self::Probation { remaining, .. } => {
+                write!(f, "in probation for another {remaining:.1?}")
+            }
             Self::Refusing { reason, since } => write!(f, "refusing for {since:.1?}: {reason}"),
             Self::Down { reason, since } => write!(f, "down for {since:.1?}: {reason}"),
         }

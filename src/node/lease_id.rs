@@ -27,6 +27,18 @@ impl Nonce {
         Ok(Self(bytes))
     }
 
+    /// From 32 hexadecimal digits.
+    pub(crate) fn from_hex(digits: &str) -> Option<Self> {
+        let mut bytes = [0; 16];
+        if digits.len() != 32 || !digits.is_ascii() {
+            return None;
+        }
+        for (byte, at) in bytes.iter_mut().zip((0..32).step_by(2)) {
+            *byte = u8::from_str_radix(&digits[at..at + 2], 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
     /// 32 hexadecimal digits, as stored on the servers.
     pub fn to_hex(self) -> [u8; 32] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -102,6 +114,8 @@ mod tests {
         let nonce = Nonce::from_bytes([0xab; 16]);
         assert_eq!(format!("{nonce:?}"), "Nonce(..)");
         assert_eq!(nonce.to_hex(), *b"abababababababababababababababab");
+        assert_eq!(Nonce::from_hex("abababababababababababababababab"), Some(nonce));
+        assert_eq!(Nonce::from_hex("abab"), None);
     }
 
     #[test]

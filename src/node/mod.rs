@@ -11,9 +11,9 @@ pub mod redis;
 mod reply;
 
 pub use embedded::EmbeddedNodes;
-pub use health::{NodeHealth, NodeState};
+pub use health::{ClockOffset, Memory, NodeHealth, NodeState, Persistence};
 pub use lease_id::{LeaseId, Nonce};
-pub use op::{Answer, Op, OpId};
+pub use op::{Answer, Op, OpId, Stored, StoredLease};
 pub use reply::Reply;
 pub(crate) use reply::ReplySink;
 

@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::LeaseId;
+use super::{LeaseId, Nonce};
 use crate::time::Timestamp;
 
 /// A question to one node.
@@ -54,17 +54,28 @@ pub enum Op {
         /// The lease.
         lease: Arc<LeaseId>,
     },
+    /// Tell who holds one name. Answered by [`Answer::Inspected`].
+    Inspect {
+        /// The name.
+        name: Arc<str>,
+    },
 }
 
 impl Op {
-    /// The lease that the operation belongs to.
-    pub fn lease(&self) -> &Arc<LeaseId> {
+    /// The lease that the operation belongs to, if it belongs to one.
+    pub fn lease(&self) -> Option<&Arc<LeaseId>> {
         match self {
             Self::Acquire { lease, .. }
             | Self::Raise { lease, .. }
             | Self::Extend { lease, .. }
-            | Self::Release { lease } => lease,
+            | Self::Release { lease } => Some(lease),
+            Self::Inspect { .. } => None,
         }
+    }
+
+    /// Whether a grant is asked for, or what belongs to one. A node without a vote gives none.
+    pub fn is_vote(&self) -> bool {
+        matches!(self, Self::Acquire { .. } | Self::Raise { .. })
     }
 
     /// Whether it is too late to send the operation at the moment `now`. A release is never too
@@ -75,14 +86,14 @@ impl Op {
             Self::Acquire { expires, .. } => now >= *expires,
             Self::Raise { lease, .. } => lease.is_over(),
             Self::Extend { lease, until, .. } => lease.is_over() || now >= *until,
-            Self::Release { .. } => false,
+            Self::Release { .. } | Self::Inspect { .. } => false,
         }
     }
 
     /// Whether the operation must not be sent a second time: its release may be on the way, and a
     /// command behind it would not be undone.
     pub fn is_over(&self) -> bool {
-        !matches!(self, Self::Release { .. }) && self.lease().is_over()
+        !matches!(self, Self::Release { .. }) && self.lease().is_some_and(|lease| lease.is_over())
     }
 }
 
@@ -120,6 +131,46 @@ pub enum Answer {
         /// Whether all of them were there before.
         existed: bool,
     },
+    /// What the node stores under the name, if anything.
+    Inspected(Option<Stored>),
+}
+
+/// A lock's key as a node stores it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stored {
+    /// Whose it is; `None` for a key that this crate did not write.
+    pub lease: Option<StoredLease>,
+    /// For how long still; `None` without a TTL.
+    pub remaining: Option<Duration>,
+}
+
+/// Whose a key is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredLease {
+    /// The secret of the lease. Never shown.
+    pub nonce: Nonce,
+    /// The fencing token that the lease asked for; zero without fencing.
+    pub token: u64,
+    /// When it was asked for, by the holder's wall clock: time since the Unix epoch.
+    pub since: Duration,
+    /// The holder, as it calls itself.
+    pub owner: Arc<str>,
+}
+
+impl Stored {
+    /// What is stored.
+    pub const fn new(lease: Option<StoredLease>, remaining: Option<Duration>) -> Self {
+        Self { lease, remaining }
+    }
+}
+
+impl StoredLease {
+    /// The parts of a lease as a node stores them.
+    pub const fn new(nonce: Nonce, token: u64, since: Duration, owner: Arc<str>) -> Self {
+        Self { nonce, token, since, owner }
+    }
 }
 
 impl Answer {
@@ -129,7 +180,7 @@ impl Answer {
             Self::Granted { fence, .. } | Self::Held { fence, .. } | Self::Raised { fence, .. } => {
                 *fence
             }
-            Self::Extended | Self::Released { .. } => 0,
+            Self::Extended | Self::Released { .. } | Self::Inspected(_) => 0,
         }
     }
 }

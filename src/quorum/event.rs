@@ -29,6 +29,18 @@ pub enum Event {
     },
     /// The moment of [`Lease::next_wake`](super::Lease::next_wake) may have come.
     Wake,
+    /// A node's clock jumped; it was seen at that moment. What the node confirmed before is worth
+    /// nothing: it may have dropped the key too early.
+    Unsound {
+        /// The node's index.
+        node: usize,
+        /// When it was seen.
+        seen: Timestamp,
+        /// By how many microseconds it jumped.
+        by_micros: i64,
+    },
+    /// Another clock says that the validity is over.
+    Expired,
     /// The holder asks for an extension now.
     Extend,
     /// The holder gives up: it is done, or it lost interest while acquiring.
@@ -57,10 +69,12 @@ pub enum Action {
     },
     /// The attempt is over, and its release is under way.
     Refused(Refusal),
-    /// The validity now ends later.
+    /// The validity now ends at another time: later, unless a node's word was taken back.
     Renewed {
         /// The new end of the validity.
         until: Timestamp,
+        /// The start of the round that it counts from.
+        counted_from: Timestamp,
     },
     /// A round of renewal begins.
     Renewing,
@@ -139,6 +153,11 @@ pub enum Loss {
     Stolen {
         /// Who.
         owner: Option<Arc<str>>,
+    },
+    /// Nodes' clocks jumped, and fewer than a quorum of sound ones are left.
+    ClockJumped {
+        /// What each node said last.
+        votes: Vec<VoteOutcome>,
     },
     /// The limit for holding was reached.
     MaxHold,

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{
     ballot::{self, Ballot},
-    event::{Action, Command, Event},
+    event::{Action, Command, Event, Loss},
     fence::Fence,
     rules,
 };
@@ -47,7 +47,7 @@ pub struct Lease {
     pub(super) timeout_at: Timestamp,
     /// Whether the time-out was put off because this process had stood still.
     pub(super) grace_used: bool,
-    /// The end of the validity that a quorum confirmed; only grows.
+    /// The end of the validity that a quorum confirmed.
     pub(super) valid_until: Timestamp,
     /// When the next round of renewal is due.
     pub(super) renew_at: Timestamp,
@@ -121,6 +121,15 @@ impl Lease {
                 Phase::Lost => {}
                 Phase::Ended => self.on_release_wake(now, out),
             },
+            Event::Unsound { node, seen, by_micros } => {
+                self.on_unsound(node, seen, by_micros, now, out);
+            }
+            Event::Expired => {
+                if self.phase == Phase::Held {
+                    let votes = self.renewal_votes();
+                    self.lose(Loss::Expired { votes }, out);
+                }
+            }
             Event::Extend => self.extend(now, out),
             Event::Release { awaited } => self.release(awaited, now, out),
         }

@@ -12,13 +12,17 @@
 //! | renewal, expiry, theft | `renew` |
 //! | giving back, and who acknowledged it | `release` |
 //! | keys that a node may still keep for us | [`backlog`] |
+//! | nodes that may have forgotten locks | [`enrol`] |
+//! | servers whose clocks jump | [`offsets`] |
 
 mod acquire;
 pub mod backlog;
 mod ballot;
+pub mod enrol;
 mod event;
 mod fence;
 mod lease;
+pub mod offsets;
 mod release;
 mod renew;
 pub mod rules;

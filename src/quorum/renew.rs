@@ -119,7 +119,7 @@ impl Lease {
         if until > self.valid_until {
             self.valid_until = until;
             self.schedule_renewal();
-            out.push(Action::Renewed { until: self.end() });
+            out.push(Action::Renewed { until: self.end(), counted_from: confirmed });
         }
         if self.extension.is_some_and(|asked| confirmed >= asked) {
             self.extension = None;
@@ -128,7 +128,7 @@ impl Lease {
     }
 
     /// What the nodes said to the latest renewal; an older grant is no answer to it.
-    fn renewal_votes(&self) -> Vec<VoteOutcome> {
+    pub(super) fn renewal_votes(&self) -> Vec<VoteOutcome> {
         let vote = |ballot: &Ballot| {
             let unanswered = ballot.is_granted() || ballot.is_pending();
             if unanswered && ballot.confirmed < self.round_started {
@@ -138,6 +138,45 @@ impl Lease {
             }
         };
         self.ballots.iter().map(vote).collect()
+    }
+
+    /// R10: what a node confirmed before its clock jumped is worth nothing; what it confirmed since
+    /// is, as the key was still there.
+    pub(super) fn on_unsound(
+        &mut self,
+        node: usize,
+        seen: Timestamp,
+        by_micros: i64,
+        now: Timestamp,
+        out: &mut Vec<Action>,
+    ) {
+        let ballot = &mut self.ballots[node];
+        if ballot.confirmed.is_none_or(|confirmed| confirmed > seen) {
+            return;
+        }
+        ballot.confirmed = None;
+        ballot.vote = Some(VoteOutcome::NotCounted(Reason::ClockJumped { by_micros }));
+        match self.phase {
+            Phase::Acquiring => self.decide(now, out),
+            Phase::Held => {
+                if self.check_end(now, out) {
+                    return;
+                }
+                let Some(confirmed) = self.confirmed_by_quorum() else {
+                    let votes = ballot::shown(&self.ballots);
+                    self.lose(Loss::ClockJumped { votes }, out);
+                    return;
+                };
+                let until = confirmed + self.terms.validity;
+                if until < self.valid_until {
+                    self.valid_until = until;
+                    self.schedule_renewal();
+                    out.push(Action::Renewed { until: self.end(), counted_from: confirmed });
+                    self.check_end(now, out);
+                }
+            }
+            Phase::Settling | Phase::Lost | Phase::Ended => {}
+        }
     }
 
     fn confirmed_by_quorum(&self) -> Option<Timestamp> {
@@ -161,7 +200,7 @@ impl Lease {
 
     /// The keys are not given back yet: the work may be inside a poll. The release comes when the
     /// holder lets go, or the TTL frees them.
-    fn lose(&mut self, loss: Loss, out: &mut Vec<Action>) {
+    pub(super) fn lose(&mut self, loss: Loss, out: &mut Vec<Action>) {
         self.phase = Phase::Lost;
         if self.extension.take().is_some() {
             out.push(Action::Extended(Err(self.renewal_votes())));

@@ -20,10 +20,17 @@ pub fn drift(ttl: Duration, factor: f64) -> Duration {
     ttl.mul_f64(factor).saturating_add(DRIFT_FLOOR)
 }
 
-/// TTL − drift: for how long from the start of the request a lease is valid. Zero if the drift is
-/// as long as the TTL.
-pub fn validity(ttl: Duration, factor: f64) -> Duration {
-    ttl.saturating_sub(drift(ttl, factor))
+/// What the strict clock guard sets aside: three times what wall clocks may differ by. The server
+/// may differ by that from the holder, and from the next holder, and its clock may have moved by
+/// that since it was compared.
+pub fn margin(clock_guard: Option<Duration>) -> Duration {
+    clock_guard.map_or(Duration::ZERO, |within| within.saturating_mul(3))
+}
+
+/// TTL − drift − margin: for how long from the start of the request a lease is valid. Zero if
+/// nothing is left.
+pub fn validity(ttl: Duration, factor: f64, clock_guard: Option<Duration>) -> Duration {
+    ttl.saturating_sub(drift(ttl, factor)).saturating_sub(margin(clock_guard))
 }
 
 /// The time that a node has to answer: the configured one, but never above a tenth of the TTL, so
@@ -51,8 +58,11 @@ mod tests {
 
     #[test]
     fn validity_is_the_ttl_less_one_percent_and_two_milliseconds() {
-        assert_eq!(validity(Duration::from_secs(10), 0.01), Duration::from_millis(9_898));
-        assert_eq!(validity(Duration::from_millis(2), 0.01), Duration::ZERO);
+        let ten = Duration::from_secs(10);
+        assert_eq!(validity(ten, 0.01, None), Duration::from_millis(9_898));
+        assert_eq!(validity(Duration::from_millis(2), 0.01, None), Duration::ZERO);
+        let within = Some(Duration::from_millis(250));
+        assert_eq!(validity(ten, 0.01, within), Duration::from_millis(9_148));
     }
 
     #[test]

@@ -5,10 +5,12 @@
 //! [`std::time::Instant`] stands still on Linux in the meantime. Every deadline is therefore a
 //! [`Timestamp`] of a [`Clock`], and a timer that fires is only a hint to look at the clock again.
 
+mod adjusted;
 mod clock;
 mod timers;
 mod timestamp;
 
+pub(crate) use adjusted::AdjustedClock;
 pub use clock::{Clock, SystemClock};
 pub(crate) use timers::{Sleep, TimerKey, Timers};
 pub use timestamp::Timestamp;

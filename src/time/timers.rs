@@ -87,6 +87,15 @@ impl Timers {
         Sleep { timers: Arc::clone(self), at, key: None }
     }
 
+    /// Fires every entry now, due or not.
+    pub(crate) fn wake_all(&self) {
+        let entries = std::mem::take(&mut self.lock().entries);
+        for waker in entries.into_values() {
+            // A waker is foreign code; the others are to be woken all the same.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
+    }
+
     /// Fires entries until [`close`](Self::close).
     pub(crate) async fn run(self: Arc<Self>) {
         let mut due = Vec::new();

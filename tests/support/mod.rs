@@ -19,6 +19,7 @@ mod background;
 mod cli;
 mod fake;
 mod launch;
+mod managers;
 mod port;
 mod process;
 mod proxy;
@@ -29,6 +30,7 @@ mod temp_dir;
 mod wait;
 
 pub use fake::{Command, FakeServer, Reaction};
+pub use managers::over;
 pub use port::{Port, unused as unused_port};
 pub use proxy::Proxy;
 pub use resp::Resp;

@@ -10,7 +10,9 @@ use std::{
 
 use crate::{
     error::{LockError, LossCause, ReleaseError},
-    lock::{core::Core, queue::Ticket, release::Released, settings::Plan, watchers::Watchers},
+    lock::{
+        Jump, core::Core, queue::Ticket, release::Released, settings::Plan, watchers::Watchers,
+    },
     node::{LeaseId, Nonce},
     quorum::{Action, Command, Event, Lease},
     resource::Resource,
@@ -31,6 +33,8 @@ pub(crate) struct ActiveLease {
     pub(super) block: u64,
     /// The end of the lease in ns while it is held, else 0: what every poll of guarded work reads.
     pub(super) valid_until: AtomicU64,
+    /// Under the strict clock guard: the end by the wall clock, in µs since the Unix epoch.
+    pub(super) wall_until: AtomicU64,
     pub(super) state: Mutex<State>,
 }
 
@@ -41,6 +45,10 @@ pub(super) struct State {
     /// Somebody is sending from the outbox: commands to a node never overtake each other.
     pub(super) sending: bool,
     pub(super) timer: Option<TimerKey>,
+    /// How many jumps of servers' clocks the lease knows of.
+    pub(super) epoch: u64,
+    /// Under the strict clock guard: what the wall clock showed at the start of the latest rounds.
+    pub(super) rounds: VecDeque<(Timestamp, Duration)>,
     pub(super) decision: Option<Result<(), LockError>>,
     pub(super) loss: Option<LossCause>,
     /// The result of the last extension that was asked for.
@@ -71,10 +79,13 @@ impl ActiveLease {
         let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
         let id = LeaseId::new(resource, nonce, Arc::clone(&core.settings.owner), wall);
         let nodes = core.nodes.len();
+        let epoch = core.soundness.epoch();
         let mut actions = Vec::with_capacity(nodes);
         // t0: everything that is valid later counts from here.
         let now = core.clock().now();
         let lease = Lease::start(plan.terms(nodes, proposal), now, &mut actions);
+        let strict = core.settings.clock_guard.is_some();
+        let rounds = strict.then_some((now, wall)).into_iter().collect();
         let this = Arc::new(Self {
             core,
             id: Arc::new(id),
@@ -83,11 +94,14 @@ impl ActiveLease {
             token: AtomicU64::new(token),
             block,
             valid_until: AtomicU64::new(0),
+            wall_until: AtomicU64::new(0),
             state: Mutex::new(State {
                 lease,
                 outbox: VecDeque::with_capacity(nodes),
                 sending: false,
                 timer: None,
+                epoch,
+                rounds,
                 decision: None,
                 loss: None,
                 extension: None,
@@ -113,8 +127,32 @@ impl ActiveLease {
         let mut actions = std::mem::take(&mut state.spare);
         // Read behind the mutex, as late as can be: the algorithm's comparison with now is the last word.
         let now = self.core.clock().now();
+        self.look_at_clocks(&mut state, now, &mut actions);
         state.lease.handle(event, now, &mut actions);
         self.carry_out(state, actions);
+    }
+
+    /// R10: a server's clock may have jumped, or, under the strict guard, our own.
+    fn look_at_clocks(&self, state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
+        let epoch = self.core.soundness.epoch();
+        if state.epoch != epoch {
+            state.epoch = epoch;
+            for (node, Jump { seen, by_micros }) in self.core.soundness.jumps() {
+                let event = Event::Unsound { node, seen, by_micros };
+                state.lease.handle(event, now, actions);
+            }
+        }
+        if self.valid_until() > Timestamp::ZERO && !self.is_valid_by_wall() {
+            state.lease.handle(Event::Expired, now, actions);
+        }
+    }
+
+    fn is_valid_by_wall(&self) -> bool {
+        if self.core.settings.clock_guard.is_none() {
+            return true;
+        }
+        let wall = self.core.clock().wall().as_micros();
+        wall < u128::from(self.wall_until.load(Ordering::Acquire))
     }
 
     pub(crate) fn resource(&self) -> &Resource {
@@ -136,7 +174,7 @@ impl ActiveLease {
 
     /// P2: the clock is read here, immediately before every poll of guarded work.
     pub(crate) fn is_valid(&self) -> bool {
-        self.core.clock().now() < self.valid_until()
+        self.core.clock().now() < self.valid_until() && self.is_valid_by_wall()
     }
 
     /// The error for a grant that was fetched when it was over: nothing ran under it.

@@ -11,8 +11,12 @@ use crate::{
     lock::release::Released,
     node::{Op, OpId, Reply, ReplySink},
     quorum::{Action, Command, Loss, Refusal, ReleaseVerdict},
+    time::Timestamp,
     token::block_end,
 };
+
+/// So often a lease under the strict clock guard looks at the wall clock.
+const WALL_LOOK: Duration = Duration::from_millis(250);
 
 impl ActiveLease {
     pub(super) fn carry_out<'a>(
@@ -27,6 +31,7 @@ impl ActiveLease {
         for action in actions.drain(..) {
             match action {
                 Action::Send { node, command } => {
+                    self.note_round(&mut state, command);
                     state.outbox.push_back((node, command));
                     if command != Command::Release {
                         continue;
@@ -45,6 +50,7 @@ impl ActiveLease {
                 }
                 Action::Acquired { token, until } => {
                     self.token.store(token, Ordering::Release);
+                    self.set_wall_until(&mut state, self.started);
                     self.valid_until.store(until.as_nanos(), Ordering::Release);
                     decision = Some(Ok(()));
                     continue;
@@ -53,7 +59,8 @@ impl ActiveLease {
                     decision = Some(Err(self.refused(refusal)));
                     continue;
                 }
-                Action::Renewed { until } => {
+                Action::Renewed { until, counted_from } => {
+                    self.set_wall_until(&mut state, counted_from);
                     self.valid_until.store(until.as_nanos(), Ordering::Release);
                     tracing::debug!(resource = %self.resource(), "renewed");
                     // Nobody waits for this: guarded work is not woken by every renewal.
@@ -101,6 +108,33 @@ impl ActiveLease {
             self.announce(decision, &mut wakers);
         }
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Under the strict clock guard: keeps what the wall clock showed when a round was started.
+    fn note_round(&self, state: &mut State, command: Command) {
+        const ROUNDS: usize = 64;
+        let Command::Extend { started, .. } = command else { return };
+        if self.core.settings.clock_guard.is_none()
+            || state.rounds.back().is_some_and(|(last, _)| *last == started)
+        {
+            return;
+        }
+        if state.rounds.len() == ROUNDS {
+            state.rounds.pop_front();
+        }
+        state.rounds.push_back((started, self.core.clock().wall()));
+    }
+
+    /// The validity also ends by the wall clock, counted from the same round.
+    fn set_wall_until(&self, state: &mut State, counted_from: Timestamp) {
+        if self.core.settings.clock_guard.is_none() {
+            return;
+        }
+        // A round that is not known any more is older than all that are.
+        state.rounds.retain(|(started, _)| *started >= counted_from);
+        let Some((_, wall)) = state.rounds.front() else { return };
+        let until = (*wall + self.plan.validity).as_micros();
+        self.wall_until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Release);
     }
 
     /// Tells the local line, then whoever waits for the decision: in this order, and from here, as
@@ -183,7 +217,12 @@ impl ActiveLease {
 
     /// Sets the timer. One that fires too early is left alone: it looks again.
     fn arm(self: &Arc<Self>, state: &mut State) {
-        let wanted = state.lease.next_wake();
+        let mut wanted = state.lease.next_wake();
+        if self.core.settings.clock_guard.is_some() && self.valid_until() > Timestamp::ZERO {
+            // No timer tells when the wall clock is put forward.
+            let look = self.core.clock().now() + WALL_LOOK;
+            wanted = wanted.map(|at| at.min(look));
+        }
         match (wanted, state.timer) {
             (Some(at), Some(key)) if key.at <= at => {}
             (Some(at), old) => {
@@ -213,6 +252,7 @@ impl ActiveLease {
     fn lost(&self, loss: Loss) -> LossCause {
         match loss {
             Loss::Expired { votes } => LossCause::Expired { votes: self.core.votes(votes) },
+            Loss::ClockJumped { votes } => LossCause::ClockJumped { votes: self.core.votes(votes) },
             Loss::Stolen { owner } => LossCause::Stolen { owner },
             Loss::MaxHold => LossCause::MaxHold { limit: self.plan.max_hold },
         }

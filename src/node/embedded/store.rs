@@ -2,7 +2,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
     error::Reason,
-    node::{Answer, LeaseId, Nonce, Op},
+    node::{Answer, LeaseId, Op, Stored, StoredLease},
     resource::Resource,
     stripe::{STRIPES, stripes},
     time::Timestamp,
@@ -20,8 +20,7 @@ pub(super) struct Store {
 
 #[derive(Debug)]
 struct Key {
-    nonce: Nonce,
-    owner: Arc<str>,
+    lease: StoredLease,
     expires: Timestamp,
 }
 
@@ -55,8 +54,9 @@ impl Store {
             Op::Raise { lease, token, block_end } => {
                 self.raise(lease, (*token, *block_end), now, wall)
             }
-            Op::Extend { lease, ttl, .. } => Ok(self.extend(lease, *ttl, now)),
+            Op::Extend { lease, ttl, token, .. } => Ok(self.extend(lease, *ttl, *token, now)),
             Op::Release { lease } => Ok(self.release(lease, now)),
+            Op::Inspect { name } => Ok(self.inspect(name, now)),
         }
     }
 
@@ -77,7 +77,7 @@ impl Store {
         if let Some(held) = self.held(lease, fence, now) {
             return Ok(held);
         }
-        self.store(lease, ttl, now);
+        self.store(lease, ttl, token, now);
         let accepted = token > fence;
         if accepted {
             self.set_fence(lease.resource(), block_end);
@@ -100,16 +100,21 @@ impl Store {
         let fence = self.fence(lease.resource());
         let accepted = token > fence;
         if accepted {
+            for name in names {
+                if let Some(key) = self.keys.get_mut(name) {
+                    key.lease.token = token;
+                }
+            }
             self.set_fence(lease.resource(), block_end);
         }
         Ok(Answer::Raised { accepted, fence })
     }
 
-    fn extend(&mut self, lease: &LeaseId, ttl: Duration, now: Timestamp) -> Answer {
+    fn extend(&mut self, lease: &LeaseId, ttl: Duration, token: u64, now: Timestamp) -> Answer {
         if let Some(held) = self.held(lease, 0, now) {
             return held;
         }
-        self.store(lease, ttl, now);
+        self.store(lease, ttl, token, now);
         Answer::Extended
     }
 
@@ -130,27 +135,34 @@ impl Store {
         let names = lease.resource().shared_names().iter();
         let other = names
             .filter_map(|name| self.keys.get(name))
-            .find(|key| now < key.expires && key.nonce != lease.nonce())?;
+            .find(|key| now < key.expires && key.lease.nonce != lease.nonce())?;
         Some(Answer::Held {
-            owner: Some(Arc::clone(&other.owner)),
+            owner: Some(Arc::clone(&other.lease.owner)),
             remaining: Some(other.expires.since(now)),
             fence,
         })
     }
 
     fn is_ours(&self, name: &str, lease: &LeaseId, now: Timestamp) -> bool {
-        self.keys.get(name).is_some_and(|key| now < key.expires && key.nonce == lease.nonce())
+        self.keys.get(name).is_some_and(|key| now < key.expires && key.lease.nonce == lease.nonce())
     }
 
-    fn store(&mut self, lease: &LeaseId, ttl: Duration, now: Timestamp) {
+    fn inspect(&self, name: &str, now: Timestamp) -> Answer {
+        let key = self.keys.get(name).filter(|key| now < key.expires);
+        Answer::Inspected(
+            key.map(|key| Stored::new(Some(key.lease.clone()), Some(key.expires.since(now)))),
+        )
+    }
+
+    fn store(&mut self, lease: &LeaseId, ttl: Duration, token: u64, now: Timestamp) {
         if self.keys.len() >= self.sweep_at {
             self.keys.retain(|_, key| now < key.expires);
             self.sweep_at = FIRST_SWEEP.max(2 * self.keys.len());
         }
         for name in lease.resource().shared_names() {
-            let key =
-                Key { nonce: lease.nonce(), owner: Arc::clone(lease.owner()), expires: now + ttl };
-            self.keys.insert(Arc::clone(name), key);
+            let owner = Arc::clone(lease.owner());
+            let stored = StoredLease::new(lease.nonce(), token, lease.since(), owner);
+            self.keys.insert(Arc::clone(name), Key { lease: stored, expires: now + ttl });
         }
     }
 

@@ -78,8 +78,9 @@ mod tests {
                 Op::Raise { .. } => 'X',
                 Op::Extend { .. } => 'E',
                 Op::Release { .. } => 'R',
+                Op::Inspect { .. } => 'I',
             };
-            let hex = request.op.lease().nonce().to_hex();
+            let hex = request.op.lease().unwrap().nonce().to_hex();
             format!("{letter}{}", char::from(hex[1]))
         };
         groups.iter().map(|group| group.iter().map(show).collect::<Vec<_>>().join(" ")).collect()

@@ -7,7 +7,7 @@ use ::redis::{ErrorKind, RedisError, ServerError, Value};
 use super::node::Request;
 use crate::{
     error::Reason,
-    node::{Answer, Op},
+    node::{Answer, Nonce, Op, Stored, StoredLease},
 };
 
 /// What one command came back with.
@@ -16,6 +16,8 @@ pub(super) struct Decoded {
     pub(super) result: Result<Answer, Reason>,
     /// The server's clock, where the answer tells it, in µs since the Unix epoch.
     pub(super) server_micros: Option<u64>,
+    /// Whether keys were stored by it: a grant, or one that was lost and is given again.
+    pub(super) granted: bool,
 }
 
 /// The command is to be sent again.
@@ -31,7 +33,7 @@ pub(super) enum Redo {
 /// The answers to a group of operations; in their order, and as many.
 pub(super) fn decode(group: &[Request], value: Value) -> Result<Vec<Decoded>, Redo> {
     let all = |result: Result<Answer, Reason>| {
-        let decoded = |_| Decoded { result: result.clone(), server_micros: None };
+        let decoded = |_| Decoded { result: result.clone(), server_micros: None, granted: false };
         Ok(group.iter().map(decoded).collect())
     };
     let items = match value {
@@ -51,7 +53,7 @@ pub(super) fn decode(group: &[Request], value: Value) -> Result<Vec<Decoded>, Re
         other => return all(Err(unexpected(&other))),
     };
     // Acquires and releases are answered by a list of answers, the others by their answer itself.
-    if matches!(group[0].op, Op::Raise { .. } | Op::Extend { .. }) {
+    if matches!(group[0].op, Op::Raise { .. } | Op::Extend { .. } | Op::Inspect { .. }) {
         return Ok(vec![one(&group[0].op, Value::Array(items))]);
     }
     if items.len() != group.len() {
@@ -64,14 +66,21 @@ fn one(op: &Op, value: Value) -> Decoded {
     let items = match value {
         Value::Array(items) => items,
         Value::ServerError(error) => {
-            return Decoded { result: Err(reason(&error)), server_micros: None };
+            return Decoded { result: Err(reason(&error)), server_micros: None, granted: false };
         }
-        other => return Decoded { result: Err(unexpected(&other)), server_micros: None },
+        other => {
+            return Decoded {
+                result: Err(unexpected(&other)),
+                server_micros: None,
+                granted: false,
+            };
+        }
     };
-    let int = |i: usize| match items.get(i) {
-        Some(Value::Int(number)) => u64::try_from(*number).ok(),
-        _ => None,
-    };
+    if matches!(op, Op::Inspect { .. }) {
+        let result = Ok(Answer::Inspected(stored(&items)));
+        return Decoded { result, server_micros: None, granted: false };
+    }
+    let int = |i: usize| items.get(i).and_then(int);
     let code = int(0).unwrap_or(0);
     let fence = int(2).unwrap_or(0);
     let result = match (code, op) {
@@ -86,32 +95,52 @@ fn one(op: &Op, value: Value) -> Decoded {
         (5, _) => Err(Reason::Late),
         (6, _) => Err(Reason::TokenAhead),
         (7, _) => Err(Reason::KeyGone),
-        (8, Op::Extend { .. }) => Ok(Answer::Extended),
+        (8 | 10, Op::Extend { .. }) => Ok(Answer::Extended),
+        (11, _) => Err(Reason::ClockOff),
+        (12, _) => Err(Reason::TtlTooLong),
         (9, Op::Release { lease }) => {
             let names = lease.resource().shared_names().len();
-            let deleted = int(1).and_then(|count| usize::try_from(count).ok());
+            let deleted = int(2).and_then(|count| usize::try_from(count).ok());
             Ok(Answer::Released { existed: deleted == Some(names) })
         }
         _ => Err(unexpected(&Value::Array(items.clone()))),
     };
-    let server_micros = if code == 9 { None } else { int(1) };
-    Decoded { result, server_micros }
+    Decoded { result, server_micros: int(1), granted: matches!(code, 1 | 2 | 10) }
 }
 
-/// The owner in a key's value: what follows nonce, token and date.
+fn stored(items: &[Value]) -> Option<Stored> {
+    let remaining = items.get(1).and_then(int).map(Duration::from_millis);
+    items.first().map(|value| Stored::new(lease(value), remaining))
+}
+
 fn owner(value: &Value) -> Option<Arc<str>> {
+    lease(value).map(|lease| lease.owner)
+}
+
+/// What a key's value says, if it was written by this crate: nonce, token, date, owner.
+fn lease(value: &Value) -> Option<StoredLease> {
     let Value::BulkString(bytes) = value else { return None };
     let text = std::str::from_utf8(bytes).ok()?;
     let mut parts = text.splitn(4, ' ');
-    let nonce = parts.next()?;
-    let ours = nonce.len() == 32 && nonce.bytes().all(|b| b.is_ascii_hexdigit());
-    (ours && parts.next()?.parse::<u64>().is_ok() && parts.next()?.parse::<u64>().is_ok())
-        .then(|| parts.next().map(Arc::from))?
+    let nonce = Nonce::from_hex(parts.next()?)?;
+    let token = parts.next()?.parse().ok()?;
+    let since = Duration::from_millis(parts.next()?.parse().ok()?);
+    Some(StoredLease::new(nonce, token, since, parts.next()?.into()))
 }
 
-fn text(value: &Value) -> Arc<str> {
+/// A number that is not negative.
+pub(super) fn int(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+/// A text; empty if it is none.
+pub(super) fn text(value: &Value) -> Arc<str> {
     match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into(),
+        Value::SimpleString(text) => text.as_str().into(),
         _ => "".into(),
     }
 }

@@ -1,6 +1,6 @@
 //! Operation → command.
 
-use std::{io::Write, time::Duration};
+use std::{io::Write, sync::Arc, time::Duration};
 
 use ::redis::{Cmd, RedisWrite};
 
@@ -19,22 +19,35 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Keys {
     pub(super) meta: String,
-    lock_prefix: String,
+    /// A hash of numbers that only rise, each with what belongs to it.
+    pub(super) marks: String,
+    /// Where long-lived records are.
+    pub(super) done_prefix: String,
+    pub(super) lock_prefix: String,
 }
 
 impl Keys {
     pub(super) fn new(prefix: &str) -> Self {
-        Self { meta: format!("{prefix}:meta"), lock_prefix: format!("{prefix}:lock:") }
+        Self {
+            meta: format!("{prefix}:meta"),
+            marks: format!("{prefix}:marks"),
+            done_prefix: format!("{prefix}:done:"),
+            lock_prefix: format!("{prefix}:lock:"),
+        }
     }
 }
 
 pub(super) struct Encoder<'a> {
     pub(super) keys: &'a Keys,
     pub(super) digests: &'a Digests,
-    /// What the node's tag must be; empty: not enrolled.
+    /// What the node's tag must be.
     pub(super) tag: &'a str,
     pub(super) server_clock: ServerClock,
     pub(super) now: Timestamp,
+    /// Whether keys that are gone may be stored again.
+    pub(super) may_grant: bool,
+    /// What the scripts are told of the strict clock guard; empty without it.
+    pub(super) strict: &'a str,
 }
 
 /// How a script is named to the server.
@@ -60,10 +73,23 @@ impl Encoder<'_> {
             Op::Extend { lease, ttl, token, until, patience } => {
                 // A key is never stored again after the end of the validity.
                 let patience = (*patience).min(until.since(self.now));
+                let deadline =
+                    if self.may_grant { self.server_clock.deadline(self.now, patience) } else { 0 };
                 let mut cmd = self.call(by, scripts::EXTEND, &self.digests.extend, group, true);
                 cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
                 value(&mut cmd, lease, *token);
-                cmd.arg(millis(*ttl)).arg(self.server_clock.deadline(self.now, patience));
+                cmd.arg(millis(*ttl)).arg(deadline).arg(self.strict);
+                cmd
+            }
+            Op::Inspect { name } => {
+                let mut cmd = Cmd::with_capacity(5, 128);
+                match by {
+                    By::Digest => cmd.arg("EVALSHA").arg(&self.digests.inspect),
+                    By::Text => cmd.arg("EVAL").arg(scripts::INSPECT.text),
+                };
+                cmd.arg(1);
+                cmd.write_arg_fmt(format_args!("{}{name}", self.keys.lock_prefix));
+                cmd.arg(if self.strict.is_empty() { "" } else { "strict" });
                 cmd
             }
             Op::Acquire { .. } | Op::Release { .. } => self.acquires_and_releases(group, by),
@@ -75,16 +101,15 @@ impl Encoder<'_> {
         let mut cmd = if votes {
             let mut cmd = self.call(by, scripts::ACQUIRE, &self.digests.acquire, group, true);
             cmd.arg(self.tag);
-            for request in group {
-                stripe_fields(&mut cmd, request.op.lease());
+            for lease in leases(group) {
+                stripe_fields(&mut cmd, lease);
             }
             cmd
         } else {
             // Without a vote in it there is no need of the clock, the tag and the fences.
             self.call(by, scripts::RELEASE, &self.digests.release, group, false)
         };
-        for request in group {
-            let lease = request.op.lease();
+        for (request, lease) in group.iter().zip(leases(group)) {
             let keys = lease.resource().shared_names().len();
             cmd.arg(&lease.nonce().to_hex()[..]);
             if let Op::Acquire { ttl, token, block_end, patience, .. } = &request.op {
@@ -98,12 +123,15 @@ impl Encoder<'_> {
                 cmd.write_arg_fmt(format_args!("-{keys}"));
             }
         }
+        if votes {
+            cmd.arg(self.strict);
+        }
         cmd
     }
 
     /// What every call begins with: the script, and the keys of all leases of the group.
     fn call(&self, by: By, script: Script, digest: &str, group: &[Request], meta: bool) -> Cmd {
-        let names = || group.iter().flat_map(|r| r.op.lease().resource().shared_names());
+        let names = || leases(group).flat_map(|lease| lease.resource().shared_names());
         let mut cmd = Cmd::with_capacity(8 + 9 * group.len(), 128 + 384 * group.len());
         match by {
             By::Digest => cmd.arg("EVALSHA").arg(digest),
@@ -118,6 +146,11 @@ impl Encoder<'_> {
         }
         cmd
     }
+}
+
+/// The leases that a group of operations belongs to: one for each operation.
+fn leases(group: &[Request]) -> impl Iterator<Item = &Arc<LeaseId>> {
+    group.iter().filter_map(|request| request.op.lease())
 }
 
 /// What is stored under a lock's key: nonce, token, since when (ms since the epoch), owner.

@@ -12,12 +12,12 @@ use ::redis::{
 
 use super::{
     Endpoint, IoStream, RedisSettings,
-    decode::{connection_reason, reason},
-    encode::Keys,
+    decode::{connection_reason, reason, text},
+    enrol::{Check, NodeSet, Standing, add_check, info},
     scripts::{self, Digests},
     server_clock::ServerClock,
 };
-use crate::{error::Reason, stripe::STRIPES};
+use crate::{error::Reason, time::Timestamp};
 
 /// A server that is slower than this to greet is not usable.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,25 +34,28 @@ pub(super) struct Link {
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
     pub(super) version: Option<Arc<str>>,
-    pub(super) round_trip: Duration,
-    /// Why the server does not vote at present, if so.
-    pub(super) refusal: Option<Reason>,
+    pub(super) look: Look,
+}
+
+/// What a look at the server showed, between two moments of our clock.
+pub(super) struct Look {
+    pub(super) sent: Timestamp,
+    pub(super) received: Timestamp,
+    /// How it stands, or why it can't be enrolled at present.
+    pub(super) standing: Result<Standing, Reason>,
 }
 
 pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-pub(super) async fn connect(
-    endpoint: &Endpoint,
-    settings: &RedisSettings,
-    keys: &Keys,
-) -> Result<Link, Reason> {
-    match tokio::time::timeout(TIMEOUT, greet(endpoint, settings, keys)).await {
+pub(super) async fn connect(endpoint: &Endpoint, set: &NodeSet) -> Result<Link, Reason> {
+    match tokio::time::timeout(TIMEOUT, greet(endpoint, set)).await {
         Ok(result) => result,
         Err(_) => Err(Reason::NotConnected(format!("no greeting within {TIMEOUT:?}").into())),
     }
 }
 
-async fn greet(endpoint: &Endpoint, settings: &RedisSettings, keys: &Keys) -> Result<Link, Reason> {
+async fn greet(endpoint: &Endpoint, set: &NodeSet) -> Result<Link, Reason> {
+    let settings = &set.settings;
     let stream = open(endpoint, settings)
         .await
         .map_err(|error| Reason::NotConnected(error.to_string().into()))?;
@@ -67,14 +70,13 @@ async fn greet(endpoint: &Endpoint, settings: &RedisSettings, keys: &Keys) -> Re
 
     let (mut pipeline, password) = login(endpoint, settings)?;
     let logins = pipeline.len();
-    for script in [scripts::ACQUIRE, scripts::RAISE, scripts::EXTEND, scripts::RELEASE] {
+    let texts =
+        [scripts::ACQUIRE, scripts::RAISE, scripts::EXTEND, scripts::RELEASE, scripts::INSPECT];
+    for script in texts {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
     pipeline.cmd("INFO").arg("server");
-    pipeline.cmd("TIME");
-    let sent = settings.clock.now();
     let answers = ask(&mut connection, &mut driver, &pipeline).await?;
-    let round_trip = settings.clock.now().since(sent);
     let mut answers = answers.into_iter();
     for answer in answers.by_ref().take(logins) {
         if let Value::ServerError(error) = answer {
@@ -87,11 +89,50 @@ async fn greet(endpoint: &Endpoint, settings: &RedisSettings, keys: &Keys) -> Re
         raise: digest(next())?,
         extend: digest(next())?,
         release: digest(next())?,
+        inspect: digest(next())?,
     };
     let version = version(&next())?;
-    let server_clock = ServerClock::new(sent, time(&next())?);
-    let refusal = prefill(&mut connection, &mut driver, keys).await?;
-    Ok(Link { connection, driver, digests, server_clock, version, round_trip, refusal })
+    // Not along with the login: who is not logged in may not send commands of many arguments.
+    let mut pipeline = Pipeline::with_capacity(4);
+    add_look(&mut pipeline, set);
+    let begun = settings.clock.now();
+    let answers = ask(&mut connection, &mut driver, &pipeline).await?;
+    let received = settings.clock.now();
+    let standing = look(&mut answers.into_iter())?;
+    let look = Look { sent: begun, received, standing };
+    // The clock is known before any vote.
+    let server_clock = match &look.standing {
+        Ok(standing) => ServerClock::new(begun, standing.server_micros),
+        Err(_) => ServerClock::new(begun, time(&mut connection, &mut driver).await?),
+    };
+    Ok(Link { connection, driver, digests, server_clock, version, look })
+}
+
+/// Asks how the server stands.
+pub(super) fn add_look(pipeline: &mut Pipeline, set: &NodeSet) {
+    let check = Check {
+        meta: &set.keys.meta,
+        layout: &set.layout,
+        restart: set.settings.guards.restart,
+        max_ttl: set.settings.max_ttl,
+        raise: set.may_raise(),
+    };
+    add_check(pipeline, &check);
+}
+
+/// How the server stands. A full one that can't be enrolled is of use all the same: it may renew
+/// what it keeps. A replica is of none.
+pub(super) fn look(
+    answers: &mut impl Iterator<Item = Value>,
+) -> Result<Result<Standing, Reason>, Reason> {
+    match Standing::parse(answers) {
+        Ok(standing) if standing.is_replica => Err(Reason::ReadOnly),
+        Ok(standing) => Ok(Ok(standing)),
+        Err(full @ (Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy)) => {
+            Ok(Err(full))
+        }
+        Err(reason) => Err(reason),
+    }
 }
 
 async fn open(endpoint: &Endpoint, settings: &RedisSettings) -> std::io::Result<Box<dyn IoStream>> {
@@ -155,15 +196,10 @@ fn digest(value: Value) -> Result<String, Reason> {
 }
 
 /// The server's version; unknown where INFO is not allowed to us.
-fn version(info: &Value) -> Result<Option<Arc<str>>, Reason> {
-    let text = match info {
-        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Value::VerbatimString { text, .. } => text.clone(),
-        _ => return Ok(None),
-    };
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+fn version(answer: &Value) -> Result<Option<Arc<str>>, Reason> {
+    let field = |name: &str| info(answer, name);
     // Valkey gives the version of Redis that it is compatible with under the old name.
-    let Some(version) = field("redis_version:").map(str::trim) else { return Ok(None) };
+    let Some(version) = field("redis_version") else { return Ok(None) };
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     if parsed < MIN_VERSION {
@@ -172,16 +208,16 @@ fn version(info: &Value) -> Result<Option<Arc<str>>, Reason> {
             format!("version {version} is too old, {major}.{minor} or newer is needed").into(),
         ));
     }
-    Ok(Some(field("valkey_version:").map_or(version, str::trim).into()))
+    Ok(Some(field("valkey_version").unwrap_or(version)))
 }
 
 /// The server's TIME in µs.
-pub(super) fn time(value: &Value) -> Result<u64, Reason> {
-    let number = |value: &Value| match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?.parse::<u64>().ok(),
-        _ => None,
-    };
-    match value {
+async fn time(connection: &mut MultiplexedConnection, driver: &mut Driver) -> Result<u64, Reason> {
+    let mut pipeline = Pipeline::with_capacity(1);
+    pipeline.cmd("TIME");
+    let answer = ask(connection, driver, &pipeline).await?.pop().unwrap_or(Value::Nil);
+    let number = |value: &Value| text(value).parse::<u64>().ok();
+    match answer {
         Value::Array(parts) => {
             match (parts.first().and_then(number), parts.get(1).and_then(number)) {
                 (Some(seconds), Some(micros)) => {
@@ -190,30 +226,8 @@ pub(super) fn time(value: &Value) -> Result<u64, Reason> {
                 _ => Err(Reason::Protocol("TIME did not answer with two numbers".into())),
             }
         }
-        Value::ServerError(error) => Err(reason(error)),
+        Value::ServerError(error) => Err(reason(&error)),
         _ => Err(Reason::Protocol("TIME did not answer with a list".into())),
-    }
-}
-
-/// Fills the stripes, which needs a write: a replica, or a server without room, refuses it.
-pub(super) fn add_prefill(pipeline: &mut Pipeline, keys: &Keys) {
-    pipeline.cmd("EVAL").arg(scripts::PREFILL.text).arg(1).arg(&keys.meta).arg(STRIPES);
-}
-
-/// Why the server does not vote at present, although it may renew what it keeps.
-async fn prefill(
-    connection: &mut MultiplexedConnection,
-    driver: &mut Driver,
-    keys: &Keys,
-) -> Result<Option<Reason>, Reason> {
-    let mut pipeline = Pipeline::with_capacity(1);
-    add_prefill(&mut pipeline, keys);
-    match ask(connection, driver, &pipeline).await?.pop() {
-        Some(Value::ServerError(error)) => match reason(&error) {
-            full @ Reason::OutOfMemory => Ok(Some(full)),
-            other => Err(other),
-        },
-        _ => Ok(None),
     }
 }
 

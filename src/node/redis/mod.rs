@@ -8,6 +8,8 @@
 //! | operation → command, answer → vote | `batch`, `encode`, `decode` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
 //! | connection kept up, replaced, batched | `supervisor`, `session` |
+//! | which of the set's servers may vote | `enrol` |
+//! | what must outlive a connection: clock readings, unanswered grants | `memory` |
 
 mod batch;
 mod connector;
@@ -15,7 +17,10 @@ mod credentials;
 mod decode;
 mod encode;
 mod endpoint;
+mod enrol;
+mod guards;
 mod handshake;
+mod memory;
 mod node;
 mod scripts;
 mod server_clock;
@@ -29,6 +34,9 @@ mod tls_options;
 pub use connector::{Address, Connecting, Connector, IoStream, SocketConnector};
 pub use credentials::Credentials;
 pub(crate) use endpoint::Endpoint;
+pub(crate) use enrol::{Layout, NodeSet, adopt, count};
+pub(crate) use guards::Guards;
+pub use guards::{EvictionGuard, RestartGuard};
 pub(crate) use node::{RedisNode, RedisSettings};
 pub(crate) use supervisor::Supervisor;
 #[cfg(feature = "tls")]

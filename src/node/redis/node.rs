@@ -5,10 +5,14 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::{Connector, Credentials, Endpoint, status::Status};
+use super::{
+    Connector, Credentials, Endpoint, Supervisor, enrol::NodeSet, guards::Guards, status::Status,
+    supervisor::Member,
+};
 use crate::{
     error::Reason,
     node::{Answer, Node, NodeHealth, Op, Reply},
+    quorum::rules,
     time::Clock,
 };
 
@@ -64,6 +68,9 @@ impl Request {
 #[derive(Clone, Debug)]
 pub(crate) struct RedisSettings {
     pub(crate) prefix: Arc<str>,
+    pub(crate) guards: Guards,
+    pub(crate) max_ttl: Duration,
+    pub(crate) drift_factor: f64,
     pub(crate) node_timeout: Duration,
     pub(crate) credentials: Option<Credentials>,
     pub(crate) connector: Arc<dyn Connector>,
@@ -72,19 +79,46 @@ pub(crate) struct RedisSettings {
     pub(crate) tls: Arc<super::tls::TlsConfig>,
 }
 
+impl RedisSettings {
+    /// What a server's clock and ours may come apart in `max_ttl`.
+    pub(super) fn slack(&self) -> Duration {
+        rules::drift(self.max_ttl, self.drift_factor)
+    }
+}
+
 impl RedisNode {
-    /// The node, and the supervisor that has to be run for it.
-    pub(crate) fn new(endpoint: Endpoint, settings: RedisSettings) -> (Self, super::Supervisor) {
-        let status = Arc::new(Status::new(Arc::clone(&endpoint.name), Arc::clone(&settings.clock)));
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let supervisor = super::Supervisor::new(endpoint, settings, Arc::clone(&status), receiver);
-        (Self { status, requests: sender }, supervisor)
+    /// The nodes of a set, and the supervisors that have to be run for them.
+    pub(crate) fn set(endpoints: Vec<Endpoint>, set: &Arc<NodeSet>) -> Vec<(Self, Supervisor)> {
+        let mut members = Vec::with_capacity(endpoints.len());
+        let mut nodes = Vec::with_capacity(endpoints.len());
+        for (index, endpoint) in endpoints.into_iter().enumerate() {
+            let clock = Arc::clone(&set.settings.clock);
+            let status = Arc::new(Status::new(Arc::clone(&endpoint.name), clock));
+            let (requests, receiver) = mpsc::unbounded_channel();
+            let (admin, admin_receiver) = mpsc::unbounded_channel();
+            members.push((Arc::clone(&status), admin));
+            let supervisor = Supervisor::new(
+                endpoint,
+                Member { set: Arc::clone(set), index },
+                Arc::clone(&status),
+                receiver,
+                admin_receiver,
+            );
+            nodes.push((Self { status, requests }, supervisor));
+        }
+        set.join(members);
+        nodes
     }
 }
 
 impl Node for RedisNode {
     fn send(&self, op: Op, reply: Reply) {
         if let Some(reason) = self.status.down() {
+            return reply.not_sent(reason);
+        }
+        if op.is_vote()
+            && let Some(reason) = self.status.barred()
+        {
             return reply.not_sent(reason);
         }
         if self.status.in_flight.load(Ordering::Relaxed) >= MAX_IN_FLIGHT {

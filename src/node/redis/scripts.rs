@@ -7,14 +7,33 @@ pub(super) struct Script {
 }
 
 pub(super) const ACQUIRE: Script = Script {
-    text: concat!(include_str!("scripts/release_keys.lua"), include_str!("scripts/acquire.lua")),
+    text: concat!(
+        include_str!("scripts/release_keys.lua"),
+        include_str!("scripts/strict.lua"),
+        include_str!("scripts/acquire.lua")
+    ),
 };
 pub(super) const RAISE: Script = Script { text: include_str!("scripts/raise.lua") };
-pub(super) const EXTEND: Script = Script { text: include_str!("scripts/extend.lua") };
+pub(super) const EXTEND: Script = Script {
+    text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/extend.lua")),
+};
 pub(super) const RELEASE: Script = Script {
     text: concat!(include_str!("scripts/release_keys.lua"), include_str!("scripts/release.lua")),
 };
-pub(super) const PREFILL: Script = Script { text: include_str!("scripts/prefill.lua") };
+pub(super) const INSPECT: Script = Script {
+    text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/inspect.lua")),
+};
+pub(super) const ENROL: Script = Script {
+    text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/enrol.lua")),
+};
+pub(super) const ACTIVATE: Script = Script {
+    text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/activate.lua")),
+};
+pub(super) const ADOPT: Script = Script {
+    text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/adopt.lua")),
+};
+pub(super) const READ_RECORDS: Script = Script { text: include_str!("scripts/read_records.lua") };
+pub(super) const COPIED: Script = Script { text: include_str!("scripts/copied.lua") };
 
 /// The digests under which a server keeps the scripts. They are asked for at every connect, so
 /// that no copy of SHA-1 is needed here.
@@ -24,4 +43,5 @@ pub(super) struct Digests {
     pub(super) raise: String,
     pub(super) extend: String,
     pub(super) release: String,
+    pub(super) inspect: String,
 }

@@ -3,34 +3,42 @@
 use std::{
     collections::VecDeque,
     future::Future,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
 use ::redis::{Pipeline, RedisResult, Value};
 use futures_util::{StreamExt, stream::FuturesOrdered};
-use tokio::{sync::mpsc, time::MissedTickBehavior};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::MissedTickBehavior,
+};
 
 use super::{
     RedisSettings,
     batch::{Group, group},
-    decode::{Redo, connection_reason, decode},
-    encode::{By, Encoder, Keys},
-    handshake::{self, Driver, Link},
+    decode::{Decoded, Redo, connection_reason, decode},
+    encode::{By, Encoder},
+    enrol::{Admin, Standing, Tag},
+    handshake::{self, Driver, Link, Look},
+    memory::Memory,
     node::Request,
     server_clock::ServerClock,
-    status::Status,
+    status::{Bar, BarKind, Status},
+    supervisor::Member,
 };
 use crate::{
     error::Reason,
-    node::{Answer, Op},
+    node::{Answer, ClockOffset, Op},
+    quorum::offsets::{Interval, Reading},
     time::Timestamp,
 };
 
 /// The most operations in one write.
 const MAX_BATCH: usize = 128;
-/// An idle connection is looked at this often, and the server's clock read.
-const PING_INTERVAL: Duration = Duration::from_secs(1);
+/// So often it is looked how the server stands, and its clock is read.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A connection without an answer for so many node timeouts hangs, and is replaced.
 const HANG_TIMEOUTS: u32 = 10;
 const MIN_HANG: Duration = Duration::from_millis(200);
@@ -42,11 +50,27 @@ pub(super) enum Ending {
     Broken(Reason),
 }
 
+/// What comes in for a node.
+#[derive(Debug)]
+pub(super) struct Inlets {
+    pub(super) requests: mpsc::UnboundedReceiver<Request>,
+    pub(super) admin: mpsc::UnboundedReceiver<Admin>,
+}
+
 pub(super) struct Session<'a> {
     link: Link,
-    keys: &'a Keys,
+    member: &'a Member,
     settings: &'a RedisSettings,
     status: &'a Status,
+    memory: &'a mut Memory,
+    /// The tag with which the server would vote for us.
+    tag: Tag,
+    /// The first digits of the server's replication id, for the strict clock guard.
+    history: Arc<str>,
+    /// A look is under way.
+    looking: bool,
+    /// Something was found changed: it is to be looked at again, now.
+    look_now: bool,
     /// In the order in which they were written, and so in the order of their answers.
     batches: VecDeque<Batch>,
     /// When one operation last spoilt a call for its neighbours.
@@ -59,11 +83,14 @@ const ALONE: Duration = Duration::from_secs(10);
 
 struct Batch {
     sent: Timestamp,
+    /// What the deadlines in it were made of.
+    server_clock: ServerClock,
     content: Content,
 }
 
 enum Content {
-    Ping,
+    Look,
+    Admin(oneshot::Sender<Result<Vec<Value>, Reason>>),
     /// One group for each command.
     Operations(Vec<Group>),
 }
@@ -100,18 +127,32 @@ async fn next_event<F: Future<Output = Answers>>(
 impl<'a> Session<'a> {
     pub(super) fn new(
         link: Link,
-        keys: &'a Keys,
-        settings: &'a RedisSettings,
+        member: &'a Member,
         status: &'a Status,
+        memory: &'a mut Memory,
     ) -> Self {
-        Self { link, keys, settings, status, batches: VecDeque::new(), spoilt: None }
+        Self {
+            link,
+            member,
+            settings: &member.set.settings,
+            status,
+            memory,
+            tag: Tag::new(""),
+            history: "".into(),
+            looking: false,
+            look_now: false,
+            batches: VecDeque::new(),
+            spoilt: None,
+        }
     }
 
-    pub(super) async fn serve(mut self, requests: &mut mpsc::UnboundedReceiver<Request>) -> Ending {
+    pub(super) async fn serve(mut self, inlets: &mut Inlets) -> Ending {
+        let Inlets { requests, admin } = inlets;
+        self.begin();
         let hang = (self.settings.node_timeout * HANG_TIMEOUTS).max(MIN_HANG);
-        let mut look = tokio::time::interval(hang.min(PING_INTERVAL));
+        let mut look = tokio::time::interval(hang.min(LOOK_INTERVAL));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut last_ping = self.settings.clock.now();
+        let mut last_look = self.settings.clock.now();
         let mut answers = FuturesOrdered::new();
         let mut incoming = Vec::with_capacity(MAX_BATCH);
         let mut open = true;
@@ -123,6 +164,11 @@ impl<'a> Session<'a> {
             // What was read before the connection ended is answered first.
             if closed && answers.is_empty() {
                 return self.break_off(Reason::Disconnected);
+            }
+            if self.look_now && !self.looking {
+                last_look = self.settings.clock.now();
+                let look = self.look(last_look);
+                answers.push_back(self.send(look));
             }
             tokio::select! {
                 biased;
@@ -141,31 +187,117 @@ impl<'a> Session<'a> {
                         answers.push_back(self.send(pipeline));
                     }
                 }
+                Some(admin) = admin.recv() => match admin {
+                    Admin::Check => self.look_now = true,
+                    Admin::Run(pipeline, waiting) => {
+                        self.push(self.settings.clock.now(), Content::Admin(waiting));
+                        answers.push_back(self.send(pipeline));
+                    }
+                },
                 _ = look.tick() => {
                     let now = self.settings.clock.now();
                     let waited = self.batches.front().map(|batch| now.since(batch.sent));
                     if waited.is_some_and(|waited| waited >= hang) {
                         return self.break_off(Reason::TimedOut);
                     }
-                    if now.since(last_ping) >= PING_INTERVAL {
-                        last_ping = now;
-                        let ping = self.ping(now);
-                        answers.push_back(self.send(ping));
+                    if now.since(last_look) >= LOOK_INTERVAL {
+                        self.look_now = true;
                     }
                 }
             }
         }
     }
 
-    /// Asks for the clock; a server that refused something is tried with a write as well.
-    fn ping(&mut self, now: Timestamp) -> Pipeline {
-        let mut pipeline = Pipeline::with_capacity(2);
-        pipeline.cmd("TIME");
-        if self.status.refuses() {
-            handshake::add_prefill(&mut pipeline, self.keys);
+    /// Takes what the greeting found out.
+    fn begin(&mut self) {
+        let Look { sent, received, standing } = std::mem::replace(
+            &mut self.link.look,
+            Look {
+                sent: Timestamp::ZERO,
+                received: Timestamp::ZERO,
+                standing: Err(Reason::Unknown),
+            },
+        );
+        // Barred or not is decided before the node is up.
+        if let Ok(standing) = &standing {
+            self.observe(sent, received, standing.server_micros);
+            self.stand(sent, received, standing);
         }
-        self.batches.push_back(Batch { sent: now, content: Content::Ping });
+        self.status.set_up(self.link.version.clone(), received.since(sent));
+        if let Err(reason) = &standing {
+            self.unenrolled(reason);
+        }
+    }
+
+    /// It can't be told whether the server may vote.
+    fn unenrolled(&self, reason: &Reason) {
+        self.status.set_refusing(reason);
+        self.status.set_bar(BarKind::Enrolment, Some(Bar::Reason(reason.clone())));
+    }
+
+    /// Asks how the server stands; one that refused something is tried with a write as well.
+    fn look(&mut self, now: Timestamp) -> Pipeline {
+        let mut pipeline = Pipeline::with_capacity(4);
+        handshake::add_look(&mut pipeline, &self.member.set);
+        if self.status.refuses() {
+            pipeline.cmd("HSET").arg(&self.member.set.keys.meta).arg("probe").arg(now.as_nanos());
+        }
+        self.push(now, Content::Look);
+        (self.looking, self.look_now) = (true, false);
         pipeline
+    }
+
+    fn push(&mut self, sent: Timestamp, content: Content) {
+        let server_clock = self.link.server_clock;
+        self.batches.push_back(Batch { sent, server_clock, content });
+    }
+
+    fn on_look(&mut self, sent: Timestamp, values: Vec<Value>) -> Result<(), Reason> {
+        let received = self.settings.clock.now();
+        self.looking = false;
+        let mut values = values.into_iter();
+        match handshake::look(&mut values)? {
+            Ok(standing) => {
+                self.link.server_clock = ServerClock::new(sent, standing.server_micros);
+                self.observe(sent, received, standing.server_micros);
+                self.stand(sent, received, &standing);
+                if matches!(values.next(), Some(Value::Int(_))) {
+                    self.status.set_obliging();
+                }
+            }
+            Err(reason) => self.unenrolled(&reason),
+        }
+        if !self.memory.offsets.is_barred(self.settings.clock.now()) {
+            self.status.set_bar(BarKind::Clock, None);
+        }
+        Ok(())
+    }
+
+    fn stand(&mut self, sent: Timestamp, received: Timestamp, standing: &Standing) {
+        self.tag = Tag::active(&standing.incarnation, &self.member.set.layout.hash);
+        self.history = Arc::clone(&standing.history);
+        let trip = received.since(sent);
+        // The server read its clock between the two, most likely in the middle.
+        let wall = self.settings.clock.wall().saturating_sub(trip / 2);
+        let ahead = i128::from(standing.server_micros) - wall.as_micros().cast_signed();
+        let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), trip / 2);
+        self.status.set_known(standing, offset, trip);
+        self.member.set.report(self.member.index, standing, received);
+    }
+
+    /// Takes a reading of the server's clock; false if it must not grant.
+    fn observe(&mut self, sent: Timestamp, received: Timestamp, server_micros: u64) -> bool {
+        let (nodes, offsets) = (&self.member.set, &mut self.memory.offsets);
+        let corrections = nodes.corrections();
+        if self.memory.corrections != corrections {
+            self.memory.corrections = corrections;
+            offsets.forgive();
+        }
+        let reading = Interval::new(sent, received, server_micros);
+        if let Reading::Jumped(by) = offsets.observe(reading, received) {
+            nodes.jumped(self.member.index, by, received);
+        }
+        !self.memory.offsets.is_barred(received)
     }
 
     /// The future only moves bytes: what is asked and who waits stays in `batches`, so that a
@@ -209,18 +341,27 @@ impl<'a> Session<'a> {
 
     fn write(&mut self, groups: Vec<Group>, by: By, now: Timestamp) -> Pipeline {
         let encoder = Encoder {
-            keys: self.keys,
+            keys: &self.member.set.keys,
             digests: &self.link.digests,
-            tag: "",
+            tag: self.tag.text(),
             server_clock: self.link.server_clock,
             now,
+            may_grant: !self.memory.offsets.is_barred(now),
+            strict: &self.strict(),
         };
         let mut pipeline = Pipeline::with_capacity(groups.len());
         for group in &groups {
             pipeline.add_command(encoder.encode(group, by));
         }
-        self.batches.push_back(Batch { sent: now, content: Content::Operations(groups) });
+        self.push(now, Content::Operations(groups));
         pipeline
+    }
+
+    /// What the scripts are told of the strict clock guard.
+    fn strict(&self) -> String {
+        let Some(within) = self.settings.guards.clock else { return String::new() };
+        let wall = self.settings.clock.wall().as_micros();
+        format!("{} {wall} {}", within.as_micros(), self.history)
     }
 
     /// Hands out the answers of the oldest batch; gives back what has to be sent again.
@@ -237,28 +378,28 @@ impl<'a> Session<'a> {
         let Some(Batch { content, .. }) = self.batches.pop_front() else { return Ok(None) };
         let groups = match content {
             Content::Operations(groups) => groups,
-            Content::Ping => {
-                let micros = values
-                    .first()
-                    .map_or(Err(Reason::Protocol("no answer to TIME".into())), handshake::time)?;
-                self.link.server_clock = ServerClock::new(sent, micros);
-                self.status.set_round_trip(self.settings.clock.now().since(sent));
-                if matches!(values.get(1), Some(Value::Int(_))) {
-                    self.status.set_obliging();
-                }
+            Content::Look => return self.on_look(sent, values).map(|()| None),
+            Content::Admin(waiting) => {
+                // Who asked may have lost interest.
+                let _ = waiting.send(Ok(values));
                 return Ok(None);
             }
         };
+        let received = self.settings.clock.now();
         let mut unusable = None;
         let (mut forgotten, mut apart) = (Vec::new(), Vec::new());
         let mut values = values.into_iter();
         for group in groups {
             match decode(&group, values.next().unwrap_or(Value::Nil)) {
                 Ok(answers) => {
-                    for (request, decoded) in group.into_iter().zip(answers) {
-                        if let Some(micros) = decoded.server_micros {
-                            self.link.server_clock = ServerClock::new(sent, micros);
-                        }
+                    // One call reads the clock once for all.
+                    let micros = answers.iter().find_map(|answer| answer.server_micros);
+                    let sound = micros.is_none_or(|micros| {
+                        self.link.server_clock = ServerClock::new(sent, micros);
+                        self.observe(sent, received, micros)
+                    });
+                    for (request, mut decoded) in group.into_iter().zip(answers) {
+                        self.judge(&request.op, &mut decoded, sound);
                         if self.note(&request.op, &decoded.result) {
                             unusable = decoded.result.clone().err();
                         }
@@ -279,8 +420,28 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// A grant of a server whose clock jumped does not count; nor is a release the last word that
+    /// an unanswered grant may still come behind.
+    fn judge(&mut self, op: &Op, decoded: &mut Decoded, sound: bool) {
+        if decoded.granted && !sound {
+            let by = self.status.barred().unwrap_or(Reason::ClockJumped { by_micros: 0 });
+            decoded.result = Err(Reason::ClockJumped {
+                by_micros: match by {
+                    Reason::ClockJumped { by_micros } => by_micros,
+                    _ => 0,
+                },
+            });
+        }
+        if let (Op::Release { lease }, Ok(_), Some(micros)) =
+            (op, &decoded.result, decoded.server_micros)
+            && !self.memory.settles(lease.nonce(), micros)
+        {
+            decoded.result = Err(Reason::Unsettled);
+        }
+    }
+
     /// What an answer says of the server; true if the connection is of no use any more.
-    fn note(&self, op: &Op, result: &Result<Answer, Reason>) -> bool {
+    fn note(&mut self, op: &Op, result: &Result<Answer, Reason>) -> bool {
         match result {
             Ok(_) if matches!(op, Op::Acquire { .. }) => self.status.set_obliging(),
             // Shown before the answer is told: who has it finds the node down.
@@ -288,6 +449,7 @@ impl<'a> Session<'a> {
                 self.status.set_down(reason.clone());
                 return true;
             }
+            Err(Reason::WrongTag { .. } | Reason::TtlTooLong) => self.look_now = true,
             Err(reason @ (Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy)) => {
                 self.status.set_refusing(reason);
             }
@@ -323,10 +485,17 @@ impl<'a> Session<'a> {
         // What was written may have run, whatever ended the connection.
         let told = if reason.may_have_run() { reason.clone() } else { Reason::Disconnected };
         for batch in std::mem::take(&mut self.batches) {
-            if let Content::Operations(groups) = batch.content {
-                for request in groups.into_iter().flatten() {
-                    request.answer(Err(told.clone()));
+            match batch.content {
+                Content::Operations(groups) => {
+                    for request in groups.into_iter().flatten() {
+                        self.memory.unanswered(&request.op, batch.sent, batch.server_clock);
+                        request.answer(Err(told.clone()));
+                    }
                 }
+                Content::Admin(waiting) => {
+                    let _ = waiting.send(Err(told.clone()));
+                }
+                Content::Look => {}
             }
         }
         Ending::Broken(reason)

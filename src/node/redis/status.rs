@@ -6,9 +6,11 @@ use std::{
     time::Duration,
 };
 
+use super::enrol::Standing;
 use crate::{
     error::Reason,
-    node::{NodeHealth, NodeState},
+    node::{ClockOffset, NodeHealth, NodeState},
+    quorum::offsets::Interval,
     time::{Clock, Timestamp},
 };
 
@@ -17,9 +19,10 @@ use crate::{
 pub(super) struct Status {
     name: Arc<str>,
     clock: Arc<dyn Clock>,
-    /// Read on every operation; the rest only where it is set.
+    /// Read on every operation; the rest only where one is set.
     down: AtomicBool,
     refusing: AtomicBool,
+    barred: AtomicBool,
     pub(super) in_flight: AtomicUsize,
     detail: Mutex<Detail>,
 }
@@ -27,8 +30,9 @@ pub(super) struct Status {
 #[derive(Debug)]
 struct Detail {
     state: State,
-    round_trip: Option<Duration>,
-    version: Option<Arc<str>>,
+    bars: [Option<(Bar, Timestamp)>; 4],
+    /// What else is known of a server that is there.
+    known: NodeHealth,
 }
 
 #[derive(Debug)]
@@ -39,14 +43,55 @@ enum State {
     Down { reason: Reason, since: Timestamp },
 }
 
+/// Why a server that is there has no vote at present. It may renew and release what it keeps.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Bar {
+    Probation { until: Timestamp },
+    Clock { until: Timestamp, by: Interval },
+    Reason(Reason),
+}
+
+/// Where a bar comes from; they come and go apart from each other, and the first is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum BarKind {
+    SameServer,
+    Enrolment,
+    Eviction,
+    Clock,
+}
+
+impl Bar {
+    /// What it says to a vote; nothing once it is over.
+    fn reason(&self, now: Timestamp) -> Option<Reason> {
+        match self {
+            Self::Probation { until } => Some(Reason::Probation { remaining: until.since(now) }),
+            Self::Clock { until, .. } if now >= *until => None,
+            Self::Clock { by, .. } => {
+                Some(Reason::ClockJumped { by_micros: by.low.midpoint(by.high) })
+            }
+            Self::Reason(reason) => Some(reason.clone()),
+        }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+            && match (self, other) {
+                (Self::Reason(reason), Self::Reason(other)) => reason == other,
+                _ => true,
+            }
+    }
+}
+
 impl Status {
     pub(super) fn new(name: Arc<str>, clock: Arc<dyn Clock>) -> Self {
-        let detail = Detail { state: State::Connecting, round_trip: None, version: None };
+        let known = NodeHealth::voting(&name);
+        let detail = Detail { state: State::Connecting, bars: [const { None }; 4], known };
         Self {
             name,
             clock,
             down: AtomicBool::new(false),
             refusing: AtomicBool::new(false),
+            barred: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             detail: Mutex::new(detail),
         }
@@ -67,6 +112,50 @@ impl Status {
         }
     }
 
+    /// Why the node has no vote, if it is so.
+    pub(super) fn barred(&self) -> Option<Reason> {
+        if !self.barred.load(Ordering::Acquire) {
+            return None;
+        }
+        let now = self.clock.now();
+        let detail = self.detail();
+        detail.bars.iter().flatten().find_map(|(bar, _)| bar.reason(now))
+    }
+
+    pub(super) fn set_bar(&self, kind: BarKind, bar: Option<Bar>) {
+        let now = self.clock.now();
+        let mut detail = self.detail();
+        let slot = &mut detail.bars[kind as usize];
+        let since = match (&*slot, &bar) {
+            (Some((old, since)), Some(new)) if old.is_like(new) => *since,
+            (_, Some(new)) => {
+                self.tell(new, now);
+                now
+            }
+            (Some(_), None) => {
+                tracing::info!(node = %self.name, "the node may vote again");
+                now
+            }
+            _ => now,
+        };
+        *slot = bar.map(|bar| (bar, since));
+        let any = detail.bars.iter().any(Option::is_some);
+        self.barred.store(any, Ordering::Release);
+    }
+
+    fn tell(&self, bar: &Bar, now: Timestamp) {
+        match bar {
+            Bar::Probation { until } => tracing::info!(
+                node = %self.name,
+                votes_in = ?until.since(now),
+                "the node may have forgotten locks, and is in probation"
+            ),
+            // Told where it is found out, with what was done about it.
+            Bar::Clock { .. } => {}
+            Bar::Reason(reason) => tracing::warn!(node = %self.name, %reason, "node has no vote"),
+        }
+    }
+
     pub(super) fn set_up(&self, version: Option<Arc<str>>, round_trip: Duration) {
         let mut detail = self.detail();
         if let State::Down { since, .. } = &detail.state {
@@ -76,8 +165,8 @@ impl Status {
             tracing::info!(node = %self.name, "node is up");
         }
         detail.state = State::Up;
-        detail.version = version;
-        detail.round_trip = Some(round_trip);
+        detail.known.version = version;
+        detail.known.round_trip = Some(round_trip);
         self.down.store(false, Ordering::Release);
     }
 
@@ -96,7 +185,7 @@ impl Status {
             }
         };
         detail.state = State::Down { reason, since };
-        detail.round_trip = None;
+        detail.known.round_trip = None;
         self.refusing.store(false, Ordering::Release);
         self.down.store(true, Ordering::Release);
     }
@@ -130,29 +219,56 @@ impl Status {
         self.refusing.load(Ordering::Acquire)
     }
 
-    pub(super) fn set_round_trip(&self, round_trip: Duration) {
-        self.detail().round_trip = Some(round_trip);
+    /// What a look at the server showed.
+    pub(super) fn set_known(&self, standing: &Standing, clock: ClockOffset, round_trip: Duration) {
+        let mut detail = self.detail();
+        let known = &mut detail.known;
+        let evicts = standing.memory.as_ref().filter(|memory| memory.evicts());
+        if let Some(memory) = evicts
+            && known.memory.as_ref().is_none_or(|known| known != memory)
+        {
+            tracing::warn!(
+                node = %self.name,
+                policy = %memory.policy,
+                limit = memory.limit,
+                "the server may evict locks: set maxmemory-policy noeviction"
+            );
+        }
+        known.round_trip = Some(round_trip);
+        known.clock = Some(clock);
+        known.run_id = Some(Arc::clone(&standing.run_id));
+        known.incarnation = Some(Arc::clone(&standing.incarnation));
+        known.memory.clone_from(&standing.memory);
+        known.persistence = standing.persistence;
+        known.max_ttl = (!standing.max_ttl.is_zero()).then_some(standing.max_ttl);
     }
 
     pub(super) fn health(&self) -> NodeHealth {
+        let now = self.clock.now();
         let detail = self.detail();
-        let state = match &detail.state {
-            State::Connecting => NodeState::Connecting,
-            State::Up => NodeState::Voting,
-            State::Refusing { reason, since } => NodeState::Refusing {
-                reason: reason.clone(),
-                since: self.clock.now().since(*since),
-            },
-            State::Down { reason, since } => {
-                NodeState::Down { reason: reason.clone(), since: self.clock.now().since(*since) }
+        let bar = detail
+            .bars
+            .iter()
+            .flatten()
+            .find_map(|(bar, since)| Some((bar.reason(now)?, now.since(*since))));
+        let state = match (&detail.state, bar) {
+            (State::Connecting, _) => NodeState::Connecting,
+            (State::Down { reason, since }, _) => {
+                NodeState::Down { reason: reason.clone(), since: now.since(*since) }
             }
+            (_, Some((Reason::Probation { remaining }, since))) => {
+                NodeState::Probation { remaining, since }
+            }
+            (_, Some((reason, since))) => NodeState::Refusing { reason, since },
+            (State::Refusing { reason, since }, None) => {
+                NodeState::Refusing { reason: reason.clone(), since: now.since(*since) }
+            }
+            (State::Up, None) => NodeState::Voting,
         };
         NodeHealth {
             state,
-            round_trip: detail.round_trip,
-            version: detail.version.clone(),
             in_flight: self.in_flight.load(Ordering::Relaxed),
-            ..NodeHealth::voting(&self.name)
+            ..detail.known.clone()
         }
     }
 

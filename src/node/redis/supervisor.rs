@@ -6,14 +6,15 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc;
 
 use super::{
-    Endpoint, RedisSettings,
-    encode::Keys,
+    Endpoint,
+    enrol::{Admin, NodeSet},
     handshake::{self, Link},
+    memory::Memory,
     node::Request,
-    session::{Ending, Session},
+    session::{Ending, Inlets, Session},
     status::Status,
 };
-use crate::error::Reason;
+use crate::{error::Reason, quorum::offsets::Offsets};
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(20);
 const LAST_BACKOFF: Duration = Duration::from_secs(1);
@@ -22,22 +23,32 @@ const LAST_BACKOFF: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     endpoint: Endpoint,
-    settings: RedisSettings,
-    keys: Keys,
+    member: Member,
     status: Arc<Status>,
-    requests: mpsc::UnboundedReceiver<Request>,
+    inlets: Inlets,
+    memory: Memory,
     backoff: Duration,
+}
+
+/// A node's place in its set.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) set: Arc<NodeSet>,
+    pub(super) index: usize,
 }
 
 impl Supervisor {
     pub(super) fn new(
         endpoint: Endpoint,
-        settings: RedisSettings,
+        member: Member,
         status: Arc<Status>,
         requests: mpsc::UnboundedReceiver<Request>,
+        admin: mpsc::UnboundedReceiver<Admin>,
     ) -> Self {
-        let keys = Keys::new(&settings.prefix);
-        Self { endpoint, settings, keys, status, requests, backoff: FIRST_BACKOFF }
+        let settings = &member.set.settings;
+        let memory = Memory::new(Offsets::new(settings.max_ttl, settings.slack()));
+        let inlets = Inlets { requests, admin };
+        Self { endpoint, member, status, inlets, memory, backoff: FIRST_BACKOFF }
     }
 
     pub(crate) async fn run(mut self) {
@@ -52,6 +63,7 @@ impl Supervisor {
                 Err(_) => Reason::NotConnected("connecting or serving panicked".into()),
             };
             self.status.set_down(reason.clone());
+            self.member.set.left(self.member.index);
             next = Some(reason);
         }
     }
@@ -59,7 +71,7 @@ impl Supervisor {
     /// One connection from its opening to its end, after a pause if there was one before.
     async fn connect_and_serve(&mut self, last: Option<Reason>) -> Ending {
         let link = match &last {
-            None => handshake::connect(&self.endpoint, &self.settings, &self.keys).await,
+            None => handshake::connect(&self.endpoint, &self.member.set).await,
             Some(reason) => match self.reconnect(reason).await {
                 Some(link) => link,
                 None => return Ending::Closed,
@@ -68,12 +80,8 @@ impl Supervisor {
         match link {
             Ok(link) => {
                 self.backoff = FIRST_BACKOFF;
-                self.status.set_up(link.version.clone(), link.round_trip);
-                if let Some(reason) = &link.refusal {
-                    self.status.set_refusing(reason);
-                }
-                let session = Session::new(link, &self.keys, &self.settings, &self.status);
-                session.serve(&mut self.requests).await
+                let session = Session::new(link, &self.member, &self.status, &mut self.memory);
+                session.serve(&mut self.inlets).await
             }
             Err(reason) => Ending::Broken(reason),
         }
@@ -84,17 +92,22 @@ impl Supervisor {
     async fn reconnect(&mut self, reason: &Reason) -> Option<Result<Link, Reason>> {
         let backoff = self.backoff;
         self.backoff = (backoff * 2).min(LAST_BACKOFF);
-        let Self { endpoint, settings, keys, requests, .. } = self;
+        let Self { endpoint, member, inlets, .. } = self;
         let connecting = async {
             tokio::time::sleep(jittered(backoff)).await;
-            handshake::connect(endpoint, settings, keys).await
+            handshake::connect(endpoint, &member.set).await
         };
         tokio::pin!(connecting);
         loop {
             tokio::select! {
                 biased;
-                request = requests.recv() => {
+                request = inlets.requests.recv() => {
                     request?.not_sent(reason.clone());
+                }
+                Some(admin) = inlets.admin.recv() => {
+                    if let Admin::Run(_, waiting) = admin {
+                        let _ = waiting.send(Err(reason.clone()));
+                    }
                 }
                 link = &mut connecting => return Some(link),
             }

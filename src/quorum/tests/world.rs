@@ -61,7 +61,7 @@ pub(super) struct Tally {
 
 impl World {
     pub(super) fn new(setup: &Setup) -> Self {
-        let validity = rules::validity(setup.ttl, 0.01);
+        let validity = rules::validity(setup.ttl, 0.01, None);
         let terms = Terms {
             nodes: setup.nodes,
             validity,

@@ -14,7 +14,7 @@ use super::{
     child::{Kin, orders},
     scene::{LONG, Scene, brisk, key, patient, poll_once},
 };
-use crate::support::{HANG_GUARD, RedisServer, eventually};
+use crate::support::{HANG_GUARD, RedisServer, eventually, over};
 
 /// Runs in a runtime that is gone afterwards.
 fn in_a_runtime<T>(future: impl Future<Output = T>) -> T {
@@ -25,7 +25,7 @@ fn in_a_runtime<T>(future: impl Future<Output = T>) -> T {
 fn a_manager_built_outside_any_runtime_serves_two_runtimes_in_succession() {
     let scene = Scene::new(3);
     let urls = scene.servers.iter().map(RedisServer::url);
-    let redlock = patient().nodes(urls).build().unwrap();
+    let redlock = over(patient(), urls).build().unwrap();
     let first = in_a_runtime(async { redlock.lock("x").wait(HANG_GUARD).await.unwrap() });
     let token = first.fencing_token();
     in_a_runtime(async {
@@ -55,7 +55,7 @@ fn a_lock_is_renewed_while_no_runtime_runs() {
 async fn servers_that_are_down_at_the_start_are_connected_when_they_come_up() {
     let mut servers = RedisServer::start_n(3);
     servers.iter_mut().for_each(RedisServer::kill);
-    let redlock = brisk().nodes(servers.iter().map(RedisServer::url)).build().unwrap();
+    let redlock = over(brisk(), servers.iter().map(RedisServer::url)).build().unwrap();
     eventually("every node is seen to be down", || {
         redlock.health().iter().all(|node| matches!(node.state, NodeState::Down { .. }))
     });
@@ -72,7 +72,7 @@ async fn servers_that_are_down_at_the_start_are_connected_when_they_come_up() {
 #[tokio::test]
 async fn the_first_request_waits_for_the_first_connections() {
     let servers = RedisServer::start_n(3);
-    let redlock = patient().nodes(servers.iter().map(RedisServer::url)).build().unwrap();
+    let redlock = over(patient(), servers.iter().map(RedisServer::url)).build().unwrap();
     drop(redlock.lock("x").await.expect("not turned away for want of a connection"));
 }
 
@@ -158,7 +158,7 @@ fn threads() -> usize {
 #[test]
 fn census() {
     let Some(orders) = orders() else { return };
-    let build = || patient().nodes(orders.split(' ')).build().unwrap();
+    let build = || over(patient(), orders.split(' ')).build().unwrap();
     let (a, b) = (build(), build());
     // A thread names itself when it starts to run.
     eventually("each manager has a thread", || threads() == 2);

@@ -12,7 +12,7 @@ use super::{
     child::{Kin, orders},
     scene::{LONG, connected, patient},
 };
-use crate::support::RedisServer;
+use crate::support::{RedisServer, over};
 
 const PROCESSES: usize = 4;
 const TASKS: usize = 4;
@@ -68,7 +68,7 @@ async fn fighter() {
     let mut urls = orders.split(' ');
     let witness = urls.next().unwrap().to_owned();
     let hold = Duration::from_millis(urls.next().unwrap().parse().unwrap());
-    let redlock = connected(patient().nodes(urls)).await;
+    let redlock = connected(over(patient(), urls)).await;
     let tasks = (0..TASKS).map(|_| tokio::spawn(fight(redlock.clone(), witness.clone(), hold)));
     for task in tasks.collect::<Vec<_>>() {
         task.await.unwrap();

@@ -9,7 +9,7 @@ use std::{
 
 use tower_redlock::{NodeHealth, Reason, Redlock, RedlockBuilder, VoteOutcome, Votes};
 
-use crate::support::{Proxy, RedisServer, eventually_async};
+use crate::support::{Proxy, RedisServer, eventually_async, over};
 
 /// Longer than any test runs: keys that go within it were released.
 pub(super) const LONG: Duration = Duration::from_secs(60);
@@ -28,12 +28,12 @@ impl Scene {
 
     /// A manager that goes straight to the servers.
     pub(super) async fn direct(&self, builder: RedlockBuilder) -> Redlock {
-        connected(builder.nodes(self.servers.iter().map(RedisServer::url))).await
+        connected(over(builder, self.servers.iter().map(RedisServer::url))).await
     }
 
     /// A manager that goes through the proxies.
     pub(super) async fn proxied(&self, builder: RedlockBuilder) -> Redlock {
-        connected(builder.nodes(self.proxies.iter().map(Proxy::url))).await
+        connected(over(builder, self.proxies.iter().map(Proxy::url))).await
     }
 
     /// How many lock keys each server keeps.

@@ -90,7 +90,7 @@ struct Watched {
 
 impl Node for Watched {
     fn send(&self, op: Op, reply: Reply) {
-        *self.seen.lock().unwrap() = Some(op.lease().clone());
+        *self.seen.lock().unwrap() = op.lease().cloned();
         self.inner.send(op, reply);
     }
 

@@ -9,7 +9,7 @@ use tower_redlock::{EmbeddedNodes, Redlock, Resource};
 
 use super::Party;
 use super::party::TTL;
-use crate::support::RedisServer;
+use crate::support::{RedisServer, over};
 
 /// One node, with whatever keeps it alive.
 pub(super) struct Subject {
@@ -29,7 +29,7 @@ impl Subject {
     pub(super) async fn server() -> Self {
         let server = RedisServer::start();
         // Ample time for each answer: no connection is given up on a busy machine.
-        let builder = Redlock::builder().nodes([server.url()]).ttl(TTL).node_timeout(TTL / 10);
+        let builder = over(Redlock::builder(), [server.url()]).ttl(TTL).node_timeout(TTL / 10);
         let manager = builder.build().expect("valid settings");
         manager.ready().await;
         let node = manager.nodes()[0].clone();

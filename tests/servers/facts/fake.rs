@@ -1,6 +1,9 @@
 //! Scripted servers that greet as a real one does.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use crate::support::{FakeServer, Reaction};
 
@@ -23,14 +26,42 @@ pub(super) fn greet(command: &[Vec<u8>]) -> Option<Reaction> {
         "SCRIPT" => Some(Reaction::bulk(&"a".repeat(40))),
         "INFO" => Some(Reaction::bulk("# Server\r\nredis_version:7.0.15\r\n")),
         "TIME" => Some(time()),
-        "EVAL" => Some(Reaction::int(1024)),
+        "EVAL" => Some(enrolled(command)),
+        "CONFIG" => Some(Reaction::array(&[])),
+        "HSET" => Some(Reaction::int(0)),
         "AUTH" | "SELECT" | "CLIENT" => Some(Reaction::ok()),
         _ => None,
     }
 }
 
+/// The answer to an enrolment, of an active node of the client's own layout.
+fn enrolled(command: &[Vec<u8>]) -> Reaction {
+    static SERVERS: AtomicU64 = AtomicU64::new(0);
+    let text = |i: usize| String::from_utf8_lossy(&command[i]).into_owned();
+    let (layout, max_ttl) = (text(4), text(7));
+    let micros = i64::try_from(now().as_micros()).expect("before the year 294,000");
+    let run_id = format!("{:040x}", SERVERS.fetch_add(1, Ordering::Relaxed));
+    let incarnation = "0".repeat(32);
+    Reaction::array(&[
+        Reaction::int(micros),
+        Reaction::bulk("master"),
+        Reaction::bulk(&run_id),
+        Reaction::bulk(&incarnation),
+        Reaction::bulk(&format!("a {incarnation} {layout}")),
+        Reaction::int(max_ttl.parse().expect("a number")),
+        Reaction::int(0),
+        Reaction::bulk(""),
+        Reaction::bulk(""),
+        Reaction::bulk("0123456789abcdef"),
+    ])
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970")
+}
+
 fn time() -> Reaction {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let now = now();
     let parts = [now.as_secs().to_string(), now.subsec_micros().to_string()];
     Reaction::array(&parts.map(|part| Reaction::bulk(&part)))
 }

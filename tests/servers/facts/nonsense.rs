@@ -111,7 +111,7 @@ async fn a_greeting_of_another_kind_is_no_voting_node() {
 
 #[tokio::test]
 async fn a_greeting_that_breaks_off_anywhere_is_no_voting_node() {
-    for name in ["SCRIPT", "INFO", "TIME", "EVAL"] {
+    for name in ["SCRIPT", "INFO", "EVAL"] {
         for reaction in [Reaction::Close, Reaction::Truncated("*2\r\n$".into())] {
             let server = FakeServer::start(move |command| {
                 if command[0] == name.as_bytes() {

@@ -49,14 +49,14 @@ async fn an_outage_is_a_warning_and_its_end_a_piece_of_information() {
     let log = Log::new();
     let spawner = LoggedSpawner::start(&log);
     let redlock = patient([server.url()]).spawner(spawner).build().unwrap();
-    let name = format!("{}/0", server.addr());
+    let name = "node-1";
     all_vote(&redlock).await;
-    log.wait_for("INFO", &["node is up", &name]).await;
+    log.wait_for("INFO", &["node is up", name]).await;
     server.kill();
-    log.wait_for("WARN", &["node is down", &name, "reason=connection lost"]).await;
-    log.wait_for("WARN", &["node is still down", &name, "refused"]).await;
+    log.wait_for("WARN", &["node is down", name, "reason=connection lost"]).await;
+    log.wait_for("WARN", &["node is still down", name, "refused"]).await;
     server.restart();
-    log.wait_for("INFO", &["node is up again", &name, "outage="]).await;
+    log.wait_for("INFO", &["node is up again", name, "outage="]).await;
 }
 
 #[tokio::test]

@@ -99,7 +99,10 @@ async fn a_node_that_cannot_persist_is_shown_as_refusing_until_it_can() {
     let broken = Arc::new(AtomicBool::new(false));
     let is_broken = broken.clone();
     let server = FakeServer::start(move |command| {
-        if command[0].starts_with(b"EVAL") && is_broken.load(Ordering::SeqCst) {
+        if command[0] == b"EVALSHA" && is_broken.load(Ordering::SeqCst) {
+            return Reaction::error("MISCONF Redis is configured to save RDB snapshots");
+        }
+        if command[0] == b"HSET" && is_broken.load(Ordering::SeqCst) {
             return Reaction::error("MISCONF Redis is configured to save RDB snapshots");
         }
         fake::greet(command).unwrap_or_else(Reaction::null)
@@ -113,8 +116,8 @@ async fn a_node_that_cannot_persist_is_shown_as_refusing_until_it_can() {
         _ => false,
     };
     assert!(refuses(), "{:?}", redlock.health());
-    let looks = server.count("TIME");
-    eventually("the server is looked at", || server.count("TIME") >= looks + 2);
+    let looks = server.count("HSET");
+    eventually("a write is tried", || server.count("HSET") >= looks + 2);
     assert!(refuses(), "{:?}", redlock.health());
     broken.store(false, Ordering::SeqCst);
     all_vote(&redlock).await;

@@ -10,14 +10,14 @@ use tower_redlock::{
     VoteOutcome, Votes,
 };
 
-use crate::support::{HANG_GUARD, RedisServer, eventually_async};
+use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
 
 /// Never decides anything: a node that answers at all answers long before.
 const AMPLE: Duration = Duration::from_secs(6);
 
 /// A builder with ample time for each answer, so that only answers decide.
 pub(super) fn patient(urls: impl IntoIterator<Item = String>) -> RedlockBuilder {
-    Redlock::builder().nodes(urls).ttl(AMPLE * 10).node_timeout(AMPLE)
+    over(Redlock::builder(), urls).ttl(AMPLE * 10).node_timeout(AMPLE)
 }
 
 pub(super) fn manager(urls: impl IntoIterator<Item = String>) -> Redlock {

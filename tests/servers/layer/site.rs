@@ -27,7 +27,7 @@ use tower_redlock::{
     KeyError, LockContext, LockError, Redlock, RedlockLayer, Resource, layer::Error,
 };
 
-use crate::support::{RedisServer, eventually_async};
+use crate::support::{RedisServer, eventually_async, over};
 
 pub(super) struct Site {
     pub(super) addr: SocketAddr,
@@ -100,8 +100,7 @@ async fn refusal(error: Error<Infallible>) -> (StatusCode, String) {
 impl Site {
     pub(super) async fn open(wait: Duration) -> Self {
         let servers = RedisServer::start_n(3);
-        let redlock = Redlock::builder()
-            .nodes(servers.iter().map(RedisServer::url))
+        let redlock = over(Redlock::builder(), servers.iter().map(RedisServer::url))
             .ttl(Duration::from_secs(60))
             .node_timeout(Duration::from_secs(3))
             .owner("site")

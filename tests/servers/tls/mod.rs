@@ -2,7 +2,7 @@
 
 use tower_redlock::{BuildError, LockError, Reason, Redlock, TlsOptions, VoteOutcome};
 
-use crate::support::{HANG_GUARD, Port, RedisServer, eventually_async, unused_port};
+use crate::support::{HANG_GUARD, Port, RedisServer, eventually_async, over, unused_port};
 
 const CA: &str = include_str!("ca.pem");
 const STRANGER_CA: &str = include_str!("stranger-ca.pem");
@@ -34,7 +34,7 @@ fn trusting(ca: &str) -> TlsOptions {
 
 fn manager(port: &Port, host: &str, options: TlsOptions) -> Redlock {
     let url = format!("rediss://{host}:{}", port.number());
-    Redlock::builder().nodes([url]).tls(options).build().unwrap()
+    over(Redlock::builder(), [url]).tls(options).build().unwrap()
 }
 
 async fn ready(redlock: &Redlock) {

@@ -1,23 +1,30 @@
 -- KEYS: meta, then the lock keys. ARGV: tag, nonce, value, ttl in ms, deadline in µs of the
--- server's time for keys that have to be stored again.
+-- server's time for keys that have to be stored again, then the strict clock guard (see acquire).
 -- A key that is ours is renewed by PEXPIRE alone: a full server refuses SET, not PEXPIRE.
--- Answers: 8 extended; 3 held; 4 other tag; 5 late.
+-- Answers: 8 extended, 10 stored again; 3 held; 4 other tag; 5 late; 11 clock off.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
+local guard = strict_guard(ARGV[6])
 local gone = {}
 for i = 2, #KEYS do
   local value = redis.call('GET', KEYS[i])
   if not value then
     gone[#gone + 1] = KEYS[i]
   elseif string.sub(value, 1, 32) ~= ARGV[2] then
-    return {3, now, 0, value, redis.call('PTTL', KEYS[i])}
+    return {3, now, 0, value, remaining(KEYS[i], guard)}
   end
 end
-if #gone > 0 then
-  local tag = redis.call('HGET', KEYS[1], 'tag') or ''
-  if tag ~= ARGV[1] then return {4, now, tag} end
-  if now > tonumber(ARGV[5]) then return {5, now} end
-  for _, key in ipairs(gone) do redis.call('SET', key, ARGV[3], 'PX', ARGV[4]) end
+local tag = redis.call('HGET', KEYS[1], 'tag') or ''
+-- A node in probation may renew what it keeps; one that went over to another layout may not.
+if tag ~= ARGV[1] and tag ~= '' and string.sub(tag, 36, 51) ~= string.sub(ARGV[1], 36, 51) then
+  return {4, now, tag}
 end
-for i = 2, #KEYS do redis.call('PEXPIRE', KEYS[i], ARGV[4]) end
-return {8, now}
+if guard and clock_is_off(guard, now) then return {11, now} end
+local ttl = ARGV[4] + backstop(guard)
+if #gone > 0 then
+  if tag ~= ARGV[1] or (guard and other_history(guard)) then return {4, now, tag} end
+  if now > tonumber(ARGV[5]) then return {5, now} end
+  for _, key in ipairs(gone) do redis.call('SET', key, ARGV[3], 'PX', ttl) end
+end
+for i = 2, #KEYS do redis.call('PEXPIRE', KEYS[i], ttl) end
+return {#gone > 0 and 10 or 8, now}

@@ -4,7 +4,7 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local meta = redis.call('HMGET', KEYS[1], 'tag', 'floor', unpack(ARGV, 6))
-if (meta[1] or '') ~= ARGV[1] then return {4, now, meta[1] or ''} end
+if meta[1] ~= ARGV[1] then return {4, now, meta[1] or ''} end
 local token = tonumber(ARGV[4])
 if token > now + 60000000 then return {6, now} end
 for i = 2, #KEYS do

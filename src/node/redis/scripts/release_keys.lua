@@ -1,5 +1,5 @@
 -- Deletes the keys from first to last where they are those of the nonce.
-local function release_keys(first, last, nonce)
+local function release_keys(first, last, nonce, now)
   local deleted = 0
   for i = first, last do
     local value = redis.pcall('GET', KEYS[i])
@@ -9,6 +9,5 @@ local function release_keys(first, last, nonce)
       deleted = deleted + 1
     end
   end
-  return {9, deleted}
+  return {9, now, deleted}
 end
-

@@ -1,0 +1,166 @@
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::sync::mpsc;
+
+use super::{Released, core::Core};
+use crate::{
+    error::{LockError, Reason, ReleaseError, VoteOutcome, Votes},
+    node::{Answer, LeaseId, Op, Reply, Stored, StoredLease},
+    quorum::rules,
+    resource::Resource,
+    token::FencingToken,
+};
+
+/// Who holds a name, as the nodes tell.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The name.
+    pub name: Arc<str>,
+    /// Who, as the holder calls itself; `None` for a key that this crate did not write.
+    pub owner: Option<Arc<str>>,
+    /// Since when, by the holder's wall clock.
+    pub since: Option<SystemTime>,
+    /// For how long still if nobody renews: until fewer than a quorum of nodes keep the key.
+    /// `None` where that is never, as the key has no TTL.
+    pub remaining: Option<Duration>,
+    /// The holder's fencing token; zero without fencing.
+    pub token: FencingToken,
+    /// Whether a quorum of nodes keeps the key. If not, it is what an attempt under way, or a
+    /// holder that crashed, left behind.
+    pub is_quorum: bool,
+    /// What each node keeps: [`VoteOutcome::Held`] with whose key it is, or
+    /// [`Reason::KeyGone`](crate::Reason::KeyGone) where there is none.
+    pub votes: Votes,
+    lease: Option<StoredLease>,
+}
+
+impl fmt::Debug for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Holder")
+            .field("name", &self.name)
+            .field("owner", &self.owner)
+            .field("since", &self.since)
+            .field("remaining", &self.remaining)
+            .field("token", &self.token)
+            .field("is_quorum", &self.is_quorum)
+            .field("votes", &self.votes)
+            .finish_non_exhaustive()
+    }
+}
+
+type Answers = Vec<Result<Answer, Reason>>;
+
+pub(super) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<Holder>, LockError> {
+    for name in resource.shared_names() {
+        let op = Op::Inspect { name: Arc::clone(name) };
+        let answers = ask(core, &op).await;
+        if let Some(holder) = holder(core, name, &answers)? {
+            return Ok(Some(holder));
+        }
+    }
+    Ok(None)
+}
+
+/// What the nodes keep under a name.
+fn holder(core: &Core, name: &Arc<str>, answers: &Answers) -> Result<Option<Holder>, LockError> {
+    let quorum = rules::quorum(answers.len());
+    let votes = core.votes(answers.iter().map(shown).collect());
+    if answers.iter().filter(|answer| answer.is_ok()).count() < quorum {
+        return Err(LockError::NoQuorum { votes });
+    }
+    let stored: Vec<&Stored> = answers
+        .iter()
+        .filter_map(|answer| match answer {
+            Ok(Answer::Inspected(stored)) => stored.as_ref(),
+            _ => None,
+        })
+        .collect();
+    // Two leases of one holder differ by their nonce, and foreign keys are all alike.
+    let same = |a: &Stored, b: &Stored| {
+        a.lease.as_ref().map(|lease| lease.nonce) == b.lease.as_ref().map(|lease| lease.nonce)
+    };
+    let of = |one: &Stored| stored.iter().filter(|other| same(one, other)).count();
+    let Some(main) = stored.iter().max_by_key(|stored| of(stored)) else { return Ok(None) };
+    let mut left: Vec<Option<Duration>> =
+        stored.iter().filter(|other| same(main, other)).map(|stored| stored.remaining).collect();
+    // The latest first: when the q-th largest is over, so is the quorum.
+    left.sort_unstable_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
+    let remaining = left.get(quorum - 1).or(left.first()).copied().flatten();
+    let lease = main.lease.clone();
+    Ok(Some(Holder {
+        name: Arc::clone(name),
+        owner: lease.as_ref().map(|lease| Arc::clone(&lease.owner)),
+        since: lease.as_ref().and_then(|lease| UNIX_EPOCH.checked_add(lease.since)),
+        remaining,
+        token: FencingToken::new(lease.as_ref().map_or(0, |lease| lease.token)),
+        is_quorum: of(main) >= quorum,
+        votes,
+        lease,
+    }))
+}
+
+fn shown(answer: &Result<Answer, Reason>) -> VoteOutcome {
+    match answer {
+        Ok(Answer::Inspected(Some(stored))) => VoteOutcome::Held {
+            owner: stored.lease.as_ref().map(|lease| Arc::clone(&lease.owner)),
+            remaining: stored.remaining,
+        },
+        Ok(Answer::Inspected(None)) => VoteOutcome::NotCounted(Reason::KeyGone),
+        Ok(_) => VoteOutcome::NotCounted(Reason::Protocol("not what was asked for".into())),
+        Err(reason) => VoteOutcome::NotCounted(reason.clone()),
+    }
+}
+
+/// Deletes the lease's keys on every node.
+pub(super) async fn revoke(core: &Core, holder: &Holder) -> Result<Released, ReleaseError> {
+    let Some(lease) = &holder.lease else { return Err(ReleaseError::Foreign) };
+    // It was stored under this name, so it is one.
+    let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };
+    let id = LeaseId::new(resource, lease.nonce, Arc::clone(&lease.owner), lease.since);
+    let answers = ask(core, &Op::Release { lease: Arc::new(id) }).await;
+    let quorum = rules::quorum(answers.len());
+    let released = |wanted: bool| {
+        let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released { existed }) if *existed == wanted);
+        answers.iter().filter(is).count()
+    };
+    if released(true) >= quorum {
+        return Ok(Released::Released);
+    }
+    if released(true) + released(false) >= quorum {
+        return Ok(Released::AlreadyLost);
+    }
+    let vote = |answer: &Result<Answer, Reason>| match answer {
+        Ok(_) => VoteOutcome::Granted,
+        Err(reason) => VoteOutcome::NotCounted(reason.clone()),
+    };
+    Err(ReleaseError::NoQuorum { votes: core.votes(answers.iter().map(vote).collect()) })
+}
+
+/// Asks every node, and waits for all answers or until the node timeout.
+async fn ask(core: &Core, op: &Op) -> Answers {
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    let mut answers: Answers = vec![Err(Reason::TimedOut); core.nodes.len()];
+    for (node, to) in core.nodes.iter().enumerate() {
+        let sender = sender.clone();
+        // Who asked may have lost interest.
+        to.send(op.clone(), Reply::from_fn(move |answer| drop(sender.send((node, answer)))));
+    }
+    drop(sender);
+    let timeout = core.timers.sleep_until(core.clock().now() + core.settings.node_timeout);
+    tokio::pin!(timeout);
+    loop {
+        tokio::select! {
+            biased;
+            answer = receiver.recv() => match answer {
+                Some((node, answer)) => answers[node] = answer,
+                None => return answers,
+            },
+            () = &mut timeout => return answers,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The end of a probation: the node learns what it must not fall behind, and votes.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ::redis::{Pipeline, Value};
+
+use super::{NodeSet, Tag, standing::millis};
+use crate::{
+    error::Reason,
+    node::redis::{
+        decode::{int, reason, text},
+        scripts,
+    },
+    quorum::enrol::{How, Outcome, Step},
+    stripe::STRIPES,
+};
+
+/// What nodes know that a node which forgot must not fall behind.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) fences: BTreeMap<String, u64>,
+    /// A mark's value begins with its number; the highest stands.
+    pub(super) marks: BTreeMap<String, String>,
+    pub(super) floor: u64,
+    pub(super) max_ttl: Duration,
+}
+
+impl Known {
+    pub(super) fn merge(&mut self, other: Self) {
+        for (field, fence) in other.fences {
+            let known = self.fences.entry(field).or_default();
+            *known = fence.max(*known);
+        }
+        for (name, mark) in other.marks {
+            let known = self.marks.entry(name).or_default();
+            if number(&mark) > number(known) || known.is_empty() {
+                *known = mark;
+            }
+        }
+        self.floor = self.floor.max(other.floor);
+        self.max_ttl = self.max_ttl.max(other.max_ttl);
+    }
+
+    /// From the fields and values of a meta hash.
+    pub(super) fn of_meta(meta: &Value) -> (Option<Tag>, Self) {
+        let mut known = Self::default();
+        let mut tag = None;
+        for (field, value) in pairs(meta) {
+            let number = value.parse().unwrap_or(0);
+            match field.as_str() {
+                "tag" => tag = Some(Tag::new(value)),
+                "floor" => known.floor = number,
+                "max_ttl" => known.max_ttl = Duration::from_millis(number),
+                field if is_stripe(field) && number > 0 => {
+                    known.fences.insert(field.to_owned(), number);
+                }
+                _ => {}
+            }
+        }
+        (tag, known)
+    }
+}
+
+pub(super) async fn activate(set: &NodeSet, step: Step) -> Outcome {
+    match try_to_activate(set, step).await {
+        Ok(outcome) => outcome,
+        Err((node, reason)) => {
+            tracing::debug!(node = %set.members()[node].status.name(), %reason, "not activated yet");
+            Outcome::Failed
+        }
+    }
+}
+
+async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, Reason)> {
+    let (from, needed, mode) = match step.how {
+        How::Learn { from, needed } => (from, needed, "learn"),
+        How::Bootstrap { from } => (from, 0, "bootstrap"),
+    };
+    let asked = from.iter().map(|&other| async move { (other, read(set, other).await) });
+    let mut known = Known::default();
+    let mut learnt = 0;
+    let mut failed = None;
+    for (other, result) in futures_util::future::join_all(asked).await {
+        match result {
+            Ok((tag, told)) => {
+                learnt += usize::from(tag.is_some_and(|tag| tag.is_active()));
+                known.merge(told);
+            }
+            Err(reason) => failed = Some((other, reason)),
+        }
+    }
+    if learnt < needed {
+        let unknown = (step.node, Reason::Unknown);
+        return Err(failed.unwrap_or(unknown));
+    }
+    let drift = crate::quorum::rules::drift(known.max_ttl, set.settings.drift_factor);
+    if step.waited < known.max_ttl + drift {
+        return Ok(Outcome::Longer(known.max_ttl));
+    }
+    let copies = if learnt > 0 { "copying" } else { "" };
+    let mut pipeline = Pipeline::with_capacity(1);
+    let max_ttl = known.max_ttl.max(set.settings.max_ttl);
+    let cmd = pipeline.cmd("EVAL").arg(scripts::ACTIVATE.text).arg(2);
+    cmd.arg(&set.keys.meta)
+        .arg(&set.keys.marks)
+        .arg(&*step.tag)
+        .arg(u64::try_from(step.waited.as_millis()).unwrap_or(u64::MAX))
+        .arg(millis(max_ttl))
+        .arg(known.floor)
+        .arg(mode)
+        .arg(copies)
+        .arg(known.fences.len());
+    for (field, fence) in &known.fences {
+        cmd.arg(field).arg(*fence);
+    }
+    for (name, mark) in &known.marks {
+        cmd.arg(name).arg(mark);
+    }
+    let answer = set.ask(step.node, pipeline).await.map_err(|reason| (step.node, reason))?;
+    let name = set.members()[step.node].status.name();
+    let items = match answer.into_iter().next() {
+        Some(Value::Array(items)) => items,
+        Some(Value::ServerError(error)) => return Err((step.node, reason(&error))),
+        _ => return Err((step.node, Reason::Protocol("no answer to the activation".into()))),
+    };
+    match items.first().and_then(int) {
+        Some(1) => {
+            tracing::info!(node = %name, waited = ?step.waited, %mode, "probation ended");
+            Ok(Outcome::Done)
+        }
+        Some(2) => {
+            let max_ttl = items.get(1).and_then(int).unwrap_or(0);
+            Ok(Outcome::Longer(Duration::from_millis(max_ttl)))
+        }
+        // Somebody else was first, or it has forgotten again.
+        _ => Ok(Outcome::Done),
+    }
+}
+
+/// What a node of this layout knows.
+async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, Known), Reason> {
+    let mut pipeline = Pipeline::with_capacity(2);
+    pipeline.cmd("HGETALL").arg(&set.keys.meta);
+    pipeline.cmd("HGETALL").arg(&set.keys.marks);
+    let answers = set.ask(node, pipeline).await?;
+    let [meta, marks] = <[Value; 2]>::try_from(answers)
+        .map_err(|_| Reason::Protocol("two answers were expected".into()))?;
+    for answer in [&meta, &marks] {
+        if let Value::ServerError(error) = answer {
+            return Err(reason(error));
+        }
+    }
+    let (tag, mut known) = Known::of_meta(&meta);
+    let ours = tag.as_ref().is_some_and(|tag| tag.layout() == &*set.layout.hash);
+    if !ours {
+        let found = tag.map(|tag| std::sync::Arc::clone(tag.text())).unwrap_or_default();
+        return Err(Reason::WrongTag { found });
+    }
+    known.marks = pairs(&marks).collect();
+    Ok((tag, known))
+}
+
+fn is_stripe(field: &str) -> bool {
+    let stripe = field.strip_prefix('f').and_then(|number| number.parse::<usize>().ok());
+    stripe.is_some_and(|stripe| stripe < STRIPES)
+}
+
+fn number(mark: &str) -> u64 {
+    let digits = mark.bytes().take_while(u8::is_ascii_digit).count();
+    mark[..digits].parse().unwrap_or(0)
+}
+
+fn pairs(value: &Value) -> impl Iterator<Item = (String, String)> + '_ {
+    let (list, map) = match value {
+        Value::Array(items) => (&items[..], &[][..]),
+        Value::Map(pairs) => (&[][..], &pairs[..]),
+        _ => (&[][..], &[][..]),
+    };
+    let shown = |value: &Value| text(value).to_string();
+    list.chunks_exact(2)
+        .map(move |pair| (shown(&pair[0]), shown(&pair[1])))
+        .chain(map.iter().map(move |(field, value)| (shown(field), shown(value))))
+}

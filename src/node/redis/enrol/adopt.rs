@@ -1,0 +1,108 @@
+//! From one layout to another: the old one can't form a quorum any more before the new one can.
+
+use std::{sync::Arc, time::Duration};
+
+use ::redis::{Pipeline, Value};
+
+use super::{NodeSet, activate::Known, standing::millis};
+use crate::{
+    error::{AdoptError, Reason, Vote, VoteOutcome, Votes},
+    node::redis::{
+        decode::{int, reason, text},
+        scripts,
+    },
+    quorum::rules,
+    stripe::STRIPES,
+};
+
+/// Moves the nodes of `old` that can be reached into the layout of `new`, then enrols every node of
+/// `new`, with the fences of the old ones. They vote after a probation.
+///
+/// Tells how long that takes.
+pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, AdoptError> {
+    if new.is_unguarded() || old.is_unguarded() {
+        return Err(AdoptError::NotGuarded);
+    }
+    if new.layout.hash == old.layout.hash {
+        return Err(AdoptError::SameLayout);
+    }
+    let old_nodes = old.members().len();
+    let needed = old_nodes - rules::quorum(old_nodes) + 1;
+    let mut moved = Vec::new();
+    let mut votes = Vec::new();
+    let mut known = Known::default();
+    // One by one: where the first ones fail, the old set is left as it was.
+    for node in 0..old_nodes {
+        let name = Arc::clone(old.members()[node].status.name());
+        match take(old, node, &old.layout.hash, new, &Known::default()).await {
+            Ok(told) => {
+                known.merge(told);
+                votes.push(Vote::new(Arc::clone(&name), VoteOutcome::Granted));
+                moved.push(name);
+            }
+            Err(reason) => votes.push(Vote::new(name, VoteOutcome::NotCounted(reason))),
+        }
+    }
+    if moved.len() < needed {
+        return Err(AdoptError::OldSet { needed, votes: Votes::new(votes) });
+    }
+    // All of them, those just moved included: every probation begins after the last of the old
+    // nodes that count was moved, and all learn the fences.
+    let mut votes = Vec::new();
+    let mut enrolled = 0;
+    let nodes = new.members().len();
+    for node in 0..nodes {
+        let name = Arc::clone(new.members()[node].status.name());
+        let outcome = match take(new, node, &old.layout.hash, new, &known).await {
+            Ok(_) => {
+                enrolled += 1;
+                VoteOutcome::Granted
+            }
+            Err(reason) => VoteOutcome::NotCounted(reason),
+        };
+        votes.push(Vote::new(name, outcome));
+    }
+    if enrolled < rules::quorum(nodes) {
+        let needed = rules::quorum(nodes);
+        return Err(AdoptError::NewSet { needed, votes: Votes::new(votes) });
+    }
+    let max_ttl = known.max_ttl.max(new.settings.max_ttl);
+    Ok(max_ttl + rules::drift(max_ttl, new.settings.drift_factor))
+}
+
+/// Moves a node, reached through `through`, from the old layout to the new one, and tells it what
+/// is known.
+async fn take(
+    through: &NodeSet,
+    node: usize,
+    old: &str,
+    new: &NodeSet,
+    known: &Known,
+) -> Result<Known, Reason> {
+    let mut pipeline = Pipeline::with_capacity(1);
+    let max_ttl = known.max_ttl.max(new.settings.max_ttl);
+    let cmd = pipeline.cmd("EVAL").arg(scripts::ADOPT.text).arg(1);
+    cmd.arg(&through.keys.meta)
+        .arg(old)
+        .arg(&*new.layout.hash)
+        .arg(&*new.layout.description)
+        .arg(format!("{:016x}", crate::random::number()))
+        .arg(millis(max_ttl))
+        .arg(STRIPES);
+    for (field, fence) in &known.fences {
+        cmd.arg(field).arg(*fence);
+    }
+    cmd.arg("floor").arg(known.floor);
+    let items = match through.ask(node, pipeline).await?.into_iter().next() {
+        Some(Value::Array(items)) => items,
+        Some(Value::ServerError(error)) => return Err(reason(&error)),
+        _ => return Err(Reason::Protocol("no answer to the adoption".into())),
+    };
+    match items.first().and_then(int) {
+        Some(1) => Ok(items.get(3).map(|meta| Known::of_meta(meta).1).unwrap_or_default()),
+        _ => Err(Reason::OtherLayout {
+            found: items.get(2).map(text).unwrap_or_default(),
+            ours: Arc::clone(&new.layout.description),
+        }),
+    }
+}

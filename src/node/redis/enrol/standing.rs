@@ -1,0 +1,134 @@
+use std::{sync::Arc, time::Duration};
+
+use ::redis::{Pipeline, Value};
+
+use super::{Layout, Tag};
+use crate::{
+    error::Reason,
+    node::{
+        Memory, Persistence,
+        redis::{
+            decode::{int, reason, text},
+            guards::RestartGuard,
+            scripts,
+        },
+    },
+    stripe::STRIPES,
+};
+
+/// How a node stands, as it says itself.
+#[derive(Clone, Debug)]
+pub(in crate::node::redis) struct Standing {
+    pub(in crate::node::redis) server_micros: u64,
+    pub(in crate::node::redis) is_replica: bool,
+    pub(in crate::node::redis) run_id: Arc<str>,
+    /// Run and history of the data that the server has now.
+    pub(in crate::node::redis) incarnation: Arc<str>,
+    pub(in crate::node::redis) tag: Tag,
+    pub(in crate::node::redis) max_ttl: Duration,
+    pub(in crate::node::redis) floor: u64,
+    /// The layout that is stored, for people to read.
+    pub(in crate::node::redis) layout: Arc<str>,
+    /// Long-lived records are still being taken over.
+    pub(in crate::node::redis) copying: bool,
+    /// The first digits of the replication id.
+    pub(in crate::node::redis) history: Arc<str>,
+    pub(in crate::node::redis) memory: Option<Memory>,
+    pub(in crate::node::redis) persistence: Option<Persistence>,
+}
+
+/// What a check asks for beside the standing.
+pub(in crate::node::redis) struct Check<'a> {
+    pub(in crate::node::redis) meta: &'a str,
+    pub(in crate::node::redis) layout: &'a Layout,
+    pub(in crate::node::redis) restart: RestartGuard,
+    pub(in crate::node::redis) max_ttl: Duration,
+    /// Whether the node's `max_ttl` may be raised.
+    pub(in crate::node::redis) raise: bool,
+}
+
+/// Asks a node how it stands; enrols it where it has no tag or an earlier incarnation's.
+pub(in crate::node::redis) fn add_check(pipeline: &mut Pipeline, check: &Check<'_>) {
+    let nonce = format!("{:016x}", crate::random::number());
+    pipeline
+        .cmd("EVAL")
+        .arg(scripts::ENROL.text)
+        .arg(1)
+        .arg(check.meta)
+        .arg(&*check.layout.hash)
+        .arg(&*check.layout.description)
+        .arg(nonce)
+        .arg(millis(check.max_ttl))
+        .arg(check.restart.to_string())
+        .arg(if check.raise { "raise" } else { "" })
+        .arg(STRIPES);
+    pipeline.cmd("INFO").arg("memory");
+    pipeline.cmd("INFO").arg("persistence");
+    pipeline.cmd("CONFIG").arg("GET").arg("save");
+}
+
+impl Standing {
+    /// From the answers to a check.
+    pub(in crate::node::redis) fn parse(
+        answers: &mut impl Iterator<Item = Value>,
+    ) -> Result<Self, Reason> {
+        let mut next = || answers.next().unwrap_or(Value::Nil);
+        let (enrolled, memory, persistence, save) = (next(), next(), next(), next());
+        let items = match enrolled {
+            Value::Array(items) => items,
+            Value::ServerError(error) => return Err(reason(&error)),
+            _ => return Err(Reason::Protocol("the enrolment did not answer with a list".into())),
+        };
+        let number = |i: usize| items.get(i).and_then(int).unwrap_or(0);
+        let text = |i: usize| items.get(i).map(text).unwrap_or_default();
+        let standing = Self {
+            server_micros: number(0),
+            is_replica: &*text(1) != "master",
+            run_id: text(2),
+            incarnation: text(3),
+            tag: Tag::new(text(4)),
+            max_ttl: Duration::from_millis(number(5)),
+            floor: number(6),
+            layout: text(7),
+            copying: &*text(8) == "copying",
+            history: text(9),
+            memory: memory_of(&memory),
+            persistence: persistence_of(&persistence, &save),
+        };
+        if standing.run_id.is_empty() || standing.incarnation.len() != 32 {
+            let text = "INFO tells no run id and replication id: a server of another kind?";
+            return Err(Reason::Protocol(text.into()));
+        }
+        Ok(standing)
+    }
+}
+
+/// A field of an answer to INFO.
+pub(in crate::node::redis) fn info(value: &Value, name: &str) -> Option<Arc<str>> {
+    let text = match value {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
+        Value::VerbatimString { text, .. } => text.as_str().into(),
+        _ => return None,
+    };
+    let field = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().into());
+    text.lines().find_map(field)
+}
+
+fn memory_of(value: &Value) -> Option<Memory> {
+    Some(Memory::new(info(value, "maxmemory")?.parse().ok()?, info(value, "maxmemory_policy")?))
+}
+
+fn persistence_of(value: &Value, save: &Value) -> Option<Persistence> {
+    let aof = &*info(value, "aof_enabled")? == "1";
+    // The setting is told to those who may read it only.
+    let snapshots = match save {
+        Value::Array(pair) => pair.get(1).map(|rules| !text(rules).is_empty()),
+        Value::Map(pairs) => pairs.first().map(|(_, rules)| !text(rules).is_empty()),
+        _ => None,
+    };
+    Some(Persistence::new(aof, snapshots))
+}
+
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}

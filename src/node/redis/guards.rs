@@ -1,0 +1,45 @@
+use std::{fmt, time::Duration};
+
+/// What is done about servers that restart, lose their data or go back to older data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum RestartGuard {
+    /// Such a server does not vote until every lock that it may have forgotten has expired:
+    /// `max_ttl` and the drift allowance, counted by each client for itself. A set that is new as a
+    /// whole can't be told from one that lost everything, so it waits once as well.
+    #[default]
+    Quarantine,
+    /// Servers vote at once, whatever they forgot: for throw-away servers, in tests.
+    Off,
+}
+
+/// What is done about servers that may evict keys: those with a memory limit and a policy other
+/// than `noeviction`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum EvictionGuard {
+    /// They are named at WARN and in [`NodeHealth`](crate::NodeHealth), and vote.
+    #[default]
+    Warn,
+    /// They don't vote.
+    Refuse,
+}
+
+/// The guards of a manager; all of its nodes have the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Guards {
+    pub(crate) restart: RestartGuard,
+    pub(crate) clock: Option<Duration>,
+    pub(crate) eviction: EvictionGuard,
+}
+
+impl fmt::Display for RestartGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Quarantine => "on",
+            Self::Off => "off",
+        })
+    }
+}

@@ -1,0 +1,95 @@
+//! What is remembered of a server from one connection to the next.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::server_clock::ServerClock;
+use crate::{
+    node::{Nonce, Op},
+    quorum::offsets::Offsets,
+    time::Timestamp,
+};
+
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) offsets: Offsets,
+    /// How often our clock had been put forward when `offsets` was last told.
+    pub(super) corrections: u64,
+    /// Grants whose answers are missing: the connection broke, and they may still come to run.
+    unsettled: HashMap<Nonce, Unsettled>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Unsettled {
+    /// By the server's clock, in µs: after it the operation does not run.
+    deadline: u64,
+    /// After this there is nothing left to release.
+    until: Timestamp,
+}
+
+impl Memory {
+    pub(super) fn new(offsets: Offsets) -> Self {
+        Self { offsets, corrections: 0, unsettled: HashMap::new() }
+    }
+
+    /// An operation's answer will never come. `sent` and `clock` are what its deadline was made of.
+    pub(super) fn unanswered(&mut self, op: &Op, sent: Timestamp, clock: ServerClock) {
+        let (lease, ttl, patience) = match op {
+            Op::Acquire { lease, ttl, patience, .. } | Op::Extend { lease, ttl, patience, .. } => {
+                (lease, *ttl, *patience)
+            }
+            Op::Raise { .. } | Op::Release { .. } | Op::Inspect { .. } => return,
+        };
+        let deadline = clock.deadline(sent, patience);
+        let until = sent + patience * 2 + ttl + Duration::from_secs(1);
+        self.unsettled.retain(|_, unsettled| sent < unsettled.until);
+        let entry = self.unsettled.entry(lease.nonce()).or_insert(Unsettled { deadline, until });
+        entry.deadline = entry.deadline.max(deadline);
+        entry.until = entry.until.max(until);
+    }
+
+    /// Whether a release that the server ran at `server_micros` is the last word.
+    pub(super) fn settles(&mut self, nonce: Nonce, server_micros: u64) -> bool {
+        if self.unsettled.is_empty() {
+            return true;
+        }
+        match self.unsettled.get(&nonce) {
+            Some(unsettled) if server_micros <= unsettled.deadline => false,
+            Some(_) => {
+                self.unsettled.remove(&nonce);
+                true
+            }
+            None => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{node::LeaseId, resource::Resource};
+
+    #[test]
+    fn a_release_is_final_once_the_server_is_past_the_deadline_of_what_is_unanswered() {
+        let second = Duration::from_secs(1);
+        let mut memory = Memory::new(Offsets::new(second, second));
+        let nonce = Nonce::from_bytes([7; 16]);
+        let resource = Resource::try_from("a").unwrap();
+        let lease = Arc::new(LeaseId::new(resource, nonce, "me".into(), Duration::ZERO));
+        let sent = Timestamp::ZERO + second;
+        let op = Op::Acquire {
+            lease,
+            ttl: second,
+            token: 1,
+            block_end: 1,
+            expires: Timestamp::MAX,
+            patience: Duration::from_millis(100),
+        };
+        memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000));
+        assert!(!memory.settles(nonce, 5_100_000));
+        assert!(memory.settles(Nonce::from_bytes([8; 16]), 5_000_000), "another's release");
+        assert!(memory.settles(nonce, 5_100_001));
+        assert!(memory.settles(nonce, 5_000_000), "it is forgotten");
+    }
+}

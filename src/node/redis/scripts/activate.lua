@@ -1,0 +1,39 @@
+-- Ends a node's probation: from here on it votes.
+-- KEYS: meta, watermarks. ARGV: the tag of the probation that was waited out, how long was waited
+-- in ms, max_ttl in ms, floor (0: none), 'bootstrap' where there are too few others to learn from,
+-- 'copying' while done records are still to be copied; how many fences, then field and number of
+-- each; then field and value of each watermark.
+-- Answers: {1, tag} active; {2, max_ttl} not waited long enough; {3, tag} another probation.
+local tag = redis.call('HGET', KEYS[1], 'tag') or ''
+if tag ~= ARGV[1] then return {3, tag} end
+local layout = layout_of(tag)
+if string.sub(tag, 3, 34) ~= incarnation() then return {3, tag} end
+local max_ttl = math.max(tonumber(redis.call('HGET', KEYS[1], 'max_ttl') or 0), tonumber(ARGV[3]))
+if tonumber(ARGV[2]) < max_ttl then return {2, max_ttl} end
+
+local floor = math.max(tonumber(redis.call('HGET', KEYS[1], 'floor') or 0), tonumber(ARGV[4]))
+if ARGV[5] == 'bootstrap' then
+  -- No script takes a token further ahead, so none that was ever granted is above this.
+  local time = redis.call('TIME')
+  floor = math.max(floor, time[1] * 1000000 + time[2] + 60000000)
+end
+
+local function merge(key, field, value)
+  local number = tonumber(string.match(value, '^%d+'))
+  local stored = tonumber(string.match(redis.call('HGET', key, field) or '', '^%d+') or -1)
+  if number and number > stored then redis.call('HSET', key, field, value) end
+end
+
+local at, fences = 8, tonumber(ARGV[7])
+for _ = 1, fences do
+  merge(KEYS[1], ARGV[at], ARGV[at + 1])
+  at = at + 2
+end
+while ARGV[at] do
+  merge(KEYS[2], ARGV[at], ARGV[at + 1])
+  at = at + 2
+end
+tag = 'a' .. string.sub(tag, 2, 51)
+redis.call('HSET', KEYS[1], 'tag', tag, 'max_ttl', string.format('%.0f', max_ttl), 'floor',
+  string.format('%.0f', floor), 'once', ARGV[6])
+return {1, tag}
