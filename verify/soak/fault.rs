@@ -69,12 +69,12 @@ impl Fault {
             }
     }
 
-    /// How long the server counts as faulty after it. What a server forgot may be held until the
-    /// longest TTL is over, and whatever keeps it from voting until then must have noticed.
+    /// How long the server counts as faulty after it. What it forgot may be held by somebody until
+    /// the longest TTL is over, and whatever keeps it from voting until then needs time to notice.
+    /// One that kept its data is as good as before.
     pub(crate) fn recovery(&self, max_ttl: Duration) -> Duration {
         match self {
-            Self::Freeze { .. } => Duration::from_millis(500),
-            Self::Disconnect => Duration::ZERO,
+            Self::Freeze { .. } | Self::Disconnect => Duration::ZERO,
             _ => max_ttl + Duration::from_secs(1),
         }
     }

@@ -32,7 +32,7 @@ pub(crate) fn plan(seed: u64, scene: &Scene) -> Vec<Planned> {
     let mut planned = Vec::new();
     let mut at = INTERVAL;
     while at < scene.length {
-        planned.push(Planned { at, strike: planner.next(at) });
+        planned.extend(planner.next(at).into_iter().map(|strike| Planned { at, strike }));
         at += INTERVAL;
     }
     planned
@@ -53,13 +53,12 @@ struct ServerState {
     ahead: i64,
 }
 
-/// The kinds of faults that are drawn.
+/// The kinds of faults by which a server forgets what it has granted, or may do so.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum Loss {
     Blank,
     Restore,
     Flush,
-    Freeze,
     Clock,
     Flicker,
     Copy,
@@ -72,62 +71,75 @@ impl<'a> Planner<'a> {
         Self { scene, random: Random::stream(seed, 0), servers, worker_again }
     }
 
-    fn next(&mut self, at: Duration) -> Strike {
-        let kind = self.kind();
-        match self.target(at) {
-            Some(server) => {
-                let fault = self.fault(kind, server);
-                let state = &mut self.servers[server];
-                state.busy_until = at + fault.lasts();
-                let faulty_until = state.busy_until + fault.recovery(self.scene.max_ttl);
-                state.faulty_until = state.faulty_until.max(faulty_until);
-                Strike::Server(server, fault)
-            }
-            None => self.bystander(at),
+    /// Servers fail in twos, mostly: two that are silent while locks are taken on the other three,
+    /// and then two of these three that forget, are the worst that the rule allows.
+    fn next(&mut self, at: Duration) -> Vec<Strike> {
+        let faulty = |server: &usize| self.servers[*server].faulty_until > at;
+        let (faulty, mut sound): (Vec<_>, Vec<_>) = (0..SERVERS).partition(faulty);
+        let strikes = match MOST_FAULTY - faulty.len() {
+            0 if self.random.one_in(10) => return self.again(&faulty, at),
+            0 => 0,
+            // For two at once, one has to wait for the other.
+            1 => usize::from(self.random.one_in(3)),
+            free => free - usize::from(self.random.one_in(4)),
+        };
+        if strikes == 0 {
+            return vec![self.bystander(at)];
         }
+        let freeze = self.random.one_in(2);
+        let freeze = freeze.then(|| Fault::Freeze { lasts: self.random.millis(50..2_000) });
+        let strike = |_| {
+            let server = sound.swap_remove(self.random.index(sound.len()));
+            let fault = freeze.clone().unwrap_or_else(|| self.loss(server));
+            self.strike(server, fault, at)
+        };
+        (0..strikes).map(strike).collect()
     }
 
-    fn kind(&mut self) -> Kind {
+    fn strike(&mut self, server: usize, fault: Fault, at: Duration) -> Strike {
+        let state = &mut self.servers[server];
+        state.busy_until = at + fault.lasts();
+        if fault.makes_faulty() {
+            let faulty_until = state.busy_until + fault.recovery(self.scene.max_ttl);
+            state.faulty_until = state.faulty_until.max(faulty_until);
+        }
+        Strike::Server(server, fault)
+    }
+
+    /// One that is faulty anyway loses its data once more.
+    fn again(&mut self, faulty: &[usize], at: Duration) -> Vec<Strike> {
+        let idle = faulty.iter().filter(|&&server| self.servers[server].busy_until <= at);
+        let idle: Vec<_> = idle.copied().collect();
+        let server = self.random.pick(&idle).copied();
+        server
+            .map(|server| {
+                let fault = self.loss(server);
+                self.strike(server, fault, at)
+            })
+            .into_iter()
+            .collect()
+    }
+
+    fn loss(&mut self, server: usize) -> Fault {
         let FaultList { clocks, flickers } = self.scene.faults;
-        let mut kinds = vec![Kind::Blank, Kind::Restore, Kind::Flush, Kind::Freeze, Kind::Copy];
+        let mut kinds = vec![Loss::Blank, Loss::Restore, Loss::Flush, Loss::Copy];
         if clocks {
             // It stands for two: forward and back.
-            kinds.extend([Kind::Clock, Kind::Clock]);
+            kinds.extend([Loss::Clock; 2]);
         }
         if flickers {
-            kinds.extend([Kind::Flicker, Kind::Flicker]);
+            kinds.extend([Loss::Flicker; 2]);
         }
-        *self.random.pick(&kinds).expect("there are some")
-    }
-
-    /// A sound server while the others are allowed to be faulty; at times one that is faulty
-    /// anyway.
-    fn target(&mut self, at: Duration) -> Option<usize> {
-        let faulty = |server: &usize| self.servers[*server].faulty_until > at;
-        let (faulty, sound): (Vec<_>, Vec<_>) = (0..SERVERS).partition(faulty);
-        if faulty.len() < MOST_FAULTY {
-            return self.random.pick(&sound).copied();
-        }
-        if !self.random.one_in(10) {
-            return None;
-        }
-        let idle = |server: &usize| self.servers[*server].busy_until <= at;
-        let idle: Vec<_> = faulty.into_iter().filter(idle).collect();
-        self.random.pick(&idle).copied()
-    }
-
-    fn fault(&mut self, kind: Kind, server: usize) -> Fault {
         let random = &mut self.random;
-        match kind {
-            Kind::Blank => Fault::Blank { down: random.millis(0..500) },
-            Kind::Restore => Fault::Restore { down: random.millis(0..500), choice: random.next() },
-            Kind::Flush => Fault::Flush,
-            Kind::Freeze => Fault::Freeze { lasts: random.millis(50..2_000) },
-            Kind::Clock => self.jump(server),
-            Kind::Flicker => {
+        match random.pick(&kinds).expect("there are some") {
+            Loss::Blank => Fault::Blank { down: random.millis(0..500) },
+            Loss::Restore => Fault::Restore { down: random.millis(0..500), choice: random.next() },
+            Loss::Flush => Fault::Flush,
+            Loss::Clock => self.jump(server),
+            Loss::Flicker => {
                 Fault::Flicker { by: self.minutes(), lasts: self.random.millis(5..150) }
             }
-            Kind::Copy => {
+            Loss::Copy => {
                 let other = 1 + random.index(SERVERS - 1);
                 Fault::Copy { from: (server + other) % SERVERS }
             }
@@ -165,7 +177,7 @@ impl<'a> Planner<'a> {
         let idle = |server: &usize| self.servers[*server].busy_until <= at;
         let idle: Vec<_> = (0..SERVERS).filter(idle).collect();
         let server = *self.random.pick(&idle).expect("few are busy");
-        Strike::Server(server, Fault::Disconnect)
+        self.strike(server, Fault::Disconnect, at)
     }
 }
 
@@ -207,6 +219,18 @@ mod tests {
                 assert!(faulty <= MOST_FAULTY, "{faulty} servers at {at:?}");
             }
         }
+    }
+
+    #[test]
+    fn two_servers_often_fail_together() {
+        let mut pairs = BTreeMap::new();
+        let plan = plan(2, &scene(false));
+        for both in plan.windows(2).filter(|both| both[0].at == both[1].at) {
+            let of = |name: &str| both.iter().filter(|one| one.strike.name() == name).count();
+            *pairs.entry(of("server frozen")).or_insert(0) += 1;
+        }
+        // Two frozen ones, or two that forget; never one and one.
+        assert!(pairs[&0] > 20 && pairs[&2] > 20 && pairs.len() == 2, "{pairs:?}");
     }
 
     #[test]
