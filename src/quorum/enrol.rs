@@ -23,9 +23,19 @@ pub enum Sight {
         tag: Arc<str>,
         /// The longest TTL of any lock that the node may have forgotten, as far as it knows.
         max_ttl: Duration,
+        /// It was taken from another set, which may still grant: it learns from nodes that vote,
+        /// and does not start by itself.
+        moved: bool,
     },
     /// It votes.
     Active,
+}
+
+impl Sight {
+    /// Whether it may start by itself, together with others.
+    fn starts(&self) -> bool {
+        matches!(self, Self::Probation { moved: false, .. })
+    }
 }
 
 /// What is to be done for a node whose probation is over.
@@ -94,6 +104,8 @@ struct Wait {
     tag: Arc<str>,
     since: Timestamp,
     max_ttl: Duration,
+    /// It started by itself together with others, which may vote by now.
+    bootstrapped: bool,
 }
 
 const RETRY: Duration = Duration::from_millis(200);
@@ -110,11 +122,14 @@ impl Enrolment {
     pub fn see(&mut self, node: usize, sight: Sight, now: Timestamp) {
         let entry = &mut self.nodes[node];
         match &sight {
-            Sight::Probation { tag, max_ttl } => {
+            Sight::Probation { tag, max_ttl, .. } => {
                 let max_ttl = self.max_ttl.max(*max_ttl);
                 match &mut entry.wait {
                     Some(wait) if wait.tag == *tag => wait.max_ttl = wait.max_ttl.max(max_ttl),
-                    _ => entry.wait = Some(Wait { tag: Arc::clone(tag), since: now, max_ttl }),
+                    _ => {
+                        let tag = Arc::clone(tag);
+                        entry.wait = Some(Wait { tag, since: now, max_ttl, bootstrapped: false });
+                    }
                 }
             }
             Sight::Active | Sight::OtherLayout => entry.wait = None,
@@ -133,7 +148,8 @@ impl Enrolment {
             }
             let Some(how) = self.how(node) else { continue };
             let entry = &mut self.nodes[node];
-            let Some(wait) = &entry.wait else { continue };
+            let Some(wait) = &mut entry.wait else { continue };
+            wait.bootstrapped |= matches!(how, How::Bootstrap { .. });
             steps.push(Step {
                 node,
                 tag: Arc::clone(&wait.tag),
@@ -185,7 +201,23 @@ impl Enrolment {
         if entry.busy || !matches!(entry.sight, Sight::Probation { .. }) {
             return None;
         }
-        entry.wait.as_ref().map(|wait| self.end(wait).max(entry.retry_at))
+        let wait = entry.wait.as_ref()?;
+        let together = match self.how(node)? {
+            How::Bootstrap { .. } if !wait.bootstrapped => self.quorum_end()?,
+            _ => Timestamp::ZERO,
+        };
+        Some(self.end(wait).max(together).max(entry.retry_at))
+    }
+
+    /// When the probations of a quorum are over. Those that start by themselves do so together:
+    /// one that voted before the others were due would not be in probation any more, and so leave
+    /// too few for them to start and too few to learn from.
+    fn quorum_end(&self) -> Option<Timestamp> {
+        let in_probation = |entry: &&Entry| entry.sight.starts();
+        let waits = self.nodes.iter().filter(in_probation).filter_map(|entry| entry.wait.as_ref());
+        let mut ends: Vec<_> = waits.map(|wait| self.end(wait)).collect();
+        ends.sort_unstable();
+        ends.get(self.quorum - 1).copied()
     }
 
     fn end(&self, wait: &Wait) -> Timestamp {
@@ -206,8 +238,9 @@ impl Enrolment {
         if self.nodes.iter().any(|entry| entry.sight == Sight::OtherLayout) {
             return None;
         }
-        let probation = |sight: &Sight| matches!(sight, Sight::Probation { .. });
-        if self.nodes.iter().filter(|entry| probation(&entry.sight)).count() < self.quorum {
+        let begun = self.nodes[node].wait.as_ref().is_some_and(|wait| wait.bootstrapped);
+        let in_probation = self.nodes.iter().filter(|entry| entry.sight.starts()).count();
+        if !self.nodes[node].sight.starts() || (!begun && in_probation < self.quorum) {
             return None;
         }
         let from = others(|sight| matches!(sight, Sight::Active | Sight::Probation { .. }));
@@ -226,7 +259,7 @@ mod tests {
     }
 
     fn probation(tag: &str) -> Sight {
-        Sight::Probation { tag: tag.into(), max_ttl: Duration::ZERO }
+        Sight::Probation { tag: tag.into(), max_ttl: Duration::ZERO, moved: false }
     }
 
     fn enrolment(sights: &[Sight]) -> Enrolment {
@@ -270,10 +303,36 @@ mod tests {
     }
 
     #[test]
+    fn nodes_that_start_by_themselves_start_together() {
+        let mut set = enrolment(&[probation("a"), Sight::Out, Sight::Out]);
+        set.see(1, probation("b"), at(60_000));
+        assert_eq!(set.due(at(60_000 + END - 1)), []);
+        assert_eq!(set.next_wake(), Some(at(60_000 + END)));
+        assert_eq!(set.due(at(60_000 + END)).len(), 2);
+        // One of them votes before the other one's activation, which failed, is tried again.
+        set.ended(0, Outcome::Done, at(60_000 + END));
+        set.see(0, Sight::Active, at(60_000 + END));
+        set.ended(1, Outcome::Failed, at(60_000 + END));
+        let steps = set.due(at(60_200 + END));
+        assert_eq!(steps[0].how, How::Bootstrap { from: vec![0] });
+    }
+
+    #[test]
     fn no_set_starts_by_itself_while_a_node_of_it_belongs_to_another() {
         let blank = |n| vec![probation("x"); n];
         let mut set = enrolment(&[blank(4), vec![Sight::OtherLayout; 3]].concat());
         assert_eq!(set.due(at(60_000)), []);
+    }
+
+    #[test]
+    fn a_node_that_was_moved_from_a_set_that_may_still_grant_only_learns() {
+        let moved = Sight::Probation { tag: "m".into(), max_ttl: Duration::ZERO, moved: true };
+        let mut set = enrolment(&[moved, probation("a"), Sight::Out]);
+        assert_eq!(set.due(at(60_000)), []);
+        set.see(1, Sight::Active, at(60_000));
+        set.see(2, Sight::Active, at(60_000));
+        let steps = set.due(at(60_000));
+        assert_eq!(steps[0].how, How::Learn { from: vec![1, 2], needed: 2 });
     }
 
     #[test]

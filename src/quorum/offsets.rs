@@ -75,6 +75,12 @@ impl Offsets {
         }
     }
 
+    /// Readings are kept for so long from now on.
+    pub fn set_window(&mut self, window: Duration, slack: Duration) {
+        self.window = window;
+        self.slack = i64::try_from(slack.as_micros()).unwrap_or(i64::MAX);
+    }
+
     /// Takes a reading that came in at `now`.
     pub fn observe(&mut self, reading: Interval, now: Timestamp) -> Reading {
         self.latest = Some(reading);
@@ -111,7 +117,7 @@ impl Offsets {
         now < self.barred_until
     }
 
-    /// Until when it must not.
+    /// Until when it must not grant.
     pub fn barred_until(&self) -> Timestamp {
         self.barred_until
     }
@@ -145,6 +151,15 @@ pub struct Jury {
     jumps: Box<[Option<(Timestamp, Interval)>]>,
 }
 
+/// Our own clock stood still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoodStill {
+    /// For so long at most.
+    pub at_most: Duration,
+    /// The nodes whose clocks seemed to have jumped by that; others' jumps were their own.
+    pub accused: Vec<usize>,
+}
+
 /// Nodes are looked at every second.
 const TOGETHER: Duration = Duration::from_secs(5);
 
@@ -158,19 +173,20 @@ impl Jury {
         }
     }
 
-    /// A node's clock jumped. Some if our own clock stood still instead: for so long at most.
-    pub fn report(&mut self, node: usize, by: Interval, now: Timestamp) -> Option<Duration> {
+    /// A node's clock jumped. Some if our own clock stood still instead.
+    pub fn report(&mut self, node: usize, by: Interval, now: Timestamp) -> Option<StoodStill> {
         self.jumps[node] = (by.low > 0).then_some((now, by));
-        let together: Vec<Interval> = self
+        let alike = |other: &Interval| {
+            other.low <= by.high.saturating_add(self.slack)
+                && by.low <= other.high.saturating_add(self.slack)
+        };
+        let together: Vec<(usize, Interval)> = self
             .jumps
             .iter()
-            .flatten()
-            .filter(|(at, _)| now.since(*at) <= TOGETHER)
-            .map(|(_, other)| *other)
-            .filter(|other| {
-                other.low <= by.high.saturating_add(self.slack)
-                    && by.low <= other.high.saturating_add(self.slack)
-            })
+            .enumerate()
+            .filter_map(|(node, jump)| jump.map(|(at, by)| (node, at, by)))
+            .filter(|(_, at, other)| now.since(*at) <= TOGETHER && alike(other))
+            .map(|(node, _, other)| (node, other))
             .collect();
         if together.len() < self.quorum {
             return None;
@@ -180,8 +196,11 @@ impl Jury {
         if self.jumps.len() == 1 {
             return None;
         }
-        let most = together.iter().map(|by| by.high).min()?;
-        Some(Duration::from_micros(u64::try_from(most).unwrap_or(0)))
+        let most = together.iter().map(|(_, by)| by.high).min()?;
+        Some(StoodStill {
+            at_most: Duration::from_micros(u64::try_from(most).unwrap_or(0)),
+            accused: together.into_iter().map(|(node, _)| node).collect(),
+        })
     }
 }
 
@@ -256,13 +275,35 @@ mod tests {
         assert_eq!(jury.report(0, by(2_990_000, 3_001_000), at(0)), None);
         assert_eq!(
             jury.report(2, by(2_995_000, 3_000_500), at(900)),
-            Some(Duration::from_micros(3_000_500))
+            Some(StoodStill { at_most: Duration::from_micros(3_000_500), accused: vec![0, 2] })
         );
         // Not by the same time, not at the same time, not forward.
         assert_eq!(jury.report(0, by(2_990_000, 3_001_000), at(0)), None);
         assert_eq!(jury.report(1, by(9_000_000, 9_001_000), at(0)), None);
         assert_eq!(jury.report(2, by(2_990_000, 3_001_000), at(60_000)), None);
         assert_eq!(jury.report(0, by(-3_001_000, -2_990_000), at(60_001)), None);
+    }
+
+    /// Two of three accuse our clock; the third jumped by itself, and remains accused.
+    #[test]
+    fn who_jumped_by_another_time_is_not_among_the_accused() {
+        let by = |low, high| Interval { low, high };
+        let mut jury = Jury::new(3, SLACK);
+        assert_eq!(jury.report(1, by(299_000_000, 299_001_000), at(0)), None);
+        assert_eq!(jury.report(0, by(2_990_000, 3_001_000), at(100)), None);
+        let still = jury.report(2, by(2_995_000, 3_000_500), at(900)).unwrap();
+        assert_eq!(still.accused, [0, 2]);
+    }
+
+    #[test]
+    fn a_bar_from_before_outlives_what_is_forgiven() {
+        let mut offsets = Offsets::new(WINDOW, SLACK);
+        read(&mut offsets, 5_000, 2, 0);
+        assert_ne!(read(&mut offsets, 6_000, 2, 300_000), Reading::Steady, "its own jump");
+        assert_ne!(read(&mut offsets, 9_000, 2, 303_000), Reading::Steady, "our clock stood still");
+        offsets.forgive();
+        assert!(offsets.is_barred(at(16_001)) && !offsets.is_barred(at(16_002)));
+        assert_eq!(read(&mut offsets, 12_000, 2, 300_000), Reading::Steady);
     }
 
     #[test]

@@ -67,6 +67,18 @@ fn a_ttl_under_its_drift_is_refused() {
 }
 
 #[test]
+fn a_clock_guard_that_leaves_no_validity_is_refused() {
+    let ms = Duration::from_millis;
+    for (ttl, within) in [(10_000, 0), (1_000, 330), (1_000, 400), (10_000, 100_000)] {
+        let error = build_error(|b| b.ttl(ms(ttl)).clock_guard(ms(within)));
+        assert_eq!(setting_of(&error), "clock_guard");
+    }
+    assert_eq!(setting_of(&build_error(|b| b.clock_guard(Duration::MAX))), "clock_guard");
+    let node = Recorder::default();
+    Redlock::builder().node(node).ttl(ms(1_000)).clock_guard(ms(329)).build().unwrap();
+}
+
+#[test]
 fn drift_factors_outside_of_zero_to_one_are_refused() {
     let bad = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1.0, 1.5, -0.1, -f64::MIN_POSITIVE];
     for factor in bad {

@@ -4,6 +4,7 @@
 mod support;
 
 mod hot;
+mod inspect;
 mod line;
 mod nodes;
 mod verdicts;

@@ -4,8 +4,11 @@
 mod support;
 
 mod cases;
+mod clocks;
 mod conformance;
 mod facts;
+mod guards;
 mod layer;
 #[cfg(feature = "tls")]
 mod tls;
+mod workbench;

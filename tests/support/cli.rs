@@ -20,6 +20,35 @@ impl RedisServer {
         })
     }
 
+    /// Sends one command that is answered by OK.
+    #[track_caller]
+    pub(super) fn order(&self, args: &[&str]) {
+        match self.cli(args) {
+            Resp::Simple(said) if said.starts_with("OK") => {}
+            other => panic!("{} answers {args:?} by {other:?}", self.addr()),
+        }
+    }
+
+    /// Until the server is restarted.
+    #[track_caller]
+    pub fn set_config(&self, name: &str, value: &str) {
+        self.order(&["CONFIG", "SET", name, value]);
+    }
+
+    #[track_caller]
+    pub fn config(&self, name: &str) -> String {
+        let mut items = self.cli(&["CONFIG", "GET", name]).items();
+        items.pop().unwrap_or_else(|| panic!("no setting {name}")).text()
+    }
+
+    /// A field of a section of INFO.
+    #[track_caller]
+    pub fn info(&self, section: &str, field: &str) -> Option<String> {
+        let text = self.cli(&["INFO", section]).text();
+        let value = |line: &str| line.strip_prefix(field)?.strip_prefix(':').map(ToOwned::to_owned);
+        text.lines().find_map(value)
+    }
+
     #[track_caller]
     pub fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.cli(&["GET", key]).bytes()
@@ -27,7 +56,7 @@ impl RedisServer {
 
     #[track_caller]
     pub fn set(&self, key: &str, value: &str) {
-        assert_eq!(self.cli(&["SET", key, value]), Resp::Simple("OK".into()));
+        self.order(&["SET", key, value]);
     }
 
     #[track_caller]

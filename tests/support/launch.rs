@@ -7,39 +7,47 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use super::cli;
+use super::clock::Clock;
+use super::home::Home;
 use super::process::Process;
 use super::resp::Resp;
-use super::temp_dir::TempDir;
 use super::wait::HANG_GUARD;
-
-/// The process first: it must be gone before its directory is removed.
-#[derive(Debug)]
-pub struct Running {
-    pub process: Process,
-    _dir: TempDir,
-}
 
 #[derive(Debug)]
 pub struct PortTaken;
 
 /// Starts a server and waits until it answers.
-pub fn launch(addr: SocketAddr, args: &[String]) -> Result<Running, PortTaken> {
-    let dir = TempDir::new();
-    let log = dir.path().join("server.log");
-    let port_arg = addr.port().to_string();
-    let dir_arg = dir.path().to_str().expect("the temporary directory's name is UTF-8");
+pub fn launch(
+    addr: SocketAddr,
+    args: &[String],
+    home: &Home,
+    clock: Option<&Clock>,
+) -> Result<Process, PortTaken> {
+    let port = addr.port().to_string();
+    let data = home.data();
     let ours = [
-        ("--port", port_arg.as_str()),
-        ("--bind", "127.0.0.1"),
-        ("--dir", dir_arg),
-        ("--daemonize", "no"),
-        ("--save", ""),
-        ("--appendonly", "no"),
+        program(),
+        "--port",
+        &port,
+        "--bind",
+        "127.0.0.1",
+        "--dir",
+        data.to_str().expect("the temporary directory's name is UTF-8"),
+        "--daemonize",
+        "no",
+        "--save",
+        "",
+        "--appendonly",
+        "no",
     ];
-    let ours = ours.iter().flat_map(|(name, value)| [name.to_string(), value.to_string()]);
-    let all: Vec<String> = ours.chain(args.iter().cloned()).collect();
-    let mut process = Process::spawn(program(), &all, &log);
+    let mut command = clock.map_or_else(Vec::new, Clock::prefix);
+    command.extend(ours.map(ToOwned::to_owned));
+    command.extend_from_slice(args);
 
+    let log = home.log();
+    // What an earlier process said there must not be taken for this one's.
+    fs::write(&log, "").expect("the directory is ours");
+    let mut process = Process::spawn(&command, &log);
     let started = Instant::now();
     loop {
         let ended = process.has_ended();
@@ -50,15 +58,13 @@ pub fn launch(addr: SocketAddr, args: &[String]) -> Result<Running, PortTaken> {
         }
         // An answer alone could come from another server that took the port.
         if said.contains("Ready to accept connections") && answers(addr) {
-            return Ok(Running { process, _dir: dir });
+            if let Some(clock) = clock {
+                clock.settle(process.pid());
+            }
+            return Ok(process);
         }
-        assert!(!ended, "{} {all:?} ended at once:\n{}", program(), tail(&said));
-        assert!(
-            started.elapsed() < HANG_GUARD,
-            "{} {all:?} does not answer:\n{}",
-            program(),
-            tail(&said)
-        );
+        assert!(!ended, "{command:?} ended at once:\n{}", tail(&said));
+        assert!(started.elapsed() < HANG_GUARD, "{command:?} does not answer:\n{}", tail(&said));
         thread::sleep(Duration::from_millis(2));
     }
 }

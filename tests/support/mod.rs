@@ -1,7 +1,9 @@
 //! What the integration tests stand on: real servers, and two ways to make a server misbehave.
 //!
-//! - [`RedisServer`]: a real `redis-server` process that can be frozen, killed and restarted blank.
-//! - [`Proxy`]: a network between a client and a server that can be slow, silent or down.
+//! - [`RedisServer`]: a real `redis-server` process that can be frozen, killed, restarted with or
+//!   without its data, full, a replica, or wrong about the time.
+//! - [`Proxy`]: a network between a client and a server that can be slow, silent or down, and that
+//!   can deliver a request after its client is gone.
 //! - [`FakeServer`]: a scripted server, for replies that a real one gives only on a bad day.
 //! - [`eventually`], [`eventually_async`]: wait for a condition, with a guard against hanging.
 //!
@@ -17,14 +19,20 @@
 
 mod background;
 mod cli;
+mod clock;
 mod fake;
+mod home;
 mod launch;
+mod link;
 mod managers;
+mod memory;
 mod port;
 mod process;
 mod proxy;
 mod relay;
+mod replication;
 mod resp;
+mod restart;
 mod server;
 mod temp_dir;
 mod wait;
@@ -34,5 +42,6 @@ pub use managers::over;
 pub use port::{Port, unused as unused_port};
 pub use proxy::Proxy;
 pub use resp::Resp;
+pub use restart::Snapshot;
 pub use server::RedisServer;
 pub use wait::{HANG_GUARD, eventually, eventually_async};

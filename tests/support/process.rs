@@ -35,13 +35,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `program`, its output going to the file `log`.
-    pub fn spawn(program: &str, args: &[String], log: &Path) -> Self {
+    /// Starts a program with its arguments, its output going to the file `log`.
+    pub fn spawn(command: &[String], log: &Path) -> Self {
         let mut shell = Command::new("sh")
             .args(["-c", WATCH, "sh"])
             .arg(log)
-            .arg(program)
-            .args(args)
+            .args(command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -1,6 +1,7 @@
 //! A network with moods.
 
 use std::future::pending;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc as blocking};
@@ -11,13 +12,18 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::background::Background;
+use super::link::Link;
 use super::port;
 use super::relay::{Shared, relay};
+use super::wait::HANG_GUARD;
 
 /// A TCP proxy in front of one server, on a thread of its own.
 ///
 /// All methods take effect before they return. The moods are independent: `heal` ends a `cut`, not
 /// a `stall`.
+///
+/// A request that reaches the server after its client has gone on to other connections is made by
+/// [`hold`](Self::hold), [`drop_clients`](Self::drop_clients) and [`deliver`](Self::deliver).
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -29,6 +35,9 @@ pub struct Proxy {
 enum Order {
     Cut,
     Heal,
+    Hold,
+    DropClients,
+    Deliver,
 }
 
 type Done = blocking::Sender<()>;
@@ -81,6 +90,32 @@ impl Proxy {
         self.order(Order::Heal);
     }
 
+    /// Holds back, on the connections that are open now, all bytes to the server that come from now
+    /// on. New connections are not concerned. A client may close such a connection: to the server
+    /// it stays open.
+    pub fn hold(&self) {
+        self.order(Order::Hold);
+    }
+
+    /// Whether these bytes are among those that are held.
+    pub fn holds(&self, bytes: impl AsRef<[u8]>) -> bool {
+        let bytes = bytes.as_ref();
+        self.shared.with_held(|held| held.windows(bytes.len()).any(|window| window == bytes))
+    }
+
+    /// Closes the clients' ends of the held connections. What the server still has to say there is
+    /// lost, and what the clients have sent stays held.
+    pub fn drop_clients(&self) {
+        self.order(Order::DropClients);
+    }
+
+    /// Sends what was held to the server, one connection after the other in the order of their
+    /// beginnings, and returns when the server has worked it off. The clients' ends are closed
+    /// where they are still open.
+    pub fn deliver(&self) {
+        self.order(Order::Deliver);
+    }
+
     /// Connections accepted since the start.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
@@ -94,7 +129,7 @@ impl Proxy {
     fn order(&self, order: Order) {
         let (done, wait) = blocking::channel();
         self.orders.send((order, done)).expect("the proxy runs");
-        wait.recv().expect("the proxy runs");
+        wait.recv_timeout(HANG_GUARD).expect("the proxy obeys");
     }
 }
 
@@ -106,6 +141,7 @@ async fn serve(
 ) {
     let addr = listener.local_addr().expect("a bound listener");
     let mut listener = Some(listener);
+    let mut links = Vec::<Link>::new();
     let mut open = JoinSet::new();
     loop {
         tokio::select! {
@@ -120,16 +156,38 @@ async fn serve(
                         listener = Some(TcpListener::bind(addr).await.expect("the port is ours"));
                     }
                     Order::Heal => {}
+                    Order::Hold => links.iter().for_each(Link::hold),
+                    Order::DropClients => {
+                        links.iter().filter(|link| link.is_held()).for_each(Link::drop_client);
+                    }
+                    Order::Deliver => {
+                        shared.with_held(Vec::clear);
+                        let held = links.extract_if(.., |link| link.is_held());
+                        open.spawn(deliver(held.collect(), done));
+                        continue;
+                    }
                 }
                 let _ = done.send(());
             }
             client = accept(listener.as_ref()) => {
                 shared.connections.fetch_add(1, Ordering::SeqCst);
-                open.spawn(relay(client, upstream, shared.clone()));
+                links.retain(|link| !link.is_over());
+                let (link, relayed) = Link::new(&client).expect("a descriptor is left");
+                links.push(link);
+                open.spawn(relay(client, upstream, shared.clone(), relayed));
             }
             Some(_) = open.join_next() => {}
         }
     }
+}
+
+/// Meanwhile the proxy goes on with everything else.
+async fn deliver(held: Vec<Link>, done: Done) -> io::Result<()> {
+    for link in held {
+        link.deliver().await;
+    }
+    let _ = done.send(());
+    Ok(())
 }
 
 async fn accept(listener: Option<&TcpListener>) -> TcpStream {

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,11 +12,21 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
+use super::link::Relayed;
+
 #[derive(Debug, Default)]
 pub struct Shared {
     pub rules: watch::Sender<Rules>,
     pub connections: AtomicUsize,
     pub bytes_up: AtomicU64,
+    held: Mutex<Vec<u8>>,
+}
+
+impl Shared {
+    /// With what has been received from clients whose bytes are held.
+    pub fn with_held<T>(&self, look: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        look(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,38 +35,82 @@ pub struct Rules {
     pub stalled: bool,
 }
 
-pub async fn relay(client: TcpStream, upstream: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
+pub async fn relay(
+    client: TcpStream,
+    upstream: SocketAddr,
+    shared: Arc<Shared>,
+    relayed: Relayed,
+) -> io::Result<()> {
     let server = TcpStream::connect(upstream).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let no_delay = |count: u64| {
-        shared.bytes_up.fetch_add(count, Ordering::SeqCst);
-        Duration::ZERO
+    let direction = |is_up| Direction {
+        is_up,
+        relayed: relayed.clone(),
+        shared: shared.clone(),
+        rules: shared.rules.subscribe(),
     };
-    let delay = |_| shared.rules.borrow().delay;
     tokio::try_join!(
-        pump(from_client, to_server, shared.rules.subscribe(), no_delay),
-        pump(from_server, to_client, shared.rules.subscribe(), delay),
+        pump(from_client, to_server, direction(true)),
+        pump(from_server, to_client, direction(false)),
     )?;
     Ok(())
 }
 
-/// Carries chunks, and the end of the stream as an empty one, each held back by what `delay` said
-/// at its arrival.
+/// What the network does to the bytes that go one way.
+#[derive(Clone)]
+struct Direction {
+    is_up: bool,
+    relayed: Relayed,
+    shared: Arc<Shared>,
+    rules: watch::Receiver<Rules>,
+}
+
+impl Direction {
+    /// Takes note of a chunk, and tells how long it is on its way.
+    fn arrival(&self, chunk: &[u8]) -> Duration {
+        if !self.is_up {
+            return self.shared.rules.borrow().delay;
+        }
+        self.shared.bytes_up.fetch_add(chunk.len() as u64, Ordering::SeqCst);
+        if self.relayed.is_held() {
+            self.shared.with_held(|held| held.extend_from_slice(chunk));
+        }
+        Duration::ZERO
+    }
+
+    async fn passable(&mut self) {
+        if self.is_up {
+            self.relayed.not_held().await;
+        }
+        let _ = self.rules.wait_for(|rules| !rules.stalled).await;
+    }
+
+    /// One end may be gone long before the other one is: its errors are then no more than an end.
+    fn forgive<T: Default>(&self, result: io::Result<T>) -> io::Result<T> {
+        match result {
+            Err(_) if self.relayed.outlives_client() => Ok(T::default()),
+            other => other,
+        }
+    }
+}
+
+/// Carries chunks, and the end of the stream as an empty one, each held back by what was decided
+/// at its arrival, and until it may pass.
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut rules: watch::Receiver<Rules>,
-    delay: impl Fn(u64) -> Duration,
+    direction: Direction,
 ) -> io::Result<()> {
     let (queue, mut held) = mpsc::unbounded_channel();
+    let mut at_exit = direction.clone();
     let arrive = async move {
         let mut buffer = vec![0; 64 * 1024];
         loop {
-            let count = from.read(&mut buffer).await?;
-            let due = Instant::now() + delay(count as u64);
+            let count = direction.forgive(from.read(&mut buffer).await)?;
+            let due = Instant::now() + direction.arrival(&buffer[..count]);
             let _ = queue.send((due, buffer[..count].to_vec()));
             if count == 0 {
                 return Ok(());
@@ -69,11 +123,11 @@ async fn pump(
             if due > Instant::now() {
                 sleep_until(due).await;
             }
-            let _ = rules.wait_for(|rules| !rules.stalled).await;
+            at_exit.passable().await;
             if chunk.is_empty() {
-                return to.shutdown().await;
+                return at_exit.forgive(to.shutdown().await);
             }
-            to.write_all(&chunk).await?;
+            at_exit.forgive(to.write_all(&chunk).await)?;
         }
         Ok(())
     };

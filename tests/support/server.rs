@@ -2,24 +2,27 @@
 
 use std::net::SocketAddr;
 use std::thread;
-use std::time::Instant;
 
 use rustix::process::Signal;
 
-use super::launch::{PortTaken, Running, launch};
+use super::clock::Clock;
+use super::home::Home;
+use super::launch::{PortTaken, launch};
 use super::port::{self, Port};
 use super::process::Process;
-use super::wait::HANG_GUARD;
 
-/// A `redis-server` (or `valkey-server`) on 127.0.0.1, without persistence.
+/// A `redis-server` (or `valkey-server`) on 127.0.0.1, without persistence unless told otherwise.
 ///
 /// Every method blocks, and returns when its effect is there. Dropping the server kills it; if the
 /// test process itself is killed, the server dies too.
 #[derive(Debug)]
 pub struct RedisServer {
     port: Port,
-    args: Vec<String>,
-    running: Option<Running>,
+    pub(super) args: Vec<String>,
+    pub(super) clock: Option<Clock>,
+    /// Before the home: it must be gone before its directory is removed.
+    running: Option<Process>,
+    pub(super) home: Home,
 }
 
 impl RedisServer {
@@ -30,13 +33,22 @@ impl RedisServer {
 
     /// The same with further command-line arguments, such as `["--requirepass", "secret"]`.
     pub fn with(args: &[&str]) -> Self {
-        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
-        loop {
-            let port = port::unused();
-            if let Ok(running) = launch(port.addr(), &args) {
-                return Self { port, args, running: Some(running) };
-            }
+        Self::start_at(Home::new(), None, args)
+    }
+
+    pub(super) fn start_at(home: Home, clock: Option<Clock>, args: &[&str]) -> Self {
+        let args = args.iter().map(ToString::to_string).collect();
+        let mut server = Self { port: port::unused(), args, clock, running: None, home };
+        while server.launch().is_err() {
+            server.port = port::unused();
         }
+        server
+    }
+
+    pub(super) fn launch(&mut self) -> Result<(), PortTaken> {
+        let process = launch(self.addr(), &self.args, &self.home, self.clock.as_ref())?;
+        self.running = Some(process);
+        Ok(())
     }
 
     /// `n` servers, started side by side.
@@ -50,6 +62,16 @@ impl RedisServer {
     /// The URL without credentials.
     pub fn url(&self) -> String {
         format!("redis://{}", self.addr())
+    }
+
+    /// The same server by another host name.
+    pub fn url_by_name(&self) -> String {
+        format!("redis://localhost:{}", self.port())
+    }
+
+    /// The same server with a database other than 0.
+    pub fn url_of_database(&self, number: u8) -> String {
+        format!("{}/{number}", self.url())
     }
 
     pub fn addr(&self) -> SocketAddr {
@@ -82,23 +104,8 @@ impl RedisServer {
         self.running = None;
     }
 
-    /// Starts a blank server on the same port and with the same arguments, after a kill where it is
-    /// still running.
-    pub fn restart(&mut self) {
-        self.kill();
-        let started = Instant::now();
-        self.running = loop {
-            match launch(self.addr(), &self.args) {
-                Ok(running) => break Some(running),
-                Err(PortTaken) => {
-                    assert!(started.elapsed() < HANG_GUARD, "{} is taken", self.url());
-                }
-            }
-        };
-    }
-
     pub fn is_running(&mut self) -> bool {
-        self.running.as_mut().is_some_and(|running| !running.process.has_ended())
+        self.running.as_mut().is_some_and(|running| !running.has_ended())
     }
 
     pub(super) fn password(&self) -> Option<&str> {
@@ -107,6 +114,6 @@ impl RedisServer {
     }
 
     fn process(&self) -> &Process {
-        &self.running.as_ref().expect("the server was killed").process
+        self.running.as_ref().expect("the server was killed")
     }
 }

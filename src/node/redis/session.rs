@@ -12,7 +12,7 @@ use ::redis::{Pipeline, RedisResult, Value};
 use futures_util::{StreamExt, stream::FuturesOrdered};
 use tokio::{
     sync::{mpsc, oneshot},
-    time::MissedTickBehavior,
+    time::{Instant, MissedTickBehavior},
 };
 
 use super::{
@@ -31,7 +31,10 @@ use super::{
 use crate::{
     error::Reason,
     node::{Answer, ClockOffset, Op},
-    quorum::offsets::{Interval, Reading},
+    quorum::{
+        offsets::{Interval, Reading},
+        rules,
+    },
     time::Timestamp,
 };
 
@@ -83,6 +86,8 @@ const ALONE: Duration = Duration::from_secs(10);
 
 struct Batch {
     sent: Timestamp,
+    /// The same by a clock that is never put forward: that would look like silence.
+    waiting_since: Instant,
     /// What the deadlines in it were made of.
     server_clock: ServerClock,
     content: Content,
@@ -196,7 +201,7 @@ impl<'a> Session<'a> {
                 },
                 _ = look.tick() => {
                     let now = self.settings.clock.now();
-                    let waited = self.batches.front().map(|batch| now.since(batch.sent));
+                    let waited = self.batches.front().map(|batch| batch.waiting_since.elapsed());
                     if waited.is_some_and(|waited| waited >= hang) {
                         return self.break_off(Reason::TimedOut);
                     }
@@ -249,7 +254,8 @@ impl<'a> Session<'a> {
 
     fn push(&mut self, sent: Timestamp, content: Content) {
         let server_clock = self.link.server_clock;
-        self.batches.push_back(Batch { sent, server_clock, content });
+        let waiting_since = Instant::now();
+        self.batches.push_back(Batch { sent, waiting_since, server_clock, content });
     }
 
     fn on_look(&mut self, sent: Timestamp, values: Vec<Value>) -> Result<(), Reason> {
@@ -274,6 +280,10 @@ impl<'a> Session<'a> {
     }
 
     fn stand(&mut self, sent: Timestamp, received: Timestamp, standing: &Standing) {
+        // Others may hold locks for longer than we ever do.
+        let max_ttl = standing.max_ttl.max(self.settings.max_ttl);
+        let slack = rules::drift(max_ttl, self.settings.drift_factor);
+        self.memory.offsets.set_window(max_ttl, slack);
         self.tag = Tag::active(&standing.incarnation, &self.member.set.layout.hash);
         self.history = Arc::clone(&standing.history);
         let trip = received.since(sent);
@@ -288,14 +298,14 @@ impl<'a> Session<'a> {
     /// Takes a reading of the server's clock; false if it must not grant.
     fn observe(&mut self, sent: Timestamp, received: Timestamp, server_micros: u64) -> bool {
         let (nodes, offsets) = (&self.member.set, &mut self.memory.offsets);
-        let corrections = nodes.corrections();
+        let corrections = nodes.corrections(self.member.index);
         if self.memory.corrections != corrections {
             self.memory.corrections = corrections;
             offsets.forgive();
         }
         let reading = Interval::new(sent, received, server_micros);
         if let Reading::Jumped(by) = offsets.observe(reading, received) {
-            nodes.jumped(self.member.index, by, received);
+            nodes.jumped(self.member.index, by, (received, offsets.barred_until()));
         }
         !self.memory.offsets.is_barred(received)
     }
@@ -313,7 +323,16 @@ impl<'a> Session<'a> {
     /// Turns what came in into one write, leaving out what is stale.
     fn batch(&mut self, incoming: &mut Vec<Request>) -> Option<Pipeline> {
         let now = self.settings.clock.now();
-        let requests = Self::fresh(incoming.drain(..), now);
+        let mut requests = Self::fresh(incoming.drain(..), now);
+        // They may have come before it was known that the server has no vote.
+        if let Some(reason) = self.status.barred() {
+            let (votes, others) =
+                requests.into_iter().partition::<Vec<_>, _>(|request| request.op.is_vote());
+            for request in votes {
+                request.not_sent(reason.clone());
+            }
+            requests = others;
+        }
         if requests.is_empty() {
             return None;
         }
@@ -360,8 +379,10 @@ impl<'a> Session<'a> {
     /// What the scripts are told of the strict clock guard.
     fn strict(&self) -> String {
         let Some(within) = self.settings.guards.clock else { return String::new() };
-        let wall = self.settings.clock.wall().as_micros();
-        format!("{} {wall} {}", within.as_micros(), self.history)
+        let wall = self.settings.clock.wall();
+        let micros = |time: Duration| time.as_micros().min(9_999_999_999_999_999);
+        let (from, to) = (micros(wall.saturating_sub(within)), micros(wall + within));
+        format!("{}{from:016}{to:016}", self.history)
     }
 
     /// Hands out the answers of the oldest batch; gives back what has to be sent again.

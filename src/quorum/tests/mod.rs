@@ -9,6 +9,7 @@
 //! | what may happen in such a world | `steps` |
 //! | exclusion, validity, release, over random worlds | `safety` |
 //! | the order of the tokens, over random worlds | `fencing` |
+//! | nodes that come back without their keys, over random worlds | `restarts` |
 //! | every attempt ends, in time, and the order of the answers does not matter | `decision` |
 //! | examples to read, one for each rule | `cases` |
 //!
@@ -20,6 +21,7 @@ mod decision;
 mod fencing;
 mod heard;
 mod model;
+mod restarts;
 mod safety;
 mod steps;
 mod world;

@@ -16,12 +16,16 @@ use crate::{
 
 /// The wall clock of the nodes at [`Timestamp::ZERO`], in µs.
 const WALL: u64 = 1_000_000_000;
-const TOKEN_LEAD: u64 = 60_000_000;
+pub(super) const TOKEN_LEAD: u64 = 60_000_000;
 
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) key: Option<Key>,
     pub(super) fence: u64,
+    /// Whether it votes; after a restart it does not until it is activated.
+    pub(super) active: bool,
+    /// Counts the restarts: names a probation.
+    pub(super) restarts: u32,
     /// How long a key lives here: the TTL by a clock that may be as fast as the drift allows.
     life: Duration,
     patience: Duration,
@@ -43,7 +47,19 @@ impl Key {
 
 impl Node {
     pub(super) fn new(life: Duration, patience: Duration) -> Self {
-        Self { key: None, fence: 0, life, patience }
+        Self { key: None, fence: 0, active: true, restarts: 0, life, patience }
+    }
+
+    /// It forgets its key, and its fence unless that was saved.
+    pub(super) fn restart(&mut self, keeps_fence: bool) {
+        self.key = None;
+        self.fence = if keeps_fence { self.fence } else { 0 };
+        self.active = false;
+        self.restarts += 1;
+    }
+
+    fn check_tag(&self) -> Result<(), Reason> {
+        if self.active { Ok(()) } else { Err(Reason::WrongTag { found: "".into() }) }
     }
 
     /// The key, if it has not expired.
@@ -67,6 +83,7 @@ impl Node {
                 if now >= expires + self.patience {
                     return Err(Reason::Late);
                 }
+                self.check_tag()?;
                 check_lead(token, now)?;
                 if let Some(held) = self.held(lease, now) {
                     return Ok(held);
@@ -76,6 +93,7 @@ impl Node {
                 Ok(Answer::Granted { accepted, fence })
             }
             Command::Raise { token, .. } => {
+                self.check_tag()?;
                 check_lead(token, now)?;
                 if !self.holds(lease, now) {
                     return Err(Reason::KeyGone);
@@ -87,8 +105,11 @@ impl Node {
                 if let Some(held) = self.held(lease, now) {
                     return Ok(held);
                 }
-                if !self.holds(lease, now) && now >= until {
-                    return Err(Reason::Late);
+                if !self.holds(lease, now) {
+                    self.check_tag()?;
+                    if now >= until {
+                        return Err(Reason::Late);
+                    }
                 }
                 self.store(lease, now);
                 Ok(Answer::Extended)

@@ -53,6 +53,21 @@ pub(super) enum Step {
     },
     /// A key is deleted before its time.
     Wipe(Index),
+    /// A node comes back without its key, and perhaps without its fence.
+    Restart {
+        node: Index,
+        keeps_fence: bool,
+    },
+    /// A process looks how these nodes stand.
+    Look {
+        process: u8,
+        nodes: u16,
+    },
+    /// A process ends what probations are over, as far as it reaches.
+    Enrol {
+        process: u8,
+        reached: u16,
+    },
 }
 
 /// Steps; with `wipes`, nodes lose keys.
@@ -144,6 +159,16 @@ fn take(world: &mut World, step: &Step) {
             return world.foreign(node.index(count), life);
         }
         Step::Wipe(node) => return world.wipe(node.index(count)),
+        Step::Restart { node, keeps_fence } => {
+            return world.restart(node.index(count), keeps_fence);
+        }
+        Step::Look { process, nodes } => {
+            for node in (0..count).filter(|node| nodes & (1 << node) != 0) {
+                world.look(usize::from(process), node);
+            }
+            return;
+        }
+        Step::Enrol { process, reached } => return world.enrol(usize::from(process), reached),
         Step::Execute { who, .. }
         | Step::Deliver { who, .. }
         | Step::Exchange { who, .. }
@@ -171,12 +196,10 @@ fn take(world: &mut World, step: &Step) {
         }
         Step::WakeEarly(_) => world.event(id, Event::Wake),
         Step::Extend(_) => world.event(id, Event::Extend),
-        Step::Release { awaited, .. } => {
-            if world.attempts[id].is_open() {
-                world.event(id, Event::Release { awaited });
-            }
+        Step::Release { awaited, .. } if world.attempts[id].is_open() => {
+            world.event(id, Event::Release { awaited });
         }
-        Step::Start(_) | Step::Pass(_) | Step::Foreign { .. } | Step::Wipe(_) => {}
+        _ => {}
     }
 }
 

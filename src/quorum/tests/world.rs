@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use super::{
     attempt::{Attempt, Reply},
-    model::{Key, Node, wall},
+    model::{Key, Node, TOKEN_LEAD, wall},
 };
 use crate::{
     error::Reason,
-    quorum::{Action, Event, Terms, rules},
+    quorum::{
+        Action, Event, Terms,
+        enrol::{Enrolment, How, Outcome, Sight},
+        rules,
+    },
     time::Timestamp,
     token::block_end,
 };
@@ -43,6 +47,11 @@ pub(super) struct World {
     processes: Vec<(Process, u64, Option<usize>)>,
     /// Nodes lost keys before their time: exclusion is not promised any more, fencing is.
     broken: bool,
+    /// Nodes were restarted: a quorum need not keep what it promised, and exclusion holds all the
+    /// same.
+    restarted: bool,
+    /// Each process counts the probations of the nodes by itself.
+    enrolments: Vec<Enrolment>,
     /// For each attempt, the largest token that was complete when it began.
     before: Vec<u64>,
 }
@@ -57,6 +66,8 @@ pub(super) struct Tally {
     pub(super) lost: u32,
     pub(super) orphaned: u32,
     pub(super) released: u32,
+    pub(super) learnt: u32,
+    pub(super) bootstrapped: u32,
 }
 
 impl World {
@@ -82,6 +93,12 @@ impl World {
             terms,
             processes: setup.processes.iter().map(|p| (p.clone(), 0, None)).collect(),
             broken: false,
+            restarted: false,
+            enrolments: setup
+                .processes
+                .iter()
+                .map(|_| Enrolment::new(setup.nodes, setup.ttl, 0.01))
+                .collect(),
             before: Vec::new(),
         }
     }
@@ -147,12 +164,14 @@ impl World {
                 *known = answer.fence().max(*known);
             }
         }
-        let out = attempt.deliver(reply, self.now, &self.nodes, !self.broken);
+        let strict = !self.broken && !self.restarted;
+        let out = attempt.deliver(reply, self.now, &self.nodes, strict);
         self.check(id, &out);
     }
 
     pub(super) fn event(&mut self, id: usize, event: Event) {
-        let nodes = (!self.broken).then_some(self.nodes.as_slice());
+        let strict = !self.broken && !self.restarted;
+        let nodes = strict.then_some(self.nodes.as_slice());
         let out = self.attempts[id].handle(event, self.now, nodes);
         self.check(id, &out);
     }
@@ -169,6 +188,67 @@ impl World {
     pub(super) fn wipe(&mut self, node: usize) {
         self.broken |= self.nodes[node].key.is_some_and(|key| key.lease.is_some());
         self.nodes[node].key = None;
+    }
+
+    /// A node comes back without its key.
+    pub(super) fn restart(&mut self, node: usize, keeps_fence: bool) {
+        self.restarted = true;
+        self.nodes[node].restart(keeps_fence);
+    }
+
+    /// A process looks how a node stands.
+    pub(super) fn look(&mut self, process: usize, node: usize) {
+        let count = self.enrolments.len();
+        let seen = &self.nodes[node];
+        let sight = if seen.active {
+            Sight::Active
+        } else {
+            let tag = seen.restarts.to_string().into();
+            Sight::Probation { tag, max_ttl: Duration::ZERO, moved: false }
+        };
+        self.enrolments[process % count].see(node, sight, self.now);
+    }
+
+    /// A process activates the nodes whose probation is over by its count; it can reach `reached`.
+    pub(super) fn enrol(&mut self, process: usize, reached: u16) {
+        let count = self.enrolments.len();
+        let enrolment = &mut self.enrolments[process % count];
+        for step in enrolment.due(self.now) {
+            let reached = |node: &usize| reached & (1 << node) != 0;
+            let fences = |from: &[usize], wanted: &dyn Fn(&Node) -> bool| -> Vec<u64> {
+                let asked = from.iter().filter(|node| reached(node));
+                asked
+                    .map(|&node| &self.nodes[node])
+                    .filter(|n| wanted(n))
+                    .map(|n| n.fence)
+                    .collect()
+            };
+            let learnt = match &step.how {
+                How::Learn { from, needed } => {
+                    let fences = fences(from, &|node| node.active);
+                    (fences.len() >= *needed).then(|| fences.into_iter().max().unwrap_or(0))
+                }
+                How::Bootstrap { from } => {
+                    let floor = wall(self.now) + TOKEN_LEAD;
+                    fences(from, &|_| true).into_iter().chain([floor]).max()
+                }
+            };
+            let node = &mut self.nodes[step.node];
+            let same = node.restarts.to_string() == *step.tag && !node.active;
+            let Some(fence) = learnt.filter(|_| reached(&step.node)) else {
+                enrolment.ended(step.node, Outcome::Failed, self.now);
+                continue;
+            };
+            if same {
+                node.active = true;
+                node.fence = node.fence.max(fence);
+                match step.how {
+                    How::Learn { .. } => self.tally.learnt += 1,
+                    How::Bootstrap { .. } => self.tally.bootstrapped += 1,
+                }
+            }
+            enrolment.ended(step.node, Outcome::Done, self.now);
+        }
     }
 
     fn check(&mut self, id: usize, out: &[Action]) {

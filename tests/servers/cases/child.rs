@@ -11,16 +11,16 @@ use std::{
 const VARIABLE: &str = "TOWER_REDLOCK_CHILD";
 
 /// What the parent wants of this process; `None` in an ordinary run.
-pub(super) fn orders() -> Option<String> {
+pub(crate) fn orders() -> Option<String> {
     env::var(VARIABLE).ok()
 }
 
 /// A process that runs one test; killed when it is dropped unfinished.
-pub(super) struct Kin(Option<Child>);
+pub(crate) struct Kin(Option<Child>);
 
 impl Kin {
     /// Runs the test `name` of the module `module_path!()`.
-    pub(super) fn start(module: &str, name: &str, orders: &str) -> Self {
+    pub(crate) fn start(module: &str, name: &str, orders: &str) -> Self {
         let (_, module) = module.split_once("::").expect("a path below the binary's root");
         let child = Command::new(env::current_exe().expect("the binary knows its path"))
             .args([&format!("{module}::{name}"), "--exact", "--nocapture"])
@@ -34,7 +34,7 @@ impl Kin {
     }
 
     /// Waits for the end; panics with all that was printed where the test failed, or did not run.
-    pub(super) fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         let child = self.0.take().expect("it is finished once");
         let Output { status, stdout, stderr } = child.wait_with_output().expect("our child");
         let stdout = String::from_utf8_lossy(&stdout);

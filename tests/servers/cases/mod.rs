@@ -1,12 +1,13 @@
 //! Cases that well-known lock libraries get wrong, over real servers.
 
-mod child;
+pub(crate) mod child;
 mod nodes;
 mod scene;
 
 mod cancel;
 mod fencing;
 mod foreign;
+mod inspect;
 mod late;
 mod lifecycle;
 mod loss;

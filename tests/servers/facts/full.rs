@@ -17,8 +17,7 @@ fn is_out_of_memory(reason: &Reason) -> bool {
 
 fn limit(servers: &[RedisServer], maxmemory: &str) {
     for server in servers {
-        let said = server.cli(&["CONFIG", "SET", "maxmemory", maxmemory]);
-        assert_eq!(said, Resp::Simple("OK".into()));
+        server.set_config("maxmemory", maxmemory);
     }
 }
 
@@ -34,15 +33,7 @@ async fn a_server_that_is_full_from_the_start_says_so() {
 async fn a_server_that_was_filled_up_says_so() {
     let args = ["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"];
     let servers = [RedisServer::with(&args), RedisServer::with(&args)];
-    for server in &servers {
-        let value = "x".repeat(100_000);
-        let mut i = 0;
-        while server.cli(&["SET", &format!("filler:{i}"), &value]) == Resp::Simple("OK".into()) {
-            i += 1;
-        }
-    }
-    // Whatever the clients' buffers give back, the data alone is too much now.
-    limit(&servers, "2mb");
+    servers.iter().for_each(RedisServer::fill_memory);
     let urls = servers.each_ref().map(RedisServer::url);
     a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_out_of_memory).await;
 }

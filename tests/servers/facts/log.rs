@@ -15,7 +15,7 @@ use crate::support::eventually_async;
 
 /// A log of its own for one test, however many run beside it.
 #[derive(Clone, Debug)]
-pub(super) struct Log {
+pub(crate) struct Log {
     lines: Arc<Mutex<Vec<String>>>,
     spans: Arc<Mutex<Vec<Span>>>,
     dispatch: Dispatch,
@@ -24,14 +24,14 @@ pub(super) struct Log {
 
 /// A span, with the fields that were recorded by now.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Span {
-    pub(super) name: &'static str,
-    pub(super) level: Level,
-    pub(super) fields: Values,
+pub(crate) struct Span {
+    pub(crate) name: &'static str,
+    pub(crate) level: Level,
+    pub(crate) fields: Values,
 }
 
 impl Log {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let spans = Arc::<Mutex<Vec<Span>>>::default();
         let recorder = || Recorder { lines: lines.clone(), spans: spans.clone() };
@@ -44,34 +44,34 @@ impl Log {
     }
 
     /// Runs the test's own part under this log.
-    pub(super) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         work.with_subscriber(self.dispatch.clone()).await
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.lines.lock().unwrap().join("\n")
     }
 
     /// All spans, in the order in which they were made.
-    pub(super) fn spans(&self) -> Vec<Span> {
+    pub(crate) fn spans(&self) -> Vec<Span> {
         self.spans.lock().unwrap().clone()
     }
 
     /// Panics if one of the secrets was logged, or something that may be a nonce.
     #[track_caller]
-    pub(super) fn assert_keeps(&self, secrets: &[&str]) {
+    pub(crate) fn assert_keeps(&self, secrets: &[&str]) {
         let text = self.text();
         assert!(!secrets.iter().any(|secret| text.contains(secret)), "{text}");
         let words = text.split(|c: char| !c.is_ascii_hexdigit());
         assert!(words.map(str::len).max() < Some(32), "{text}");
     }
 
-    pub(super) fn count(&self, level: &str) -> usize {
+    pub(crate) fn count(&self, level: &str) -> usize {
         self.lines.lock().unwrap().iter().filter(|line| line.starts_with(level)).count()
     }
 
     /// Waits for a line of that level with all of these parts.
-    pub(super) async fn wait_for(&self, level: &str, parts: &[&str]) {
+    pub(crate) async fn wait_for(&self, level: &str, parts: &[&str]) {
         let matches =
             |line: &String| line.starts_with(level) && parts.iter().all(|part| line.contains(part));
         eventually_async(&format!("{level} {parts:?} is logged"), async || {
@@ -147,13 +147,13 @@ impl Visit for Fields {
 
 /// The manager's own thread, writing to a log.
 #[derive(Debug)]
-pub(super) struct LoggedSpawner {
+pub(crate) struct LoggedSpawner {
     inner: ThreadSpawner,
     log: Log,
 }
 
 impl LoggedSpawner {
-    pub(super) fn start(log: &Log) -> Self {
+    pub(crate) fn start(log: &Log) -> Self {
         Self { inner: ThreadSpawner::start().expect("a thread"), log: log.clone() }
     }
 }

@@ -1,11 +1,13 @@
 //! What servers do on bad days, and what becomes of the lock then: a bad minority costs nothing, a
 //! bad majority is an error that names each node's reason.
 
+mod evicting;
 mod fake;
 mod flushed;
 mod full;
+mod health;
 mod hung;
-mod log;
+pub(crate) mod log;
 mod nonsense;
 mod outage;
 mod passwords;

@@ -102,7 +102,7 @@ async fn no_password_and_no_nonce_is_ever_logged() {
     server.restart();
     // It comes back with another password: refused, and tried again.
     log.wait_for("INFO", &["node is up again"]).await;
-    server.cli(&["CONFIG", "SET", "requirepass", "an0ther-w0rd"]);
+    server.set_config("requirepass", "an0ther-w0rd");
     kill_connections(&server);
     log.wait_for("WARN", &["node is still down", "authentication failed"]).await;
 

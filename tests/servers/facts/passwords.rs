@@ -129,7 +129,7 @@ async fn a_server_that_repeats_the_password_in_its_error_does_not_get_it_shown()
 #[tokio::test]
 async fn a_server_without_room_for_another_client_is_not_taken_for_one_that_refuses_the_password() {
     let server = protected();
-    assert_eq!(server.cli(&["CONFIG", "SET", "maxclients", "1"]), Resp::Simple("OK".into()));
+    server.set_config("maxclients", "1");
     let holder = manager([url_with(&server, &format!(":{SECRET}"))]);
     holder.ready().await;
     let redlock = manager([url_with(&server, &format!(":{SECRET}"))]);

@@ -38,29 +38,18 @@ async fn a_server_that_becomes_a_replica_stops_to_vote_and_votes_again_when_prom
     let (master, server) = (RedisServer::start(), RedisServer::start());
     let redlock = manager([server.url()]);
     works(&redlock).await;
-    follow(&server, &master);
-    assert_refused(&redlock, &[0], |reason| *reason == Reason::ReadOnly).await;
+    server.replica_of(&master);
     eventually_async("it is known not to vote", async || !redlock.health()[0].is_voting()).await;
-    server.cli(&["REPLICAOF", "NO", "ONE"]);
+    assert_refused(&redlock, &[0], |reason| *reason == Reason::ReadOnly).await;
+    server.promote();
     all_vote(&redlock).await;
     works(&redlock).await;
 }
 
 fn replica_of(master: &RedisServer) -> RedisServer {
     let server = RedisServer::start();
-    follow(&server, master);
+    server.replica_of(master);
     server
-}
-
-fn follow(server: &RedisServer, master: &RedisServer) {
-    server.cli(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
-    eventually("the replica has caught up", || {
-        info(server, "replication").contains("master_link_status:up")
-    });
-}
-
-fn info(server: &RedisServer, section: &str) -> String {
-    server.cli(&["INFO", section]).text()
 }
 
 #[tokio::test]
@@ -90,7 +79,7 @@ async fn a_server_that_votes_and_cannot_persist_any_more_says_so() {
     works(&redlock).await;
     break_persistence(&server);
     assert_refused(&redlock, &[0], |reason| *reason == Reason::PersistenceFailing).await;
-    server.cli(&["CONFIG", "SET", "save", ""]);
+    server.set_config("save", "");
     works(&redlock).await;
 }
 
@@ -126,12 +115,11 @@ async fn a_node_that_cannot_persist_is_shown_as_refusing_until_it_can() {
 
 /// Its directory is gone, and a snapshot was tried.
 fn break_persistence(server: &RedisServer) {
-    server.cli(&["CONFIG", "SET", "save", "3600 1000000"]);
-    let dir = server.cli(&["CONFIG", "GET", "dir"]).items().remove(1).text();
-    fs::remove_dir_all(&dir).expect("the server's directory is ours");
+    server.set_config("save", "3600 1000000");
+    fs::remove_dir_all(server.config("dir")).expect("the server's directory is ours");
     server.cli(&["BGSAVE"]);
     eventually("the snapshot fails", || {
-        info(server, "persistence").contains("rdb_last_bgsave_status:err")
+        server.info("persistence", "rdb_last_bgsave_status").as_deref() == Some("err")
     });
 }
 
@@ -168,7 +156,7 @@ async fn a_server_that_runs_somebodys_script_is_busy_until_it_ends() {
 }
 
 fn hog(server: &RedisServer) {
-    server.cli(&["CONFIG", "SET", "lua-time-limit", "10"]);
+    server.set_config("lua-time-limit", "10");
     let said = server.cli(&["EVAL", "while true do end", "0"]);
     assert!(matches!(said, Resp::Error(_)), "{said:?}");
 }

@@ -34,7 +34,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     // One by one: where the first ones fail, the old set is left as it was.
     for node in 0..old_nodes {
         let name = Arc::clone(old.members()[node].status.name());
-        match take(old, node, &old.layout.hash, new, &Known::default()).await {
+        match take(old, node, State::Moved, &old.layout.hash, new, &Known::default()).await {
             Ok(told) => {
                 known.merge(told);
                 votes.push(Vote::new(Arc::clone(&name), VoteOutcome::Granted));
@@ -53,7 +53,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     let nodes = new.members().len();
     for node in 0..nodes {
         let name = Arc::clone(new.members()[node].status.name());
-        let outcome = match take(new, node, &old.layout.hash, new, &known).await {
+        let outcome = match take(new, node, State::Probation, &old.layout.hash, new, &known).await {
             Ok(_) => {
                 enrolled += 1;
                 VoteOutcome::Granted
@@ -70,11 +70,30 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     Ok(max_ttl + rules::drift(max_ttl, new.settings.drift_factor))
 }
 
+/// How a moved node goes on.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// The old set may still grant: with blank nodes of the new set, this one must not make up a
+    /// majority of it.
+    Moved,
+    Probation,
+}
+
+impl State {
+    const fn letter(self) -> &'static str {
+        match self {
+            Self::Moved => "m",
+            Self::Probation => "p",
+        }
+    }
+}
+
 /// Moves a node, reached through `through`, from the old layout to the new one, and tells it what
 /// is known.
 async fn take(
     through: &NodeSet,
     node: usize,
+    state: State,
     old: &str,
     new: &NodeSet,
     known: &Known,
@@ -88,7 +107,8 @@ async fn take(
         .arg(&*new.layout.description)
         .arg(format!("{:016x}", crate::random::number()))
         .arg(millis(max_ttl))
-        .arg(STRIPES);
+        .arg(STRIPES)
+        .arg(state.letter());
     for (field, fence) in &known.fences {
         cmd.arg(field).arg(*fence);
     }

@@ -7,7 +7,7 @@ use super::{NodeSet, Tag};
 use crate::{
     error::Reason,
     node::redis::{
-        decode::{int, reason, text},
+        decode::{reason, text},
         scripts,
     },
 };
@@ -108,11 +108,16 @@ async fn copy_from(set: &NodeSet, from: usize, to: usize) -> Result<(usize, bool
         let mut writes = Pipeline::new();
         let rest: Vec<Value> = items.collect();
         for record in rest.chunks_exact(3) {
-            let (key, value, ttl) = (text(&record[0]), &record[1], int(&record[2]).unwrap_or(0));
-            let Value::BulkString(value) = value else { continue };
-            let cmd = writes.cmd("SET").arg(&*key).arg(&value[..]).arg("NX");
-            if ttl > 0 {
-                cmd.arg("PX").arg(ttl);
+            let (Value::BulkString(value), Value::Int(ttl)) = (&record[1], &record[2]) else {
+                continue;
+            };
+            // In its last millisecond: without a TTL it would stay for ever.
+            if *ttl == 0 {
+                continue;
+            }
+            let cmd = writes.cmd("SET").arg(&*text(&record[0])).arg(&value[..]).arg("NX");
+            if *ttl > 0 {
+                cmd.arg("PX").arg(*ttl);
             }
             records += 1;
         }

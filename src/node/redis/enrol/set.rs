@@ -22,7 +22,7 @@ use crate::{
     },
     quorum::{
         enrol::{Enrolment, Outcome, Sight, Step},
-        offsets::{Interval, Jury},
+        offsets::{Interval, Jury, StoodStill},
     },
     time::{AdjustedClock, Clock, Timestamp},
 };
@@ -40,8 +40,8 @@ pub(crate) struct NodeSet {
     changed: Notify,
     /// The highest floor that a node told: no token may be proposed below it.
     floor: AtomicU64,
-    /// How often our own clock was put forward.
-    corrections: AtomicU64,
+    /// How often our own clock was put forward instead of what a node was accused of.
+    corrections: Box<[AtomicU64]>,
     closed: AtomicBool,
     /// Where the set stands among the manager's nodes.
     first: usize,
@@ -112,7 +112,7 @@ impl NodeSet {
             state: Mutex::new(state),
             changed: Notify::new(),
             floor: AtomicU64::new(0),
-            corrections: AtomicU64::new(0),
+            corrections: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
             closed: AtomicBool::new(false),
             first,
         })
@@ -132,8 +132,8 @@ impl NodeSet {
         self.floor.load(Ordering::Relaxed)
     }
 
-    pub(in crate::node::redis) fn corrections(&self) -> u64 {
-        self.corrections.load(Ordering::Acquire)
+    pub(in crate::node::redis) fn corrections(&self, node: usize) -> u64 {
+        self.corrections[node].load(Ordering::Acquire)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -201,18 +201,24 @@ impl NodeSet {
     }
 
     /// A server's clock jumped; or ours stood still, which is then put right.
-    pub(in crate::node::redis) fn jumped(&self, node: usize, by: Interval, now: Timestamp) {
+    ///
+    /// If it was the server's, it has no vote until `until`.
+    pub(in crate::node::redis) fn jumped(
+        &self,
+        node: usize,
+        by: Interval,
+        (now, until): (Timestamp, Timestamp),
+    ) {
         let verdict = self.state().jury.report(node, by, now);
         let name = self.members()[node].status.name();
-        if let Some(still) = verdict {
+        if let Some(StoodStill { at_most, accused }) = &verdict {
             tracing::warn!(
-                by = ?still,
+                by = ?at_most,
                 "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
             );
-            self.clock.put_forward(still);
-            self.corrections.fetch_add(1, Ordering::AcqRel);
-            for member in self.members() {
-                member.status.set_bar(BarKind::Clock, None);
+            self.clock.put_forward(*at_most);
+            for &node in accused {
+                self.corrections[node].fetch_add(1, Ordering::AcqRel);
             }
             self.soundness.look_again();
         } else {
@@ -221,14 +227,15 @@ impl NodeSet {
                 by = %Shown(by),
                 "the server's clock jumped; it does not vote for max_ttl"
             );
-            let bar = Bar::Clock { until: now + self.settings.max_ttl, by };
+            let bar = Bar::Clock { until, by };
             self.members()[node].status.set_bar(BarKind::Clock, Some(bar));
             let by_micros = by.low.midpoint(by.high);
             self.soundness.jumped(self.first + node, Jump { seen: now, by_micros });
         }
-        // Whose clock it was shows when the others are looked at.
+        // Whose clock it was shows when the others are looked at; and who was accused without a
+        // reason has its vote again with the next look.
         for (other, member) in self.members().iter().enumerate() {
-            if other != node && verdict.is_none() {
+            if other != node || verdict.is_some() {
                 let _ = member.admin.send(Admin::Check);
             }
         }
@@ -241,7 +248,8 @@ impl NodeSet {
             (Sight::Active, None)
         } else if ours && standing.tag.is_probation() {
             let tag = Arc::clone(standing.tag.text());
-            (Sight::Probation { tag, max_ttl: standing.max_ttl }, None)
+            let moved = standing.tag.is_moved();
+            (Sight::Probation { tag, max_ttl: standing.max_ttl, moved }, None)
         } else if ours || standing.tag.text().is_empty() {
             let found = Arc::clone(standing.tag.text());
             (Sight::Out, Some(Bar::Reason(Reason::WrongTag { found })))
@@ -318,8 +326,11 @@ impl NodeSet {
 
     fn due(&self, now: Timestamp) -> (Vec<Step>, Vec<usize>, Option<Timestamp>) {
         let mut state = self.state();
-        let steps = if self.is_unguarded() { Vec::new() } else { state.enrolment.due(now) };
-        let mut wake = state.enrolment.next_wake();
+        let (steps, mut wake) = if self.is_unguarded() {
+            (Vec::new(), None)
+        } else {
+            (state.enrolment.due(now), state.enrolment.next_wake())
+        };
         let mut copies = Vec::new();
         for (node, copying) in state.copying.iter_mut().enumerate() {
             if let Copying::Wanted(at) = *copying {

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 /// What a node stores of its enrolment, and what every voting script compares as one string:
-/// state, incarnation (32 digits), layout (16 digits), and in probation a nonce.
+/// state, incarnation (32 digits), layout (16 digits), and in probation a nonce. The states: `a`
+/// active, `p` in probation, `m` in probation and moved from a set that may still grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::node::redis) struct Tag(Arc<str>);
 
@@ -24,7 +25,11 @@ impl Tag {
     }
 
     pub(in crate::node::redis) fn is_probation(&self) -> bool {
-        self.0.starts_with("p ")
+        self.0.starts_with("p ") || self.is_moved()
+    }
+
+    pub(in crate::node::redis) fn is_moved(&self) -> bool {
+        self.0.starts_with("m ")
     }
 
     pub(in crate::node::redis) fn incarnation(&self) -> &str {
@@ -48,6 +53,8 @@ mod tests {
         assert_eq!((active.incarnation(), active.layout()), (incarnation, layout));
         let probation = Tag::new(format!("p {incarnation} {layout} 0102030405060708"));
         assert!(probation.is_probation() && probation.layout() == layout);
+        let moved = Tag::new(format!("m {incarnation} {layout} 0102030405060708"));
+        assert!(moved.is_probation() && moved.is_moved() && !probation.is_moved());
         assert_eq!(Tag::new("").layout(), "");
     }
 }

@@ -25,13 +25,14 @@ if role == 'master' then
   local max_ttl = tonumber(redis.call('HGET', KEYS[1], 'max_ttl') or 0)
   local same_layout = tag and layout_of(tag) == ARGV[1]
   if not tag or (same_layout and string.sub(tag, 3, 34) ~= current) then
-    local state = ARGV[5] == 'on' and 'p' or 'a'
+    local moved = tag and string.sub(tag, 1, 1) == 'm'
+    local state = ARGV[5] ~= 'on' and 'a' or moved and 'm' or 'p'
     tag = state .. ' ' .. current .. ' ' .. ARGV[1]
-    if state == 'p' then tag = tag .. ' ' .. ARGV[3] end
+    if state ~= 'a' then tag = tag .. ' ' .. ARGV[3] end
     redis.call('HSET', KEYS[1], 'tag', tag, 'layout', ARGV[2])
     raise_max_ttl(max_ttl)
     prefill()
-  elseif same_layout and (string.sub(tag, 1, 1) == 'p' or ARGV[6] == 'raise') then
+  elseif same_layout and (string.sub(tag, 1, 1) ~= 'a' or ARGV[6] == 'raise') then
     raise_max_ttl(max_ttl)
   end
 end

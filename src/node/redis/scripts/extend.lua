@@ -4,7 +4,7 @@
 -- Answers: 8 extended, 10 stored again; 3 held; 4 other tag; 5 late; 11 clock off.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local guard = strict_guard(ARGV[6])
+local guard = ARGV[6]
 local gone = {}
 for i = 2, #KEYS do
   local value = redis.call('GET', KEYS[i])
@@ -19,10 +19,13 @@ local tag = redis.call('HGET', KEYS[1], 'tag') or ''
 if tag ~= ARGV[1] and tag ~= '' and string.sub(tag, 36, 51) ~= string.sub(ARGV[1], 36, 51) then
   return {4, now, tag}
 end
-if guard and clock_is_off(guard, now) then return {11, now} end
-local ttl = ARGV[4] + backstop(guard)
+local ttl = ARGV[4]
+if guard ~= '' then
+  if clock_is_off(guard, now) then return {11, now} end
+  ttl = ttl + BACKSTOP
+end
 if #gone > 0 then
-  if tag ~= ARGV[1] or (guard and other_history(guard)) then return {4, now, tag} end
+  if tag ~= ARGV[1] or (guard ~= '' and other_history(guard)) then return {4, now, tag} end
   if now > tonumber(ARGV[5]) then return {5, now} end
   for _, key in ipairs(gone) do redis.call('SET', key, ARGV[3], 'PX', ttl) end
 end

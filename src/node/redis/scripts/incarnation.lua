@@ -9,7 +9,8 @@ local function incarnation()
     .. string.sub(info('replication', 'master_replid'), 1, 16)
 end
 
--- A tag is: state (a: active, p: in probation), incarnation, layout; in probation a nonce as well.
+-- A tag is: state (a: active, p: in probation, m: in probation, and moved from a set that may still
+-- grant), incarnation, layout; in probation a nonce as well.
 local function layout_of(tag)
   return string.sub(tag, 36, 51)
 end

@@ -7,12 +7,14 @@
 //! | the fencing token | `fence` |
 //! | renewal, extension, loss | `renewal` |
 //! | several rounds of renewal at once | `rounds` |
+//! | clocks that jumped | `clocks` |
 //! | giving back | `release` |
 
 #![expect(clippy::unnecessary_wraps, reason = "what a node says is written as it arrives")]
 
 mod attempt;
 mod bench;
+mod clocks;
 mod fence;
 mod release;
 mod renewal;

@@ -1,0 +1,88 @@
+//! Moving servers from one configuration to another.
+
+use std::{error::Error, fmt::Write, process::ExitCode, time::Duration};
+
+use serde_json::json;
+use tower_redlock::{AdoptError, EmbeddedNodes, Redlock};
+
+use crate::{
+    NO_QUORUM,
+    args::{Args, Until},
+    confirm::confirm,
+    examine::{examine, settle},
+    json,
+    setup::Setup,
+    text,
+    verdict::Report,
+    wait,
+};
+
+/// What the waiting may take beyond the probation.
+const MARGIN: Duration = Duration::from_secs(30);
+/// Every node is asked one after the other, and has 2 s for its answer; old and new ones.
+const A_NODE: Duration = Duration::from_secs(3);
+
+pub(crate) async fn adopt(
+    setup: &Setup,
+    new: &Redlock,
+    args: &Args,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let old = setup.changed(&args.from)?;
+    if setup.is_embedded() || old.is_embedded() {
+        return Err("--adopt needs servers: the new set's in REDLOCK_NODES or --config, the old set's in --from".into());
+    }
+    let old = old.build(&EmbeddedNodes::new(1))?;
+    settle(&old).await;
+    settle(new).await;
+    eprintln!("from the old set:\n{}to the new set:\n{}\n{MEANING}\n", nodes(&old), nodes(new));
+    confirm("Move the servers?", args.yes).await?;
+
+    let bound = A_NODE * u32::try_from(old.nodes().len() + new.nodes().len()).unwrap_or(100);
+    let moved = tokio::time::timeout(bound, new.adopt(&old)).await;
+    let takes = match moved {
+        Ok(Ok(takes)) => takes,
+        Ok(Err(error)) => return Ok(failed(&error, args)),
+        Err(_) => return Err(format!("no end within {bound:?}; run it again").into()),
+    };
+    // Its connections would only be told that they belong to another set now.
+    drop(old);
+    eprintln!("moved; the new set votes in {}", text::time(takes));
+    wait::wait(new, Until::Quorum, args.timeout.unwrap_or(takes + MARGIN)).await;
+    let settings = setup.settings();
+    let report = Report::new(examine(new, &settings, args.probe).await, &settings);
+    if args.json {
+        println!("{:#}", json!({ "adopted": true, "report": json::report(&report) }));
+    } else {
+        print!("{}", text::report(&report));
+    }
+    Ok(report.verdict.exit())
+}
+
+fn failed(error: &AdoptError, args: &Args) -> ExitCode {
+    if args.json {
+        println!("{:#}", json!({ "adopted": false, "error": error.to_string() }));
+    } else {
+        println!("not adopted: {error}");
+    }
+    match error {
+        // As far as it went, it went: the sets may be without a quorum now.
+        AdoptError::OldSet { .. } | AdoptError::NewSet { .. } => ExitCode::from(NO_QUORUM),
+        _ => ExitCode::from(crate::USAGE_ERROR),
+    }
+}
+
+const MEANING: &str = "\
+Adopting stops the old set first: clients with the old configuration get no locks any more, and
+those that they hold are renewed no longer. Then every node of the new set begins a probation,
+with the old nodes' fences; nobody gets a lock until it is over: one max_ttl. Start clients with
+the new configuration now or then, and stop those with the old one. It can be run again where it
+fails half-way.";
+
+fn nodes(redlock: &Redlock) -> String {
+    let mut text = String::new();
+    for node in redlock.health() {
+        // Writing into a text does not fail.
+        let _ = writeln!(text, "    {node}");
+    }
+    text
+}

@@ -1,0 +1,149 @@
+//! Looks at the set: what each node is, and whether it gives its vote.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use futures_util::future::join_all;
+use tokio::{sync::oneshot, time::timeout};
+use tower_redlock::{
+    NodeHealth, NodeState, Reason, Redlock, Resource,
+    node::{Answer, LeaseId, Node, Nonce, Op, Reply},
+    time::Timestamp,
+};
+
+use crate::setup::Settings;
+
+/// A server that has not greeted after 2 s is down; a little more than that.
+const SETTLE: Duration = Duration::from_millis(3500);
+/// A vote that came late is asked for so often: a busy moment is no slow server.
+const TRIES: usize = 3;
+/// What a node has for its vote: far more than the node timeout, to tell slow from silent.
+const PROBE: Duration = Duration::from_secs(2);
+const COUNT: Duration = Duration::from_secs(8);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What was seen of one node.
+pub(crate) struct Seen {
+    pub(crate) health: NodeHealth,
+    /// How many lock keys it keeps.
+    pub(crate) keys: Result<u64, Reason>,
+    /// How long its vote took, or why it gave none. `None`: it was not asked.
+    pub(crate) vote: Option<Result<Duration, Reason>>,
+}
+
+impl Seen {
+    /// Whether it votes, and in time where it was asked to.
+    pub(crate) fn votes(&self, settings: &Settings) -> bool {
+        let in_time = match &self.vote {
+            Some(Ok(took)) => *took < settings.node_timeout,
+            Some(Err(_)) => false,
+            None => true,
+        };
+        self.health.is_voting() && in_time
+    }
+
+    /// Its role, where it can be told.
+    pub(crate) fn role(&self) -> Option<&'static str> {
+        match &self.health.state {
+            NodeState::Down { reason: Reason::ReadOnly, .. } => Some("replica"),
+            NodeState::Down { .. } | NodeState::Connecting => None,
+            _ => Some("master"),
+        }
+    }
+}
+
+pub(crate) fn quorum(nodes: usize) -> usize {
+    nodes / 2 + 1
+}
+
+pub(crate) async fn examine(redlock: &Redlock, settings: &Settings, probe: bool) -> Vec<Seen> {
+    settle(redlock).await;
+    let votes = if probe { probe_all(redlock, settings).await } else { Vec::new() };
+    let nodes = redlock.nodes().len();
+    let counts = match timeout(COUNT, redlock.key_counts()).await {
+        Ok(counts) => counts,
+        Err(_) => vec![Err(Reason::TimedOut); nodes],
+    };
+    // What the votes brought to light is seen by now.
+    let mut votes = votes.into_iter();
+    let seen = redlock.health().into_iter().zip(counts);
+    seen.map(|(health, keys)| Seen { health, keys, vote: votes.next() }).collect()
+}
+
+/// Waits until every node is connected, or known not to be; within a bound.
+pub(crate) async fn settle(redlock: &Redlock) {
+    let begun = Instant::now();
+    while begun.elapsed() < SETTLE && redlock.health().iter().any(|node| is_passing(&node.state)) {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// States that end by themselves within a second or two.
+fn is_passing(state: &NodeState) -> bool {
+    match state {
+        NodeState::Connecting => true,
+        // The end of a probation takes one more question.
+        NodeState::Probation { remaining, .. } => remaining.is_zero(),
+        NodeState::Refusing { reason, .. } => {
+            matches!(reason, Reason::WrongTag { .. } | Reason::TtlTooLong)
+        }
+        _ => false,
+    }
+}
+
+/// Asks every node for its vote on a name that nobody else uses, and gives it back: the state of a
+/// node does not show whether the credentials may write lock keys, for example.
+async fn probe_all(redlock: &Redlock, settings: &Settings) -> Vec<Result<Duration, Reason>> {
+    join_all(redlock.nodes().iter().map(|node| probe(&**node, settings))).await
+}
+
+async fn probe(node: &dyn Node, settings: &Settings) -> Result<Duration, Reason> {
+    let mut best = vote(node, settings).await?;
+    for _ in 1..TRIES {
+        if best < settings.node_timeout {
+            break;
+        }
+        best = best.min(vote(node, settings).await?);
+    }
+    Ok(best)
+}
+
+/// How long a vote takes.
+async fn vote(node: &dyn Node, settings: &Settings) -> Result<Duration, Reason> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|_| Reason::Unknown)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let name = format!("doctor-probe-{}-{}", std::process::id(), now.as_nanos());
+    let resource = Resource::try_from(name).map_err(|_| Reason::Unknown)?;
+    let lease = Arc::new(LeaseId::new(resource, Nonce::from_bytes(bytes), "doctor".into(), now));
+    let token = u64::try_from(now.as_micros()).unwrap_or(0);
+    let acquire = Op::Acquire {
+        lease: Arc::clone(&lease),
+        ttl: settings.ttl.min(Duration::from_secs(1)),
+        token,
+        block_end: token,
+        expires: Timestamp::MAX,
+        patience: PROBE,
+    };
+    let begun = Instant::now();
+    let granted = ask(node, acquire).await;
+    let took = begun.elapsed();
+    // Behind the acquire on the same connection, whatever became of that.
+    let released = ask(node, Op::Release { lease }).await;
+    match granted? {
+        Answer::Granted { .. } => released.map(|_| took),
+        _ => Err(Reason::Protocol("a key that nobody stored is held".into())),
+    }
+}
+
+async fn ask(node: &dyn Node, op: Op) -> Result<Answer, Reason> {
+    let (sender, receiver) = oneshot::channel();
+    // Who asked may have lost interest.
+    node.send(op, Reply::from_fn(move |answer| drop(sender.send(answer))));
+    match timeout(PROBE, receiver).await {
+        Ok(answer) => answer.unwrap_or(Err(Reason::Unknown)),
+        Err(_) => Err(Reason::TimedOut),
+    }
+}

@@ -1,0 +1,94 @@
+//! Examines the servers of a lock set for the person at 3 a.m.: which of them vote, why not, what to
+//! do about it, and who holds what.
+//!
+//! ```text
+//! export REDLOCK_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
+//! cargo run --release --example doctor                           examine, and give one verdict
+//! cargo run --release --example doctor -- --wait                 until all nodes vote
+//! cargo run --release --example doctor -- --resource invoice:42  who holds it
+//! cargo run --release --example doctor -- --help                 everything else
+//! ```
+//!
+//! Read first: `examine.rs` (what the crate tells of its nodes) and `holder.rs` (looking at a lock,
+//! and taking it away). `findings.rs` turns reasons into advice; the rest reads settings, prints
+//! and waits.
+
+mod adopt;
+mod args;
+mod check;
+mod confirm;
+mod examine;
+mod findings;
+mod holder;
+mod json;
+mod setup;
+mod text;
+mod verdict;
+mod wait;
+
+use std::{error::Error, process::ExitCode};
+
+use tower_redlock::{EmbeddedNodes, Redlock};
+
+use crate::{
+    args::{Args, Command, Task},
+    setup::{Settings, Setup},
+    verdict::Report,
+};
+
+/// Exit codes beside success; `--help` tells what they mean.
+const NO_QUORUM: u8 = 2;
+const USAGE_ERROR: u8 = 3;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args = match args::parse(std::env::args().skip(1)) {
+        Ok(Command::Run(args)) => args,
+        Ok(Command::Help) => {
+            print!("{}", args::USAGE);
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("doctor: {error}\n--help tells how doctor is used");
+            return ExitCode::from(USAGE_ERROR);
+        }
+    };
+    match run(&args).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("doctor: {error}");
+            ExitCode::from(USAGE_ERROR)
+        }
+    }
+}
+
+async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+    let setup = Setup::new(&args.settings)?;
+    if args.task == Task::Check {
+        return check::check(setup, args).await;
+    }
+    let redlock = setup.build(&EmbeddedNodes::new(5))?;
+    let settings = setup.settings();
+    match &args.task {
+        Task::Resource(name) => holder::show(&redlock, name, args).await,
+        Task::Break(name) => holder::take_away(&redlock, name, args).await,
+        Task::Adopt => adopt::adopt(&setup, &redlock, args).await,
+        Task::Wait(until) => {
+            let timeout = args.timeout.unwrap_or_else(|| wait::default_timeout(&settings));
+            wait::wait(&redlock, *until, timeout).await;
+            Ok(examine(&redlock, &settings, args).await)
+        }
+        Task::Examine | Task::Check => Ok(examine(&redlock, &settings, args).await),
+    }
+}
+
+/// Looks, and prints what was seen.
+async fn examine(redlock: &Redlock, settings: &Settings, args: &Args) -> ExitCode {
+    let report = Report::new(examine::examine(redlock, settings, args.probe).await, settings);
+    if args.json {
+        println!("{:#}", json::report(&report));
+    } else {
+        print!("{}", text::report(&report));
+    }
+    report.verdict.exit()
+}

@@ -1,0 +1,169 @@
+//! R10: nodes whose clocks jumped, and another clock that says that it is over.
+
+use super::bench::{Bench, at, extended, granted, held, releases, renewed, round, unheard};
+use crate::{
+    error::{Reason, VoteOutcome},
+    quorum::{Action, Event, Loss, OpId, Refusal},
+};
+
+const BY: i64 = 300_000_000;
+
+fn jumped() -> VoteOutcome {
+    unheard(Reason::ClockJumped { by_micros: BY })
+}
+
+impl Bench {
+    /// It is told now that a jump of the node's clock was seen at `ms`.
+    fn unsound(&mut self, node: usize, ms: u64) -> Vec<Action> {
+        self.handle(Event::Unsound { node, seen: at(ms), by_micros: BY })
+    }
+}
+
+#[test]
+fn a_grant_of_a_node_whose_clock_jumped_since_does_not_count() {
+    let mut bench = Bench::start(3);
+    bench.at(1).vote(0, granted());
+    assert_eq!(bench.at(2).unsound(0, 2), []);
+    assert_eq!(bench.at(3).vote(1, granted()), [], "one of three");
+    let acquired = Action::Acquired { token: super::bench::PROPOSAL, until: at(9_000) };
+    assert_eq!(bench.at(4).vote(2, granted()), [acquired]);
+}
+
+#[test]
+fn an_attempt_that_cannot_be_won_without_the_node_is_over() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, granted());
+    bench.vote(1, Err(Reason::Loading));
+    let actions = bench.at(2).unsound(0, 2);
+    assert_eq!(actions[..3], releases(3), "its key is given back too");
+    let votes = vec![jumped(), unheard(Reason::Loading), unheard(Reason::NotAwaited)];
+    assert_eq!(actions[3..], [Action::Refused(Refusal::NoQuorum { votes })]);
+}
+
+#[test]
+fn what_is_granted_after_the_jump_was_seen_counts() {
+    let mut bench = Bench::start(1);
+    assert_eq!(bench.at(2).unsound(0, 1), [], "it has not voted");
+    let acquired = Action::Acquired { token: super::bench::PROPOSAL, until: at(9_000) };
+    assert_eq!(bench.vote(0, granted()), [acquired]);
+}
+
+#[test]
+fn a_lock_without_a_quorum_of_sound_nodes_is_lost_at_once() {
+    let mut bench = Bench::held();
+    let actions = bench.at(5).unsound(0, 5);
+    let votes = vec![jumped(), VoteOutcome::Granted, unheard(Reason::NotAwaited)];
+    assert_eq!(actions, [Action::Lost(Loss::ClockJumped { votes })]);
+    // It is not revived, and it is given back when the holder lets go.
+    assert_eq!(bench.at(6).vote(2, granted()), []);
+    assert_eq!(bench.wake(), []);
+    assert_eq!(bench.release(false), releases(3));
+}
+
+#[test]
+fn a_lock_with_enough_sound_nodes_stays_and_so_does_its_end() {
+    let mut bench = Bench::held();
+    bench.at(3).vote(2, granted());
+    assert_eq!(bench.at(5).unsound(0, 5), []);
+    assert_eq!(bench.lease.end(), at(9_000));
+    let Action::Lost(Loss::ClockJumped { .. }) = bench.at(6).unsound(1, 6)[0] else {
+        panic!("one of three is left")
+    };
+}
+
+#[test]
+fn the_validity_is_then_what_a_quorum_of_sound_nodes_confirmed() {
+    let mut bench = Bench::held();
+    bench.at(10).vote(2, granted());
+    bench.at(3_000).wake();
+    bench.extension(0, 3_000, extended());
+    assert_eq!(bench.extension(1, 3_000, extended()), [renewed(12_000)]);
+    // Of the two that are left, one confirmed at the start only.
+    assert_eq!(bench.at(4_000).unsound(0, 4_000), [renewed(9_000)]);
+    assert_eq!(bench.at(8_999).wake()[0], Action::Renewing);
+    let lost = bench.at(9_000).wake();
+    assert!(matches!(lost[..], [Action::Lost(Loss::Expired { .. })]), "{lost:?}");
+}
+
+#[test]
+fn a_lock_whose_sound_validity_is_over_by_now_is_lost() {
+    let mut bench = Bench::held();
+    bench.at(10).vote(2, granted());
+    bench.at(3_000).wake();
+    bench.extension(0, 3_000, extended());
+    bench.extension(1, 3_000, extended());
+    let actions = bench.at(9_000).unsound(1, 9_000);
+    assert_eq!(actions[0], renewed(9_000));
+    assert!(matches!(actions[1..], [Action::Lost(Loss::Expired { .. })]), "{actions:?}");
+}
+
+#[test]
+fn a_renewal_is_due_at_once_where_the_end_came_nearer() {
+    let mut bench = Bench::held();
+    bench.at(10).vote(2, granted());
+    bench.at(3_000).wake();
+    bench.extension(0, 3_000, extended());
+    bench.extension(1, 3_000, extended());
+    assert_eq!(bench.lease.next_wake(), Some(at(6_000)));
+    bench.at(4_000).unsound(0, 4_000);
+    assert_eq!(bench.lease.next_wake(), Some(at(3_000)), "a third of 9 s after 0 s: by now");
+    assert_eq!(bench.wake(), round(3, 4_000, 9_000));
+}
+
+#[test]
+fn what_a_node_confirmed_after_the_jump_was_seen_stands() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    bench.extension(0, 3_000, extended());
+    bench.extension(1, 3_000, extended());
+    assert_eq!(bench.at(3_001).unsound(0, 2_999), [], "told late of an earlier jump");
+    assert_eq!(bench.lease.end(), at(12_000));
+}
+
+/// The key was still there after the jump, so it is the node's word again.
+#[test]
+fn an_extension_after_the_jump_makes_the_node_count_again() {
+    let mut bench = Bench::held();
+    bench.at(10).vote(2, granted());
+    assert_eq!(bench.at(2_000).unsound(0, 2_000), []);
+    bench.at(3_000).wake();
+    bench.extension(0, 3_000, extended());
+    assert_eq!(bench.extension(1, 3_000, extended()), [renewed(12_000)]);
+    assert_eq!(bench.at(3_001).unsound(0, 2_000), [], "told of the same jump again");
+    assert_eq!(bench.lease.end(), at(12_000));
+}
+
+#[test]
+fn a_node_that_kept_nothing_for_us_may_jump() {
+    let mut bench = Bench::start(3);
+    bench.vote(2, held("b", Some(10)));
+    bench.vote(0, granted());
+    bench.vote(1, granted());
+    assert_eq!(bench.at(5).unsound(2, 5), []);
+    assert_eq!(bench.lease.end(), at(9_000));
+}
+
+#[test]
+fn another_clock_ends_what_is_held_and_nothing_else() {
+    let mut bench = Bench::start(3);
+    assert_eq!(bench.at(1).handle(Event::Expired), [], "not an attempt");
+    bench.vote(0, granted());
+    bench.vote(1, granted());
+    let lost = bench.at(2).handle(Event::Expired);
+    assert!(matches!(lost[..], [Action::Lost(Loss::Expired { .. })]), "{lost:?}");
+    assert_eq!(bench.handle(Event::Expired), [], "once");
+    assert_eq!(bench.extend(), []);
+    assert_eq!(bench.release(false), releases(3));
+    assert_eq!(bench.handle(Event::Expired), []);
+}
+
+#[test]
+fn an_extension_that_is_waited_for_is_answered_then() {
+    for event in [Event::Expired, Event::Unsound { node: 0, seen: at(3), by_micros: BY }] {
+        let mut bench = Bench::held();
+        bench.at(2).extend();
+        let actions = bench.at(3).handle(event);
+        assert!(matches!(actions[..], [Action::Extended(Err(_)), Action::Lost(_)]), "{actions:?}");
+        assert_eq!(bench.answer(1, OpId::Extend(at(2)), extended()), []);
+    }
+}

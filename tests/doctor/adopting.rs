@@ -1,0 +1,66 @@
+//! From one set of servers to another.
+
+use crate::{
+    run::{Doctor, urls},
+    support::RedisServer,
+};
+
+#[test]
+fn three_servers_become_five() {
+    let servers = RedisServer::start_n(5);
+    let all = urls(&servers);
+    let from = all[..3].join(",");
+    let three = Doctor::guarded(&all[..3], "1s");
+    three.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    let five = Doctor::guarded(&all, "1s");
+    five.run(&["--no-probe"]).is(2, &["belongs to another set", "--adopt --from"]);
+
+    let outcome = five.run(&["--adopt", "--from", &from, "--no-probe"]);
+    outcome
+        .is(3, &["from the old set", "stops the old set first", "no terminal", "nothing was done"]);
+    three.run(&["--no-probe"]).is(0, &["HEALTHY"]);
+
+    let outcome =
+        five.run(&["--adopt", "--from", &from, "--yes", "--timeout", "30s", "--no-probe"]);
+    outcome.is(0, &["the new set votes in", "5 of 5 nodes vote", "HEALTHY"]);
+    five.run(&["--no-probe"]).is(0, &["5 of 5 nodes vote"]);
+    three.run(&["--no-probe"]).is(2, &["belongs to another set"]);
+}
+
+#[test]
+fn a_guard_is_taken_on_and_a_prefix_left() {
+    let servers = RedisServer::start_n(3);
+    let all = urls(&servers);
+    let plain = Doctor::guarded(&all, "1s");
+    plain.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    let strict = ["--clock-guard", "250ms", "--prefix", "other", "--no-probe"];
+    let adopt = ["--adopt", "--yes", "--from-clock-guard", "none", "--from-prefix", "redlock"];
+    let outcome = plain.run(&[&strict[..], &adopt].concat());
+    outcome.is(0, &["3 of 3 nodes vote", "HEALTHY"]);
+    plain.run(&["--no-probe"]).is(2, &["belongs to another set", "clock guard 250ms"]);
+}
+
+#[test]
+fn another_old_set_is_left_alone() {
+    let servers = RedisServer::start_n(3);
+    let all = urls(&servers);
+    let three = Doctor::guarded(&all, "1s");
+    three.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    let named: Vec<String> =
+        all.iter().zip(["a", "b", "c"]).map(|(url, n)| format!("{n}={url}")).collect();
+    let new = Doctor::guarded(&named, "1s");
+    // Not what they are enrolled for.
+    let from = format!("x={},y={},z={}", all[0], all[1], all[2]);
+    let outcome = new.run(&["--adopt", "--from", &from, "--yes"]);
+    outcome.is(2, &["not adopted", "belongs to another set"]);
+    three.run(&["--no-probe"]).is(0, &["HEALTHY"]);
+}
+
+#[test]
+fn the_same_set_is_nothing_to_adopt() {
+    let servers = RedisServer::start_n(3);
+    let all = urls(&servers);
+    let three = Doctor::guarded(&all, "1s");
+    let outcome = three.run(&["--adopt", "--from", &all.join(","), "--yes"]);
+    outcome.is(3, &["not adopted", "are the same"]);
+}

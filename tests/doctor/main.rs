@@ -1,0 +1,12 @@
+//! The example `doctor`, as people run it: the program itself, over real servers.
+#![cfg(feature = "config")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod adopting;
+mod holders;
+mod nodes;
+mod run;
+mod sets;
+mod usage;

@@ -1,0 +1,165 @@
+//! What it says of a single node that is not well.
+
+use crate::{
+    run::{Doctor, name, urls},
+    support::RedisServer,
+};
+
+/// What doctor tells people to allow.
+const RULES: [&str; 25] = [
+    "ACL",
+    "SETUSER",
+    "app",
+    "on",
+    ">s3cret",
+    "~redlock:*",
+    "-@all",
+    "+eval",
+    "+evalsha",
+    "+script|load",
+    "+time",
+    "+info",
+    "+hmget",
+    "+hget",
+    "+hset",
+    "+hsetnx",
+    "+hlen",
+    "+hgetall",
+    "+get",
+    "+set",
+    "+del",
+    "+pttl",
+    "+pexpire",
+    "+scan",
+    "+config|get",
+];
+
+#[test]
+fn a_frozen_server() {
+    let servers = RedisServer::start_n(3);
+    let doctor = Doctor::over(&urls(&servers));
+    servers[0].freeze();
+    let outcome = doctor.run(&[]);
+    servers[0].thaw();
+    outcome.is(1, &[&name(&servers[0]), "does not answer", "look whether the server hangs"]);
+}
+
+#[test]
+fn a_replica() {
+    let servers = RedisServer::start_n(3);
+    let doctor = Doctor::over(&urls(&servers));
+    let master = RedisServer::start();
+    servers[1].replica_of(&master);
+    let outcome = doctor.run(&[]);
+    outcome.is(1, &[&format!("{}: the server is a replica", name(&servers[1]))]);
+    outcome.says(&["replicas don't vote", "REPLICAOF NO ONE"]);
+}
+
+#[test]
+fn one_server_by_two_names() {
+    let servers = RedisServer::start_n(2);
+    let nodes = [servers[0].url(), servers[1].url(), servers[1].url_by_name()];
+    let outcome = Doctor::over(&nodes).run(&[]);
+    outcome.is(2, &["NO QUORUM", "is the same server as localhost:", "would vote twice"]);
+    outcome.says(&["put a second, independent server in its place"]);
+}
+
+#[test]
+fn a_server_that_evicts() {
+    let mut servers = RedisServer::start_n(2);
+    let limits = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
+    servers.push(RedisServer::with(&limits));
+    let doctor = Doctor::over(&urls(&servers));
+    let outcome = doctor.run(&[]);
+    outcome.is(1, &["DEGRADED", "it may evict locks", "allkeys-lru"]);
+    outcome.says(&["CONFIG SET maxmemory-policy noeviction", "memory limit 100 MiB"]);
+}
+
+#[test]
+fn a_full_server() {
+    let mut servers = RedisServer::start_n(2);
+    servers.push(RedisServer::with(&["--maxmemory", "10mb"]));
+    let doctor = Doctor::over(&urls(&servers));
+    doctor.run(&[]).is(0, &["HEALTHY"]);
+    servers[2].fill_memory();
+    doctor.run(&[]).is(1, &["at maxmemory", "make room or raise maxmemory"]);
+}
+
+#[test]
+fn servers_of_another_set() {
+    let servers = RedisServer::start_n(3);
+    Doctor::over(&urls(&servers)).run(&[]).is(0, &[]);
+    let named: Vec<_> = servers
+        .iter()
+        .zip(["a", "b", "c"])
+        .map(|(server, name)| format!("{name}={}", server.url()))
+        .collect();
+    let outcome = Doctor::over(&named).run(&[]);
+    outcome.is(2, &["NO QUORUM", "belongs to another set of nodes", "(a, b, c)"]);
+    outcome.says(&[
+        &name(&servers[0]),
+        "same nodes, names, prefix and guards everywhere",
+        "--adopt",
+    ]);
+}
+
+#[test]
+fn a_server_whose_clock_is_wrong() {
+    let mut servers = RedisServer::start_n(2);
+    servers.push(RedisServer::with_clock(&[]));
+    let doctor = Doctor::over(&urls(&servers));
+    servers[2].set_clock_offset(20.0);
+    doctor.run(&[]).is(0, &["hint", "s ahead of ours", "NTP"]);
+    servers[2].set_clock_offset(-90.0);
+    doctor.run(&[]).is(1, &["problem", "s behind ours", "NTP"]);
+}
+
+#[test]
+fn a_wrong_password() {
+    let mut servers = RedisServer::start_n(2);
+    let secret = RedisServer::with(&["--requirepass", "right-one"]);
+    let mut nodes = urls(&servers);
+    nodes.push(format!("redis://:wrong-one@{}", secret.addr()));
+    servers.push(secret);
+    let outcome = Doctor::over(&nodes).run(&[]);
+    outcome.is(1, &["authentication failed", "give the user and password"]);
+    outcome.never_says("wrong-one").never_says("right-one");
+}
+
+#[test]
+fn a_permission_that_is_missing() {
+    let servers = RedisServer::start_n(3);
+    servers[2].cli(&RULES);
+    servers[2].cli(&["ACL", "SETUSER", "app", "-set"]);
+    let mut nodes = urls(&servers);
+    nodes[2] = format!("redis://app:s3cret@{}", servers[2].addr());
+    let doctor = Doctor::over(&nodes);
+    let outcome = doctor.run(&[]);
+    // Not every version names the command that it refused to a script.
+    outcome.is(1, &["permission denied", "compare the user's rules", "+set"]).never_says("s3cret");
+    // The list that it shows is enough.
+    servers[2].cli(&["ACL", "SETUSER", "app", "+set"]);
+    doctor.run(&[]).is(0, &["HEALTHY"]);
+    // Counting needs more than locks do.
+    servers[2].cli(&["ACL", "SETUSER", "app", "-scan"]);
+    doctor.run(&[]).is(0, &["HEALTHY", "lacks +scan"]);
+    servers[2].cli(&["ACL", "SETUSER", "app", "resetkeys", "~other:*"]);
+    doctor.run(&[]).is(1, &["add ~redlock:*, and compare the user's rules"]);
+    servers[2].cli(&["ACL", "SETUSER", "app", "resetkeys", "~redlock:*", "-eval"]);
+    doctor.run(&[]).is(1, &["add +eval, and"]);
+}
+
+#[test]
+fn the_permissions_that_it_lists_are_enough_for_probations_too() {
+    let servers = RedisServer::start_n(3);
+    let mut nodes = Vec::new();
+    for server in &servers {
+        server.cli(&RULES);
+        nodes.push(format!("redis://app:s3cret@{}", server.addr()));
+    }
+    let doctor = Doctor::guarded(&nodes, "1s");
+    doctor.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    servers[0].cli(&["FLUSHALL"]);
+    doctor.run(&["--no-probe"]).is(1, &["DEGRADED", "in probation for another"]);
+    doctor.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY", "no persistence"]);
+}

@@ -1,0 +1,122 @@
+//! What it says of a set as a whole.
+
+use crate::{
+    run::{Doctor, name, run, urls},
+    support::RedisServer,
+};
+
+#[test]
+fn a_healthy_set() {
+    let servers = RedisServer::start_n(3);
+    let doctor = Doctor::over(&urls(&servers));
+    let outcome = doctor.run(&[]);
+    outcome.is(0, &["HEALTHY: locks work; 3 of 3 nodes vote, 2 are needed", "version", "voting"]);
+    outcome.says(&[&name(&servers[0]), "no persistence", "0 lock keys", "round trip", "clock"]);
+    outcome.never_says("problem");
+    // The votes that it asked for were given back.
+    for server in &servers {
+        assert_eq!(server.keys("*:lock:*"), [""; 0]);
+    }
+}
+
+#[test]
+fn one_server_down() {
+    let mut servers = RedisServer::start_n(3);
+    let doctor = Doctor::over(&urls(&servers));
+    servers[2].kill();
+    let outcome = doctor.run(&[]);
+    outcome.is(1, &["DEGRADED: locks work", "2 of 3 nodes vote", "no further one may fail"]);
+    outcome.says(&[&format!("{}: can't be reached", name(&servers[2])), "start the server"]);
+}
+
+#[test]
+fn two_of_three_down() {
+    let mut servers = RedisServer::start_n(3);
+    let doctor = Doctor::over(&urls(&servers));
+    servers[1].kill();
+    servers[2].kill();
+    doctor.run(&[]).is(2, &["NO QUORUM: no locks at present; 1 of 3 nodes vote, 2 are needed"]);
+}
+
+#[test]
+fn new_servers_are_in_probation_until_somebody_waited() {
+    let servers = RedisServer::start_n(3);
+    let doctor = Doctor::guarded(&urls(&servers), "2s");
+    let outcome = doctor.run(&[]);
+    outcome.is(2, &["NO QUORUM", "in probation for another", "it may have forgotten locks"]);
+    outcome.says(&["waiting is enough", "--wait"]);
+
+    let outcome = doctor.run(&["--wait", "--timeout", "30s", "--no-probe"]);
+    outcome
+        .is(0, &["0 of 3 nodes vote", "in probation for another", "3 of 3 nodes vote", "HEALTHY"]);
+    outcome.says(&["nothing is kept on disk", "with the restart guard that is safe"]);
+    doctor.run(&["--no-probe"]).is(0, &["HEALTHY"]);
+}
+
+#[test]
+fn waiting_ends_when_its_time_is_over() {
+    let servers = RedisServer::start_n(3);
+    let doctor = Doctor::guarded(&urls(&servers), "60s");
+    doctor.run(&["--wait", "--timeout", "300ms"]).is(2, &["not within 300ms", "in probation"]);
+}
+
+#[test]
+fn waiting_for_a_quorum_does_not_wait_for_a_dead_server() {
+    let mut servers = RedisServer::start_n(3);
+    let doctor = Doctor::over(&urls(&servers));
+    servers[0].kill();
+    doctor.run(&["--wait=quorum"]).is(1, &["2 of 3 nodes vote, waiting for 2", "DEGRADED"]);
+}
+
+#[test]
+fn sets_that_survive_less_than_they_seem_to() {
+    let servers = RedisServer::start_n(4);
+    let doctor = Doctor::over(&urls(&servers));
+    doctor.run(&[]).is(0, &["an even number of nodes: 4 survive the loss of 1", "HEALTHY"]);
+    let two = RedisServer::start_n(2);
+    let doctor = Doctor::over(&urls(&two));
+    doctor.run(&[]).is(0, &["with 2 nodes, the loss of one stops all locks"]);
+}
+
+#[test]
+fn json_says_the_same() {
+    let mut servers = RedisServer::start_n(3);
+    let doctor = Doctor::over(&urls(&servers));
+    servers[1].kill();
+    let outcome = doctor.run(&["--json"]);
+    let json = outcome.is(1, &[]).json();
+    assert_eq!(json["verdict"], "degraded");
+    assert_eq!(json["exit_code"], 1);
+    assert_eq!((&json["voting"], &json["quorum"]), (&2.into(), &2.into()));
+    let nodes = json["nodes"].as_array().unwrap();
+    let states: Vec<_> = nodes.iter().map(|node| node["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["voting", "down", "voting"]);
+    assert_eq!(nodes[0]["name"], name(&servers[0]).as_str());
+    assert_eq!(nodes[0]["role"], "master");
+    assert_eq!(nodes[0]["lock_keys"], 0);
+    assert_eq!(nodes[0]["max_ttl_ms"], 60_000);
+    assert!(nodes[0]["run_id"].is_string() && nodes[0]["version"].is_string());
+    let findings = json["findings"].as_array().unwrap();
+    let down = findings.iter().find(|finding| finding["code"] == "down").unwrap();
+    assert_eq!(down["severity"], "problem");
+    assert_eq!(down["node"], name(&servers[1]).as_str());
+    assert!(!down["do"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn nodes_inside_the_process_prove_little() {
+    run("", &[]).is(0, &["there is nothing to examine", "REDLOCK_NODES", "HEALTHY"]);
+}
+
+#[test]
+fn the_check_over_embedded_nodes_and_over_servers() {
+    run("", &["--check"]).is(0, &["5 nodes, 5 vote", " 0 broken"]);
+    let servers = RedisServer::start_n(3);
+    let json = run(&urls(&servers).join(","), &["--check", "--json"]);
+    let json = json.is(0, &[]).json();
+    assert_eq!(json["broken"], 0);
+    assert!(json["kept"].as_u64().unwrap() > 20);
+    for server in &servers {
+        assert_eq!(server.keys("*:lock:*"), [""; 0]);
+    }
+}

@@ -1,0 +1,30 @@
+//! Who holds a name, and taking it away from them.
+
+use std::time::Duration;
+
+use tower_redlock::{EmbeddedNodes, Redlock, Released, VoteOutcome};
+
+#[tokio::test]
+async fn a_holder_is_told_and_revoked_and_who_came_after_is_not_hit() {
+    let nodes = EmbeddedNodes::new(5);
+    let manager = |owner: &str| Redlock::builder().nodes_from(&nodes).owner(owner).build().unwrap();
+    let (holder, other) = (manager("holder"), manager("other"));
+    assert!(other.inspect("a").await.unwrap().is_none());
+    let lock = holder.lock("a").await.unwrap();
+    let told = other.inspect("a").await.unwrap().expect("it is held");
+    assert_eq!((&*told.name, told.owner.as_deref()), ("a", Some("holder")));
+    assert!(told.since.is_some() && told.is_quorum);
+    assert_eq!(told.token, lock.fencing_token());
+    let ttl = Duration::from_secs(10);
+    assert!(told.remaining.is_some_and(|left| left <= ttl && !left.is_zero()));
+    assert_eq!(told.votes.len(), 5);
+    assert!(told.votes.iter().all(|vote| matches!(vote.outcome, VoteOutcome::Held { .. })));
+
+    assert_eq!(other.revoke(&told).await, Ok(Released::Released));
+    assert_eq!(nodes.key_counts(), [0; 5]);
+    let next = other.lock("a").await.unwrap();
+    assert_eq!(other.revoke(&told).await, Ok(Released::AlreadyLost));
+    assert_eq!(nodes.key_counts(), [1; 5]);
+    assert!(next.is_valid());
+    assert!(lock.extend().await.is_err());
+}

@@ -1,0 +1,163 @@
+//! Servers whose clocks jump, with the default guard.
+
+use std::time::{Duration, Instant};
+
+use tower_redlock::{LossCause, Reason, Redlock, VoteOutcome};
+
+use super::{
+    own_clock::OwnClock,
+    scene::{LONG, MINUTES, Scene, in_time, is_jump, jump_is_seen, patient, refusal, vote},
+};
+use crate::support::eventually_async;
+
+#[tokio::test]
+async fn the_first_vote_after_a_jump_does_not_count() {
+    // Keys live on after a small jump or one back, and commands come in time: nothing but the clock
+    // speaks against such a grant. After a large one the command is too late, or too early.
+    for by in [2.0, -2.0, MINUTES, -MINUTES] {
+        let mut scene = Scene::new();
+        let redlock = scene.manager(patient()).await;
+        scene.servers[2].kill();
+        scene.is_down(&redlock, 2).await;
+        scene.servers[0].set_clock_offset(by);
+        match vote(&redlock, 0).await {
+            VoteOutcome::NotCounted(reason) if is_jump(&reason) => {}
+            VoteOutcome::NotCounted(Reason::Late) if by > 2.0 => {}
+            VoteOutcome::NotCounted(Reason::TokenAhead) if by < -2.0 => {}
+            other => panic!("{by} s: {other:?}"),
+        }
+        jump_is_seen(&redlock, 0).await;
+        assert!(
+            matches!(vote(&redlock, 0).await, VoteOutcome::NotCounted(reason) if is_jump(&reason))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_whose_clock_jumped_has_no_vote_for_max_ttl_and_says_so() {
+    let max_ttl = Duration::from_secs(2);
+    for by in [MINUTES, -MINUTES] {
+        let scene = Scene::new();
+        let builder = Redlock::builder().ttl(max_ttl / 2).max_ttl(max_ttl);
+        let redlock = scene.manager(builder).await;
+        let lock = redlock.lock("a").ttl(max_ttl).auto_extend(false).await.unwrap();
+        eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
+        let jumped = Instant::now();
+        scene.servers[0].set_clock_offset(by);
+        assert_eq!(scene.keys(), [by < 0.0, true, true], "keys vanish by the server's clock");
+        jump_is_seen(&redlock, 0).await;
+        let reason = refusal(&redlock, 0).expect("it is barred");
+        let Reason::ClockJumped { by_micros } = reason else { panic!("{reason}") };
+        #[expect(clippy::cast_precision_loss, reason = "a few minutes")]
+        let told = by_micros as f64 / 1e6;
+        assert!((told - by).abs() < 1.0, "{told} s");
+        let way = if by < 0.0 { "back" } else { "forward" };
+        scene.log.wait_for("WARN", &["the server's clock jumped", "node-1", way]).await;
+        assert!(lock.is_valid(), "two sound nodes have the key");
+        drop(lock);
+
+        eventually_async("it votes again", async || redlock.health()[0].is_voting()).await;
+        assert!(jumped.elapsed() >= max_ttl, "{:?}", jumped.elapsed());
+        assert!(!scene.log.text().contains("our own clock"), "{}", scene.log.text());
+        let grants = async {
+            let lock = redlock.lock("a").await.unwrap();
+            eventually_async("it grants", async || scene.keys()[0]).await;
+            lock.release().await.unwrap();
+        };
+        in_time(grants).await;
+    }
+}
+
+#[tokio::test]
+async fn a_lock_without_enough_other_nodes_is_lost_as_soon_as_the_jump_is_seen() {
+    for by in [MINUTES, -MINUTES] {
+        let mut scene = Scene::new();
+        // No timer of a lock is due before a third of its TTL, or the node timeout of its grant.
+        let builder = patient().ttl(LONG * 4).node_timeout(LONG / 3);
+        let redlock = scene.manager(builder).await;
+        let on_all = redlock.lock("b").await.unwrap();
+        eventually_async("every server has the key", async || {
+            scene.servers.iter().all(|server| server.exists("redlock:lock:b"))
+        })
+        .await;
+        scene.servers[2].kill();
+        scene.is_down(&redlock, 2).await;
+        let on_two = redlock.lock("a").await.unwrap();
+        scene.servers[0].set_clock_offset(by);
+        let cause = in_time(on_two.lost()).await;
+        let LossCause::ClockJumped { votes } = &cause else { panic!("{cause}") };
+        let jumped = |outcome: &VoteOutcome| matches!(outcome, VoteOutcome::NotCounted(reason) if is_jump(reason));
+        assert!(jumped(&votes[0].outcome), "{votes}");
+        assert!(!on_two.is_valid());
+        assert!(on_all.is_valid(), "the two others confirmed it");
+        scene.log.wait_for("WARN", &["lock lost", "resource=a", "clocks jumped"]).await;
+    }
+}
+
+#[tokio::test]
+async fn an_extension_counts_where_the_key_is_still_there() {
+    let mut scene = Scene::new();
+    let redlock = scene.manager(patient()).await;
+    let lock = redlock.lock("a").await.unwrap();
+    eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
+    scene.servers[0].set_clock_offset(5.0);
+    jump_is_seen(&redlock, 0).await;
+    scene.servers[2].kill();
+    scene.is_down(&redlock, 2).await;
+    in_time(lock.extend()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_that_vanished_is_not_given_back_to_a_server_whose_clock_jumped() {
+    let scene = Scene::new();
+    let redlock = scene.manager(patient()).await;
+    let lock = redlock.lock("a").await.unwrap();
+    eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
+    scene.servers[0].set_clock_offset(MINUTES);
+    jump_is_seen(&redlock, 0).await;
+    in_time(lock.extend()).await.unwrap();
+    assert_eq!(scene.keys(), [false, true, true]);
+}
+
+#[tokio::test]
+async fn nobody_gets_a_vanished_key_while_its_holder_believes_in_it() {
+    let mut scene = Scene::new();
+    let (first, second) = (scene.manager(patient()).await, scene.manager(patient()).await);
+    // The first holds it on two servers, as the third comes up after that.
+    scene.servers[2].kill();
+    scene.is_down(&first, 2).await;
+    let lock = first.lock("a").await.unwrap();
+    scene.servers[2].restart();
+    eventually_async("the third votes again", async || second.health()[2].is_voting()).await;
+
+    scene.servers[0].set_clock_offset(MINUTES);
+    eventually_async("the first knows", async || {
+        let other = in_time(async { second.lock("a").await }).await;
+        assert!(!(other.is_ok() && lock.is_valid()), "two have it");
+        !lock.is_valid()
+    })
+    .await;
+    assert!(matches!(in_time(lock.lost()).await, LossCause::ClockJumped { .. }));
+    // Not even then: it is too early for the second to know.
+    assert!(second.lock("a").await.is_err());
+}
+
+/// What the strict guard is for.
+#[tokio::test]
+async fn a_jump_that_is_taken_back_between_two_looks_is_missed_as_documented() {
+    let mut scene = Scene::new();
+    let clock = OwnClock::default();
+    let first = scene.manager(patient().clock(clock.clone())).await;
+    scene.servers[2].kill();
+    scene.is_down(&first, 2).await;
+    let lock = first.lock("a").await.unwrap();
+    scene.servers[2].restart();
+    // Nobody looks at the server meanwhile.
+    clock.hold();
+    scene.blink(0);
+    clock.go_on();
+    assert_eq!(scene.keys(), [false, true, false]);
+    let second = scene.manager(patient()).await;
+    let other = in_time(async { second.lock("a").await }).await.unwrap();
+    assert!(lock.is_valid() && other.is_valid() && LONG > other.remaining());
+}

@@ -1,0 +1,11 @@
+//! Time that does not pass as it should: commands that come late, servers whose clocks jump, and a
+//! clock of our own that stands still or jumps.
+
+mod own_clock;
+mod scene;
+
+mod jumps;
+mod late;
+mod still;
+mod strict;
+mod takeover;

@@ -1,0 +1,106 @@
+//! Servers whose clocks are set by the test, and managers that write to a log.
+
+use std::{thread, time::Duration};
+
+use tower_redlock::{
+    LockError, NodeHealth, NodeState, Reason, Redlock, RedlockBuilder, VoteOutcome,
+};
+
+use crate::facts::log::{Log, LoggedSpawner};
+use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
+
+/// Longer than any test runs: what goes within it did not end by itself.
+pub(super) const LONG: Duration = Duration::from_secs(60);
+/// The key of the lock on "a".
+pub(super) const KEY: &str = "redlock:lock:a";
+/// Further than any lease lasts, in seconds.
+pub(super) const MINUTES: f64 = 300.0;
+
+pub(super) struct Scene {
+    pub(super) servers: Vec<RedisServer>,
+    pub(super) log: Log,
+}
+
+impl Scene {
+    /// Three servers with clocks of their own.
+    pub(super) fn new() -> Self {
+        let servers = thread::scope(|scope| {
+            let start = || scope.spawn(|| RedisServer::with_clock(&[]));
+            let starting = [start(), start(), start()];
+            starting.map(|server| server.join().expect("the server starts"))
+        });
+        Self { servers: servers.into(), log: Log::new() }
+    }
+
+    /// A manager whose nodes all vote.
+    pub(super) async fn manager(&self, builder: RedlockBuilder) -> Redlock {
+        let redlock = self.unready(builder);
+        eventually_async("every node votes", async || {
+            redlock.health().iter().all(NodeHealth::is_voting)
+        })
+        .await;
+        redlock
+    }
+
+    pub(super) fn unready(&self, builder: RedlockBuilder) -> Redlock {
+        let spawner = LoggedSpawner::start(&self.log);
+        over(builder, self.servers.iter().map(RedisServer::url)).spawner(spawner).build().unwrap()
+    }
+
+    /// Whether each server has the key of the lock on "a".
+    pub(super) fn keys(&self) -> Vec<bool> {
+        self.servers.iter().map(|server| server.exists(KEY)).collect()
+    }
+
+    /// A server's clock jumps forward and back again, for just so long that its keys expire.
+    pub(super) fn blink(&self, server: usize) {
+        self.servers[server].set_clock_offset(MINUTES);
+        assert!(self.servers[server].cli(&["TTL", KEY]).int() != 0);
+        self.servers[server].set_clock_offset(0.0);
+    }
+
+    pub(super) async fn is_down(&self, redlock: &Redlock, node: usize) {
+        eventually_async("the node is down", async || {
+            matches!(redlock.health()[node].state, NodeState::Down { .. })
+        })
+        .await;
+    }
+}
+
+/// Settings under which nothing expires, and a busy machine times nothing out.
+pub(super) fn patient() -> RedlockBuilder {
+    Redlock::builder().ttl(LONG).node_timeout(Duration::from_secs(3))
+}
+
+/// Why the node has no vote, if it says so.
+pub(super) fn refusal(redlock: &Redlock, node: usize) -> Option<Reason> {
+    match &redlock.health()[node].state {
+        NodeState::Refusing { reason, .. } => Some(reason.clone()),
+        _ => None,
+    }
+}
+
+pub(super) fn is_jump(reason: &Reason) -> bool {
+    matches!(reason, Reason::ClockJumped { .. })
+}
+
+/// Waits until the jump of a node's clock is seen.
+pub(super) async fn jump_is_seen(redlock: &Redlock, node: usize) {
+    eventually_async("the jump is seen", async || {
+        refusal(redlock, node).as_ref().is_some_and(is_jump)
+    })
+    .await;
+}
+
+/// What a node said to an attempt that found no quorum.
+pub(super) async fn vote(redlock: &Redlock, node: usize) -> VoteOutcome {
+    match in_time(async { redlock.lock("a").await }).await {
+        Err(LockError::NoQuorum { votes }) => votes[node].outcome.clone(),
+        other => panic!("expected NoQuorum, got {other:?}"),
+    }
+}
+
+/// Panics if it hangs.
+pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(HANG_GUARD, work).await.expect("it hangs")
+}

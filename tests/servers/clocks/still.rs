@@ -1,0 +1,98 @@
+//! A clock of our own that stood still, as that of a virtual machine may.
+
+use std::time::Duration;
+
+use tower_redlock::{LossCause, NodeHealth, Redlock, time::Clock};
+
+use super::{
+    own_clock::OwnClock,
+    scene::{MINUTES, Scene, in_time, is_jump, jump_is_seen, refusal},
+};
+use crate::support::eventually_async;
+
+#[tokio::test]
+async fn deadlines_come_earlier_by_the_time_that_our_own_clock_stood_still() {
+    let ttl = Duration::from_secs(5);
+    let scene = Scene::new();
+    let clock = OwnClock::default();
+    let redlock = scene.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
+    let began = clock.now();
+    let lock = redlock.lock("a").auto_extend(false).await.unwrap();
+    let validity = lock.remaining();
+    eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
+
+    clock.hold();
+    eventually_async("the keys have expired", async || scene.keys() == [false; 3]).await;
+    assert!(lock.is_valid(), "our own clock has not moved");
+    clock.go_on();
+    let cause = in_time(lock.lost()).await;
+    assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
+    assert!(!lock.is_valid());
+    assert!(clock.now().since(began) < validity, "our own clock alone would not have told");
+
+    scene.log.wait_for("WARN", &["our own clock stood still"]).await;
+    assert_eq!(scene.log.text().matches("our own clock stood still").count(), 1);
+    eventually_async("every node votes", async || {
+        redlock.health().iter().all(NodeHealth::is_voting)
+    })
+    .await;
+    // It stays so when all have been looked at again.
+    let (looked, again) = (clock.now(), Duration::from_secs(2));
+    eventually_async("all are looked at", async || clock.now().since(looked) > again).await;
+    assert!(redlock.health().iter().all(NodeHealth::is_voting), "{:?}", redlock.health());
+    assert!(clock.now().since(looked) < ttl, "a bar would have ended by itself");
+    assert_eq!(scene.log.text().matches("our own clock stood still").count(), 1);
+
+    // From now on the deadlines are true ones.
+    let lock = redlock.lock("a").await.unwrap();
+    assert!(lock.is_valid() && lock.remaining() > ttl / 2 && lock.remaining() < ttl);
+    lock.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_is_still_valid_in_true_time_is_valid_for_less() {
+    let ttl = Duration::from_secs(60);
+    let scene = Scene::new();
+    let clock = OwnClock::default();
+    let redlock = scene.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
+    let lock = redlock.lock("a").await.unwrap();
+    eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
+    clock.hold();
+    // Further than clocks come apart in 60 s.
+    let enough = Duration::from_secs(57).as_millis();
+    eventually_async("time passes", async || {
+        u128::try_from(scene.servers[0].pttl(super::scene::KEY)).unwrap() < enough
+    })
+    .await;
+    clock.go_on();
+    scene.log.wait_for("WARN", &["our own clock stood still"]).await;
+    assert!(lock.is_valid());
+    assert!(lock.remaining().as_millis() < enough, "{:?}", lock.remaining());
+    in_time(lock.extend()).await.unwrap();
+    assert!(lock.remaining().as_millis() > enough, "{:?}", lock.remaining());
+}
+
+#[tokio::test]
+async fn a_server_whose_clock_really_jumped_stays_barred() {
+    let ttl = Duration::from_secs(60);
+    let scene = Scene::new();
+    let clock = OwnClock::default();
+    let redlock = scene.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
+    scene.servers[2].set_clock_offset(MINUTES);
+    jump_is_seen(&redlock, 2).await;
+    let lock = redlock.lock("a").await.unwrap();
+    eventually_async("two servers have the key", async || scene.keys()[..2] == [true; 2]).await;
+    clock.hold();
+    eventually_async("time passes", async || scene.servers[0].pttl(super::scene::KEY) < 57_000)
+        .await;
+    clock.go_on();
+    scene.log.wait_for("WARN", &["our own clock stood still"]).await;
+    eventually_async("the two others vote", async || {
+        redlock.health()[..2].iter().all(NodeHealth::is_voting)
+    })
+    .await;
+    assert!(refusal(&redlock, 2).as_ref().is_some_and(is_jump), "{:?}", redlock.health()[2]);
+    drop(lock);
+    let _lock = in_time(async { redlock.lock("b").await }).await.unwrap();
+    assert!(!scene.servers[2].exists("redlock:lock:b"));
+}

@@ -1,0 +1,262 @@
+//! From one set of servers to another.
+
+use std::time::{Duration, Instant};
+
+use tower_redlock::{
+    AdoptError, LockError, Reason, Redlock, RedlockBuilder, RestartGuard, VoteOutcome,
+};
+
+use super::scene::{
+    MAX_TTL, all_vote, fences, guarded, in_time, quick, reason, refusal, refused, settled, tag,
+    taken, urls, works,
+};
+use crate::support::{Proxy, RedisServer, eventually_async};
+
+/// Named by their own addresses, as sets are that grow.
+fn set(urls: impl IntoIterator<Item = String>) -> Redlock {
+    quick().nodes(urls).build().unwrap()
+}
+
+fn picked(servers: &[RedisServer], nodes: impl IntoIterator<Item = usize>) -> Vec<String> {
+    nodes.into_iter().map(|i| servers[i].url()).collect()
+}
+
+/// The name that a server has where none is given.
+fn name(server: &RedisServer) -> String {
+    format!("{}/0", server.addr())
+}
+
+/// From the servers 0, 1, 2 to those of `new`, while a client of the old set holds a lock and renews
+/// it.
+async fn moves(new: &[usize]) {
+    let servers = RedisServer::start_n(7);
+    let old_urls = picked(&servers, 0..3);
+    let holder = set(old_urls.clone());
+    all_vote(&holder).await;
+    let held = taken(&holder, "x").await;
+    let operator = set(old_urls);
+    all_vote(&operator).await;
+
+    let client = set(picked(&servers, new.iter().copied()));
+    let first = tokio::spawn({
+        let client = client.clone();
+        async move { taken(&client, "x").await }
+    });
+    let waiting: Vec<_> = new.iter().filter(|node| **node > 2).collect();
+    eventually_async("the new nodes are connected", async || {
+        waiting.iter().all(|node| tag(&servers[**node]).starts_with("p "))
+    })
+    .await;
+    assert!(held.is_valid());
+    let started = Instant::now();
+    let wait = client.adopt(&operator).await.unwrap();
+    assert_eq!(wait, MAX_TTL.mul_f64(1.01) + Duration::from_millis(2));
+
+    // The old set can't grant any more, and is told why.
+    refused(&holder, "y").await;
+    for node in 0..3 {
+        assert!(matches!(refusal(&holder, node).await, Reason::OtherLayout { .. }));
+    }
+    let said = refused(&holder, "y").await;
+    assert!(said.to_string().contains("3 nodes (") && said.to_string().contains("adopt"), "{said}");
+    // Nor renew: what it holds ends, and only then the new set grants.
+    let next = in_time(first).await.unwrap();
+    assert!(!held.is_valid(), "two hold one lock");
+    assert!(started.elapsed() > MAX_TTL, "{:?}", started.elapsed());
+    assert!(next.fencing_token() > held.fencing_token());
+    all_vote(&client).await;
+    let known = &fences(&servers[0]);
+    let field = known.keys().next().expect("x has one");
+    for node in new {
+        assert!(fences(&servers[*node])[field] >= held.fencing_token().get());
+    }
+    assert_eq!(client.adopt(&client).await, Err(AdoptError::SameLayout));
+}
+
+#[tokio::test]
+async fn a_set_grows_from_three_to_five_and_never_do_two_hold_one_lock() {
+    moves(&[0, 1, 2, 3, 4]).await;
+}
+
+#[tokio::test]
+async fn a_set_grows_from_three_to_seven_and_never_do_two_hold_one_lock() {
+    moves(&[0, 1, 2, 3, 4, 5, 6]).await;
+}
+
+#[tokio::test]
+async fn a_set_moves_to_three_other_servers_and_never_do_two_hold_one_lock() {
+    moves(&[3, 4, 5]).await;
+}
+
+#[tokio::test]
+async fn a_set_shrinks_from_three_to_one_and_never_do_two_hold_one_lock() {
+    moves(&[1]).await;
+}
+
+/// An operator's way to the servers 0, 1, 2, of which it reaches 0 only.
+async fn cut_off(servers: &[RedisServer]) -> (Redlock, Vec<Proxy>) {
+    let proxies: Vec<_> = servers[..3].iter().map(|server| Proxy::start(server.addr())).collect();
+    let add =
+        |builder: RedlockBuilder, i: usize| builder.named_node(name(&servers[i]), proxies[i].url());
+    let operator = (0..3).fold(quick(), add).build().unwrap();
+    all_vote(&operator).await;
+    proxies[1].cut();
+    proxies[2].cut();
+    eventually_async("both are seen to be down", async || {
+        operator.health()[1..].iter().all(|health| !health.is_voting())
+    })
+    .await;
+    (operator, proxies)
+}
+
+#[tokio::test]
+async fn an_adoption_that_reaches_too_few_old_nodes_says_so_and_is_run_again() {
+    let servers = RedisServer::start_n(5);
+    let holder = set(picked(&servers, 0..3));
+    all_vote(&holder).await;
+    let (operator, proxies) = cut_off(&servers).await;
+    let client = set(picked(&servers, 0..5));
+    let held = taken(&holder, "x").await;
+    let error = in_time(client.adopt(&operator)).await.unwrap_err();
+    let AdoptError::OldSet { needed: 2, votes } = &error else { panic!("{error}") };
+    assert_eq!(votes[0].outcome, VoteOutcome::Granted);
+    for node in [1, 2] {
+        assert!(
+            matches!(reason(votes, node), Reason::NotConnected(_) | Reason::Disconnected),
+            "{votes}"
+        );
+    }
+    let text = error.to_string();
+    assert!(
+        text.contains("the old set may still grant") && text.contains("run it again"),
+        "{text}"
+    );
+
+    // The old set goes on with what it has, and the new one does not begin.
+    let also = taken(&holder, "y").await;
+    let error = in_time(async { client.lock("z").wait(MAX_TTL * 3).await }).await.unwrap_err();
+    assert!(matches!(error.root(), LockError::NoQuorum { .. }), "{error}");
+    assert!(held.is_valid() && also.is_valid());
+
+    proxies[1].heal();
+    proxies[2].heal();
+    all_vote_but(&operator, 0).await;
+    in_time(client.adopt(&operator)).await.unwrap();
+    let next = taken(&client, "x").await;
+    assert!(!held.is_valid(), "two hold one lock");
+    assert!(next.fencing_token() > held.fencing_token());
+    all_vote(&client).await;
+}
+
+async fn all_vote_but(redlock: &Redlock, but: usize) {
+    eventually_async("the others vote", async || {
+        let health = redlock.health();
+        health.iter().enumerate().all(|(node, health)| node == but || health.is_voting())
+    })
+    .await;
+}
+
+/// The node that was moved and two blank ones are a majority of the new set; the two that were not
+/// moved are one of the old set.
+#[tokio::test]
+async fn a_set_that_was_adopted_by_half_does_not_begin_where_the_old_nodes_are_out_of_sight() {
+    let servers = RedisServer::start_n(5);
+    let holder = set(picked(&servers, 0..3));
+    all_vote(&holder).await;
+    let (operator, _proxies) = cut_off(&servers).await;
+    let held = taken(&holder, "x").await;
+
+    let ways: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let add =
+        |builder: RedlockBuilder, i: usize| builder.named_node(name(&servers[i]), ways[i].url());
+    let client = (0..5).fold(quick(), add).build().unwrap();
+    eventually_async("every node is connected", async || {
+        client.health().iter().all(|health| health.run_id.is_some())
+    })
+    .await;
+    ways[1].cut();
+    ways[2].cut();
+    let error = in_time(client.adopt(&operator)).await.unwrap_err();
+    assert!(matches!(error, AdoptError::OldSet { .. }), "{error}");
+    let next = in_time(async { client.lock("x").wait(MAX_TTL * 4).await }).await;
+    assert!(held.is_valid(), "a majority of the old set is left alone");
+    assert!(next.is_err(), "two hold one lock");
+}
+
+#[tokio::test]
+async fn an_adoption_that_reaches_too_few_new_nodes_says_so_and_is_run_again() {
+    let mut servers = RedisServer::start_n(6);
+    let holder = set(picked(&servers, 0..3));
+    all_vote(&holder).await;
+    servers[4].kill();
+    servers[5].kill();
+    let client = set(picked(&servers, 3..6));
+    let error = in_time(client.adopt(&holder)).await.unwrap_err();
+    let AdoptError::NewSet { needed: 2, votes } = &error else { panic!("{error}") };
+    assert_eq!(votes[0].outcome, VoteOutcome::Granted, "{votes}");
+    assert!(error.to_string().contains("the old set is stopped"), "{error}");
+    servers[4].restart();
+    servers[5].restart();
+    eventually_async("the new nodes are up", async || {
+        client.health().iter().all(|health| {
+            matches!(health.state, tower_redlock::NodeState::Probation { .. }) || health.is_voting()
+        })
+    })
+    .await;
+    in_time(client.adopt(&holder)).await.unwrap();
+    all_vote(&client).await;
+    works(&client).await;
+}
+
+#[tokio::test]
+async fn an_old_node_that_was_away_is_moved_by_another_run() {
+    let servers = RedisServer::start_n(5);
+    let way = Proxy::start(servers[2].addr());
+    let over = |nodes: std::ops::Range<usize>| {
+        let add = |builder: RedlockBuilder, i: usize| {
+            let url = if i == 2 { way.url() } else { servers[i].url() };
+            builder.named_node(name(&servers[i]), url)
+        };
+        nodes.fold(quick(), add).build().unwrap()
+    };
+    let operator = over(0..3);
+    all_vote(&operator).await;
+    way.cut();
+    let client = over(0..5);
+    in_time(client.adopt(&operator)).await.unwrap();
+    works(&client).await;
+    way.heal();
+    assert!(matches!(refusal(&client, 2).await, Reason::OtherLayout { .. }));
+    in_time(client.adopt(&operator)).await.unwrap();
+    all_vote(&client).await;
+    works(&client).await;
+}
+
+#[tokio::test]
+async fn only_guarded_sets_of_servers_are_adopted() {
+    let servers = RedisServer::start_n(3);
+    let guarded = settled(&servers).await;
+    let off = quick().nodes(urls(&servers)).restart_guard(RestartGuard::Off).build().unwrap();
+    let embedded = Redlock::embedded();
+    for (new, old) in
+        [(&guarded, &off), (&off, &guarded), (&guarded, &embedded), (&embedded, &guarded)]
+    {
+        assert_eq!(new.adopt(old).await, Err(AdoptError::NotGuarded));
+    }
+    let same = settled(&servers).await;
+    assert_eq!(same.adopt(&guarded).await, Err(AdoptError::SameLayout));
+    assert!(servers.iter().all(|server| tag(server).starts_with("a ")), "nothing was touched");
+}
+
+#[tokio::test]
+async fn another_prefix_and_another_guard_are_adopted_too() {
+    let servers = RedisServer::start_n(3);
+    let old = settled(&servers).await;
+    let held = taken(&old, "x").await;
+    let strict = guarded(quick(), urls(&servers)).clock_guard(MAX_TTL / 10);
+    let strict = strict.build().unwrap();
+    in_time(strict.adopt(&old)).await.unwrap();
+    let next = taken(&strict, "x").await;
+    assert!(!held.is_valid(), "two hold one lock");
+    assert!(next.fencing_token() > held.fencing_token());
+}

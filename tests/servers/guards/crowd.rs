@@ -1,0 +1,147 @@
+//! Many clients at once, and clients that die on the way.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use tower_redlock::{NodeState, Redlock};
+
+use super::scene::{
+    LONG, MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, tag, urls, works,
+};
+use crate::{
+    cases::child::{Kin, orders},
+    facts::log::{Log, LoggedSpawner},
+    support::{RedisServer, eventually_async},
+};
+
+const CLIENTS: usize = 10;
+
+#[tokio::test]
+async fn many_clients_enrol_a_new_set_at_once_and_each_node_is_activated_once() {
+    let mut servers = RedisServer::start_n(3);
+    let log = Log::new();
+    let client =
+        || guarded(quick(), urls(&servers)).spawner(LoggedSpawner::start(&log)).build().unwrap();
+    let clients: Vec<Redlock> = (0..CLIENTS).map(|_| client()).collect();
+    for client in &clients {
+        all_vote(client).await;
+    }
+    let activations = |node: &str| {
+        let is = |line: &&str| line.contains("probation ended") && line.contains(node);
+        log.text().lines().filter(is).count()
+    };
+    let nodes = ["node=node-1", "node=node-2", "node=node-3"];
+    assert_eq!(nodes.map(activations), [1, 1, 1]);
+    let tags: BTreeSet<String> = servers.iter().map(|server| tag(server)[..2].to_owned()).collect();
+    assert_eq!(tags, BTreeSet::from(["a ".to_owned()]));
+    let descriptions: BTreeSet<String> =
+        servers.iter().map(|server| meta(server)["layout"].clone()).collect();
+    assert_eq!(descriptions.len(), 1, "{descriptions:?}");
+    tokens_are_unique_and_grow(&clients).await;
+
+    // And so it is with one node that comes back blank.
+    servers[1].restart();
+    for client in &clients {
+        probation(client, &[1]).await;
+    }
+    for client in &clients {
+        all_vote(client).await;
+    }
+    assert_eq!(nodes.map(activations), [1, 2, 1]);
+    tokens_are_unique_and_grow(&clients).await;
+}
+
+async fn tokens_are_unique_and_grow(clients: &[Redlock]) {
+    let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let work = clients.iter().map(|client| {
+        let (client, order) = (client.clone(), order.clone());
+        tokio::spawn(async move {
+            for _ in 0..3 {
+                let lock = client.lock("x").wait(LONG).await.unwrap();
+                order.lock().unwrap().push(lock.fencing_token());
+                lock.release().await.unwrap();
+            }
+        })
+    });
+    for task in work.collect::<Vec<_>>() {
+        in_time(task).await.unwrap();
+    }
+    let order = order.lock().unwrap();
+    assert_eq!(order.len(), clients.len() * 3);
+    assert!(order.windows(2).all(|pair| pair[0] < pair[1]), "{order:?}");
+}
+
+fn remaining(redlock: &Redlock) -> Vec<Duration> {
+    let of = |health: tower_redlock::NodeHealth| match health.state {
+        NodeState::Probation { remaining, .. } => remaining,
+        other => panic!("not in probation: {other:?}"),
+    };
+    redlock.health().into_iter().map(of).collect()
+}
+
+#[tokio::test]
+async fn a_client_that_goes_during_a_probation_leaves_it_to_those_who_watched() {
+    let servers = RedisServer::start_n(3);
+    let first = manager(&servers);
+    probation(&first, &[0, 1, 2]).await;
+    let tags: Vec<_> = servers.iter().map(tag).collect();
+    let second = manager(&servers);
+    probation(&second, &[0, 1, 2]).await;
+    let before = remaining(&second);
+    drop(first);
+    let after = remaining(&second);
+    assert!(before.iter().zip(&after).all(|(before, after)| after <= before), "no new wait");
+    assert_eq!(servers.iter().map(tag).collect::<Vec<_>>(), tags, "the same probation");
+    let longest = Duration::from_millis(500) + *after.iter().max().unwrap();
+    let started = std::time::Instant::now();
+    all_vote(&second).await;
+    assert!(started.elapsed() < longest, "{:?} instead of {longest:?}", started.elapsed());
+    // The very probation that the first one began is what ended.
+    for (server, begun) in servers.iter().zip(tags) {
+        assert_eq!(tag(server)[1..], begun[1..51]);
+    }
+}
+
+/// Enrols the servers of its orders, and waits to be killed.
+#[tokio::test]
+async fn enroller() {
+    let Some(orders) = orders() else { return };
+    let _redlock = guarded(quick(), orders.split(' ')).build().unwrap();
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_during_a_probation_leaves_nothing_stuck() {
+    let servers = RedisServer::start_n(3);
+    let child = Kin::start(module_path!(), "enroller", &urls(&servers).join(" "));
+    eventually_async("every server is enrolled", async || {
+        servers.iter().all(|server| tag(server).starts_with("p "))
+    })
+    .await;
+    drop(child);
+    let begun: Vec<_> = servers.iter().map(tag).collect();
+    let redlock = manager(&servers);
+    all_vote(&redlock).await;
+    for (server, begun) in servers.iter().zip(begun) {
+        assert_eq!(tag(server)[1..], begun[1..51]);
+    }
+    works(&redlock).await;
+}
+
+#[tokio::test]
+async fn a_client_that_comes_late_in_a_probation_counts_for_itself_and_uses_the_others_end() {
+    let servers = RedisServer::start_n(3);
+    let first = manager(&servers);
+    probation(&first, &[0, 1, 2]).await;
+    eventually_async("half of it is over", async || {
+        first.health().iter().all(|health| match health.state {
+            NodeState::Probation { remaining, .. } => remaining < MAX_TTL / 2,
+            _ => false,
+        })
+    })
+    .await;
+    let second = manager(&servers);
+    probation(&second, &[0, 1, 2]).await;
+    assert!(remaining(&second).iter().all(|left| *left > MAX_TTL * 3 / 5), "its own clock");
+    all_vote(&first).await;
+    all_vote(&second).await;
+}

@@ -1,0 +1,144 @@
+//! Servers that lose data, or go back to older data, each in its own way.
+
+use super::scene::{
+    MAX_TTL, all_vote, forgets, in_time, manager, probation, reason, refused, settled, tag, taken,
+    votes,
+};
+use crate::support::RedisServer;
+use tower_redlock::{Reason, Redlock};
+
+/// Two servers, and the one that forgets between them.
+fn three_with(forgetful: RedisServer) -> Vec<RedisServer> {
+    let mut servers = RedisServer::start_n(2);
+    servers.insert(1, forgetful);
+    servers
+}
+
+async fn take_some(redlock: &Redlock) {
+    for name in ["a", "b"] {
+        let lock = taken(redlock, name).await;
+        lock.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_flushed_goes_through_a_probation() {
+    for command in ["FLUSHALL", "FLUSHDB"] {
+        let servers = RedisServer::start_n(3);
+        let redlock = settled(&servers).await;
+        forgets(&redlock, 1, || drop(servers[1].cli(&[command]))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_flushed_has_no_vote_from_that_moment() {
+    let servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    servers[1].cli(&["FLUSHALL"]);
+    servers[2].cli(&["FLUSHALL"]);
+    // Nobody has looked yet: the servers themselves refuse.
+    let said = refused(&redlock, "x").await;
+    for node in [1, 2] {
+        let why = reason(&said, node);
+        let found_out =
+            matches!(why, Reason::WrongTag { .. } | tower_redlock::Reason::Probation { .. });
+        assert!(found_out, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_with_an_older_snapshot_goes_through_a_probation() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    let old = servers[1].save_snapshot();
+    take_some(&redlock).await;
+    forgets(&redlock, 1, || servers[1].restart_from(&old)).await;
+}
+
+#[tokio::test]
+async fn a_server_that_kept_its_data_goes_through_a_probation() {
+    let mut servers =
+        three_with(RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]));
+    let redlock = settled(&servers).await;
+    take_some(&redlock).await;
+    let before = tag(&servers[1]);
+    forgets(&redlock, 1, || servers[1].restart_keeping_data()).await;
+    assert_ne!(tag(&servers[1]), before);
+}
+
+#[tokio::test]
+async fn a_server_with_another_ones_data_goes_through_a_probation() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    let others = servers[0].save_snapshot();
+    forgets(&redlock, 1, || servers[1].restart_from(&others)).await;
+}
+
+#[tokio::test]
+async fn a_server_that_was_a_replica_for_a_while_goes_through_a_probation() {
+    let servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    let stranger = RedisServer::start();
+    forgets(&redlock, 1, || {
+        servers[1].replica_of(&stranger);
+        servers[1].promote();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_was_a_replica_of_another_node_goes_through_a_probation() {
+    let servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    forgets(&redlock, 1, || {
+        servers[1].replica_of(&servers[0]);
+        servers[1].promote();
+    })
+    .await;
+    all_vote(&redlock).await;
+}
+
+/// The hardest to tell: the same process, and the very tag that it had. Only its history is another.
+#[tokio::test]
+async fn a_server_that_took_its_own_older_data_from_a_replica_goes_through_a_probation() {
+    let servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    let replica = RedisServer::start();
+    replica.replica_of(&servers[1]);
+    replica.promote();
+    take_some(&redlock).await;
+    let before = tag(&servers[1]);
+    forgets(&redlock, 1, || {
+        servers[1].replica_of(&replica);
+        servers[1].promote();
+        assert_eq!(tag(&servers[1]), before);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_promoted_replica_at_the_nodes_address_goes_through_a_probation() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    let replica = RedisServer::start();
+    replica.replica_of(&servers[1]);
+    take_some(&redlock).await;
+    replica.promote();
+    let its_data = replica.save_snapshot();
+    forgets(&redlock, 1, || servers[1].restart_from(&its_data)).await;
+}
+
+#[tokio::test]
+async fn a_client_that_comes_after_the_loss_finds_it_out_as_well() {
+    let mut servers = RedisServer::start_n(3);
+    let first = settled(&servers).await;
+    take_some(&first).await;
+    drop(first);
+    servers[1].restart();
+    let started = std::time::Instant::now();
+    let redlock = manager(&servers);
+    probation(&redlock, &[1]).await;
+    in_time(async { redlock.ready().await }).await;
+    votes(&redlock, 1).await;
+    assert!(started.elapsed() > MAX_TTL);
+}

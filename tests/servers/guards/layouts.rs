@@ -1,0 +1,129 @@
+//! Clients that are not configured alike.
+
+use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder, RestartGuard};
+
+use super::scene::{
+    MAX_TTL, all_vote, guarded, in_time, manager, quick, reason, refusal, refused, settled, taken,
+    urls, works,
+};
+use crate::support::{Proxy, RedisServer};
+
+fn named(builder: RedlockBuilder, nodes: &[(&str, String)]) -> Redlock {
+    let add =
+        |builder: RedlockBuilder, (name, url): &(&str, String)| builder.named_node(*name, url);
+    nodes.iter().fold(builder, add).build().unwrap()
+}
+
+#[track_caller]
+fn assert_other_layout(reason: &Reason, found: &str, ours: &str) {
+    let Reason::OtherLayout { found: other, ours: own } = reason else { panic!("{reason}") };
+    assert!(other.contains(found) && own.contains(ours), "{reason}");
+    let text = reason.to_string();
+    assert!(text.contains(found) && text.contains(ours) && text.contains("adopt"), "{text}");
+}
+
+/// Two majorities that share no node: {a, b} of the one, {c, d} of the other.
+#[tokio::test]
+async fn clients_of_overlapping_sets_never_both_hold_a_lock() {
+    let servers = RedisServer::start_n(4);
+    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let [a, b, c] = [0, 1, 2].map(|i: usize| proxies[i].url());
+    let first = named(quick(), &[("a", a), ("b", b), ("c", c)]);
+    all_vote(&first).await;
+    proxies[2].cut();
+    let held = taken(&first, "x").await;
+
+    let [b, c, d] = [1, 2, 3].map(|i: usize| servers[i].url());
+    let second = named(quick(), &[("b", b), ("c", c), ("d", d)]);
+    for node in [0, 1] {
+        assert_other_layout(
+            &refusal(&second, node).await,
+            "3 nodes (a, b, c)",
+            "3 nodes (b, c, d)",
+        );
+    }
+    // Long enough for the blank one, if it were left to itself.
+    let error = in_time(async { second.lock("x").wait(MAX_TTL * 3).await }).await.unwrap_err();
+    let LockError::NoQuorum { votes } = error.root() else { panic!("{error}") };
+    for node in [0, 1] {
+        assert_other_layout(&reason(votes, node), "3 nodes (a, b, c)", "3 nodes (b, c, d)");
+    }
+    assert!(matches!(reason(votes, 2), Reason::Probation { .. }), "{votes}");
+    let text = error.to_string();
+    assert!(text.contains("(a, b, c)") && text.contains("(b, c, d)"), "{text}");
+    assert!(held.is_valid(), "and the first one's lock is renewed all the time");
+}
+
+#[tokio::test]
+async fn overlapping_sets_that_start_at_the_same_time_never_both_hold_a_lock() {
+    let servers = RedisServer::start_n(4);
+    let node = |i: usize| (["a", "b", "c", "d"][i], servers[i].url());
+    let first = named(quick(), &[node(0), node(1), node(2)]);
+    let second = named(quick(), &[node(3), node(2), node(1)]);
+    let try_it = async |redlock: &Redlock| redlock.lock("x").wait(MAX_TTL * 3).await;
+    let (one, other) = in_time(async { tokio::join!(try_it(&first), try_it(&second)) }).await;
+    assert!(one.is_err() || other.is_err(), "two hold one lock");
+}
+
+#[tokio::test]
+async fn the_same_servers_by_other_hosts_are_another_set_unless_they_are_named() {
+    let servers = RedisServer::start_n(3);
+    let by_name: Vec<_> = servers.iter().map(RedisServer::url_by_name).collect();
+    let first = quick().nodes(urls(&servers)).build().unwrap();
+    all_vote(&first).await;
+    let second = quick().nodes(by_name).build().unwrap();
+    let (found, ours) = (
+        format!("127.0.0.1:{}/0", servers[0].port()),
+        format!("localhost:{}/0", servers[0].port()),
+    );
+    for node in 0..3 {
+        assert_other_layout(&refusal(&second, node).await, &found, &ours);
+    }
+    let said = refused(&second, "x").await;
+    assert_other_layout(&reason(&said, 0), &found, &ours);
+    works(&first).await;
+}
+
+#[tokio::test]
+async fn the_same_names_by_other_hosts_and_in_another_order_are_the_same_set() {
+    let servers = RedisServer::start_n(3);
+    let node = |i: usize| (["a", "b", "c"][i], servers[i].url());
+    let by_name = |i: usize| (["a", "b", "c"][i], servers[i].url_by_name());
+    let first = named(quick(), &[node(0), node(1), node(2)]);
+    all_vote(&first).await;
+    let second = named(quick(), &[by_name(2), by_name(0), by_name(1)]);
+    all_vote(&second).await;
+    let held = taken(&first, "x").await;
+    let error = second.lock("x").await.unwrap_err();
+    assert!(matches!(error, LockError::Held { .. }), "{error}");
+    let token = held.fencing_token();
+    held.release().await.unwrap();
+    let next = taken(&second, "x").await;
+    assert!(next.fencing_token() > token);
+}
+
+#[tokio::test]
+async fn clients_with_different_guards_are_different_sets() {
+    let servers = RedisServer::start_n(3);
+    let first = settled(&servers).await;
+    let off = guarded(quick(), urls(&servers)).restart_guard(RestartGuard::Off).build().unwrap();
+    assert_other_layout(&refusal(&off, 0).await, "restart guard on", "restart guard off");
+    let strict = guarded(quick(), urls(&servers)).clock_guard(MAX_TTL / 10).build().unwrap();
+    let ours = "restart guard on, clock guard 100ms";
+    assert_other_layout(&refusal(&strict, 1).await, "restart guard on", ours);
+    works(&first).await;
+}
+
+#[tokio::test]
+async fn another_prefix_is_another_world() {
+    let servers = RedisServer::start_n(3);
+    let first = settled(&servers).await;
+    let second = guarded(quick().key_prefix("other"), urls(&servers)).build().unwrap();
+    all_vote(&second).await;
+    let held = taken(&first, "x").await;
+    let other = taken(&second, "x").await;
+    assert!(held.is_valid() && other.is_valid());
+    assert!(servers.iter().all(|server| server.exists("other:meta")));
+    // Nor does either change what the other one is enrolled for.
+    all_vote(&manager(&servers)).await;
+}

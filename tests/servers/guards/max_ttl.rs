@@ -1,0 +1,132 @@
+//! Clients with different `max_ttl`: the longest is waited for.
+
+use std::time::{Duration, Instant};
+
+use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder};
+
+use super::scene::{
+    MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, refusal, settled, taken,
+    urls, votes, works,
+};
+use crate::support::{Proxy, RedisServer, eventually_async};
+
+const LONGER: Duration = Duration::from_millis(2500);
+
+fn longer() -> RedlockBuilder {
+    quick().max_ttl(LONGER)
+}
+
+fn stored(servers: &[RedisServer]) -> Vec<String> {
+    servers.iter().map(|server| meta(server)["max_ttl"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_ttl_above_max_ttl_is_refused_before_anything_is_sent() {
+    let servers = RedisServer::start_n(3);
+    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let redlock = guarded(quick(), proxies.iter().map(Proxy::url)).build().unwrap();
+    all_vote(&redlock).await;
+    let scripts = |server: &RedisServer| server.info("commandstats", "cmdstat_evalsha");
+    let before: Vec<_> = servers.iter().map(scripts).collect();
+    let error = redlock.lock("x").ttl(MAX_TTL + Duration::from_millis(1)).await.unwrap_err();
+    assert!(
+        matches!(&error, LockError::InvalidRequest(text) if text.contains("max_ttl")),
+        "{error}"
+    );
+    assert_eq!(servers.iter().map(scripts).collect::<Vec<_>>(), before);
+}
+
+#[tokio::test]
+async fn a_longer_max_ttl_is_raised_on_nodes_that_vote_without_a_wait_and_never_lowered() {
+    let servers = RedisServer::start_n(3);
+    let short = settled(&servers).await;
+    assert_eq!(stored(&servers), ["1000"; 3]);
+    let long = guarded(longer(), urls(&servers)).build().unwrap();
+    all_vote(&long).await;
+    assert_eq!(stored(&servers), ["2500"; 3]);
+    in_time(async { long.lock("x").ttl(LONGER).await }).await.unwrap().release().await.unwrap();
+    drop(long);
+    let later = settled(&servers).await;
+    works(&later).await;
+    works(&short).await;
+    assert_eq!(stored(&servers), ["2500"; 3]);
+}
+
+#[tokio::test]
+async fn max_ttl_is_raised_only_where_a_quorum_votes() {
+    let servers = RedisServer::start_n(3);
+    drop(settled(&servers).await);
+    servers[1].freeze();
+    servers[2].freeze();
+    let long = guarded(longer(), urls(&servers)).build().unwrap();
+    assert_eq!(refusal(&long, 0).await, Reason::TtlTooLong);
+    // It has looked again, and left it as it was.
+    let looks = || servers[0].info("commandstats", "cmdstat_eval").unwrap();
+    let before = looks();
+    eventually_async("another look", async || looks() != before).await;
+    assert_eq!(meta(&servers[0])["max_ttl"], "1000");
+    servers[1].thaw();
+    servers[2].thaw();
+    all_vote(&long).await;
+    assert_eq!(stored(&servers), ["2500"; 3]);
+}
+
+#[tokio::test]
+async fn a_node_in_probation_is_waited_for_by_all_as_long_as_the_longest_needs() {
+    let mut servers = RedisServer::start_n(3);
+    let short = settled(&servers).await;
+    let long = guarded(longer(), urls(&servers)).build().unwrap();
+    all_vote(&long).await;
+    let started = Instant::now();
+    servers[1].restart();
+    probation(&short, &[1]).await;
+    votes(&short, 1).await;
+    assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
+    votes(&long, 1).await;
+}
+
+/// The one who used it is gone, and the node itself knows no more of it.
+#[tokio::test]
+async fn a_longer_max_ttl_is_learnt_from_the_others_and_waited_for() {
+    let mut servers = RedisServer::start_n(3);
+    let short = settled(&servers).await;
+    let long: Redlock = guarded(longer(), urls(&servers)).build().unwrap();
+    all_vote(&long).await;
+    drop(long);
+    let started = Instant::now();
+    servers[1].restart();
+    probation(&short, &[1]).await;
+    assert_eq!(meta(&servers[1])["max_ttl"], "1000");
+    votes(&short, 1).await;
+    assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
+    assert_eq!(stored(&servers), ["2500"; 3]);
+}
+
+#[tokio::test]
+async fn a_lock_of_the_longest_ttl_is_not_given_away_by_a_client_of_shorter_ones() {
+    let mut servers = RedisServer::start_n(3);
+    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let short = settled(&servers).await;
+    let long = guarded(longer(), proxies.iter().map(Proxy::url)).build().unwrap();
+    all_vote(&long).await;
+    proxies[2].cut();
+    let held =
+        in_time(async { long.lock("x").ttl(LONGER).auto_extend(false).await }).await.unwrap();
+    servers[1].restart();
+    assert!(held.is_valid(), "the restart took too long for this test");
+    let next = taken(&short, "x").await;
+    assert!(!held.is_valid(), "two hold one lock");
+    drop(next);
+}
+
+#[tokio::test]
+async fn a_new_set_waits_for_the_longest_max_ttl_of_its_clients() {
+    let servers = RedisServer::start_n(3);
+    let started = Instant::now();
+    let long = guarded(longer(), urls(&servers)).build().unwrap();
+    probation(&long, &[0, 1, 2]).await;
+    let short = manager(&servers);
+    in_time(short.ready()).await;
+    assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
+    all_vote(&long).await;
+}

@@ -1,0 +1,17 @@
+//! Servers that may have forgotten, that are counted twice, or that belong to others: none of them
+//! may vote.
+//!
+//! Probations are as short as the TTL. A test that passes only because of a guard has a counterpart
+//! that shows what happens without it, or says in its commit how it failed then.
+
+mod scene;
+
+mod adopt;
+mod crowd;
+mod duplicates;
+mod history;
+mod layouts;
+mod max_ttl;
+mod new_sets;
+mod records;
+mod restart;

@@ -1,0 +1,120 @@
+//! Sets that are new as a whole: they wait once, and say so.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tower_redlock::{NodeState, Reason, time::SystemClock};
+
+use super::scene::{
+    LONG, MAX_TTL, Slow, all_vote, guarded, in_time, manager, meta, probation, quick, reason,
+    refused, settled, taken, urls, works,
+};
+use crate::{
+    facts::log::{Log, LoggedSpawner},
+    support::RedisServer,
+};
+
+#[tokio::test]
+async fn a_new_set_is_usable_after_max_ttl_and_ready_waits_for_it() {
+    for count in [1, 2, 3, 5] {
+        let servers = RedisServer::start_n(count);
+        let started = Instant::now();
+        let redlock = manager(&servers);
+        in_time(redlock.ready()).await;
+        assert!(started.elapsed() > MAX_TTL, "{:?}", started.elapsed());
+        works(&redlock).await;
+    }
+}
+
+#[tokio::test]
+async fn a_new_set_says_until_when_it_waits() {
+    let servers = RedisServer::start_n(3);
+    let log = Log::new();
+    let spawner = LoggedSpawner::start(&log);
+    let redlock = guarded(quick(), urls(&servers)).spawner(spawner).build().unwrap();
+    probation(&redlock, &[0, 1, 2]).await;
+    for health in redlock.health() {
+        let NodeState::Probation { remaining, since } = health.state else { panic!("{health:?}") };
+        assert!(remaining + since <= MAX_TTL.mul_f64(1.01) + Duration::from_millis(2) + since);
+        assert!(remaining > Duration::ZERO);
+        assert_eq!(health.max_ttl, Some(MAX_TTL));
+    }
+    let said = refused(&redlock, "x").await;
+    for node in 0..3 {
+        assert!(matches!(reason(&said, node), Reason::Probation { .. }), "{said}");
+    }
+    let text = said.to_string();
+    assert!(text.contains("in probation: it may have forgotten locks, and votes in"), "{text}");
+    for node in ["node=node-1", "node=node-2", "node=node-3"] {
+        log.wait_for("INFO", &[node, "in probation", "votes_in=1.0"]).await;
+    }
+    all_vote(&redlock).await;
+    for node in ["node=node-1", "node=node-2", "node=node-3"] {
+        log.wait_for("INFO", &[node, "probation ended", "mode=bootstrap"]).await;
+        log.wait_for("INFO", &[node, "the node may vote again"]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_new_set_with_a_dead_minority_is_usable_and_the_minority_joins_later() {
+    let mut servers = RedisServer::start_n(5);
+    servers[1].kill();
+    servers[3].kill();
+    let redlock = manager(&servers);
+    in_time(redlock.ready()).await;
+    works(&redlock).await;
+    servers[1].restart();
+    servers[3].restart();
+    all_vote(&redlock).await;
+}
+
+#[tokio::test]
+async fn a_new_set_with_a_dead_majority_is_not_usable() {
+    let mut servers = RedisServer::start_n(3);
+    servers[1].kill();
+    servers[2].kill();
+    let redlock = manager(&servers);
+    let early = tokio::time::timeout(MAX_TTL * 3, redlock.ready()).await;
+    assert!(early.is_err(), "{:?}", redlock.health());
+    let NodeState::Probation { remaining, .. } = redlock.health()[0].state else {
+        panic!("{:?}", redlock.health())
+    };
+    assert_eq!(remaining, Duration::ZERO, "it waits for the others only");
+    servers[1].restart();
+    in_time(redlock.ready()).await;
+}
+
+/// A loss of all data looks like a new set: no token of before may come again.
+#[tokio::test]
+async fn a_set_that_forgot_everything_goes_on_above_all_its_tokens() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    let mut last = 0;
+    for _ in 0..5 {
+        let lock = taken(&redlock, "x").await;
+        last = lock.fencing_token().get();
+        lock.release().await.unwrap();
+    }
+    drop(redlock);
+    servers.iter_mut().for_each(RedisServer::restart);
+    // One that knows nothing of the tokens, and whose clock would let it propose lower ones.
+    let slow = guarded(quick().clock(Slow(SystemClock::new())), urls(&servers)).build().unwrap();
+    all_vote(&slow).await;
+    let lock = taken(&slow, "x").await;
+    assert!(lock.fencing_token().get() > last);
+    let floors: Vec<_> = servers.iter().map(|server| meta(server)["floor"].clone()).collect();
+    assert!(floors.iter().all(|floor| floor.parse::<u64>().unwrap() > last), "{floors:?}");
+}
+
+#[tokio::test]
+async fn a_lock_of_before_a_total_loss_is_over_when_the_set_votes_again() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    let held = Arc::new(taken(&redlock, "x").await);
+    servers.iter_mut().for_each(RedisServer::restart);
+    let next = in_time(async { manager(&servers).lock("x").wait(LONG).await }).await.unwrap();
+    assert!(!held.is_valid(), "two hold one lock");
+    assert!(next.fencing_token() > held.fencing_token());
+}

@@ -1,0 +1,177 @@
+//! What is kept beside locks and fences, and must not be forgotten with a server.
+
+use std::collections::BTreeMap;
+
+use super::scene::{all_vote, forgets, hash, meta, pairs, probation, settled, tag, votes, works};
+use crate::support::{RedisServer, Resp, eventually_async};
+
+const MARKS: &str = "redlock:marks";
+
+fn marks(server: &RedisServer, marks: &[(&str, &str)]) {
+    for (name, value) in marks {
+        server.cli(&["HSET", MARKS, name, value]);
+    }
+}
+
+fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn a_node_that_forgot_has_the_highest_marks_before_it_votes() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    marks(
+        &servers[0],
+        &[("a", "5 x"), ("b", "7"), ("c", "10 of node 1"), ("big", "9007199254740991")],
+    );
+    marks(
+        &servers[2],
+        &[("a", "9 y"), ("c", "9 of node 3"), ("d", "0"), ("odd name\n%", "3 a b c")],
+    );
+    servers[1].restart();
+    probation(&redlock, &[1]).await;
+    assert!(hash(&servers[1], MARKS).is_empty());
+    let look = "return {redis.call('HGET', KEYS[1], 'tag'), redis.call('HGETALL', KEYS[2])}";
+    let mut found = Vec::new();
+    eventually_async("the node is active", async || {
+        found = servers[1].cli(&["EVAL", look, "2", "redlock:meta", MARKS]).items();
+        found[0].clone().text().starts_with("a ")
+    })
+    .await;
+    let expected = [
+        ("a", "9 y"),
+        ("b", "7"),
+        ("c", "10 of node 1"),
+        ("big", "9007199254740991"),
+        ("d", "0"),
+        ("odd name\n%", "3 a b c"),
+    ];
+    assert_eq!(pairs(found.pop().unwrap()), map(&expected));
+    votes(&redlock, 1).await;
+    // The others are left as they were.
+    assert_eq!(hash(&servers[0], MARKS).len(), 4);
+}
+
+#[tokio::test]
+async fn a_node_that_went_back_keeps_its_own_marks_where_they_are_higher() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    marks(&servers[1], &[("a", "1"), ("b", "20 own"), ("c", "3 own")]);
+    let old = servers[1].save_snapshot();
+    marks(&servers[0], &[("a", "2 new"), ("b", "19")]);
+    forgets(&redlock, 1, || servers[1].restart_from(&old)).await;
+    assert_eq!(hash(&servers[1], MARKS), map(&[("a", "2 new"), ("b", "20 own"), ("c", "3 own")]));
+}
+
+const RECORDS: usize = 1_500;
+
+/// Records on one server: with a TTL of a minute, and every tenth without.
+fn record(server: &RedisServer) {
+    let fill = "for i = 1, ARGV[1] do \
+                  local key, value = 'redlock:done:' .. i, 'value ' .. i .. string.char(0, 255) \
+                  if i % 10 == 0 then redis.call('SET', key, value) \
+                  else redis.call('SET', key, value, 'PX', 60000) end \
+                end return redis.status_reply('OK')";
+    let answer = server.cli(&["EVAL", fill, "0", &RECORDS.to_string()]);
+    assert_eq!(answer, Resp::Simple("OK".into()));
+    server.set("redlock:other:1", "not a record");
+}
+
+#[track_caller]
+fn assert_recorded(server: &RedisServer) {
+    assert_eq!(server.keys("redlock:done:*").len(), RECORDS);
+    for i in [1, 7, 777, 1_499] {
+        let key = format!("redlock:done:{i}");
+        let value = [format!("value {i}").as_bytes(), &[0, 255]].concat();
+        assert_eq!(server.get(&key), Some(value));
+        let left = server.pttl(&key);
+        assert!((30_000..=60_000).contains(&left), "{key}: {left} ms");
+    }
+    let all = "local n = 0 for i = 1, ARGV[1] do \
+               if redis.call('PTTL', 'redlock:done:' .. i) == -1 then n = n + 1 end end return n";
+    assert_eq!(server.cli(&["EVAL", all, "0", &RECORDS.to_string()]), Resp::Int(150));
+}
+
+/// What the node says of its records; empty: it has all.
+fn once(server: &RedisServer) -> Option<String> {
+    meta(server).get("once").cloned()
+}
+
+#[tokio::test]
+async fn records_are_taken_over_after_the_activation_and_until_then_it_is_shown() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    assert!(servers.iter().all(|server| once(server).as_deref() == Some("")), "a new set has none");
+    record(&servers[0]);
+    record(&servers[2]);
+    // Of node 3 the records can't be had for now.
+    servers[2].cli(&["ACL", "SETUSER", "default", "-scan"]);
+    servers[1].restart();
+    probation(&redlock, &[1]).await;
+    votes(&redlock, 1).await;
+    assert!(tag(&servers[1]).starts_with("a "));
+    eventually_async("the records of node 1 are copied", async || {
+        servers[1].keys("redlock:done:*").len() == RECORDS
+    })
+    .await;
+    assert_eq!(once(&servers[1]).as_deref(), Some("copying"), "there may be more at node 3");
+    works(&redlock).await;
+    servers[2].cli(&["SET", "redlock:done:of node 3", "late", "PX", "60000"]);
+    servers[2].cli(&["ACL", "SETUSER", "default", "+scan"]);
+    eventually_async("all is copied", async || once(&servers[1]).as_deref() == Some("")).await;
+    assert!(servers[1].exists("redlock:done:of node 3"));
+    servers[1].cli(&["DEL", "redlock:done:of node 3"]);
+    assert_recorded(&servers[1]);
+    assert!(!servers[1].exists("redlock:other:1"));
+}
+
+#[tokio::test]
+async fn another_client_finishes_the_copying() {
+    let mut servers = RedisServer::start_n(3);
+    let first = settled(&servers).await;
+    record(&servers[0]);
+    record(&servers[2]);
+    servers[2].cli(&["ACL", "SETUSER", "default", "-scan"]);
+    servers[1].restart();
+    probation(&first, &[1]).await;
+    votes(&first, 1).await;
+    assert_eq!(once(&servers[1]).as_deref(), Some("copying"));
+    drop(first);
+    servers[2].cli(&["ACL", "SETUSER", "default", "+scan"]);
+    assert_eq!(once(&servers[1]).as_deref(), Some("copying"));
+    let second = settled(&servers).await;
+    eventually_async("all is copied", async || once(&servers[1]).as_deref() == Some("")).await;
+    assert_recorded(&servers[1]);
+    all_vote(&second).await;
+}
+
+#[tokio::test]
+async fn a_node_that_was_flushed_during_the_copying_takes_all_records_over_again() {
+    let servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    record(&servers[0]);
+    record(&servers[2]);
+    for _ in 0..2 {
+        forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
+    }
+    eventually_async("all is copied", async || once(&servers[1]).as_deref() == Some("")).await;
+    assert_recorded(&servers[1]);
+}
+
+#[tokio::test]
+async fn marks_and_records_of_nodes_that_lost_them_together_come_from_the_one_that_kept_them() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    record(&servers[2]);
+    marks(&servers[2], &[("a", "5 x")]);
+    let old = servers[2].save_snapshot();
+    servers[0].restart();
+    servers[1].restart();
+    servers[2].restart_from(&old);
+    probation(&redlock, &[0, 1, 2]).await;
+    all_vote(&redlock).await;
+    for server in &servers[..2] {
+        assert_eq!(hash(server, MARKS), map(&[("a", "5 x")]));
+    }
+}

@@ -1,0 +1,120 @@
+//! A server that comes back blank while a lock is held, and another that had no part in it.
+
+use std::time::{Duration, Instant};
+
+use tower_redlock::{
+    Lock, NodeState, Reason, Redlock, RedlockBuilder, RestartGuard, VoteOutcome, time::SystemClock,
+};
+
+use super::scene::{
+    LONG, MAX_TTL, Slow, all_vote, fences, guarded, in_probation, in_time, probation, quick,
+    reason, refused, settled, taken, votes, works,
+};
+use crate::support::{Proxy, RedisServer, over};
+
+/// A client that does not reach node 3, and one that reaches all.
+struct Two {
+    servers: Vec<RedisServer>,
+    _proxies: Vec<Proxy>,
+    first: Redlock,
+    second: Redlock,
+}
+
+impl Two {
+    async fn new(builder: impl Fn() -> RedlockBuilder, guard: RestartGuard) -> Self {
+        let servers = RedisServer::start_n(3);
+        let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+        let build = |urls: Vec<String>| {
+            over(builder(), urls).restart_guard(guard).build().expect("valid settings")
+        };
+        let first = build(proxies.iter().map(Proxy::url).collect());
+        let second = build(servers.iter().map(RedisServer::url).collect());
+        all_vote(&first).await;
+        all_vote(&second).await;
+        proxies[2].cut();
+        Self { servers, _proxies: proxies, first, second }
+    }
+
+    /// The first client holds "x" on the nodes 1 and 2, and does not renew it; then node 2 forgets.
+    async fn held_and_forgotten(&mut self) -> Lock {
+        let lock = in_time(async { self.first.lock("x").auto_extend(false).await }).await.unwrap();
+        let keys: Vec<_> =
+            self.servers.iter().map(|server| server.exists("redlock:lock:x")).collect();
+        assert_eq!(keys, [true, true, false]);
+        self.servers[1].restart();
+        lock
+    }
+}
+
+#[tokio::test]
+async fn a_lock_is_not_given_away_by_a_server_that_forgot_it() {
+    let ttl = Duration::from_secs(2);
+    let mut two = Two::new(|| quick().ttl(ttl), RestartGuard::Quarantine).await;
+    let held = two.held_and_forgotten().await;
+    assert!(held.is_valid(), "the restart took too long for this test");
+    let next = taken(&two.second, "x").await;
+    assert!(!held.is_valid(), "two hold one lock");
+    assert!(next.fencing_token() > held.fencing_token());
+}
+
+#[tokio::test]
+async fn without_the_guard_such_a_server_gives_the_lock_away() {
+    let mut two = Two::new(|| quick().ttl(LONG), RestartGuard::Off).await;
+    let held = two.held_and_forgotten().await;
+    let next = taken(&two.second, "x").await;
+    assert!(held.is_valid() && next.is_valid(), "this is what the guard is for");
+}
+
+#[tokio::test]
+async fn a_blank_server_is_in_probation_says_so_and_votes_after_max_ttl() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    servers[2].kill();
+    let started = Instant::now();
+    servers[1].restart();
+    probation(&redlock, &[1]).await;
+    let NodeState::Probation { remaining, .. } = redlock.health()[1].state else {
+        panic!("not in probation: {:?}", redlock.health()[1])
+    };
+    assert!(remaining <= MAX_TTL.mul_f64(1.01) + Duration::from_millis(2), "{remaining:?}");
+    let said = refused(&redlock, "x").await;
+    let granted = [VoteOutcome::Granted, VoteOutcome::NotCounted(Reason::NotAwaited)];
+    assert!(granted.contains(&said[0].outcome), "{said}");
+    assert!(matches!(reason(&said, 1), Reason::Probation { .. }), "{said}");
+    assert!(matches!(reason(&said, 2), Reason::NotConnected(_) | Reason::Disconnected), "{said}");
+
+    // With one other node there are too few to learn from: it waits for the third.
+    while started.elapsed() < MAX_TTL * 2 {
+        assert!(in_probation(&redlock.health()[1]), "{:?}", redlock.health()[1]);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    servers[2].restart();
+    // Both have forgotten, so they start together, by themselves.
+    all_vote(&redlock).await;
+    works(&redlock).await;
+}
+
+#[tokio::test]
+async fn a_blank_server_has_the_fences_of_the_others_before_it_votes() {
+    let mut two = Two::new(quick, RestartGuard::Quarantine).await;
+    let mut last = 0;
+    for name in ["a", "b", "x", "x", "x"] {
+        let lock = taken(&two.first, name).await;
+        last = lock.fencing_token().get();
+        lock.release().await.unwrap();
+    }
+    two.servers[1].restart();
+    probation(&two.second, &[1]).await;
+    assert!(fences(&two.servers[1]).is_empty());
+    votes(&two.second, 1).await;
+    assert_eq!(fences(&two.servers[1]), fences(&two.servers[0]));
+    assert!(fences(&two.servers[2]).is_empty(), "node 3 had no part in it");
+
+    // Node 3 and the one that forgot are all that is left, and nobody proposes tokens by the clock.
+    two.servers[0].kill();
+    let slow =
+        guarded(quick().clock(Slow(SystemClock::new())), two.servers.iter().map(RedisServer::url));
+    let slow = slow.build().unwrap();
+    let lock = taken(&slow, "x").await;
+    assert!(lock.fencing_token().get() > last, "{} after {last}", lock.fencing_token().get());
+}

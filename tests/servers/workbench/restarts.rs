@@ -1,0 +1,67 @@
+use crate::support::RedisServer;
+
+#[test]
+fn a_restart_forgets_even_what_was_on_disk() {
+    let mut server = RedisServer::with(&["--appendonly", "yes"]);
+    server.set("a", "1");
+    server.save_snapshot();
+    let port = server.port();
+    server.restart();
+    assert_eq!(server.keys("*"), Vec::<String>::new());
+    assert_eq!(server.port(), port);
+}
+
+#[test]
+fn an_append_only_file_keeps_all_that_was_answered() {
+    let mut server = RedisServer::with(&["--appendonly", "yes"]);
+    for round in 0..3 {
+        server.set(&format!("key:{round}"), "1");
+        let pid = server.pid();
+        server.restart_keeping_data();
+        assert_ne!(server.pid(), pid);
+        assert_eq!(server.keys("*").len(), round + 1);
+    }
+}
+
+#[test]
+fn a_server_that_appends_nothing_keeps_what_was_saved() {
+    let mut server = RedisServer::start();
+    server.set("saved", "1");
+    server.save_snapshot();
+    server.set("later", "1");
+    server.restart_keeping_data();
+    assert_eq!(server.keys("*"), ["saved"]);
+}
+
+#[test]
+fn a_snapshot_brings_back_an_earlier_state() {
+    let mut server = RedisServer::start();
+    server.set("fence", "7");
+    let snapshot = server.save_snapshot();
+    server.set("fence", "9");
+    server.save_snapshot();
+    server.restart_from(&snapshot);
+    assert_eq!(server.get("fence").as_deref(), Some(&b"7"[..]));
+
+    let mut other = RedisServer::start();
+    other.set("own", "1");
+    other.restart_from(&snapshot);
+    assert_eq!(other.keys("*"), ["fence"]);
+}
+
+#[test]
+fn a_frozen_server_is_restarted_too() {
+    let mut server = RedisServer::start();
+    server.set("a", "1");
+    server.freeze();
+    server.restart();
+    assert!(!server.exists("a"));
+}
+
+#[test]
+#[should_panic(expected = "would ignore the snapshot")]
+fn a_snapshot_is_not_given_to_a_server_that_would_not_look_at_it() {
+    let mut server = RedisServer::with(&["--appendonly", "yes"]);
+    let snapshot = server.save_snapshot();
+    server.restart_from(&snapshot);
+}
