@@ -22,9 +22,11 @@ pub(crate) fn launch(
     log: &Path,
     environment: &[String],
 ) -> Result<Process, String> {
-    let mut args = environment.to_vec();
+    // `env` becomes the server: its process id is the server's.
+    let mut command = vec!["env".to_owned()];
+    command.extend_from_slice(environment);
     let (port, dir) = (addr.port().to_string(), dir.display().to_string());
-    args.extend(
+    command.extend(
         [
             program()?,
             "--port",
@@ -47,8 +49,7 @@ pub(crate) fn launch(
         ]
         .map(str::to_owned),
     );
-    // `env` becomes the server: its process id is the server's.
-    let mut process = Process::spawn("env", &args, log);
+    let mut process = Process::spawn(&command, log);
     let started = Instant::now();
     loop {
         let ended = process.has_ended();

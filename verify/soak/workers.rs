@@ -38,7 +38,9 @@ impl Workers {
         let mut workers = Self { processes: Vec::new(), logs: Vec::new(), _dir: dir };
         for (index, options) in options.iter().enumerate() {
             let log = workers._dir.path().join(format!("worker-{index}"));
-            let process = Process::spawn(program, &options.to_args(), &log);
+            let mut command = vec![program.to_owned()];
+            command.extend(options.to_args());
+            let process = Process::spawn(&command, &log);
             workers.processes.push(Mutex::new(process));
             workers.logs.push(log);
         }
