@@ -110,8 +110,9 @@ async fn a_server_that_took_its_own_older_data_from_a_replica_goes_through_a_pro
     let before = tag(&servers[1]);
     forgets(&redlock, 1, || {
         servers[1].replica_of(&replica);
-        servers[1].promote();
+        // Once it is a master again, the next look of a manager changes it.
         assert_eq!(tag(&servers[1]), before);
+        servers[1].promote();
     })
     .await;
 }
