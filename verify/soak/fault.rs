@@ -21,11 +21,11 @@ pub(crate) enum Fault {
     /// Stopped for a while. It keeps its data.
     Freeze { lasts: Duration },
     /// Its clock is ahead of the right time by `to` seconds from now on, and was so by less.
-    Forward { to: i64 },
+    Forward { to: i32 },
     /// The same, and it was so by more.
-    Back { to: i64 },
+    Back { to: i32 },
     /// Its clock jumps ahead by `by` seconds and is set right again.
-    Flicker { by: i64, lasts: Duration },
+    Excursion { by: i32, lasts: Duration },
     /// Made a replica of another server, and a master again: its data are the other's.
     Copy { from: usize },
     /// Its clients' connections are closed. It keeps its data.
@@ -36,10 +36,16 @@ pub(crate) enum Fault {
 pub(crate) const LONGEST_COPY: Duration = Duration::from_secs(1);
 
 /// What a fault may begin and end too late.
-const SLACK: Duration = Duration::from_millis(100);
+const SLACK: Duration = Duration::from_millis(30);
 
 /// What a server takes to start, more or less.
-const START: Duration = Duration::from_millis(500);
+const START: Duration = Duration::from_millis(150);
+
+/// What it takes until somebody has noticed that a server forgot, more or less.
+const NOTICE: Duration = Duration::from_millis(200);
+
+/// A clock that is right again after so long may have been wrong between two looks at it.
+pub(crate) const AT_ONCE: Duration = Duration::from_millis(150);
 
 impl Fault {
     pub(crate) fn name(&self) -> &'static str {
@@ -50,7 +56,8 @@ impl Fault {
             Self::Freeze { .. } => "server frozen",
             Self::Forward { .. } => "clock forward",
             Self::Back { .. } => "clock back",
-            Self::Flicker { .. } => "clock forward and back at once",
+            Self::Excursion { lasts, .. } if *lasts <= AT_ONCE => "clock forward, back at once",
+            Self::Excursion { .. } => "clock forward, back later",
             Self::Copy { .. } => "another server's data",
             Self::Disconnect => "connections closed",
         }
@@ -61,7 +68,7 @@ impl Fault {
         SLACK
             + match self {
                 Self::Blank { down } | Self::Restore { down, .. } => *down + START,
-                Self::Freeze { lasts } | Self::Flicker { lasts, .. } => *lasts,
+                Self::Freeze { lasts } | Self::Excursion { lasts, .. } => *lasts,
                 Self::Copy { .. } => LONGEST_COPY,
                 Self::Flush | Self::Forward { .. } | Self::Back { .. } | Self::Disconnect => {
                     Duration::ZERO
@@ -70,12 +77,13 @@ impl Fault {
     }
 
     /// How long the server counts as faulty after it. What it forgot may be held by somebody until
-    /// the longest TTL is over, and whatever keeps it from voting until then needs time to notice.
-    /// One that kept its data is as good as before.
+    /// the longest TTL is over, and whatever keeps it from voting until then needs time to notice:
+    /// where that takes longer, the [`Ledger`](crate::ledger::Ledger) waits for it. One that kept
+    /// its data is as good as before.
     pub(crate) fn recovery(&self, max_ttl: Duration) -> Duration {
         match self {
             Self::Freeze { .. } | Self::Disconnect => Duration::ZERO,
-            _ => max_ttl + Duration::from_secs(1),
+            _ => max_ttl + NOTICE,
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use crate::ask::ask;
+use crate::support::clock::Clock;
 use crate::support::process::Process;
 use crate::support::resp::Resp;
 
@@ -20,11 +21,9 @@ pub(crate) fn launch(
     addr: SocketAddr,
     dir: &Path,
     log: &Path,
-    environment: &[String],
+    clock: Option<&Clock>,
 ) -> Result<Process, String> {
-    // `env` becomes the server: its process id is the server's.
-    let mut command = vec!["env".to_owned()];
-    command.extend_from_slice(environment);
+    let mut command = clock.map_or_else(Vec::new, Clock::prefix);
     let (port, dir) = (addr.port().to_string(), dir.display().to_string());
     command.extend(
         [
@@ -56,10 +55,15 @@ pub(crate) fn launch(
         let said = fs::read(log).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
         // An answer alone could come from another server that took the port.
-        if said.contains("Ready to accept connections") && answers(addr) {
+        let is_up = said.contains("Ready to accept connections") && answers(addr);
+        let is_given_up = ended || started.elapsed() > PATIENCE;
+        if let Some(clock) = clock.filter(|_| is_up || is_given_up) {
+            clock.settle(process.pid());
+        }
+        if is_up {
             return Ok(process);
         }
-        if ended || started.elapsed() > PATIENCE {
+        if is_given_up {
             let what = if ended { "ended at once" } else { "does not answer" };
             let lines: Vec<&str> = said.lines().collect();
             let last = lines[lines.len().saturating_sub(20)..].join("\n");

@@ -3,7 +3,6 @@
 
 mod ask;
 mod checker;
-mod faketime;
 mod fault;
 mod guards;
 mod history;
@@ -24,11 +23,13 @@ mod workers;
 
 use std::env;
 use std::process::ExitCode;
+use std::thread;
 
-use faketime::Faketime;
 use options::Options;
-use report::Report;
+use report::{Outcome, Report};
 use stop::Stop;
+use support::clock::Clock;
+use trial::Trial;
 use worker::{WORKER, WorkerOptions};
 
 fn main() -> ExitCode {
@@ -51,17 +52,15 @@ fn main() -> ExitCode {
 }
 
 fn soak(options: &Options) -> Result<ExitCode, String> {
-    let faketime = if options.left_out.clock_faults { None } else { Some(Faketime::find()?) };
+    if !options.left_out.clock_faults {
+        Clock::check().map_err(|missing| {
+            format!("{missing}\nor leave these faults out: --without clock-faults")
+        })?;
+    }
     let program = launch::program()?;
     let stop = Stop::listen()?;
     println!("seed {} (repeat with --seed {0}), {program}", options.seed);
-    let mut report = Report::default();
-    for trial in options.trials() {
-        report.add(trial, run::run(trial, options, faketime.as_ref(), &stop)?);
-        if stop.is_asked_for() {
-            break;
-        }
-    }
+    let report = run_all(options, &stop)?;
     println!("\n{report}");
     if stop.is_asked_for() {
         return Ok(fail("interrupted: nothing is judged", 130));
@@ -71,6 +70,35 @@ fn soak(options: &Options) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     Ok(fail(&problems.join("\nsoak: "), 1))
+}
+
+fn run_all(options: &Options, stop: &Stop) -> Result<Report, String> {
+    let mut report = Report::default();
+    thread::scope(|scope| {
+        let tracks = options.tracks().iter();
+        let tracks = tracks.map(|track| scope.spawn(move || run_track(track, options, stop)));
+        let tracks: Vec<_> = tracks.collect();
+        let mut ended = tracks.into_iter().map(|track| track.join().expect("it does not panic"));
+        ended.try_for_each(|outcomes| {
+            outcomes?.into_iter().for_each(|(trial, outcome)| report.add(trial, outcome));
+            Ok(())
+        })
+    })
+    .map(|()| report)
+}
+
+/// Ends the other tracks, too, where it fails.
+fn run_track<'a>(
+    track: &'a [Trial],
+    options: &Options,
+    stop: &Stop,
+) -> Result<Vec<(&'a Trial, Outcome)>, String> {
+    let mut outcomes = Vec::new();
+    for trial in track.iter().take_while(|_| !stop.is_asked_for()) {
+        let outcome = run::run(trial, options, stop);
+        outcomes.push((trial, outcome.inspect_err(|_| stop.ask())?));
+    }
+    Ok(outcomes)
 }
 
 fn fail(problem: &str, code: u8) -> ExitCode {

@@ -5,27 +5,26 @@ use crate::trial::{LeftOut, Mode, Trial};
 
 pub(crate) const USAGE: &str = "\
 usage: scripts/soak [options]
-  --seconds N     for each mode (60); the control takes as long, and at most 60
+  --seconds N     for each mode (60); modes run side by side, each control after its mode
+  --control-seconds N  for each control (as long as its mode)
   --seed S        the same faults as in the run that showed this seed
-  --mode M        default, strict, both (both), each with the control; or control alone
+  --mode M        default, strict, both (both), each with its control; or control alone
   --workers N     processes that contend (3)
   --tasks N       tasks in each of them (12)
-  --without W     restart-guard, clock-guard, clock-faults; may be repeated. Modes without one of
-                  their guards are shown, not judged.
+  --without W     restart-guard, clock-guard, clock-faults; may be repeated. A mode without one of
+                  its guards must show overlaps.
   --verbose       every fault as it happens";
-
-/// By then, the control has shown what it is there for.
-const LONGEST_CONTROL: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    pub(crate) time: Duration,
+    time: Duration,
+    control: Option<Duration>,
     pub(crate) seed: u64,
     pub(crate) workers: usize,
     pub(crate) tasks: usize,
     pub(crate) left_out: LeftOut,
     pub(crate) verbose: bool,
-    trials: Vec<Trial>,
+    tracks: Vec<Vec<Trial>>,
 }
 
 impl Options {
@@ -33,18 +32,22 @@ impl Options {
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
         let mut options = Self {
             time: Duration::from_secs(60),
+            control: None,
             seed: fresh_seed(),
             workers: 3,
             tasks: 12,
             left_out: LeftOut::default(),
             verbose: false,
-            trials: Vec::new(),
+            tracks: Vec::new(),
         };
         let mut mode = "both".to_owned();
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or(format!("{arg} needs a value"));
             match arg.as_str() {
                 "--seconds" => options.time = Duration::from_secs(number(&arg, &value()?, 1)?),
+                "--control-seconds" => {
+                    options.control = Some(Duration::from_secs(number(&arg, &value()?, 1)?));
+                }
                 "--seed" => options.seed = number(&arg, &value()?, 0)?,
                 "--mode" => mode = value()?,
                 "--workers" => options.workers = index(&arg, &value()?)?,
@@ -60,24 +63,30 @@ impl Options {
                 other => return Err(format!("unknown argument: {other}")),
             }
         }
-        let (modes, of_control) = match mode.as_str() {
-            "default" => (&[Mode::Default][..], Mode::Default),
-            "strict" => (&[Mode::Strict][..], Mode::Strict),
-            "both" => (&[Mode::Default, Mode::Strict][..], Mode::Default),
-            "control" => (&[][..], Mode::Default),
+        let (modes, has_locks) = match mode.as_str() {
+            "default" => (&[Mode::Default][..], true),
+            "strict" => (&[Mode::Strict][..], true),
+            "both" => (&Mode::ALL[..], true),
+            "control" => (&Mode::ALL[..], false),
             other => return Err(format!("unknown mode: {other}")),
         };
-        options.trials = modes.iter().map(|mode| mode.trial(options.left_out)).collect();
-        options.trials.push(of_control.control(options.left_out));
+        let left_out = options.left_out;
+        if left_out.clock_guard && left_out.clock_faults {
+            return Err("without faults of clocks nothing shows what the clock guard does".into());
+        }
+        let locks = |mode: &Mode| has_locks.then(|| mode.trial(left_out));
+        let track = |mode: &Mode| locks(mode).into_iter().chain([mode.control(left_out)]).collect();
+        options.tracks = modes.iter().map(track).collect();
         Ok(Some(options))
     }
 
-    pub(crate) fn trials(&self) -> &[Trial] {
-        &self.trials
+    /// What runs side by side; in each, one trial after the other.
+    pub(crate) fn tracks(&self) -> &[Vec<Trial>] {
+        &self.tracks
     }
 
     pub(crate) fn length(&self, trial: &Trial) -> Duration {
-        if trial.is_control() { self.time.min(LONGEST_CONTROL) } else { self.time }
+        self.control.filter(|_| trial.is_control()).unwrap_or(self.time)
     }
 }
 
@@ -106,38 +115,49 @@ mod tests {
         Options::parse(args.split_whitespace().map(str::to_owned))
     }
 
-    fn names(args: &str) -> Vec<String> {
+    fn names(args: &str) -> Vec<Vec<String>> {
         let options = parse(args).expect("valid").expect("no help");
-        options.trials().iter().map(|trial| trial.name.clone()).collect()
+        let names = |track: &Vec<Trial>| track.iter().map(|trial| trial.name.clone()).collect();
+        options.tracks().iter().map(names).collect()
     }
 
     #[test]
-    fn every_mode_comes_with_the_control() {
-        let control = "control: plain Redlock";
-        assert_eq!(names(""), ["default", "strict", control]);
-        assert_eq!(names("--mode strict"), ["strict", control]);
-        assert_eq!(names("--mode control"), [control]);
+    fn every_mode_comes_with_its_control() {
+        let default = ["default", "control of default"];
+        let strict = ["strict", "control of strict"];
+        assert_eq!(names(""), [default, strict]);
+        assert_eq!(names("--mode strict"), [strict]);
+        assert_eq!(names("--mode control"), [[default[1]], [strict[1]]]);
     }
 
     #[test]
     fn the_name_tells_what_is_left_out() {
         let args = "--mode strict --without clock-guard --without restart-guard";
-        assert_eq!(names(args)[0], "strict, no restart guard, no clock guard");
+        assert_eq!(names(args)[0][0], "strict, no restart guard, no clock guard");
     }
 
     #[test]
     fn numbers_are_taken() {
-        let args = "--seconds 90 --seed 7 --workers 4 --tasks 2";
+        let args = "--seconds 90 --control-seconds 10 --seed 7 --workers 4 --tasks 2";
         let options = parse(args).expect("valid").expect("no help");
         assert_eq!((options.seed, options.workers, options.tasks), (7, 4, 2));
-        let lengths: Vec<_> =
-            options.trials().iter().map(|trial| options.length(trial).as_secs()).collect();
-        assert_eq!(lengths, [90, 90, 60]);
+        let [default, control] = &options.tracks()[0][..] else { panic!("a mode and a control") };
+        assert_eq!(options.length(default), Duration::from_secs(90));
+        assert_eq!(options.length(control), Duration::from_secs(10));
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for args in ["--seconds 0", "--seed x", "--mode all", "--without luck", "--seed", "fast"] {
+        let guard_without_faults = "--without clock-guard --without clock-faults";
+        for args in [
+            "--seconds 0",
+            "--seed x",
+            "--mode all",
+            "--without luck",
+            "--seed",
+            "fast",
+            guard_without_faults,
+        ] {
             assert!(parse(args).is_err(), "{args}");
         }
     }

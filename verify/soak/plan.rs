@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use crate::fault::{Fault, Strike};
+use crate::fault::{AT_ONCE, Fault, Strike};
 use crate::random::Random;
-use crate::trial::{FaultList, MOST_FAULTY, SERVERS};
+use crate::trial::{ClockFaults, MOST_FAULTY, SERVERS};
 
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The least that a server's clock is ahead, in seconds. Fencing tokens need clocks that differ by
 /// less than a minute, and the workers' differ, too.
-const LEAST_AHEAD: i64 = -20;
+const LEAST_AHEAD: i32 = -20;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Planned {
@@ -24,7 +24,7 @@ pub(crate) struct Scene {
     pub(crate) length: Duration,
     pub(crate) max_ttl: Duration,
     pub(crate) workers: usize,
-    pub(crate) faults: FaultList,
+    pub(crate) clocks: ClockFaults,
 }
 
 pub(crate) fn plan(seed: u64, scene: &Scene) -> Vec<Planned> {
@@ -50,7 +50,7 @@ struct ServerState {
     busy_until: Duration,
     faulty_until: Duration,
     /// By how many seconds its clock is ahead.
-    ahead: i64,
+    ahead: i32,
 }
 
 /// The kinds of faults by which a server forgets what it has granted, or may do so.
@@ -60,7 +60,6 @@ enum Loss {
     Restore,
     Flush,
     Clock,
-    Flicker,
     Copy,
 }
 
@@ -87,7 +86,7 @@ impl<'a> Planner<'a> {
             return vec![self.bystander(at)];
         }
         let freeze = self.random.one_in(2);
-        let freeze = freeze.then(|| Fault::Freeze { lasts: self.random.millis(50..2_000) });
+        let freeze = freeze.then(|| Fault::Freeze { lasts: self.random.millis(50..800) });
         let strike = |_| {
             let server = sound.swap_remove(self.random.index(sound.len()));
             let fault = freeze.clone().unwrap_or_else(|| self.loss(server));
@@ -121,24 +120,18 @@ impl<'a> Planner<'a> {
     }
 
     fn loss(&mut self, server: usize) -> Fault {
-        let FaultList { clocks, flickers } = self.scene.faults;
         let mut kinds = vec![Loss::Blank, Loss::Restore, Loss::Flush, Loss::Copy];
-        if clocks {
-            // It stands for two: forward and back.
+        if self.scene.clocks != ClockFaults::None {
+            // It stands for two: forward and back, or at once and later.
             kinds.extend([Loss::Clock; 2]);
-        }
-        if flickers {
-            kinds.extend([Loss::Flicker; 2]);
         }
         let random = &mut self.random;
         match random.pick(&kinds).expect("there are some") {
-            Loss::Blank => Fault::Blank { down: random.millis(0..500) },
-            Loss::Restore => Fault::Restore { down: random.millis(0..500), choice: random.next() },
+            Loss::Blank => Fault::Blank { down: random.millis(0..300) },
+            Loss::Restore => Fault::Restore { down: random.millis(0..300), choice: random.next() },
             Loss::Flush => Fault::Flush,
+            Loss::Clock if self.scene.clocks == ClockFaults::TakenBack => self.excursion(),
             Loss::Clock => self.jump(server),
-            Loss::Flicker => {
-                Fault::Flicker { by: self.minutes(), lasts: self.random.millis(5..150) }
-            }
             Loss::Copy => {
                 let other = 1 + random.index(SERVERS - 1);
                 Fault::Copy { from: (server + other) % SERVERS }
@@ -152,8 +145,8 @@ impl<'a> Planner<'a> {
         let room = ahead - LEAST_AHEAD;
         let back = room > 5 && (ahead > 600 || self.random.one_in(2));
         let to = if back {
-            let by = 2 + self.random.below(room.unsigned_abs() - 1);
-            ahead - i64::try_from(by).expect("not more than the room")
+            let by = 2 + self.random.below(u64::from(room.unsigned_abs()) - 1);
+            ahead - i32::try_from(by).expect("not more than the room")
         } else {
             ahead + self.minutes()
         };
@@ -161,9 +154,17 @@ impl<'a> Planner<'a> {
         if back { Fault::Back { to } } else { Fault::Forward { to } }
     }
 
+    /// Forward, and back to the right time: at once, or after a while.
+    fn excursion(&mut self) -> Fault {
+        let at_once = self.random.one_in(2);
+        let at_once_millis = u64::try_from(AT_ONCE.as_millis()).expect("a short time");
+        let millis = if at_once { 5..at_once_millis } else { at_once_millis + 1..1_000 };
+        Fault::Excursion { by: self.minutes(), lasts: self.random.millis(millis) }
+    }
+
     /// In seconds.
-    fn minutes(&mut self) -> i64 {
-        i64::try_from(60 + self.random.below(540)).expect("a small number")
+    fn minutes(&mut self) -> i32 {
+        i32::try_from(60 + self.random.below(540)).expect("a small number")
     }
 
     /// What makes no server faulty.
@@ -182,94 +183,4 @@ impl<'a> Planner<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-
-    fn scene(flickers: bool) -> Scene {
-        Scene {
-            length: Duration::from_secs(300),
-            max_ttl: Duration::from_secs(1),
-            workers: 3,
-            faults: FaultList { clocks: true, flickers },
-        }
-    }
-
-    #[test]
-    fn a_seed_determines_the_plan() {
-        assert_eq!(plan(5, &scene(true)), plan(5, &scene(true)));
-        assert_ne!(plan(5, &scene(true)), plan(6, &scene(true)));
-    }
-
-    #[test]
-    fn a_majority_is_sound_at_every_moment() {
-        for seed in 0..20 {
-            let mut faulty_until = [Duration::ZERO; SERVERS];
-            let mut busy_until = [Duration::ZERO; SERVERS];
-            for Planned { at, strike } in plan(seed, &scene(true)) {
-                let Strike::Server(server, fault) = strike else { continue };
-                assert!(busy_until[server] <= at, "two faults at once on a server");
-                busy_until[server] = at + fault.lasts();
-                let until = busy_until[server] + fault.recovery(Duration::from_secs(1));
-                if fault.makes_faulty() {
-                    faulty_until[server] = faulty_until[server].max(until);
-                }
-                let faulty = faulty_until.iter().filter(|&&until| until > at).count();
-                assert!(faulty <= MOST_FAULTY, "{faulty} servers at {at:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn two_servers_often_fail_together() {
-        let mut pairs = BTreeMap::new();
-        let plan = plan(2, &scene(false));
-        for both in plan.windows(2).filter(|both| both[0].at == both[1].at) {
-            let of = |name: &str| both.iter().filter(|one| one.strike.name() == name).count();
-            *pairs.entry(of("server frozen")).or_insert(0) += 1;
-        }
-        // Two frozen ones, or two that forget; never one and one.
-        assert!(pairs[&0] > 20 && pairs[&2] > 20 && pairs.len() == 2, "{pairs:?}");
-    }
-
-    #[test]
-    fn every_fault_of_the_list_comes_and_no_other() {
-        let count = |flickers| {
-            let mut counts = BTreeMap::new();
-            for Planned { strike, .. } in plan(1, &scene(flickers)) {
-                *counts.entry(strike.name()).or_insert(0) += 1;
-            }
-            counts
-        };
-        assert_eq!(count(true).len(), 10);
-        assert_eq!(count(false).len(), 9);
-        assert!(count(true).values().all(|&n| n >= 3), "{:?}", count(true));
-    }
-
-    #[test]
-    fn clocks_stay_within_bounds_and_move() {
-        let mut ahead = [0; SERVERS];
-        for Planned { strike, .. } in plan(3, &scene(false)) {
-            let Strike::Server(server, fault) = strike else { continue };
-            match fault {
-                Fault::Forward { to } => assert!(to >= ahead[server] + 60 && to < 1_300),
-                Fault::Back { to } => assert!(to < ahead[server] && to >= LEAST_AHEAD),
-                _ => continue,
-            }
-            ahead[server] =
-                if let Fault::Forward { to } | Fault::Back { to } = fault { to } else { 0 };
-        }
-    }
-
-    #[test]
-    fn frozen_workers_outlast_their_locks_one_at_a_time() {
-        let mut free = Duration::ZERO;
-        for Planned { at, strike } in plan(4, &scene(false)) {
-            let Strike::Worker(worker, lasts) = strike else { continue };
-            assert!(worker < 3 && lasts > Duration::from_secs(1) && at >= free);
-            free = at + lasts;
-        }
-        assert!(free > Duration::ZERO);
-    }
-}
+mod tests;

@@ -5,14 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::checker::check;
-use crate::faketime::Faketime;
 use crate::injector::{Injector, Tally};
 use crate::options::Options;
 use crate::plan::{Scene, plan};
 use crate::report::Outcome;
 use crate::server::Server;
 use crate::stop::Stop;
-use crate::trial::{SERVERS, Trial};
+use crate::trial::{ClockFaults, SERVERS, Trial};
 use crate::worker::WorkerOptions;
 use crate::workers::{Heard, Workers};
 
@@ -22,13 +21,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Blank servers may be kept from voting for the longest TTL.
 const PATIENCE_FOR_READY: Duration = Duration::from_secs(20);
 
-pub(crate) fn run(
-    trial: &Trial,
-    options: &Options,
-    faketime: Option<&Faketime>,
-    stop: &Stop,
-) -> Result<Outcome, String> {
-    let servers = start_servers(faketime)?;
+pub(crate) fn run(trial: &Trial, options: &Options, stop: &Stop) -> Result<Outcome, String> {
+    let servers = start_servers(trial.clocks != ClockFaults::None)?;
     let urls: Vec<_> = servers.iter().map(|server| format!("redis://{}", server.addr())).collect();
     let servers: Vec<_> = servers.into_iter().map(Mutex::new).collect();
     let worker_options = |worker| WorkerOptions {
@@ -46,7 +40,7 @@ pub(crate) fn run(
 
     let length = options.length(trial);
     let scene =
-        Scene { length, max_ttl: trial.ttl, workers: options.workers, faults: trial.faults };
+        Scene { length, max_ttl: trial.ttl, workers: options.workers, clocks: trial.clocks };
     let planned = plan(options.seed, &scene);
     let started = Instant::now();
     let mut progress = Progress { trial, started, last_look: started, last_shown: started };
@@ -62,9 +56,9 @@ pub(crate) fn run(
     Ok(outcome)
 }
 
-fn start_servers(faketime: Option<&Faketime>) -> Result<Vec<Server>, String> {
+fn start_servers(have_clocks: bool) -> Result<Vec<Server>, String> {
     thread::scope(|scope| {
-        let start = || Server::start(faketime.cloned());
+        let start = || Server::start(have_clocks);
         let starting: Vec<_> = (0..SERVERS).map(|_| scope.spawn(start)).collect();
         starting.into_iter().map(|server| server.join().expect("starting fails, or not")).collect()
     })

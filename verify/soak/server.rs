@@ -8,9 +8,9 @@ use std::{fs, thread};
 use rustix::process::Signal;
 
 use crate::ask::{ask, command};
-use crate::faketime::Faketime;
 use crate::fault::{Fault, LONGEST_COPY};
 use crate::launch::{PATIENCE, launch};
+use crate::support::clock::Clock;
 use crate::support::port::{self, Port};
 use crate::support::process::Process;
 use crate::support::resp::Resp;
@@ -24,28 +24,29 @@ pub(crate) struct Server {
     process: Option<Process>,
     port: Port,
     dir: TempDir,
-    faketime: Option<Faketime>,
+    clock: Option<Clock>,
     launches: u32,
     /// By how many seconds its clock is ahead.
-    ahead: i64,
+    ahead: i32,
     /// The oldest first.
     snapshots: Vec<PathBuf>,
     saved: u32,
 }
 
 impl Server {
-    pub(crate) fn start(faketime: Option<Faketime>) -> Result<Self, String> {
+    pub(crate) fn start(has_clock: bool) -> Result<Self, String> {
+        let dir = TempDir::new();
+        let clock = has_clock.then(|| Clock::new(dir.path().join("clock")));
         let mut server = Self {
             process: None,
             port: port::unused(),
-            dir: TempDir::new(),
-            faketime,
+            dir,
+            clock,
             launches: 0,
             ahead: 0,
             snapshots: Vec::new(),
             saved: 0,
         };
-        server.set_clock(0)?;
         let mut tries = 0;
         while let Err(problem) = server.launch() {
             tries += 1;
@@ -77,12 +78,16 @@ impl Server {
                 thread::sleep(lasts);
                 self.signal(Signal::CONT)
             }
-            Fault::Forward { to } | Fault::Back { to } => self.set_clock(to),
-            Fault::Flicker { by, lasts } => {
+            Fault::Forward { to } | Fault::Back { to } => {
+                self.set_clock(to);
+                Ok(())
+            }
+            Fault::Excursion { by, lasts } => {
                 let before = self.ahead;
-                self.set_clock(before + by)?;
+                self.set_clock(before + by);
                 thread::sleep(lasts);
-                self.set_clock(before)
+                self.set_clock(before);
+                Ok(())
             }
             Fault::Copy { from } => self.copy(others[from]),
             Fault::Disconnect => self.command(&["CLIENT", "KILL", "TYPE", "normal"]),
@@ -122,10 +127,8 @@ impl Server {
     fn launch(&mut self) -> Result<(), String> {
         self.launches += 1;
         let log = self.dir.path().join(format!("log-{}", self.launches));
-        let clock = self.clock_file();
-        let environment = self.faketime.as_ref().map(|faketime| faketime.environment(&clock));
-        let environment = environment.as_ref().map_or(&[][..], |names| names);
-        self.process = Some(launch(self.addr(), self.dir.path(), &log, environment)?);
+        let process = launch(self.addr(), self.dir.path(), &log, self.clock.as_ref())?;
+        self.process = Some(process);
         Ok(())
     }
 
@@ -144,27 +147,22 @@ impl Server {
     }
 
     /// Its clock shows the right time and `ahead` seconds from now on.
-    fn set_clock(&mut self, ahead: i64) -> Result<(), String> {
+    fn set_clock(&mut self, ahead: i32) {
         self.ahead = ahead;
-        if self.faketime.is_none() {
-            return Ok(());
+        if let Some(clock) = &self.clock {
+            clock.set(f64::from(ahead));
         }
-        // Renamed into place: half a number would be another time.
-        let (file, draft) = (self.clock_file(), self.dir.path().join("clock.new"));
-        fs::write(&draft, format!("{ahead:+}\n"))
-            .and_then(|()| fs::rename(&draft, &file))
-            .map_err(|error| format!("{}: {error}", file.display()))
     }
 
     /// That its clock can be set is not taken on trust.
     fn check_clock(&mut self) -> Result<(), String> {
-        if self.faketime.is_none() {
+        if self.clock.is_none() {
             return Ok(());
         }
         let before = self.time()?;
-        self.set_clock(1_000)?;
+        self.set_clock(1_000);
         let after = self.time()?;
-        self.set_clock(0)?;
+        self.set_clock(0);
         if (990..1_100).contains(&(after - before)) {
             return Ok(());
         }
@@ -200,10 +198,6 @@ impl Server {
         }
         process.signal(signal);
         Ok(())
-    }
-
-    fn clock_file(&self) -> PathBuf {
-        self.dir.path().join("clock")
     }
 
     fn dump(&self) -> PathBuf {

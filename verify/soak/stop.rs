@@ -40,6 +40,10 @@ impl Stop {
         Ok(stop)
     }
 
+    pub(crate) fn ask(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn is_asked_for(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

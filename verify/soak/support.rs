@@ -6,6 +6,8 @@
     reason = "the tests' own modules, of which only a part is used"
 )]
 
+#[path = "../../tests/support/clock.rs"]
+pub mod clock;
 #[path = "../../tests/support/port.rs"]
 pub mod port;
 #[path = "../../tests/support/process.rs"]

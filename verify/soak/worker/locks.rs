@@ -14,8 +14,11 @@ use crate::trial::{LocksKind, PREFIX};
 /// How long a server has for an answer.
 pub(super) const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// How far the wall clocks of the workers are apart: tokens must grow all the same.
+/// How far the wall clocks of the workers are from the right time: tokens must grow all the same.
 const SKEW: Duration = Duration::from_secs(20);
+
+/// The same where the clock guard wants them to differ by less than this times as much.
+const SKEW_WITHIN: u32 = 5;
 
 #[derive(Debug)]
 pub(super) enum Locks {
@@ -35,6 +38,7 @@ impl Locks {
         match options.locks {
             LocksKind::Plain => Ok(Self::Plain(Arc::new(Plain::new(urls, options)?))),
             LocksKind::Redlock(guards) => {
+                let skew = guards.clock.map_or(SKEW, |within| within / SKEW_WITHIN);
                 let builder = Redlock::builder()
                     .nodes(urls)
                     .ttl(options.ttl)
@@ -42,7 +46,7 @@ impl Locks {
                     .node_timeout(NODE_TIMEOUT)
                     .key_prefix(PREFIX)
                     .owner(format!("worker {}", options.worker))
-                    .clock(SkewedClock { worker: options.worker });
+                    .clock(SkewedClock { worker: options.worker, skew });
                 let built = guard(builder, guards).build();
                 built.map(Self::Redlock).map_err(|error| error.to_string())
             }
@@ -122,6 +126,7 @@ impl Held {
 #[derive(Clone, Copy, Debug)]
 struct SkewedClock {
     worker: usize,
+    skew: Duration,
 }
 
 impl Clock for SkewedClock {
@@ -133,8 +138,8 @@ impl Clock for SkewedClock {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         match self.worker % 3 {
             0 => wall,
-            1 => wall + SKEW,
-            _ => wall.saturating_sub(SKEW),
+            1 => wall + self.skew,
+            _ => wall.saturating_sub(self.skew),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::random::Random;
 const QUICK_NAMES: u64 = 4;
 const SLOW_NAMES: u64 = 12;
 
-const SAMPLE_INTERVAL: Duration = Duration::from_millis(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(2);
 
 pub(super) struct Task {
     worker: usize,
