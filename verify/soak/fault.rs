@@ -8,6 +8,8 @@ pub(crate) enum Strike {
     Server(usize, Fault),
     /// A worker is stopped for longer than its locks live.
     Worker(usize, Duration),
+    /// A worker is stopped, and its locks outlive it.
+    Pause(usize, Duration),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +47,7 @@ const START: Duration = Duration::from_millis(150);
 const NOTICE: Duration = Duration::from_millis(200);
 
 /// A clock that is right again after so long may have been wrong between two looks at it.
-pub(crate) const AT_ONCE: Duration = Duration::from_millis(150);
+pub(crate) const AT_ONCE: Duration = Duration::from_millis(100);
 
 impl Fault {
     pub(crate) fn name(&self) -> &'static str {
@@ -99,6 +101,7 @@ impl Strike {
         match self {
             Self::Server(_, fault) => fault.name(),
             Self::Worker(..) => "worker frozen",
+            Self::Pause(..) => "worker paused",
         }
     }
 }

@@ -12,6 +12,9 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// less than a minute, and the workers' differ, too.
 const LEAST_AHEAD: i32 = -20;
 
+/// A pause is shorter than what a lock lives without its holder.
+const LONGEST_PAUSE: Duration = Duration::from_millis(150);
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Planned {
     /// Since the start.
@@ -32,6 +35,9 @@ pub(crate) fn plan(seed: u64, scene: &Scene) -> Vec<Planned> {
     let mut planned = Vec::new();
     let mut at = INTERVAL;
     while at < scene.length {
+        if let Some((at, strikes)) = planner.ambush(at) {
+            planned.extend(strikes.into_iter().map(|strike| Planned { at, strike }));
+        }
         planned.extend(planner.next(at).into_iter().map(|strike| Planned { at, strike }));
         at += INTERVAL;
     }
@@ -43,6 +49,8 @@ struct Planner<'a> {
     random: Random,
     servers: [ServerState; SERVERS],
     worker_again: Duration,
+    /// When two servers come back that were silent, which two of the others wait for.
+    ambush: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,7 +62,7 @@ struct ServerState {
 }
 
 /// The kinds of faults by which a server forgets what it has granted, or may do so.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Loss {
     Blank,
     Restore,
@@ -67,14 +75,13 @@ impl<'a> Planner<'a> {
     fn new(seed: u64, scene: &'a Scene) -> Self {
         let servers = [ServerState::default(); SERVERS];
         let worker_again = Duration::ZERO;
-        Self { scene, random: Random::stream(seed, 0), servers, worker_again }
+        let random = Random::stream(seed, 0);
+        Self { scene, random, servers, worker_again, ambush: None }
     }
 
-    /// Servers fail in twos, mostly: two that are silent while locks are taken on the other three,
-    /// and then two of these three that forget, are the worst that the rule allows.
+    /// Servers fail in twos, mostly.
     fn next(&mut self, at: Duration) -> Vec<Strike> {
-        let faulty = |server: &usize| self.servers[*server].faulty_until > at;
-        let (faulty, mut sound): (Vec<_>, Vec<_>) = (0..SERVERS).partition(faulty);
+        let (faulty, sound) = self.faulty_and_sound(at);
         let strikes = match MOST_FAULTY - faulty.len() {
             0 if self.random.one_in(10) => return self.again(&faulty, at),
             0 => 0,
@@ -82,17 +89,75 @@ impl<'a> Planner<'a> {
             1 => usize::from(self.random.one_in(3)),
             free => free - usize::from(self.random.one_in(4)),
         };
-        if strikes == 0 {
-            return vec![self.bystander(at)];
+        match strikes {
+            0 => vec![self.bystander(at)],
+            MOST_FAULTY if !self.random.one_in(3) => self.prepare_ambush(sound, at),
+            _ if self.random.one_in(3) => {
+                let lasts = self.random.millis(50..800);
+                self.strike_some(sound, strikes, at, |_, _| Fault::Freeze { lasts })
+            }
+            _ => self.lose_some(sound, strikes, at),
         }
-        let freeze = self.random.one_in(2);
-        let freeze = freeze.then(|| Fault::Freeze { lasts: self.random.millis(50..800) });
+    }
+
+    /// The worst that the rule allows: two are silent until all locks stand on the other three
+    /// only, and as soon as they are back, two of these three forget.
+    fn prepare_ambush(&mut self, sound: Vec<usize>, at: Duration) -> Vec<Strike> {
+        let lasts = self.random.times(self.scene.max_ttl, 1.1, 1.6);
+        let strikes = self.strike_some(sound, MOST_FAULTY, at, |_, _| Fault::Freeze { lasts });
+        self.ambush = Some(at + Fault::Freeze { lasts }.lasts());
+        strikes
+    }
+
+    /// What was prepared, where it is due by then.
+    fn ambush(&mut self, by: Duration) -> Option<(Duration, Vec<Strike>)> {
+        let at = self.ambush.take_if(|at| *at <= by)?;
+        let was_silent = |server: &usize| self.servers[*server].busy_until == at;
+        let sound = (0..SERVERS).filter(|server| !was_silent(server));
+        let sound = sound.filter(|&server| self.servers[server].busy_until < at).collect();
+        Some((at, self.lose_some(sound, MOST_FAULTY, at)))
+    }
+
+    /// What fails together fails alike.
+    fn lose_some(&mut self, sound: Vec<usize>, strikes: usize, at: Duration) -> Vec<Strike> {
+        let loss = self.pick_loss();
+        if loss == Loss::Clock && self.scene.clocks == ClockFaults::TakenBack {
+            let excursion = self.excursion();
+            let mut all = self.pauses(excursion.lasts(), strikes);
+            all.extend(self.strike_some(sound, strikes, at, |_, _| excursion.clone()));
+            return all;
+        }
+        self.strike_some(sound, strikes, at, |planner, server| planner.lose(server, loss))
+    }
+
+    /// Whoever looks at a clock while it is wrong is warned. So for a short while nobody looks but
+    /// one worker, whose requests let the server find that its keys have expired.
+    fn pauses(&mut self, lasts: Duration, strikes: usize) -> Vec<Strike> {
+        if strikes < MOST_FAULTY || lasts > LONGEST_PAUSE {
+            return Vec::new();
+        }
+        let awake = self.random.index(self.scene.workers);
+        let paused = (0..self.scene.workers).filter(|&worker| worker != awake);
+        paused.map(|worker| Strike::Pause(worker, lasts)).collect()
+    }
+
+    fn strike_some(
+        &mut self,
+        mut sound: Vec<usize>,
+        strikes: usize,
+        at: Duration,
+        mut fault: impl FnMut(&mut Self, usize) -> Fault,
+    ) -> Vec<Strike> {
         let strike = |_| {
             let server = sound.swap_remove(self.random.index(sound.len()));
-            let fault = freeze.clone().unwrap_or_else(|| self.loss(server));
+            let fault = fault(self, server);
             self.strike(server, fault, at)
         };
         (0..strikes).map(strike).collect()
+    }
+
+    fn faulty_and_sound(&self, at: Duration) -> (Vec<usize>, Vec<usize>) {
+        (0..SERVERS).partition(|&server| self.servers[server].faulty_until > at)
     }
 
     fn strike(&mut self, server: usize, fault: Fault, at: Duration) -> Strike {
@@ -112,23 +177,30 @@ impl<'a> Planner<'a> {
         let server = self.random.pick(&idle).copied();
         server
             .map(|server| {
-                let fault = self.loss(server);
+                let loss = self.pick_loss();
+                let fault = self.lose(server, loss);
                 self.strike(server, fault, at)
             })
             .into_iter()
             .collect()
     }
 
-    fn loss(&mut self, server: usize) -> Fault {
+    fn pick_loss(&mut self) -> Loss {
         let mut kinds = vec![Loss::Blank, Loss::Restore, Loss::Flush, Loss::Copy];
-        if self.scene.clocks != ClockFaults::None {
-            // It stands for two: forward and back, or at once and later.
-            kinds.extend([Loss::Clock; 2]);
-        }
+        let clocks = match self.scene.clocks {
+            ClockFaults::None => 0,
+            ClockFaults::Stay => 2,
+            ClockFaults::TakenBack => 4,
+        };
+        kinds.extend([Loss::Clock].repeat(clocks));
+        *self.random.pick(&kinds).expect("there are some")
+    }
+
+    fn lose(&mut self, server: usize, loss: Loss) -> Fault {
         let random = &mut self.random;
-        match random.pick(&kinds).expect("there are some") {
-            Loss::Blank => Fault::Blank { down: random.millis(0..300) },
-            Loss::Restore => Fault::Restore { down: random.millis(0..300), choice: random.next() },
+        match loss {
+            Loss::Blank => Fault::Blank { down: random.millis(0..100) },
+            Loss::Restore => Fault::Restore { down: random.millis(0..100), choice: random.next() },
             Loss::Flush => Fault::Flush,
             Loss::Clock if self.scene.clocks == ClockFaults::TakenBack => self.excursion(),
             Loss::Clock => self.jump(server),
@@ -156,7 +228,7 @@ impl<'a> Planner<'a> {
 
     /// Forward, and back to the right time: at once, or after a while.
     fn excursion(&mut self) -> Fault {
-        let at_once = self.random.one_in(2);
+        let at_once = !self.random.one_in(3);
         let at_once_millis = u64::try_from(AT_ONCE.as_millis()).expect("a short time");
         let millis = if at_once { 5..at_once_millis } else { at_once_millis + 1..1_000 };
         Fault::Excursion { by: self.minutes(), lasts: self.random.millis(millis) }

@@ -10,6 +10,10 @@ pub(crate) const MOST_FAULTY: usize = (SERVERS - 1) / 2;
 /// What the keys of a run begin with.
 pub(crate) const PREFIX: &str = "soak";
 
+/// Of every lock. The shorter, the sooner a server is sound again; but renewals come every third of
+/// it, and in between there must be time for servers to forget and for somebody to ask them.
+const TTL: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
     pub(crate) name: String,
@@ -67,15 +71,8 @@ pub(crate) enum Mode {
 impl Mode {
     pub(crate) const ALL: [Self; 2] = [Self::Default, Self::Strict];
 
-    fn ttl(self) -> Duration {
-        match self {
-            Self::Default => Duration::from_millis(500),
-            Self::Strict => Duration::from_secs(1),
-        }
-    }
-
     fn guards(self) -> Guards {
-        let clock = (self == Self::Strict).then_some(Duration::from_millis(150));
+        let clock = (self == Self::Strict).then_some(Duration::from_millis(120));
         Guards { restart: true, clock }
     }
 
@@ -109,7 +106,7 @@ impl Mode {
         Trial {
             name,
             locks: LocksKind::Redlock(guards),
-            ttl: self.ttl(),
+            ttl: TTL,
             clocks: self.clocks(left_out),
             expect,
         }
@@ -120,7 +117,7 @@ impl Mode {
         Trial {
             name: format!("control of {}", self.name()),
             locks: LocksKind::Plain,
-            ttl: self.ttl(),
+            ttl: TTL,
             clocks: self.clocks(left_out),
             expect: Expect::Overlaps,
         }

@@ -1,5 +1,6 @@
 //! The locks under test, and the control, behind one face.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,6 +14,10 @@ use crate::trial::{LocksKind, PREFIX};
 
 /// How long a server has for an answer.
 pub(super) const NODE_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// Somebody must ask while servers have forgotten a lock and its holder has not yet renewed it.
+pub(super) const RETRY_DELAY: RangeInclusive<Duration> =
+    Duration::from_millis(5)..=Duration::from_millis(20);
 
 /// How far the wall clocks of the workers are from the right time: tokens must grow all the same.
 const SKEW: Duration = Duration::from_secs(20);
@@ -44,6 +49,7 @@ impl Locks {
                     .ttl(options.ttl)
                     .max_ttl(options.ttl)
                     .node_timeout(NODE_TIMEOUT)
+                    .retry_delay(RETRY_DELAY)
                     .key_prefix(PREFIX)
                     .owner(format!("worker {}", options.worker))
                     .clock(SkewedClock { worker: options.worker, skew });

@@ -15,7 +15,7 @@ use crate::random::Random;
 
 /// So few names that somebody always waits.
 const QUICK_NAMES: u64 = 4;
-const SLOW_NAMES: u64 = 12;
+const SLOW_NAMES: u64 = 8;
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(2);
 
