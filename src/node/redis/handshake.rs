@@ -9,6 +9,7 @@ use std::{
 use ::redis::{
     AsyncConnectionConfig, Pipeline, RedisConnectionInfo, Value, aio::MultiplexedConnection,
 };
+use futures_util::{FutureExt, future::FusedFuture};
 
 use super::{
     Endpoint, IoStream, RedisSettings,
@@ -45,7 +46,9 @@ pub(super) struct Look {
     pub(super) standing: Result<Standing, Reason>,
 }
 
-pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Whether it has ended is told by `is_terminated`: that may be while the greeting's last answer
+/// comes in.
+pub(super) type Driver = Pin<Box<dyn FusedFuture<Output = ()> + Send>>;
 
 pub(super) async fn connect(endpoint: &Endpoint, set: &NodeSet) -> Result<Link, Reason> {
     match tokio::time::timeout(TIMEOUT, greet(endpoint, set)).await {
@@ -66,7 +69,7 @@ async fn greet(endpoint: &Endpoint, set: &NodeSet) -> Result<Link, Reason> {
     let (mut connection, driver) = MultiplexedConnection::new_with_config(&plain(), stream, config)
         .await
         .map_err(|error| connection_reason(&error))?;
-    let mut driver: Driver = Box::pin(driver);
+    let mut driver: Driver = Box::pin(driver.fuse());
 
     let (mut pipeline, password) = login(endpoint, settings)?;
     let logins = pipeline.len();
@@ -244,4 +247,38 @@ async fn ask(
         () = driver => answers.await,
     }
     .map_err(|error| connection_reason(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_ends_along_with_an_answer_is_over() {
+        let (ours, mut server) = tokio::io::duplex(64);
+        let (mut connection, driver) = MultiplexedConnection::new_with_config(
+            &plain(),
+            ours,
+            AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None),
+        )
+        .await
+        .unwrap();
+        let mut driver: Driver = Box::pin(driver.fuse());
+        tokio::spawn(async move {
+            server.read_exact(&mut [0; 14]).await.unwrap();
+            server.write_all(b"+PONG\r\n").await.unwrap();
+        });
+        let mut ping = Pipeline::with_capacity(1);
+        ping.cmd("PING");
+        let answers = ask(&mut connection, &mut driver, &ping).await.unwrap();
+        assert_eq!(answers, [Value::SimpleString("PONG".into())]);
+        // What serves the connection polls it again before it knows.
+        assert!(driver.is_terminated() && driver.as_mut().now_or_never().is_none());
+        assert!(matches!(
+            ask(&mut connection, &mut driver, &ping).await,
+            Err(Reason::NotConnected(_))
+        ));
+    }
 }
