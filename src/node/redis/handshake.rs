@@ -24,6 +24,8 @@ use crate::{error::Reason, time::Timestamp};
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 /// The oldest server that is supported.
 const MIN_VERSION: (u32, u32) = (6, 2);
+/// The same under the strict clock guard, for PEXPIRETIME.
+const MIN_STRICT_VERSION: (u32, u32) = (7, 0);
 /// How many batches may wait inside the driver; each holds many commands.
 const PIPELINE_BUFFER: usize = 1024;
 
@@ -94,7 +96,8 @@ async fn greet(endpoint: &Endpoint, set: &NodeSet) -> Result<Link, Reason> {
         release: digest(next())?,
         inspect: digest(next())?,
     };
-    let version = version(&next())?;
+    let strict = settings.guards.clock.is_some();
+    let version = version(&next(), if strict { MIN_STRICT_VERSION } else { MIN_VERSION })?;
     // Not along with the login: who is not logged in may not send commands of many arguments.
     let mut pipeline = Pipeline::with_capacity(4);
     add_look(&mut pipeline, set);
@@ -199,14 +202,14 @@ fn digest(value: Value) -> Result<String, Reason> {
 }
 
 /// The server's version; unknown where INFO is not allowed to us.
-fn version(answer: &Value) -> Result<Option<Arc<str>>, Reason> {
+fn version(answer: &Value, oldest: (u32, u32)) -> Result<Option<Arc<str>>, Reason> {
     let field = |name: &str| info(answer, name);
     // Valkey gives the version of Redis that it is compatible with under the old name.
     let Some(version) = field("redis_version") else { return Ok(None) };
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    if parsed < MIN_VERSION {
-        let (major, minor) = MIN_VERSION;
+    if parsed < oldest {
+        let (major, minor) = oldest;
         return Err(Reason::NotConnected(
             format!("version {version} is too old, {major}.{minor} or newer is needed").into(),
         ));

@@ -11,7 +11,7 @@ local function other_holder(key, nonce, fence, now, guard)
   local value = redis.pcall('GET', key)
   if type(value) == 'table' then return value end
   if value and string.sub(value, 1, 32) ~= nonce then
-    local left = remaining(key, guard)
+    local left = remaining(key, guard, now)
     if guard ~= '' and left == 0 and string.find(value, '^%x+ %d+ %d+ ') then return nil end
     return {3, now, fence, value, left}
   end
@@ -26,6 +26,7 @@ local meta = call('HMGET', KEYS[1], 'tag', 'floor', 'max_ttl', unpack(ARGV, 2, #
 local last_arg = #ARGV
 local guard = ARGV[last_arg]
 local is_strict, tag_ok, clock_off = guard ~= '', meta[1] == ARGV[1], false
+local px = is_strict and 'PXAT' or 'PX'
 if is_strict then
   tag_ok = tag_ok and not other_history(guard)
   clock_off = clock_is_off(guard, now)
@@ -49,13 +50,13 @@ while at < last_arg do
       if now > tonumber(ARGV[at + 4]) then answer = {5, now} break end
       if clock_off then answer = {11, now} break end
       if token > now + 60000000 then answer = {6, now} break end
-      if is_strict then ttl = ttl + BACKSTOP end
+      if is_strict then ttl = expiry(now, ttl) end
       local last, fence = first + keys - 1, tonumber(meta[2] or 0)
       for i = first, last do
         local known = stored and stored[ARGV[i]] or tonumber(meta[i + 2] or 0)
         if known > fence then fence = known end
       end
-      local set = keys == 1 and pcall('SET', KEYS[first], value, 'NX', 'PX', ttl)
+      local set = keys == 1 and pcall('SET', KEYS[first], value, 'NX', px, ttl)
       if set then
         if set.err then answer = set break end
       else
@@ -65,7 +66,7 @@ while at < last_arg do
         if answer then break end
         if keys > 1 or is_strict then
           for i = first, last do
-            set = pcall('SET', KEYS[i], value, 'PX', ttl)
+            set = pcall('SET', KEYS[i], value, px, ttl)
             if set.err then answer = answer or set end
           end
           if answer then break end

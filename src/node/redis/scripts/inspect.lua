@@ -2,4 +2,5 @@
 -- Answers: value (or nothing), for how long still in ms (negative: no TTL).
 local value = redis.call('GET', KEYS[1])
 if not value then return {} end
-return {value, remaining(KEYS[1], ARGV[1])}
+local time = redis.call('TIME')
+return {value, remaining(KEYS[1], ARGV[1], time[1] * 1000000 + time[2])}
