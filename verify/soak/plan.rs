@@ -190,7 +190,7 @@ impl<'a> Planner<'a> {
         let clocks = match self.scene.clocks {
             ClockFaults::None => 0,
             ClockFaults::Stay => 2,
-            ClockFaults::TakenBack => 4,
+            ClockFaults::TakenBack => 6,
         };
         kinds.extend([Loss::Clock].repeat(clocks));
         *self.random.pick(&kinds).expect("there are some")
