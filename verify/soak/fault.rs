@@ -22,10 +22,6 @@ pub(crate) enum Fault {
     Flush,
     /// Stopped for a while. It keeps its data.
     Freeze { lasts: Duration },
-    /// Its clock is ahead of the right time by `to` seconds from now on, and was so by less.
-    Forward { to: i32 },
-    /// The same, and it was so by more.
-    Back { to: i32 },
     /// Its clock jumps ahead by `by` seconds and is set right again.
     Excursion { by: i32, lasts: Duration },
     /// Made a replica of another server, and a master again: its data are the other's.
@@ -46,8 +42,8 @@ const START: Duration = Duration::from_millis(150);
 /// What it takes until somebody has noticed that a server forgot, more or less.
 const NOTICE: Duration = Duration::from_millis(200);
 
-/// A clock that is right again after so long may have been wrong between two looks at it.
-pub(crate) const AT_ONCE: Duration = Duration::from_millis(100);
+/// A clock that is right again by then may have been wrong between two looks at it.
+const AT_ONCE: Duration = Duration::from_millis(250);
 
 impl Fault {
     pub(crate) fn name(&self) -> &'static str {
@@ -56,8 +52,6 @@ impl Fault {
             Self::Restore { .. } => "restart, older snapshot",
             Self::Flush => "all keys deleted",
             Self::Freeze { .. } => "server frozen",
-            Self::Forward { .. } => "clock forward",
-            Self::Back { .. } => "clock back",
             Self::Excursion { lasts, .. } if *lasts <= AT_ONCE => "clock forward, back at once",
             Self::Excursion { .. } => "clock forward, back later",
             Self::Copy { .. } => "another server's data",
@@ -72,9 +66,7 @@ impl Fault {
                 Self::Blank { down } | Self::Restore { down, .. } => *down + START,
                 Self::Freeze { lasts } | Self::Excursion { lasts, .. } => *lasts,
                 Self::Copy { .. } => LONGEST_COPY,
-                Self::Flush | Self::Forward { .. } | Self::Back { .. } | Self::Disconnect => {
-                    Duration::ZERO
-                }
+                Self::Flush | Self::Disconnect => Duration::ZERO,
             }
     }
 

@@ -10,6 +10,7 @@ use crate::fault::{Fault, Strike};
 use crate::ledger::Ledger;
 use crate::plan::Planned;
 use crate::server::Server;
+use crate::trial::Trial;
 use crate::workers::Workers;
 
 const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(600);
@@ -46,16 +47,16 @@ impl<'a> Injector<'a> {
     pub(crate) fn new(
         servers: &'a [Mutex<Server>],
         workers: &'a Workers,
-        max_ttl: Duration,
+        trial: &Trial,
         verbose: bool,
     ) -> Self {
         let addrs: Vec<_> = servers.iter().map(|server| lock(server).addr()).collect();
         Self {
             servers,
             workers,
-            max_ttl,
+            max_ttl: trial.ttl,
             verbose,
-            ledger: Ledger::new(&addrs),
+            ledger: Ledger::new(&addrs, trial.has_restart_guard()),
             addrs,
             tally: Mutex::default(),
             broken: Mutex::default(),

@@ -5,11 +5,13 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use crate::fault::Fault;
-use crate::server::is_on_probation;
+use crate::standing::votes;
 use crate::trial::{MOST_FAULTY, PREFIX};
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
+    /// Servers say whether they vote.
+    is_guarded: bool,
     entries: Mutex<Vec<Entry>>,
 }
 
@@ -30,9 +32,9 @@ enum Faulty {
 }
 
 impl Ledger {
-    pub(crate) fn new(servers: &[SocketAddr]) -> Self {
+    pub(crate) fn new(servers: &[SocketAddr], is_guarded: bool) -> Self {
         let entry = |&server| Entry { server, busy: false, faulty: Faulty::No };
-        Self { entries: Mutex::new(servers.iter().map(entry).collect()) }
+        Self { is_guarded, entries: Mutex::new(servers.iter().map(entry).collect()) }
     }
 
     /// Whether the fault may begin: not while another is under way on this server, nor where a
@@ -44,7 +46,7 @@ impl Ledger {
             return false;
         }
         if fault.makes_faulty() {
-            entries.iter_mut().for_each(Entry::look);
+            entries.iter_mut().for_each(|entry| entry.look(self.is_guarded));
             let others = entries.iter().enumerate().filter(|(index, _)| *index != server);
             let faulty = others.filter(|(_, entry)| entry.is_faulty()).count();
             if faulty + 1 > MOST_FAULTY {
@@ -80,11 +82,11 @@ impl Ledger {
 
 impl Entry {
     /// Time heals, unless the server itself says that it does not vote yet.
-    fn look(&mut self) {
+    fn look(&mut self, is_guarded: bool) {
         if let Faulty::Until(until) = self.faulty
             && until <= Instant::now()
             && !self.busy
-            && !is_on_probation(self.server, PREFIX)
+            && (!is_guarded || votes(self.server, PREFIX))
         {
             self.faulty = Faulty::No;
         }

@@ -15,6 +15,7 @@ mod random;
 mod report;
 mod run;
 mod server;
+mod standing;
 mod stop;
 mod support;
 mod trial;

@@ -1,16 +1,19 @@
 //! Which fault comes when: all that a seed determines, before anything has happened.
 
+use std::ops::Range;
 use std::time::Duration;
 
-use crate::fault::{AT_ONCE, Fault, Strike};
+use crate::fault::{Fault, Strike};
 use crate::random::Random;
 use crate::trial::{ClockFaults, MOST_FAULTY, SERVERS};
 
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// The least that a server's clock is ahead, in seconds. Fencing tokens need clocks that differ by
-/// less than a minute, and the workers' differ, too.
-const LEAST_AHEAD: i32 = -20;
+/// In ms. A clock that is right again after so long may have been wrong between two looks at it.
+const AT_ONCE: Range<u64> = 5..100;
+
+/// In ms. Every client looks at every server's clock once a second at least.
+const SEEN_BY_ALL: Range<u64> = 1_200..2_000;
 
 /// A pause is shorter than what a lock lives without its holder.
 const LONGEST_PAUSE: Duration = Duration::from_millis(150);
@@ -57,8 +60,6 @@ struct Planner<'a> {
 struct ServerState {
     busy_until: Duration,
     faulty_until: Duration,
-    /// By how many seconds its clock is ahead.
-    ahead: i32,
 }
 
 /// The kinds of faults by which a server forgets what it has granted, or may do so.
@@ -121,7 +122,7 @@ impl<'a> Planner<'a> {
     /// What fails together fails alike.
     fn lose_some(&mut self, sound: Vec<usize>, strikes: usize, at: Duration) -> Vec<Strike> {
         let loss = self.pick_loss();
-        if loss == Loss::Clock && self.scene.clocks == ClockFaults::TakenBack {
+        if loss == Loss::Clock {
             let excursion = self.excursion();
             let mut all = self.pauses(excursion.lasts(), strikes);
             all.extend(self.strike_some(sound, strikes, at, |_, _| excursion.clone()));
@@ -189,8 +190,9 @@ impl<'a> Planner<'a> {
         let mut kinds = vec![Loss::Blank, Loss::Restore, Loss::Flush, Loss::Copy];
         let clocks = match self.scene.clocks {
             ClockFaults::None => 0,
-            ClockFaults::Stay => 2,
-            ClockFaults::TakenBack => 6,
+            ClockFaults::Later => 2,
+            // It stands for both.
+            ClockFaults::AtOnce => 6,
         };
         kinds.extend([Loss::Clock].repeat(clocks));
         *self.random.pick(&kinds).expect("there are some")
@@ -202,8 +204,7 @@ impl<'a> Planner<'a> {
             Loss::Blank => Fault::Blank { down: random.millis(0..100) },
             Loss::Restore => Fault::Restore { down: random.millis(0..100), choice: random.next() },
             Loss::Flush => Fault::Flush,
-            Loss::Clock if self.scene.clocks == ClockFaults::TakenBack => self.excursion(),
-            Loss::Clock => self.jump(server),
+            Loss::Clock => self.excursion(),
             Loss::Copy => {
                 let other = 1 + random.index(SERVERS - 1);
                 Fault::Copy { from: (server + other) % SERVERS }
@@ -211,32 +212,15 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Forward, and the next time back, more or less.
-    fn jump(&mut self, server: usize) -> Fault {
-        let ahead = self.servers[server].ahead;
-        let room = ahead - LEAST_AHEAD;
-        let back = room > 5 && (ahead > 600 || self.random.one_in(2));
-        let to = if back {
-            let by = 2 + self.random.below(u64::from(room.unsigned_abs()) - 1);
-            ahead - i32::try_from(by).expect("not more than the room")
-        } else {
-            ahead + self.minutes()
-        };
-        self.servers[server].ahead = to;
-        if back { Fault::Back { to } } else { Fault::Forward { to } }
-    }
-
     /// Forward, and back to the right time: at once, or after a while.
     fn excursion(&mut self) -> Fault {
-        let at_once = !self.random.one_in(3);
-        let at_once_millis = u64::try_from(AT_ONCE.as_millis()).expect("a short time");
-        let millis = if at_once { 5..at_once_millis } else { at_once_millis + 1..1_000 };
-        Fault::Excursion { by: self.minutes(), lasts: self.random.millis(millis) }
-    }
-
-    /// In seconds.
-    fn minutes(&mut self) -> i32 {
-        i32::try_from(60 + self.random.below(540)).expect("a small number")
+        let at_once = self.scene.clocks == ClockFaults::AtOnce && !self.random.one_in(3);
+        let lasts = if at_once { AT_ONCE } else { SEEN_BY_ALL };
+        let minutes = 60 + self.random.below(540);
+        Fault::Excursion {
+            by: i32::try_from(minutes).expect("a small number"),
+            lasts: self.random.millis(lasts),
+        }
     }
 
     /// What makes no server faulty.

@@ -44,7 +44,7 @@ pub(crate) fn run(trial: &Trial, options: &Options, stop: &Stop) -> Result<Outco
     let planned = plan(options.seed, &scene);
     let started = Instant::now();
     let mut progress = Progress { trial, started, last_look: started, last_shown: started };
-    let injector = Injector::new(&servers, &workers, trial.ttl, options.verbose);
+    let injector = Injector::new(&servers, &workers, trial, options.verbose);
     let tally = injector.run(&planned, length, |tally| {
         progress.look(&workers, &mut heard, tally)?;
         Ok(!stop.is_asked_for())

@@ -7,7 +7,7 @@ use std::{fs, thread};
 
 use rustix::process::Signal;
 
-use crate::ask::{ask, command};
+use crate::ask::command;
 use crate::fault::{Fault, LONGEST_COPY};
 use crate::launch::{PATIENCE, launch};
 use crate::support::clock::Clock;
@@ -26,8 +26,6 @@ pub(crate) struct Server {
     dir: TempDir,
     clock: Option<Clock>,
     launches: u32,
-    /// By how many seconds its clock is ahead.
-    ahead: i32,
     /// The oldest first.
     snapshots: Vec<PathBuf>,
     saved: u32,
@@ -43,7 +41,6 @@ impl Server {
             dir,
             clock,
             launches: 0,
-            ahead: 0,
             snapshots: Vec::new(),
             saved: 0,
         };
@@ -78,15 +75,10 @@ impl Server {
                 thread::sleep(lasts);
                 self.signal(Signal::CONT)
             }
-            Fault::Forward { to } | Fault::Back { to } => {
-                self.set_clock(to);
-                Ok(())
-            }
             Fault::Excursion { by, lasts } => {
-                let before = self.ahead;
-                self.set_clock(before + by);
+                self.set_clock(by);
                 thread::sleep(lasts);
-                self.set_clock(before);
+                self.set_clock(0);
                 Ok(())
             }
             Fault::Copy { from } => self.copy(others[from]),
@@ -147,15 +139,14 @@ impl Server {
     }
 
     /// Its clock shows the right time and `ahead` seconds from now on.
-    fn set_clock(&mut self, ahead: i32) {
-        self.ahead = ahead;
+    fn set_clock(&self, ahead: i32) {
         if let Some(clock) = &self.clock {
             clock.set(f64::from(ahead));
         }
     }
 
     /// That its clock can be set is not taken on trust.
-    fn check_clock(&mut self) -> Result<(), String> {
+    fn check_clock(&self) -> Result<(), String> {
         if self.clock.is_none() {
             return Ok(());
         }
@@ -202,16 +193,5 @@ impl Server {
 
     fn dump(&self) -> PathBuf {
         self.dir.path().join("dump.rdb")
-    }
-}
-
-/// Whether it says of itself that it doesn't vote yet. Without guards it says nothing.
-pub(crate) fn is_on_probation(server: SocketAddr, prefix: &str) -> bool {
-    let meta = format!("{prefix}:meta");
-    let tag = ask(server, Duration::from_millis(200), &["HGET", &meta, "tag"]);
-    match tag {
-        Ok(Resp::Bulk(tag)) => tag.is_some_and(|tag| tag.starts_with(b"p ")),
-        // Whoever doesn't answer this doesn't vote either.
-        _ => true,
     }
 }

@@ -24,6 +24,10 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
+    pub(crate) fn has_restart_guard(&self) -> bool {
+        matches!(self.locks, LocksKind::Redlock(Guards { restart: true, .. }))
+    }
+
     pub(crate) fn is_control(&self) -> bool {
         self.locks == LocksKind::Plain
     }
@@ -48,10 +52,10 @@ pub(crate) struct Guards {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClockFaults {
     None,
-    /// Forward and back, and each time they stay there: they need not show the same time.
-    Stay,
-    /// Forward, and back to the right time: at once or after a while.
-    TakenBack,
+    /// Forward, and back after longer than anybody looks away.
+    Later,
+    /// The same, or back at once.
+    AtOnce,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +83,8 @@ impl Mode {
     fn clocks(self, left_out: LeftOut) -> ClockFaults {
         match self {
             _ if left_out.clock_faults => ClockFaults::None,
-            Self::Default => ClockFaults::Stay,
-            Self::Strict => ClockFaults::TakenBack,
+            Self::Default => ClockFaults::Later,
+            Self::Strict => ClockFaults::AtOnce,
         }
     }
 
@@ -152,8 +156,8 @@ mod tests {
         let nothing = LeftOut::default();
         let no_clocks = LeftOut { clock_faults: true, ..nothing };
         for (mode, left_out, clocks) in [
-            (Mode::Default, nothing, ClockFaults::Stay),
-            (Mode::Strict, nothing, ClockFaults::TakenBack),
+            (Mode::Default, nothing, ClockFaults::Later),
+            (Mode::Strict, nothing, ClockFaults::AtOnce),
             (Mode::Strict, no_clocks, ClockFaults::None),
         ] {
             let (trial, control) = (mode.trial(left_out), mode.control(left_out));
