@@ -35,16 +35,16 @@ pub(crate) struct Scene {
 
 pub(crate) fn plan(seed: u64, scene: &Scene) -> Vec<Planned> {
     let mut planner = Planner::new(seed, scene);
-    let mut planned = Vec::new();
+    let mut all = Vec::new();
     let mut at = INTERVAL;
     while at < scene.length {
         if let Some((at, strikes)) = planner.ambush(at) {
-            planned.extend(strikes.into_iter().map(|strike| Planned { at, strike }));
+            all.extend(strikes.into_iter().map(|strike| Planned { at, strike }));
         }
-        planned.extend(planner.next(at).into_iter().map(|strike| Planned { at, strike }));
+        all.extend(planner.next(at).into_iter().map(|strike| Planned { at, strike }));
         at += INTERVAL;
     }
-    planned
+    all
 }
 
 struct Planner<'a> {

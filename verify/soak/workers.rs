@@ -19,7 +19,7 @@ use crate::worker::{READY, WorkerOptions};
 pub(crate) struct Workers {
     processes: Vec<Mutex<Process>>,
     logs: Vec<PathBuf>,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 /// What the workers have said so far.
@@ -35,9 +35,9 @@ impl Workers {
         let dir = TempDir::new();
         let program = env::current_exe().map_err(|error| format!("this program: {error}"))?;
         let program = program.to_str().ok_or("this program's path is not UTF-8")?;
-        let mut workers = Self { processes: Vec::new(), logs: Vec::new(), _dir: dir };
+        let mut workers = Self { processes: Vec::new(), logs: Vec::new(), dir };
         for (index, options) in options.iter().enumerate() {
-            let log = workers._dir.path().join(format!("worker-{index}"));
+            let log = workers.dir.path().join(format!("worker-{index}"));
             let mut command = vec![program.to_owned()];
             command.extend(options.to_args());
             let process = Process::spawn(&command, &log);

@@ -48,7 +48,7 @@ impl Plain {
         Ok(Self {
             nodes: nodes.map_err(|error| error.to_string())?,
             ttl: options.ttl,
-            validity: options.ttl - drift,
+            validity: options.ttl.saturating_sub(drift),
             random: Mutex::new(Random::stream(options.seed, 1_000_000 + stream)),
         })
     }
@@ -143,13 +143,12 @@ impl Node {
 
     async fn ask_patiently(&self, command: &Cmd) -> Option<Value> {
         let open = self.connection.lock().expect("nobody panics with it").clone();
-        let mut connection = match open {
-            Some(connection) => connection,
-            None => {
-                let opened = self.client.get_multiplexed_async_connection().await.ok()?;
-                self.keep(Some(opened.clone()));
-                opened
-            }
+        let mut connection = if let Some(connection) = open {
+            connection
+        } else {
+            let opened = self.client.get_multiplexed_async_connection().await.ok()?;
+            self.keep(Some(opened.clone()));
+            opened
         };
         match command.query_async(&mut connection).await {
             Ok(answer) => Some(answer),

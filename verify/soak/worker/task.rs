@@ -42,7 +42,7 @@ impl Task {
         Self {
             worker: options.worker,
             ttl: options.ttl,
-            is_slow: number % 3 > 0,
+            is_slow: !number.is_multiple_of(3),
             locks,
             stop,
             random: Random::stream(options.seed, stream),
@@ -60,7 +60,7 @@ impl Task {
     async fn cycle(&mut self) {
         let name = self.name();
         let wait = self.random.millis(0..200);
-        let hold = if self.is_slow {
+        let wanted = if self.is_slow {
             self.random.times(self.ttl, 0.1, 8.0)
         } else {
             self.random.millis(1..60)
@@ -78,7 +78,7 @@ impl Task {
                 break;
             }
             belief.valid_at(now, held.remaining());
-            if now.since(acquired) >= hold || self.stop.load(Ordering::Relaxed) {
+            if now.since(acquired) >= wanted || self.stop.load(Ordering::Relaxed) {
                 break;
             }
             held.keep().await;
@@ -92,14 +92,14 @@ impl Task {
         }
     }
 
-    fn tell(&self, name: &str, held: &Held, belief: &Belief, [asked, acquired]: [u64; 2]) {
+    fn tell(&self, name: &str, lock: &Held, belief: &Belief, [asked, acquired]: [u64; 2]) {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let lease = Lease { worker: self.worker, number: NEXT.fetch_add(1, Ordering::Relaxed) };
         for stretch in belief.stretches() {
             let hold = Hold {
                 lease,
                 resource: name.to_owned(),
-                token: held.token(),
+                token: lock.token(),
                 asked,
                 acquired,
                 from: stretch.from.as_nanos(),
