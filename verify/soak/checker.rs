@@ -169,7 +169,9 @@ mod tests {
     #[test]
     fn without_tokens_there_is_no_order() {
         let mut holds = [hold(0, 0, 10, 20, 5), hold(1, 0, 30, 40, 4)];
-        holds.iter_mut().for_each(|hold| hold.token = None);
+        for hold in &mut holds {
+            hold.token = None;
+        }
         assert_eq!(check(&holds), Findings::default());
     }
 }
