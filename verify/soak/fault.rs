@@ -24,7 +24,8 @@ pub(crate) enum Fault {
     Freeze { lasts: Duration },
     /// Its clock jumps ahead by `by` seconds and is set right again.
     Excursion { by: i32, lasts: Duration },
-    /// Made a replica of another server, and a master again: its data are the other's.
+    /// Made a replica of another server, and a master again: its data are the other's. The other is
+    /// faulty as well: with its first replica, a master gets a new replication id.
     Copy { from: usize },
     /// Its clients' connections are closed. It keeps its data.
     Disconnect,
@@ -78,6 +79,14 @@ impl Fault {
         match self {
             Self::Freeze { .. } | Self::Disconnect => Duration::ZERO,
             _ => max_ttl + NOTICE,
+        }
+    }
+
+    /// Which servers it is done to, if it is done to `server`.
+    pub(crate) fn concerns(&self, server: usize) -> Vec<usize> {
+        match *self {
+            Self::Copy { from } => vec![server, from],
+            _ => vec![server],
         }
     }
 

@@ -42,28 +42,35 @@ impl Ledger {
     /// been too little.
     pub(crate) fn begin(&self, server: usize, fault: &Fault) -> bool {
         let mut entries = self.entries();
-        if entries[server].busy {
+        let concerned = fault.concerns(server);
+        if concerned.iter().any(|&server| entries[server].busy) {
             return false;
         }
         if fault.makes_faulty() {
             entries.iter_mut().for_each(|entry| entry.look(self.is_guarded));
-            let others = entries.iter().enumerate().filter(|(index, _)| *index != server);
+            let others = entries.iter().enumerate().filter(|(index, _)| !concerned.contains(index));
             let faulty = others.filter(|(_, entry)| entry.is_faulty()).count();
-            if faulty + 1 > MOST_FAULTY {
+            if faulty + concerned.len() > MOST_FAULTY {
                 return false;
             }
-            entries[server].faulty = Faulty::During;
         }
-        entries[server].busy = true;
+        for server in concerned {
+            entries[server].busy = true;
+            if fault.makes_faulty() {
+                entries[server].faulty = Faulty::During;
+            }
+        }
         true
     }
 
     /// The fault that began is over, and the server counts as faulty until `until`.
     pub(crate) fn end(&self, server: usize, fault: &Fault, until: Instant) {
-        let entry = &mut self.entries()[server];
-        entry.busy = false;
-        if fault.makes_faulty() {
-            entry.faulty = Faulty::Until(until);
+        let mut entries = self.entries();
+        for server in fault.concerns(server) {
+            entries[server].busy = false;
+            if fault.makes_faulty() {
+                entries[server].faulty = Faulty::Until(until);
+            }
         }
     }
 

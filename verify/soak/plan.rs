@@ -120,15 +120,19 @@ impl<'a> Planner<'a> {
     }
 
     /// What fails together fails alike.
-    fn lose_some(&mut self, sound: Vec<usize>, strikes: usize, at: Duration) -> Vec<Strike> {
-        let loss = self.pick_loss();
+    fn lose_some(&mut self, mut sound: Vec<usize>, strikes: usize, at: Duration) -> Vec<Strike> {
+        let loss = self.pick_loss(strikes == MOST_FAULTY);
+        if loss == Loss::Copy {
+            let from = sound.swap_remove(self.random.index(sound.len()));
+            return self.strike_some(sound, 1, at, |_, _| Fault::Copy { from });
+        }
         if loss == Loss::Clock {
             let excursion = self.excursion();
             let mut all = self.pauses(excursion.lasts(), strikes);
             all.extend(self.strike_some(sound, strikes, at, |_, _| excursion.clone()));
             return all;
         }
-        self.strike_some(sound, strikes, at, |planner, server| planner.lose(server, loss))
+        self.strike_some(sound, strikes, at, |planner, _| planner.lose(loss))
     }
 
     /// Whoever looks at a clock while it is wrong is warned. So for a short while nobody looks but
@@ -162,11 +166,13 @@ impl<'a> Planner<'a> {
     }
 
     fn strike(&mut self, server: usize, fault: Fault, at: Duration) -> Strike {
-        let state = &mut self.servers[server];
-        state.busy_until = at + fault.lasts();
-        if fault.makes_faulty() {
-            let faulty_until = state.busy_until + fault.recovery(self.scene.max_ttl);
-            state.faulty_until = state.faulty_until.max(faulty_until);
+        for concerned in fault.concerns(server) {
+            let state = &mut self.servers[concerned];
+            state.busy_until = at + fault.lasts();
+            if fault.makes_faulty() {
+                let faulty_until = state.busy_until + fault.recovery(self.scene.max_ttl);
+                state.faulty_until = state.faulty_until.max(faulty_until);
+            }
         }
         Strike::Server(server, fault)
     }
@@ -178,37 +184,38 @@ impl<'a> Planner<'a> {
         let server = self.random.pick(&idle).copied();
         server
             .map(|server| {
-                let loss = self.pick_loss();
-                let fault = self.lose(server, loss);
+                let loss = self.pick_loss(false);
+                let fault = self.lose(loss);
                 self.strike(server, fault, at)
             })
             .into_iter()
             .collect()
     }
 
-    fn pick_loss(&mut self) -> Loss {
-        let mut kinds = vec![Loss::Blank, Loss::Restore, Loss::Flush, Loss::Copy];
+    /// A copy takes two servers.
+    fn pick_loss(&mut self, has_two: bool) -> Loss {
+        let mut kinds = vec![Loss::Blank, Loss::Restore, Loss::Flush];
+        if has_two {
+            kinds.extend([Loss::Copy; 2]);
+        }
         let clocks = match self.scene.clocks {
             ClockFaults::None => 0,
             ClockFaults::Later => 2,
             // It stands for both.
-            ClockFaults::AtOnce => 6,
+            ClockFaults::AtOnce => 5,
         };
         kinds.extend([Loss::Clock].repeat(clocks));
         *self.random.pick(&kinds).expect("there are some")
     }
 
-    fn lose(&mut self, server: usize, loss: Loss) -> Fault {
+    /// What is done to one server by itself.
+    fn lose(&mut self, loss: Loss) -> Fault {
         let random = &mut self.random;
         match loss {
             Loss::Blank => Fault::Blank { down: random.millis(0..100) },
             Loss::Restore => Fault::Restore { down: random.millis(0..100), choice: random.next() },
-            Loss::Flush => Fault::Flush,
+            Loss::Flush | Loss::Copy => Fault::Flush,
             Loss::Clock => self.excursion(),
-            Loss::Copy => {
-                let other = 1 + random.index(SERVERS - 1);
-                Fault::Copy { from: (server + other) % SERVERS }
-            }
         }
     }
 

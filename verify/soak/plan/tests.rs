@@ -15,20 +15,29 @@ fn a_seed_determines_the_plan() {
 
 #[test]
 fn a_majority_is_sound_at_every_moment() {
-    for seed in 0..20 {
-        let mut faulty_until = [Duration::ZERO; SERVERS];
-        let mut busy_until = [Duration::ZERO; SERVERS];
-        for Planned { at, strike } in plan(seed, &scene(AtOnce)) {
-            let Strike::Server(server, fault) = strike else { continue };
+    for clocks in [ClockFaults::None, Later, AtOnce] {
+        (0..20).for_each(|seed| assert_majority(seed, &scene(clocks)));
+    }
+}
+
+fn assert_majority(seed: u64, scene: &Scene) {
+    let mut faulty_until = [Duration::ZERO; SERVERS];
+    let mut busy_until = [Duration::ZERO; SERVERS];
+    let mut last = Duration::ZERO;
+    for Planned { at, strike } in plan(seed, scene) {
+        assert!(at >= last, "in the order of time");
+        last = at;
+        let Strike::Server(server, fault) = strike else { continue };
+        for server in fault.concerns(server) {
             assert!(busy_until[server] <= at, "two faults at once on a server");
             busy_until[server] = at + fault.lasts();
-            let until = busy_until[server] + fault.recovery(Duration::from_secs(1));
+            let until = busy_until[server] + fault.recovery(scene.max_ttl);
             if fault.makes_faulty() {
                 faulty_until[server] = faulty_until[server].max(until);
             }
-            let faulty = faulty_until.iter().filter(|&&until| until > at).count();
-            assert!(faulty <= MOST_FAULTY, "{faulty} servers at {at:?}");
         }
+        let faulty = faulty_until.iter().filter(|&&until| until > at).count();
+        assert!(faulty <= MOST_FAULTY, "{faulty} servers at {at:?}");
     }
 }
 
@@ -56,7 +65,7 @@ fn every_fault_of_the_list_comes_and_no_other() {
     for (clocks, kinds) in [(ClockFaults::None, 7), (Later, 8), (AtOnce, 10)] {
         let counts = count(clocks);
         assert_eq!(counts.len(), kinds, "{counts:?}");
-        assert!(counts.values().all(|&n| n >= 10), "{counts:?}");
+        assert!(counts.values().all(|&n| n >= 5), "{counts:?}");
     }
 }
 
