@@ -75,18 +75,20 @@ impl<'a> Injector<'a> {
         let mut snapshot_at = Duration::ZERO;
         let mut snapshots = 0;
         thread::scope(|scope| {
-            let mut planned = plan.iter();
-            let mut next = planned.next();
+            let mut planned = plan.iter().peekable();
             while started.elapsed() < length {
                 let now = started.elapsed();
-                if let Some(due) = next.take_if(|due| due.at <= now) {
+                // What comes together begins together, however long it takes to ask who votes.
+                let mut begun = Vec::new();
+                while let Some(due) = planned.next_if(|due| due.at <= now) {
                     if self.may_begin(&due.strike) {
-                        scope.spawn(|| self.strike(&due.strike, started));
+                        begun.push(&due.strike);
                     } else {
                         lock(&self.tally).put_off += 1;
                     }
-                    next = planned.next();
-                    continue;
+                }
+                for strike in begun {
+                    scope.spawn(|| self.strike(strike, started));
                 }
                 if snapshot_at <= now {
                     self.take_snapshot(snapshots % self.servers.len());

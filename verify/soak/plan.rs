@@ -143,6 +143,7 @@ impl<'a> Planner<'a> {
         }
         let awake = self.random.index(self.scene.workers);
         let paused = (0..self.scene.workers).filter(|&worker| worker != awake);
+        let lasts = lasts + Duration::from_millis(10);
         paused.map(|worker| Strike::Pause(worker, lasts)).collect()
     }
 
@@ -202,7 +203,7 @@ impl<'a> Planner<'a> {
             ClockFaults::None => 0,
             ClockFaults::Later => 2,
             // It stands for both.
-            ClockFaults::AtOnce => 5,
+            ClockFaults::AtOnce => 7,
         };
         kinds.extend([Loss::Clock].repeat(clocks));
         *self.random.pick(&kinds).expect("there are some")
