@@ -1,31 +1,11 @@
-//! Servers whose wall clock the test sets, by libfaketime.
+//! A wall clock for a server, which is set by libfaketime.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use rustix::process::Pid;
 
-use super::home::Home;
-use super::server::RedisServer;
-
 const IS_MAC: bool = cfg!(target_os = "macos");
-
-impl RedisServer {
-    /// Starts a server whose wall clock can be set; further arguments as for
-    /// [`with`](Self::with).
-    pub fn with_clock(args: &[&str]) -> Self {
-        let home = Home::new();
-        let clock = Clock::new(&home);
-        Self::start_at(home, Some(clock), args)
-    }
-
-    /// Lets the server's wall clock differ from the system's by so many seconds, from the next
-    /// command on. A restarted server has the same clock. Its monotonic clock is left alone.
-    #[track_caller]
-    pub fn set_clock_offset(&self, seconds: f64) {
-        self.clock.as_ref().expect("a server that was started with a clock").set(seconds);
-    }
-}
 
 #[derive(Debug)]
 pub struct Clock {
@@ -33,13 +13,20 @@ pub struct Clock {
 }
 
 impl Clock {
-    fn new(home: &Home) -> Self {
-        let clock = Self { file: home.file("clock") };
+    /// What is set is kept in the file.
+    pub fn new(file: PathBuf) -> Self {
+        let clock = Self { file };
         clock.set(0.0);
         clock
     }
 
-    fn set(&self, seconds: f64) {
+    /// Whether servers can have such a clock here, or what is missing for that.
+    pub fn check() -> Result<(), String> {
+        libraries().map(|_| ())
+    }
+
+    /// By how many seconds it differs from the system's, from the server's next look on.
+    pub fn set(&self, seconds: f64) {
         self.write(&format!("{seconds:+.6}"));
     }
 
@@ -67,7 +54,7 @@ impl Clock {
         let file = self.file.to_str().expect("the temporary directory's name is UTF-8");
         vec![
             "env".into(),
-            format!("{preload}={}", libraries()),
+            format!("{preload}={}", libraries().unwrap_or_else(|missing| panic!("{missing}"))),
             format!("FAKETIME_TIMESTAMP_FILE={file}"),
             "FAKETIME_NO_CACHE=1".into(),
             "FAKETIME_DONT_FAKE_MONOTONIC=1".into(),
@@ -88,22 +75,22 @@ fn remove_shared_memory(pid: Pid) {
 
 /// What is to be preloaded. The C library comes second: where jemalloc comes before it, the two
 /// call each other without end while they start.
-fn libraries() -> String {
+fn libraries() -> Result<String, String> {
     if IS_MAC {
         return find("faketime/libfaketime.1.dylib");
     }
-    format!("{}:{}", find("faketime/libfaketimeMT.so.1"), find("libc.so.6"))
+    Ok(format!("{}:{}", find("faketime/libfaketimeMT.so.1")?, find("libc.so.6")?))
 }
 
-fn find(name: &str) -> String {
+fn find(name: &str) -> Result<String, String> {
     let debian = format!("/usr/lib/{}-linux-gnu", env::consts::ARCH);
     let places = [&debian, "/usr/lib64", "/usr/lib", "/lib64", "/lib", "/opt/homebrew/lib"];
     let files = places.into_iter().chain(["/usr/local/lib"]).map(|dir| Path::new(dir).join(name));
-    let found = files.into_iter().find(|file| file.exists()).unwrap_or_else(|| {
-        panic!(
+    let found = files.into_iter().find(|file| file.exists()).ok_or_else(|| {
+        format!(
             "{name} was not found: run scripts/test, or install it: \
              apt install libfaketime | dnf install libfaketime | brew install libfaketime"
         )
-    });
-    found.to_str().expect("a UTF-8 name").to_owned()
+    })?;
+    Ok(found.to_str().expect("a UTF-8 name").to_owned())
 }

@@ -20,6 +20,7 @@
 mod background;
 mod cli;
 mod clock;
+mod clocked;
 mod fake;
 mod home;
 mod launch;

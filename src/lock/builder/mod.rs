@@ -219,7 +219,8 @@ impl RedlockBuilder {
     /// of a message: 100 ms and more.
     ///
     /// A crashed holder's key stays on the servers for a day under this guard, although its lease
-    /// is over after the TTL.
+    /// is over after the TTL. It needs Redis 7.0 or Valkey 7.2, and leave to
+    /// run `PEXPIREAT` and `PEXPIRETIME` there.
     pub fn clock_guard(mut self, within: Duration) -> Self {
         self.guards.clock = Some(within);
         self

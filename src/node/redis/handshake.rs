@@ -9,6 +9,7 @@ use std::{
 use ::redis::{
     AsyncConnectionConfig, Pipeline, RedisConnectionInfo, Value, aio::MultiplexedConnection,
 };
+use futures_util::{FutureExt, future::FusedFuture};
 
 use super::{
     Endpoint, IoStream, RedisSettings,
@@ -24,6 +25,8 @@ use crate::{error::Reason, time::Timestamp};
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 /// The oldest server that is supported.
 const MIN_VERSION: (u32, u32) = (6, 2);
+/// The same under the strict clock guard, for PEXPIRETIME.
+const MIN_STRICT_VERSION: (u32, u32) = (7, 0);
 /// How many batches may wait inside the driver; each holds many commands.
 const PIPELINE_BUFFER: usize = 1024;
 
@@ -46,7 +49,9 @@ pub(super) struct Look {
     pub(super) standing: Result<Standing, Reason>,
 }
 
-pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Whether it has ended is told by `is_terminated`: that may be while the greeting's last answer
+/// comes in.
+pub(super) type Driver = Pin<Box<dyn FusedFuture<Output = ()> + Send>>;
 
 pub(super) async fn connect(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
     match tokio::time::timeout(TIMEOUT, greet(endpoint, member)).await {
@@ -67,7 +72,7 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
     let (mut connection, driver) = MultiplexedConnection::new_with_config(&plain(), stream, config)
         .await
         .map_err(|error| connection_reason(&error))?;
-    let mut driver: Driver = Box::pin(driver);
+    let mut driver: Driver = Box::pin(driver.fuse());
 
     let (mut pipeline, password) = login(endpoint, settings)?;
     let logins = pipeline.len();
@@ -92,7 +97,8 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
         release: digest(next())?,
         inspect: digest(next())?,
     };
-    let version = version(&next())?;
+    let strict = settings.guards.clock.is_some();
+    let version = version(&next(), if strict { MIN_STRICT_VERSION } else { MIN_VERSION })?;
     // Not along with the login: who is not logged in may not send commands of many arguments.
     let mut pipeline = Pipeline::with_capacity(4);
     add_look(&mut pipeline, member);
@@ -198,14 +204,14 @@ fn digest(value: Value) -> Result<String, Reason> {
 }
 
 /// The server's version; unknown where INFO is not allowed to us.
-fn version(answer: &Value) -> Result<Option<Arc<str>>, Reason> {
+fn version(answer: &Value, oldest: (u32, u32)) -> Result<Option<Arc<str>>, Reason> {
     let field = |name: &str| info(answer, name);
     // Valkey gives the version of Redis that it is compatible with under the old name.
     let Some(version) = field("redis_version") else { return Ok(None) };
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    if parsed < MIN_VERSION {
-        let (major, minor) = MIN_VERSION;
+    if parsed < oldest {
+        let (major, minor) = oldest;
         return Err(Reason::NotConnected(
             format!("version {version} is too old, {major}.{minor} or newer is needed").into(),
         ));
@@ -246,4 +252,38 @@ async fn ask(
         () = driver => answers.await,
     }
     .map_err(|error| connection_reason(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_ends_along_with_an_answer_is_over() {
+        let (ours, mut server) = tokio::io::duplex(64);
+        let (mut connection, driver) = MultiplexedConnection::new_with_config(
+            &plain(),
+            ours,
+            AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None),
+        )
+        .await
+        .unwrap();
+        let mut driver: Driver = Box::pin(driver.fuse());
+        tokio::spawn(async move {
+            server.read_exact(&mut [0; 14]).await.unwrap();
+            server.write_all(b"+PONG\r\n").await.unwrap();
+        });
+        let mut ping = Pipeline::with_capacity(1);
+        ping.cmd("PING");
+        let answers = ask(&mut connection, &mut driver, &ping).await.unwrap();
+        assert_eq!(answers, [Value::SimpleString("PONG".into())]);
+        // What serves the connection polls it again before it knows.
+        assert!(driver.is_terminated() && driver.as_mut().now_or_never().is_none());
+        assert!(matches!(
+            ask(&mut connection, &mut driver, &ping).await,
+            Err(Reason::NotConnected(_))
+        ));
+    }
 }

@@ -9,3 +9,4 @@ mod late;
 mod still;
 mod strict;
 mod takeover;
+mod within_script;

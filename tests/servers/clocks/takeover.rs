@@ -65,6 +65,7 @@ async fn a_crashed_holders_key_is_taken_over_when_its_lease_is_over() {
     scene.assert_everywhere();
     assert!(taken.fencing_token() > lock.fencing_token());
     in_time(taken.extend()).await.unwrap();
+    // Acknowledged by a quorum.
     in_time(taken.release()).await.unwrap();
     eventually_async("the key is gone everywhere", async || {
         scene.servers.iter().all(|server| !server.exists(KEY))

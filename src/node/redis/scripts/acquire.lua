@@ -15,7 +15,7 @@ local meta = call('HMGET', KEYS[1], 'tag', 'floor', 'max_ttl', unpack(ARGV, 2, #
 local last_arg = #ARGV
 local guard = ARGV[last_arg]
 local tag_ok, strict, clock_off = meta[1] == ARGV[1], guard ~= '' and helpers(), false
-local made = strict
+local made, px = strict, strict and 'PXAT' or 'PX'
 if strict then
   tag_ok = tag_ok and not strict.other_history(guard)
   clock_off = strict.clock_is_off(guard, now)
@@ -40,13 +40,13 @@ while at < last_arg do
       if now > tonumber(ARGV[at + 4]) then answer = {5, now} break end
       if clock_off then answer = {11, now} break end
       if token > now + 60000000 then answer = {6, now} break end
-      if strict then ttl = ttl + strict.BACKSTOP end
+      if strict then ttl = strict.expiry(now, ttl) end
       local last, fence = first + keys - 1, tonumber(meta[2] or 0)
       for i = first, last do
         local known = stored and stored[ARGV[i]] or tonumber(meta[i + 2] or 0)
         if known > fence then fence = known end
       end
-      local set = keys == 1 and pcall('SET', KEYS[first], value, 'NX', 'PX', ttl)
+      local set = keys == 1 and pcall('SET', KEYS[first], value, 'NX', px, ttl)
       if set then
         if set.err then answer = set break end
       else
@@ -57,7 +57,7 @@ while at < last_arg do
         if answer then break end
         if keys > 1 or strict then
           for i = first, last do
-            set = pcall('SET', KEYS[i], value, 'PX', ttl)
+            set = pcall('SET', KEYS[i], value, px, ttl)
             if set.err then answer = answer or set end
           end
           if answer then break end

@@ -4,7 +4,7 @@ local function other_holder(key, nonce, fence, now, guard)
   local value = redis.pcall('GET', key)
   if type(value) == 'table' then return value end
   if value and string.sub(value, 1, 32) ~= nonce then
-    local left = remaining(key, guard)
+    local left = remaining(key, guard, now)
     if guard ~= '' and left == 0 and string.find(value, '^%x+ %d+ %d+ ') then return nil end
     return {3, now, fence, value, left}
   end
@@ -15,6 +15,6 @@ return {
   other_history = other_history,
   clock_is_off = clock_is_off,
   other_holder = other_holder,
-  BACKSTOP = BACKSTOP,
+  expiry = expiry,
 }
 end

@@ -2,7 +2,8 @@
 -- µs and 16 digits each, the earliest and the latest time that the server's clock may show. Empty:
 -- no strict guard.
 -- Under it a key lives for a backstop longer than its lease, so that a clock that jumps forward
--- does not delete it; whether the lease is over is told by a clock that was compared first.
+-- does not delete it; whether the lease is over is told by a clock that was compared first. That is
+-- one reading: the clock may jump while a script runs, so nothing is left to a command's own.
 local BACKSTOP = 86400000
 
 local function clock_is_off(guard, now)
@@ -15,9 +16,15 @@ local function other_history(guard)
   return string.sub(info, at + 1, at + 16) ~= string.sub(guard, 1, 16)
 end
 
+-- When the key of a lease expires that lasts ttl ms from now on, in ms since the epoch.
+local function expiry(now, ttl)
+  return math.floor(now / 1000) + ttl + BACKSTOP
+end
+
 -- How long a lease still lasts in ms; negative where the key has no TTL.
-local function remaining(key, guard)
-  local left = redis.call('PTTL', key)
-  if left < 0 or guard == '' then return left end
-  return math.max(left - BACKSTOP, 0)
+local function remaining(key, guard, now)
+  if guard == '' then return redis.call('PTTL', key) end
+  local expires = redis.call('PEXPIRETIME', key)
+  if expires < 0 then return expires end
+  return math.max(expires - expiry(now, 0), 0)
 end

@@ -104,15 +104,11 @@ enum Event {
 /// Moves bytes until a batch is answered, or the connection ends.
 async fn next_event<F: Future<Output = Answers>>(
     driver: &mut Driver,
-    closed: &mut bool,
     answers: &mut FuturesOrdered<F>,
 ) -> Event {
     std::future::poll_fn(|cx| {
-        let mut drive = |cx: &mut Context<'_>| {
-            let ends = !*closed && driver.as_mut().poll(cx).is_ready();
-            *closed |= ends;
-            ends
-        };
+        let mut drive =
+            |cx: &mut Context<'_>| !driver.is_terminated() && driver.as_mut().poll(cx).is_ready();
         let ended = drive(cx);
         if let Poll::Ready(Some(result)) = answers.poll_next_unpin(cx) {
             return Poll::Ready(Event::Answers(result));
@@ -155,13 +151,12 @@ impl<'a> Session<'a> {
         let mut answers = FuturesOrdered::new();
         let mut incoming = Vec::with_capacity(MAX_BATCH);
         let mut open = true;
-        let mut closed = false;
         loop {
             if !open && self.batches.is_empty() {
                 return Ending::Closed;
             }
             // What was read before the connection ended is answered first.
-            if closed && answers.is_empty() {
+            if self.link.driver.is_terminated() && answers.is_empty() {
                 return self.break_off(Reason::Disconnected);
             }
             if self.look_now && !self.looking {
@@ -171,7 +166,7 @@ impl<'a> Session<'a> {
             }
             tokio::select! {
                 biased;
-                event = next_event(&mut self.link.driver, &mut closed, &mut answers) => match event {
+                event = next_event(&mut self.link.driver, &mut answers) => match event {
                     Event::Closed => {}
                     Event::Answers(result) => match self.on_answers(result) {
                         Ok(None) => {}

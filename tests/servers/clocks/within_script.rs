@@ -1,0 +1,98 @@
+//! Under the strict clock guard, a server's clock that jumps while a script runs: behind the look
+//! at the clock, and before what depends on it.
+
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tower_redlock::{Redlock, RedlockBuilder};
+
+use super::scene::{KEY, MINUTES, in_time};
+use crate::support::{RedisServer, Resp, over};
+
+const META: &str = "redlock:meta";
+const LOOK: &str = "local now = time[1] * 1000000 + time[2]\n";
+/// Goes on when the clock has jumped, or will not.
+const AWAIT_JUMP: &str = "local tries = 0
+while redis.call('TIME')[1] - time[1] < 100 and tries < 10000000 do tries = tries + 1 end\n";
+
+const STRICT: &str = include_str!("../../../src/node/redis/scripts/strict.lua");
+const RELEASE_KEYS: &str = include_str!("../../../src/node/redis/scripts/release_keys.lua");
+const ACQUIRE: &str = include_str!("../../../src/node/redis/scripts/acquire.lua");
+const EXTEND: &str = include_str!("../../../src/node/redis/scripts/extend.lua");
+
+const HELD: i64 = 3;
+const EXTENDED: i64 = 8;
+const CLOCK_OFF: i64 = 11;
+
+fn strict() -> RedlockBuilder {
+    Redlock::builder().ttl(Duration::from_secs(20)).clock_guard(Duration::from_secs(1))
+}
+
+/// What the scripts are told of the clock.
+fn guard(server: &RedisServer) -> String {
+    let history = server.info("replication", "master_replid").expect("a master");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after the epoch").as_micros();
+    let minute = 60_000_000;
+    format!("{}{:016}{:016}", &history[..16], now - minute, now + minute)
+}
+
+/// Runs a script in which the clock jumps behind the look at it.
+fn run(server: &RedisServer, script: &str, args: &[&str]) -> Vec<Resp> {
+    let waiting = script.replacen(LOOK, &format!("{LOOK}{AWAIT_JUMP}"), 1);
+    assert_ne!(waiting, script);
+    loop {
+        let guard = guard(server);
+        let mut command = vec!["EVAL", &waiting, "2", META, KEY];
+        command.extend(args);
+        command.push(&guard);
+        let answer = thread::scope(|scope| {
+            let answer = scope.spawn(|| server.cli(&command));
+            thread::sleep(Duration::from_millis(20));
+            server.set_clock_offset(MINUTES);
+            answer.join().expect("the server answers")
+        });
+        server.set_clock_offset(0.0);
+        let mut answer = answer.items();
+        if let Some(Resp::Array(of_lease)) = answer.first() {
+            answer = of_lease.clone();
+        }
+        // Where the jump came first, there was nothing to wait for.
+        if answer.first() != Some(&Resp::Int(CLOCK_OFF)) {
+            return answer;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_not_over_because_the_clock_jumps_within_the_script() {
+    let server = RedisServer::with_clock(&[]);
+    let redlock = over(strict(), [server.url()]).build().unwrap();
+    let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
+
+    let tag = server.cli(&["HGET", META, "tag"]).text();
+    let nonce = "0".repeat(32);
+    let value = format!("{nonce} 1 0 other");
+    let deadline = "9007199254740991";
+    let script = [RELEASE_KEYS, STRICT, ACQUIRE].concat();
+    let args = [&tag, "f0", &nonce, "1", &value, "20000", deadline, "1", "256"];
+    let answer = run(&server, &script, &args);
+    assert_eq!(answer[0], Resp::Int(HELD), "{answer:?}");
+    drop(lock);
+}
+
+#[tokio::test]
+async fn a_lease_ends_when_it_was_told_though_the_clock_jumps_within_the_script() {
+    let server = RedisServer::with_clock(&[]);
+    let redlock = over(strict(), [server.url()]).build().unwrap();
+    let lock = in_time(async { redlock.lock("a").auto_extend(false).await }).await.unwrap();
+
+    let tag = server.cli(&["HGET", META, "tag"]).text();
+    let value = String::from_utf8(server.get(KEY).expect("it is held")).unwrap();
+    let args = [&tag, &value[..32], &value, "20000", "0"];
+    let answer = run(&server, &[STRICT, EXTEND].concat(), &args);
+    assert_eq!(answer[0], Resp::Int(EXTENDED), "{answer:?}");
+    let lasts = Duration::from_millis(server.pttl(KEY).unsigned_abs());
+    let day = Duration::from_secs(24 * 3600);
+    assert!(lasts <= day + Duration::from_secs(20), "{lasts:?}");
+    drop(lock);
+}

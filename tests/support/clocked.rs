@@ -1,0 +1,22 @@
+//! Servers whose wall clock the test sets.
+
+use super::clock::Clock;
+use super::home::Home;
+use super::server::RedisServer;
+
+impl RedisServer {
+    /// Starts a server whose wall clock can be set; further arguments as for
+    /// [`with`](Self::with).
+    pub fn with_clock(args: &[&str]) -> Self {
+        let home = Home::new();
+        let clock = Clock::new(home.file("clock"));
+        Self::start_at(home, Some(clock), args)
+    }
+
+    /// Lets the server's wall clock differ from the system's by so many seconds, from the next
+    /// command on. A restarted server has the same clock. Its monotonic clock is left alone.
+    #[track_caller]
+    pub fn set_clock_offset(&self, seconds: f64) {
+        self.clock.as_ref().expect("a server that was started with a clock").set(seconds);
+    }
+}

@@ -1,0 +1,105 @@
+//! Who is faulty at present: the plan says what shall happen, this says what has.
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+
+use crate::fault::Fault;
+use crate::standing::votes;
+use crate::trial::{MOST_FAULTY, PREFIX};
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// Servers say whether they vote.
+    is_guarded: bool,
+    entries: Mutex<Vec<Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    server: SocketAddr,
+    /// A fault is under way.
+    busy: bool,
+    /// It is not over, or it is not over for long enough.
+    faulty: Faulty,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Faulty {
+    No,
+    During,
+    Until(Instant),
+}
+
+impl Ledger {
+    pub(crate) fn new(servers: &[SocketAddr], is_guarded: bool) -> Self {
+        let entry = |&server| Entry { server, busy: false, faulty: Faulty::No };
+        Self { is_guarded, entries: Mutex::new(servers.iter().map(entry).collect()) }
+    }
+
+    /// Whether the fault may begin: not while another is under way on this server, nor where a
+    /// majority would not be left. The plan sees to that; but what it allots to a fault may have
+    /// been too little.
+    pub(crate) fn begin(&self, server: usize, fault: &Fault) -> bool {
+        let mut entries = self.entries();
+        let concerned = fault.concerns(server);
+        if concerned.iter().any(|&server| entries[server].busy) {
+            return false;
+        }
+        if fault.makes_faulty() {
+            entries.iter_mut().for_each(|entry| entry.look(self.is_guarded));
+            let others = entries.iter().enumerate().filter(|(index, _)| !concerned.contains(index));
+            let faulty = others.filter(|(_, entry)| entry.is_faulty()).count();
+            if faulty + concerned.len() > MOST_FAULTY {
+                return false;
+            }
+        }
+        for server in concerned {
+            entries[server].busy = true;
+            if fault.makes_faulty() {
+                entries[server].faulty = Faulty::During;
+            }
+        }
+        true
+    }
+
+    /// The fault that began is over, and the server counts as faulty until `until`.
+    pub(crate) fn end(&self, server: usize, fault: &Fault, until: Instant) {
+        let mut entries = self.entries();
+        for server in fault.concerns(server) {
+            entries[server].busy = false;
+            if fault.makes_faulty() {
+                entries[server].faulty = Faulty::Until(until);
+            }
+        }
+    }
+
+    /// Keeps faults away from an idle server meanwhile.
+    pub(crate) fn while_idle(&self, server: usize, act: impl FnOnce()) {
+        if self.begin(server, &Fault::Disconnect) {
+            act();
+            self.end(server, &Fault::Disconnect, Instant::now());
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().expect("nobody panics with it")
+    }
+}
+
+impl Entry {
+    /// Time heals, unless the server itself says that it does not vote yet.
+    fn look(&mut self, is_guarded: bool) {
+        if let Faulty::Until(until) = self.faulty
+            && until <= Instant::now()
+            && !self.busy
+            && (!is_guarded || votes(self.server, PREFIX))
+        {
+            self.faulty = Faulty::No;
+        }
+    }
+
+    fn is_faulty(&self) -> bool {
+        !matches!(self.faulty, Faulty::No)
+    }
+}

@@ -1,0 +1,151 @@
+//! The locks under test, and the control, behind one face.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tower_redlock::time::{Clock, SystemClock, Timestamp};
+use tower_redlock::{Lock, Redlock};
+
+use super::options::WorkerOptions;
+use super::plain::{Plain, PlainLock};
+use crate::guards::guard;
+use crate::trial::{LocksKind, PREFIX};
+
+/// How long a server has for an answer.
+pub(super) const NODE_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// Somebody must ask while servers have forgotten a lock and its holder has not yet renewed it.
+pub(super) const RETRY_DELAY: RangeInclusive<Duration> =
+    Duration::from_millis(5)..=Duration::from_millis(20);
+
+/// How far the wall clocks of the workers are from the right time: tokens must grow all the same.
+const SKEW: Duration = Duration::from_secs(20);
+
+/// The same where the clock guard wants them to differ by less than this times as much.
+const SKEW_WITHIN: u32 = 5;
+
+#[derive(Debug)]
+pub(super) enum Locks {
+    Redlock(Redlock),
+    Plain(Arc<Plain>),
+}
+
+#[derive(Debug)]
+pub(super) enum Held {
+    Redlock(Lock),
+    Plain(PlainLock),
+}
+
+impl Locks {
+    pub(super) fn new(options: &WorkerOptions) -> Result<Self, String> {
+        let urls = options.urls.split(',');
+        match options.locks {
+            LocksKind::Plain => Ok(Self::Plain(Arc::new(Plain::new(urls, options)?))),
+            LocksKind::Redlock(guards) => {
+                let skew = guards.clock.map_or(SKEW, |within| within / SKEW_WITHIN);
+                let builder = Redlock::builder()
+                    .nodes(urls)
+                    .ttl(options.ttl)
+                    .max_ttl(options.ttl)
+                    .node_timeout(NODE_TIMEOUT)
+                    .retry_delay(RETRY_DELAY)
+                    .key_prefix(PREFIX)
+                    .owner(format!("worker {}", options.worker))
+                    .clock(SkewedClock { worker: options.worker, skew });
+                let built = guard(builder, guards).build();
+                built.map(Self::Redlock).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    /// Waits until a quorum of servers can be asked.
+    pub(super) async fn ready(&self) {
+        if let Self::Redlock(redlock) = self {
+            redlock.ready().await;
+        }
+    }
+
+    /// `None` if it was not to be had within the wait.
+    pub(super) async fn acquire(&self, name: &str, wait: Duration) -> Option<Held> {
+        match self {
+            Self::Redlock(redlock) => redlock.lock(name).wait(wait).await.ok().map(Held::Redlock),
+            Self::Plain(plain) => plain.acquire(name, wait).await.map(Held::Plain),
+        }
+    }
+
+    /// Waits until what was given back is given back.
+    pub(super) async fn shutdown(&self) {
+        if let Self::Redlock(redlock) = self {
+            redlock.shutdown().await;
+        }
+    }
+}
+
+impl Held {
+    pub(super) fn is_valid(&self) -> bool {
+        match self {
+            Self::Redlock(lock) => lock.is_valid(),
+            Self::Plain(lock) => !lock.remaining().is_zero(),
+        }
+    }
+
+    pub(super) fn remaining(&self) -> Duration {
+        match self {
+            Self::Redlock(lock) => lock.remaining(),
+            Self::Plain(lock) => lock.remaining(),
+        }
+    }
+
+    pub(super) fn token(&self) -> Option<u64> {
+        match self {
+            Self::Redlock(lock) => Some(lock.fencing_token().get()),
+            Self::Plain(_) => None,
+        }
+    }
+
+    /// To be called now and then: the plain lock does not renew itself.
+    pub(super) async fn keep(&mut self) {
+        if let Self::Plain(lock) = self {
+            lock.keep().await;
+        }
+    }
+
+    /// Waits for the servers' acknowledgement, or for the time that they have for it.
+    pub(super) async fn release(self) {
+        match self {
+            Self::Redlock(lock) => drop(lock.release().await),
+            Self::Plain(lock) => lock.release().await,
+        }
+    }
+
+    /// Gives it back in the background.
+    pub(super) fn drop(self) {
+        match self {
+            Self::Redlock(lock) => drop(lock),
+            Self::Plain(lock) => drop(tokio::spawn(lock.release())),
+        }
+    }
+}
+
+/// The system's clock; the date is wrong by an amount that depends on the worker.
+#[derive(Clone, Copy, Debug)]
+struct SkewedClock {
+    worker: usize,
+    skew: Duration,
+}
+
+impl Clock for SkewedClock {
+    fn now(&self) -> Timestamp {
+        SystemClock::new().now()
+    }
+
+    fn wall(&self) -> Duration {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        match self.worker % 3 {
+            0 => wall,
+            1 => wall + self.skew,
+            _ => wall.saturating_sub(self.skew),
+        }
+    }
+}

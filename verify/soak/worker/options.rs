@@ -1,0 +1,86 @@
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::trial::{Guards, LocksKind};
+
+/// What a worker is told by its parent, on its command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WorkerOptions {
+    pub(crate) worker: usize,
+    pub(crate) seed: u64,
+    pub(crate) tasks: usize,
+    /// As many as there are servers, separated by commas.
+    pub(crate) urls: String,
+    pub(crate) ttl: Duration,
+    pub(crate) locks: LocksKind,
+}
+
+/// The subcommand.
+pub(crate) const WORKER: &str = "worker";
+
+impl WorkerOptions {
+    pub(crate) fn to_args(&self) -> Vec<String> {
+        let (kind, restart, clock) = match self.locks {
+            LocksKind::Plain => ("plain", false, None),
+            LocksKind::Redlock(guards) => ("redlock", guards.restart, guards.clock),
+        };
+        vec![
+            WORKER.into(),
+            self.worker.to_string(),
+            self.seed.to_string(),
+            self.tasks.to_string(),
+            self.urls.clone(),
+            self.ttl.as_millis().to_string(),
+            kind.into(),
+            restart.to_string(),
+            clock.map_or(0, |within| within.as_millis()).to_string(),
+        ]
+    }
+
+    /// From what follows the subcommand.
+    pub(crate) fn parse(args: impl Iterator<Item = String>) -> Option<Self> {
+        let mut args = args;
+        let worker = next(&mut args)?;
+        let seed = next(&mut args)?;
+        let tasks = next(&mut args)?;
+        let urls = args.next()?;
+        let ttl = Duration::from_millis(next(&mut args)?);
+        let kind = args.next()?;
+        let restart = next(&mut args)?;
+        let clock = Duration::from_millis(next(&mut args)?);
+        let clock = (!clock.is_zero()).then_some(clock);
+        let locks = match kind.as_str() {
+            "plain" => LocksKind::Plain,
+            "redlock" => LocksKind::Redlock(Guards { restart, clock }),
+            _ => return None,
+        };
+        args.next().is_none().then_some(Self { worker, seed, tasks, urls, ttl, locks })
+    }
+}
+
+fn next<T: FromStr>(args: &mut impl Iterator<Item = String>) -> Option<T> {
+    args.next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_come_back_from_their_arguments() {
+        let guards = Guards { restart: true, clock: Some(Duration::from_millis(250)) };
+        for locks in [LocksKind::Plain, LocksKind::Redlock(guards)] {
+            let options = WorkerOptions {
+                worker: 1,
+                seed: 42,
+                tasks: 6,
+                urls: "redis://127.0.0.1:1,redis://127.0.0.1:2".into(),
+                ttl: Duration::from_secs(2),
+                locks,
+            };
+            let args = options.to_args();
+            assert_eq!(args[0], WORKER);
+            assert_eq!(WorkerOptions::parse(args.into_iter().skip(1)), Some(options));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! One task of a worker: it takes a lock, believes in it for a while, gives it back, and tells.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tower_redlock::time::{Clock, SystemClock};
+
+use super::belief::Belief;
+use super::locks::{Held, Locks};
+use super::options::WorkerOptions;
+use crate::history::{Hold, Lease};
+use crate::random::Random;
+
+/// So few names that somebody always waits.
+const QUICK_NAMES: u64 = 4;
+const SLOW_NAMES: u64 = 8;
+
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(2);
+
+pub(super) struct Task {
+    worker: usize,
+    ttl: Duration,
+    /// Two of three tasks hold locks for long, so that these are renewed while servers forget; the
+    /// others give theirs back quickly, so that many are taken.
+    is_slow: bool,
+    locks: Arc<Locks>,
+    stop: Arc<AtomicBool>,
+    random: Random,
+}
+
+impl Task {
+    pub(super) fn new(
+        options: &WorkerOptions,
+        number: usize,
+        locks: Arc<Locks>,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        let stream = 1 + options.worker * options.tasks + number;
+        let stream = u64::try_from(stream).expect("a small number");
+        Self {
+            worker: options.worker,
+            ttl: options.ttl,
+            is_slow: !number.is_multiple_of(3),
+            locks,
+            stop,
+            random: Random::stream(options.seed, stream),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            self.cycle().await;
+            let pause = self.random.millis(0..10);
+            sleep(pause).await;
+        }
+    }
+
+    async fn cycle(&mut self) {
+        let name = self.name();
+        let wait = self.random.millis(0..200);
+        let wanted = if self.is_slow {
+            self.random.times(self.ttl, 0.1, 8.0)
+        } else {
+            self.random.millis(1..60)
+        };
+        let awaits_release = self.random.one_in(2);
+        let clock = SystemClock::new();
+        let asked = clock.now();
+        let Some(mut held) = self.locks.acquire(&name, wait).await else { return };
+        let acquired = clock.now();
+        let mut belief = Belief::new(acquired, held.remaining());
+        loop {
+            // The clock first: whatever stops the process in between, the lock was valid by then.
+            let now = clock.now();
+            if !held.is_valid() {
+                break;
+            }
+            belief.valid_at(now, held.remaining());
+            if now.since(acquired) >= wanted || self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            held.keep().await;
+            sleep(SAMPLE_INTERVAL).await;
+        }
+        self.tell(&name, &held, &belief, [asked.as_nanos(), acquired.as_nanos()]);
+        if awaits_release {
+            held.release().await;
+        } else {
+            held.drop();
+        }
+    }
+
+    fn tell(&self, name: &str, lock: &Held, belief: &Belief, [asked, acquired]: [u64; 2]) {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let lease = Lease { worker: self.worker, number: NEXT.fetch_add(1, Ordering::Relaxed) };
+        for stretch in belief.stretches() {
+            let hold = Hold {
+                lease,
+                resource: name.to_owned(),
+                token: lock.token(),
+                asked,
+                acquired,
+                from: stretch.from.as_nanos(),
+                until: stretch.until.as_nanos(),
+            };
+            println!("{}", hold.to_line());
+        }
+    }
+
+    fn name(&mut self) -> String {
+        let (kind, names) =
+            if self.is_slow { ("slow", SLOW_NAMES) } else { ("quick", QUICK_NAMES) };
+        format!("{kind}-{}", self.random.below(names))
+    }
+}
