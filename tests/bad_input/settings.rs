@@ -57,6 +57,23 @@ fn durations_that_make_no_sense_are_refused_by_name() {
 }
 
 #[test]
+fn a_stop_margin_that_would_stop_all_work_is_refused() {
+    let ms = Duration::from_millis;
+    // Half of the validity of 988 ms.
+    let error = build_error(|b| b.ttl(ms(1_000)).stop_margin(ms(495)));
+    assert_eq!(setting_of(&error), "stop_margin");
+    assert!(error.to_string().contains("988ms"), "{error}");
+    let node = Recorder::default();
+    Redlock::builder().node(node).ttl(ms(1_000)).stop_margin(ms(494)).build().unwrap();
+}
+
+#[test]
+fn lines_that_nobody_may_stand_in_are_refused() {
+    assert_eq!(setting_of(&build_error(|b| b.max_waiters(0))), "max_waiters");
+    assert_eq!(setting_of(&build_error(|b| b.max_waiters_in_total(0))), "max_waiters");
+}
+
+#[test]
 fn a_ttl_under_its_drift_is_refused() {
     for (ttl, factor) in [(1, 0.01), (2, 0.01), (2, 0.0), (1000, 0.999)] {
         let ttl = Duration::from_millis(ttl);

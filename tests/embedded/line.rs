@@ -47,3 +47,37 @@ async fn a_set_that_waits_does_not_make_its_free_names_look_like_a_strangers() {
     drop((set.await.unwrap(), alone.await.unwrap()));
     assert_eq!(nodes.key_counts(), [0; 3]);
 }
+
+#[tokio::test]
+async fn a_line_that_is_full_turns_the_next_away_at_once_with_what_is_known_of_the_holder() {
+    let nodes = EmbeddedNodes::new(3);
+    let builder = Redlock::builder().nodes_from(&nodes).owner("we");
+    let redlock = builder.max_waiters(2).max_waiters_in_total(3).build().unwrap();
+    let waiting = |name: &str| redlock.lock(name).wait(HANG_GUARD).into_future();
+    let turned_away = |name: &str| match poll(&mut waiting(name)) {
+        Poll::Ready(Err(LockError::Held { retry_after, owner })) => {
+            assert_eq!(owner.as_deref(), Some("we"));
+            assert!(retry_after.is_some());
+        }
+        other => panic!("not turned away: {other:?}"),
+    };
+    let a = redlock.lock("a").await.unwrap();
+    let b = redlock.lock("b").await.unwrap();
+    let (mut first, mut second) = (waiting("a"), waiting("a"));
+    assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
+    turned_away("a");
+    let mut third = waiting("b");
+    assert!(poll(&mut third).is_pending());
+    // There is room in the line of "b", and not in all of them together.
+    turned_away("b");
+    // Who leaves, or has its turn, makes room.
+    drop(second);
+    let mut next = waiting("b");
+    assert!(poll(&mut next).is_pending());
+    turned_away("a");
+    drop(a);
+    let a = first.await.unwrap();
+    let mut again = waiting("a");
+    assert!(poll(&mut again).is_pending());
+    drop((a, b, third, next, again));
+}

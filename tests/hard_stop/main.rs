@@ -6,5 +6,6 @@ mod deadline;
 mod given_back;
 mod grants;
 mod order;
+mod stopping;
 mod tools;
 mod watchers;

@@ -33,10 +33,15 @@ impl Kin {
         Self(Some(child))
     }
 
-    /// Waits for the end; panics with all that was printed where the test failed, or did not run.
-    pub(crate) fn finish(mut self) {
+    /// Waits for the end, whatever it is.
+    pub(crate) fn output(mut self) -> Output {
         let child = self.0.take().expect("it is finished once");
-        let Output { status, stdout, stderr } = child.wait_with_output().expect("our child");
+        child.wait_with_output().expect("our child")
+    }
+
+    /// Waits for the end; panics with all that was printed where the test failed, or did not run.
+    pub(crate) fn finish(self) {
+        let Output { status, stdout, stderr } = self.output();
         let stdout = String::from_utf8_lossy(&stdout);
         let stderr = String::from_utf8_lossy(&stderr);
         assert!(status.success(), "{status}\n{stdout}\n{stderr}");

@@ -1,0 +1,131 @@
+//! The soft deadline: guarded work is asked to stop before the hard stop.
+
+use std::{
+    future::{Future, IntoFuture, poll_fn},
+    pin::{Pin, pin},
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tower_redlock::{Lock, Redlock, RedlockBuilder, lock::Stopping};
+
+use crate::tools::{HandClock, NANO, TTL, VALIDITY, Woken, builder, just_before, poll, redlock};
+
+/// A tenth of the validity, and what is left of it.
+const MARGIN: Duration = Duration::from_micros(989_800);
+const BEFORE: Duration = Duration::from_micros(8_908_200);
+
+fn taken(redlock: &Redlock) -> Lock {
+    let request = redlock.lock("x").auto_extend(false).into_future();
+    let Poll::Ready(Ok(lock)) = poll(pin!(request)) else { panic!("not taken") };
+    lock
+}
+
+fn stops(stopping: &mut Stopping) -> bool {
+    poll(Pin::new(stopping)).is_ready()
+}
+
+fn with(clock: &HandClock, set: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> Redlock {
+    let nodes = tower_redlock::EmbeddedNodes::with_clock(5, clock.clone());
+    set(builder(clock)).nodes_from(&nodes).build().unwrap()
+}
+
+#[test]
+fn work_is_asked_to_stop_a_tenth_of_the_validity_before_the_end() {
+    let clock = HandClock::unwatched();
+    let (redlock, _nodes) = redlock(&clock);
+    let lock = taken(&redlock);
+    let mut stopping = lock.context().stopping();
+    assert!(!stops(&mut stopping));
+    clock.advance(just_before(BEFORE));
+    assert!(!stops(&mut stopping) && !stops(&mut stopping.clone()));
+    clock.advance(NANO);
+    assert!(stops(&mut stopping.clone()) && stops(&mut stopping));
+    assert!(lock.is_valid(), "the hard stop is later");
+}
+
+#[test]
+fn the_margin_can_be_set_and_is_half_of_a_short_validity_at_the_most() {
+    let clock = HandClock::unwatched();
+    let redlock = with(&clock, |builder| builder.stop_margin(Duration::from_secs(4)));
+    let lock = taken(&redlock);
+    clock.advance(just_before(Duration::from_millis(5_898)));
+    assert!(!stops(&mut lock.context().stopping()));
+    clock.advance(NANO);
+    assert!(stops(&mut lock.context().stopping()));
+    drop(lock);
+
+    let request = redlock.lock("x").ttl(Duration::from_secs(1)).auto_extend(false);
+    let Poll::Ready(Ok(lock)) = poll(pin!(request.into_future())) else { panic!("not taken") };
+    let half = Duration::from_millis(988 / 2);
+    clock.advance(just_before(half));
+    assert!(!stops(&mut lock.context().stopping()));
+    clock.advance(NANO);
+    assert!(stops(&mut lock.context().stopping()));
+}
+
+#[test]
+fn a_renewal_moves_the_soft_deadline() {
+    let clock = HandClock::unwatched();
+    let (redlock, _nodes) = redlock(&clock);
+    let lock = taken(&redlock);
+    let mut stopping = lock.context().stopping();
+    clock.advance(VALIDITY / 2);
+    assert!(!stops(&mut stopping));
+    assert!(matches!(poll(pin!(lock.extend())), Poll::Ready(Ok(_))));
+    clock.advance(VALIDITY / 2);
+    assert!(!stops(&mut stopping), "it was renewed");
+    clock.advance(BEFORE.saturating_sub(VALIDITY / 2));
+    assert!(stops(&mut stopping));
+}
+
+#[test]
+fn it_comes_before_the_end_of_max_hold_too() {
+    let clock = HandClock::unwatched();
+    let redlock = with(&clock, |builder| builder.max_hold(TTL / 2));
+    let lock = taken(&redlock);
+    clock.advance(just_before((TTL / 2).saturating_sub(MARGIN)));
+    assert!(!stops(&mut lock.context().stopping()));
+    clock.advance(NANO);
+    assert!(stops(&mut lock.context().stopping()));
+}
+
+#[test]
+fn a_lock_that_is_given_back_is_stopping_and_wakes_who_waits_for_it() {
+    let (redlock, _nodes) = redlock(&HandClock::unwatched());
+    let lock = taken(&redlock);
+    let mut stopping = lock.context().stopping();
+    let woken = Arc::<Woken>::default();
+    let task = Waker::from(Arc::clone(&woken));
+    assert!(Pin::new(&mut stopping).poll(&mut Context::from_waker(&task)).is_pending());
+    drop(lock);
+    assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+    assert!(stops(&mut stopping));
+}
+
+/// The timers wake the work at the soft deadline, and what it then does is its result.
+#[tokio::test]
+async fn work_that_ends_when_it_is_asked_to_is_not_stopped() {
+    let clock = HandClock::watched();
+    let (redlock, nodes) = redlock(&clock);
+    let moving = clock.clone();
+    let saved = redlock
+        .lock("x")
+        .auto_extend(false)
+        .run(|cx| async move {
+            let mut stopping = cx.stopping();
+            poll_fn(|task| {
+                let polled = Pin::new(&mut stopping).poll(task);
+                if polled.is_pending() {
+                    moving.advance(BEFORE);
+                }
+                polled
+            })
+            .await;
+            cx.ensure_valid().map(|()| "saved")
+        })
+        .await;
+    assert_eq!(saved, Ok(Ok("saved")));
+    assert_eq!(nodes.key_counts(), [0; 5]);
+}

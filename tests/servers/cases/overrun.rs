@@ -1,0 +1,84 @@
+//! Work that blocks past the end of its lock: told by the manager's own thread, or the end of the
+//! process.
+
+use std::{os::unix::process::ExitStatusExt, sync::mpsc, thread, time::Duration};
+
+use tower_redlock::{LockError, LossCause, Overrun, Redlock};
+
+use super::{
+    child::{Kin, orders},
+    scene::connected,
+};
+use crate::{
+    facts::log::{Log, LoggedSpawner},
+    support::{HANG_GUARD, RedisServer, over},
+};
+
+const TTL: Duration = Duration::from_millis(500);
+
+/// The work goes on blocking until the warning is there: nobody but the manager's thread can have
+/// written it.
+#[tokio::test]
+async fn a_warning_names_the_resource_and_by_how_much() {
+    let server = RedisServer::start();
+    let log = Log::new();
+    let (url, spawner) = (server.url(), LoggedSpawner::start(&log));
+    let (go_on, told) = mpsc::channel::<()>();
+    let blocked = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let builder = Redlock::builder().ttl(TTL).spawner(spawner);
+            let redlock = connected(over(builder, [url])).await;
+            let request = redlock.lock("invoice:7").auto_extend(false).wait(HANG_GUARD);
+            request
+                .run(|cx| async move {
+                    told.recv_timeout(HANG_GUARD).unwrap();
+                    cx.ensure_valid().unwrap_err();
+                })
+                .await
+        })
+    });
+    log.wait_for("WARN", &["resource=invoice:7", "blocks past the end of its lock", "by="]).await;
+    go_on.send(()).unwrap();
+    // The poll began under the lock: its result is the truth about the work.
+    assert_eq!(blocked.join().unwrap(), Ok(()));
+}
+
+#[tokio::test]
+async fn nothing_is_said_of_work_that_is_stopped_in_time() {
+    let server = RedisServer::start();
+    let log = Log::new();
+    let builder = Redlock::builder().ttl(TTL).spawner(LoggedSpawner::start(&log));
+    let redlock = connected(over(builder, [server.url()])).await;
+    let request = redlock.lock("x").auto_extend(false).wait(HANG_GUARD);
+    let result = request.run(|_| std::future::pending::<()>()).await;
+    let expired = LockError::Lost { cause: LossCause::Released };
+    assert!(std::mem::discriminant(&result.unwrap_err()) == std::mem::discriminant(&expired));
+    // Later than the look would have been.
+    let lock = redlock.lock("x").wait(HANG_GUARD).auto_extend(false).await.unwrap();
+    lock.lost().await;
+    assert!(!log.text().contains("blocks past the end"), "{}", log.text());
+}
+
+#[test]
+fn a_process_is_aborted_where_that_was_chosen() {
+    let server = RedisServer::start();
+    let child = Kin::start(module_path!(), "blocks_for_ever", &server.url());
+    let output = child.output();
+    assert_eq!(output.status.signal(), Some(6), "SIGABRT: {output:?}");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("went on"), "{output:?}");
+}
+
+/// The child of the test above.
+#[test]
+fn blocks_for_ever() {
+    let Some(url) = orders() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let builder = Redlock::builder().ttl(TTL).on_overrun(Overrun::Abort);
+        let redlock = connected(over(builder, [url])).await;
+        let request = redlock.lock("x").auto_extend(false).wait(HANG_GUARD);
+        let _ = request.run(|_| async { thread::sleep(HANG_GUARD) }).await;
+        println!("went on");
+    });
+}
