@@ -38,11 +38,31 @@
 //! itself can't be stopped from outside. Effects that must happen exactly once need a resource
 //! that checks the [fencing token](FencingToken).
 //!
+//! # Metrics
+//!
+//! With the feature `metrics`; names of resources are never labels.
+//!
+//! | name | kind | labels | what |
+//! |---|---|---|---|
+//! | `redlock_acquire_seconds` | histogram | `outcome` | from the request to the lock, or to the error |
+//! | `redlock_hold_seconds` | histogram | | from the grant until the lock is given back |
+//! | `redlock_waiters` | gauge | | requests that wait for their turn within this process |
+//! | `redlock_renewals_total` | counter | | renewals that a quorum confirmed |
+//! | `redlock_losses_total` | counter | `cause` | locks that ended before they were given back |
+//! | `redlock_hard_stops_total` | counter | | guarded work that was dropped |
+//! | `redlock_overruns_total` | counter | | guarded work that was inside a poll when its lock ended |
+//! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
+//! | `redlock_node_voting` | gauge | `node` | 1 while its votes count |
+//!
 //! # Features
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `config` | yes | [`Config`]: settings from any serde format |
+//! | `http` | yes | responses for HTTP: [`RedlockLayer::http`] |
+//! | `axum` | no | [`LockContext`] as an extractor, keys from the matched path |
+//! | `tonic` | no | statuses for gRPC: `RedlockLayer::grpc` |
+//! | `metrics` | no | [counters, gauges and histograms](#metrics) for the `metrics` facade |
 //! | `tls` | no | `rediss://` nodes, through rustls with ring |
 
 #[cfg(feature = "config")]
@@ -53,6 +73,7 @@ pub mod layer;
 pub mod lock;
 pub mod node;
 // Public for model checkers and simulations, which are no part of this crate.
+mod metrics;
 #[doc(hidden)]
 pub mod quorum;
 mod random;

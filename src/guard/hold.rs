@@ -7,6 +7,7 @@ use super::LockContext;
 use crate::{
     error::LockError,
     lock::{ActiveLease, Lock, Watch},
+    metrics,
 };
 
 /// A lock under which something is polled, from its start to its end: a future, then perhaps the
@@ -66,6 +67,7 @@ impl Hold {
         drop(in_poll);
         let overran = !lease.is_valid();
         if overran {
+            lease.note_overrun();
             tracing::warn!(
                 resource = %lease.resource(),
                 "guarded work was inside a poll when its lock ended; only fencing protects it there"
@@ -81,6 +83,7 @@ impl Hold {
     /// Drops the work, then gives the lock back.
     pub(crate) fn stop(self, drop_work: impl FnOnce()) -> LockError {
         let cause = self.lease().loss();
+        metrics::hard_stop();
         tracing::warn!(
             resource = %self.lease().resource(),
             %cause,

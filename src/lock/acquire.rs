@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    random,
+    metrics, random,
     resource::Resource,
     time::{Sleep, Timestamp},
 };
@@ -246,6 +246,7 @@ impl Work {
     }
 
     fn end(&self, result: Result<Lock, LockError>, span: &Span) -> Poll<Result<Lock, LockError>> {
+        metrics::acquire(result.as_ref().map(|_| ()), self.elapsed());
         if !span.is_disabled() {
             span.record("elapsed", field::debug(self.elapsed()));
             match &result {

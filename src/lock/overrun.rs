@@ -54,6 +54,7 @@ impl Wake for OverrunWatch {
         if !self.lease.is_polled() {
             return;
         }
+        self.lease.note_overrun();
         let now = self.lease.timers().clock().now();
         let (resource, by) = (self.lease.resource(), now.since(self.ended));
         match self.policy {

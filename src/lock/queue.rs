@@ -13,6 +13,7 @@ use std::{
 use super::{lease::ActiveLease, settings::LineBounds};
 use crate::{
     error::LockError,
+    metrics,
     resource::Resource,
     time::{Timers, Timestamp},
 };
@@ -134,6 +135,7 @@ impl Queue {
             return Err(self.explain(&head).unwrap_or_else(|| self.held_here(None)));
         }
         lines.waiting += 1;
+        metrics::waits();
         let id = line.next_id;
         line.next_id += 1;
         let slot = Arc::new(Mutex::new(Slot::Waiting));
@@ -157,7 +159,7 @@ impl Queue {
             let next = line.waiters.pop_first();
             match &next {
                 Some((_, waiter)) => {
-                    lines.waiting -= 1;
+                    lines.wait_no_more(1);
                     waiter.give(Slot::Turn { yields });
                 }
                 None => drop(lines.names.remove(name)),
@@ -190,10 +192,17 @@ impl Queue {
                     }
                     !waiter.one_shot
                 });
-                lines.waiting -= leaving.len();
+                lines.wait_no_more(leaving.len());
             }
         }
         leaving.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Lines {
+    fn wait_no_more(&mut self, waiters: usize) {
+        self.waiting -= waiters;
+        metrics::wait_no_more(waiters);
     }
 }
 
@@ -288,7 +297,7 @@ impl Drop for Queueing {
             let lines = &mut *guard;
             let line = lines.names.get_mut(name);
             if line.is_some_and(|line| line.waiters.remove(&place.id).is_some()) {
-                lines.waiting -= 1;
+                lines.wait_no_more(1);
             }
             matches!(place.take(), Slot::Turn { .. })
         };

@@ -13,6 +13,7 @@ use crate::{
     lock::{
         Jump, core::Core, queue::Ticket, release::Released, settings::Plan, watchers::Watchers,
     },
+    metrics,
     node::{LeaseId, Nonce},
     quorum::{Action, Command, Event, Lease},
     resource::Resource,
@@ -37,6 +38,8 @@ pub(crate) struct ActiveLease {
     pub(super) wall_until: AtomicU64,
     /// Guarded work is inside a poll.
     polled: AtomicBool,
+    /// A poll went on after the end of the lease.
+    overran: AtomicBool,
     pub(super) state: Mutex<State>,
 }
 
@@ -59,6 +62,8 @@ pub(super) struct State {
     pub(super) watchers: Watchers,
     /// The turn in the local line; passed on at loss, or behind the holder's release.
     pub(super) ticket: Option<Ticket>,
+    /// When it was granted, until the holder gives it back.
+    pub(super) held_since: Option<Timestamp>,
     pub(super) holder_gone: bool,
     /// The release is decided.
     pub(super) over: bool,
@@ -98,6 +103,7 @@ impl ActiveLease {
             valid_until: AtomicU64::new(0),
             wall_until: AtomicU64::new(0),
             polled: AtomicBool::new(false),
+            overran: AtomicBool::new(false),
             state: Mutex::new(State {
                 lease,
                 outbox: VecDeque::with_capacity(nodes),
@@ -111,6 +117,7 @@ impl ActiveLease {
                 released: None,
                 watchers: Watchers::default(),
                 ticket: Some(ticket),
+                held_since: None,
                 holder_gone: false,
                 over: false,
                 spare: Vec::new(),
@@ -205,6 +212,13 @@ impl ActiveLease {
         self.polled.load(Ordering::SeqCst)
     }
 
+    /// A poll went on after the end: found out when it has ended, or while it goes on.
+    pub(crate) fn note_overrun(&self) {
+        if !self.overran.swap(true, Ordering::Relaxed) {
+            metrics::overrun();
+        }
+    }
+
     /// The error for a grant that was fetched when it was over: nothing ran under it.
     pub(crate) fn too_slow(&self) -> LockError {
         let elapsed = self.core.clock().now().since(self.started);
@@ -228,7 +242,11 @@ impl ActiveLease {
         let mut state = self.state();
         state.holder_gone = true;
         let mut actions = std::mem::take(&mut state.spare);
-        state.lease.handle(Event::Release { awaited }, self.core.clock().now(), &mut actions);
+        let now = self.core.clock().now();
+        if let Some(since) = state.held_since.take() {
+            metrics::held(now.since(since));
+        }
+        state.lease.handle(Event::Release { awaited }, now, &mut actions);
         self.valid_until.store(0, Ordering::Release);
         self.carry_out(state, actions);
     }

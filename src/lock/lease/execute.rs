@@ -9,6 +9,7 @@ use super::active::{ActiveLease, State};
 use crate::{
     error::{LockError, LossCause, ReleaseError},
     lock::{overrun::OverrunWatch, release::Released},
+    metrics,
     node::{Op, OpId, Reply, ReplySink},
     quorum::{Action, Command, Loss, Refusal, ReleaseVerdict},
     time::Timestamp,
@@ -53,6 +54,7 @@ impl ActiveLease {
                     self.token.store(token, Ordering::Release);
                     self.set_wall_until(&mut state, self.started);
                     self.valid_until.store(until.as_nanos(), Ordering::Release);
+                    state.held_since = Some(self.core.clock().now());
                     decision = Some(Ok(()));
                     continue;
                 }
@@ -63,6 +65,7 @@ impl ActiveLease {
                 Action::Renewed { until, counted_from } => {
                     self.set_wall_until(&mut state, counted_from);
                     self.valid_until.store(until.as_nanos(), Ordering::Release);
+                    metrics::renewed();
                     tracing::debug!(resource = %self.resource(), "renewed");
                     // Nobody waits for this: guarded work is not woken by every renewal.
                     continue;
@@ -78,6 +81,7 @@ impl ActiveLease {
                     let now = self.core.clock().now();
                     overran = self.is_polled().then(|| now.min(Timestamp::from_nanos(end)));
                     let cause = self.lost(loss);
+                    metrics::lost(&cause);
                     // An end that was planned is nobody's alarm.
                     let planned = matches!(cause, LossCause::MaxHold { .. });
                     if planned || !self.plan.auto_extend {

@@ -9,6 +9,7 @@ use std::{
 use super::enrol::Standing;
 use crate::{
     error::Reason,
+    metrics,
     node::{ClockOffset, NodeHealth, NodeState, Op},
     quorum::offsets::Interval,
     time::{Clock, Timestamp},
@@ -149,6 +150,7 @@ impl Status {
         *slot = bar.map(|bar| (bar, since));
         let any = detail.bars.iter().any(Option::is_some);
         self.barred.store(any, Ordering::Release);
+        self.count(&detail);
     }
 
     fn tell(&self, bar: &Bar, now: Timestamp) {
@@ -176,6 +178,7 @@ impl Status {
         detail.known.version = version;
         detail.known.round_trip = Some(round_trip);
         self.down.store(false, Ordering::Release);
+        self.count(&detail);
     }
 
     pub(super) fn set_down(&self, reason: Reason) {
@@ -196,6 +199,7 @@ impl Status {
         detail.known.round_trip = None;
         self.refusing.store(false, Ordering::Release);
         self.down.store(true, Ordering::Release);
+        self.count(&detail);
     }
 
     /// The server is there, and refuses what it is asked for.
@@ -208,6 +212,7 @@ impl Status {
         tracing::warn!(node = %self.name, %reason, "node refuses");
         detail.state = State::Refusing { reason: reason.clone(), since: self.clock.now() };
         self.refusing.store(true, Ordering::Release);
+        self.count(&detail);
     }
 
     /// A vote counted, or a probe was taken.
@@ -222,6 +227,7 @@ impl Status {
             tracing::info!(node = %self.name, ?outage, "node refuses no longer");
             detail.state = State::Up;
         }
+        self.count(&detail);
     }
 
     pub(super) fn refuses(&self) -> bool {
@@ -279,6 +285,13 @@ impl Status {
             in_flight: self.in_flight.load(Ordering::Relaxed),
             ..detail.known.clone()
         }
+    }
+
+    fn count(&self, detail: &Detail) {
+        let is_up = matches!(detail.state, State::Up | State::Refusing { .. });
+        let is_barred = detail.bars.iter().any(Option::is_some);
+        let is_voting = matches!(detail.state, State::Up) && !is_barred;
+        metrics::node(&self.name, is_up, is_voting);
     }
 
     fn detail(&self) -> std::sync::MutexGuard<'_, Detail> {

@@ -1,0 +1,73 @@
+//! What is counted, for the `metrics` facade. Without the feature `metrics`, nothing is.
+//! The table of names is in the crate's documentation.
+//!
+//! Names of resources are never labels: there are too many of them, and some are personal data.
+
+use std::time::Duration;
+
+use crate::error::{LockError, LossCause};
+
+/// What is done with a number: nothing, without the feature.
+macro_rules! note {
+    ($kind:ident $name:literal $(, $label:literal => $value:expr)*; $do:ident $with:expr) => {{
+        #[cfg(feature = "metrics")]
+        ::metrics::$kind!($name $(, $label => $value)*).$do($with);
+        #[cfg(not(feature = "metrics"))]
+        let _ = ($($value,)* $with,);
+    }};
+}
+
+pub(crate) fn acquire(result: Result<(), &LockError>, took: Duration) {
+    let outcome = match result {
+        Ok(()) => "acquired",
+        Err(LockError::Held { .. }) => "held",
+        Err(LockError::NoQuorum { .. }) => "no_quorum",
+        Err(LockError::TooSlow { .. }) => "too_slow",
+        Err(LockError::WaitTimedOut { .. }) => "wait_timed_out",
+        Err(_) => "failed",
+    };
+    note!(histogram "redlock_acquire_seconds", "outcome" => outcome; record took.as_secs_f64());
+}
+
+pub(crate) fn held(time: Duration) {
+    note!(histogram "redlock_hold_seconds"; record time.as_secs_f64());
+}
+
+pub(crate) fn waits() {
+    note!(gauge "redlock_waiters"; increment 1.0);
+}
+
+pub(crate) fn wait_no_more(waiters: usize) {
+    // A line has its bounds.
+    let waiters = u32::try_from(waiters).unwrap_or(u32::MAX);
+    note!(gauge "redlock_waiters"; decrement f64::from(waiters));
+}
+
+pub(crate) fn renewed() {
+    note!(counter "redlock_renewals_total"; increment 1);
+}
+
+pub(crate) fn lost(cause: &LossCause) {
+    let cause = match cause {
+        LossCause::Expired { .. } => "expired",
+        LossCause::Stolen { .. } => "stolen",
+        LossCause::ClockJumped { .. } => "clock_jumped",
+        LossCause::MaxHold { .. } => "max_hold",
+        LossCause::Released => "released",
+    };
+    note!(counter "redlock_losses_total", "cause" => cause; increment 1);
+}
+
+pub(crate) fn hard_stop() {
+    note!(counter "redlock_hard_stops_total"; increment 1);
+}
+
+pub(crate) fn overrun() {
+    note!(counter "redlock_overruns_total"; increment 1);
+}
+
+pub(crate) fn node(name: &str, is_up: bool, is_voting: bool) {
+    let number = |is: bool| if is { 1.0 } else { 0.0 };
+    note!(gauge "redlock_node_up", "node" => name.to_owned(); set number(is_up));
+    note!(gauge "redlock_node_voting", "node" => name.to_owned(); set number(is_voting));
+}
