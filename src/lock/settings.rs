@@ -46,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) auto_extend: bool,
     pub(crate) validity: Duration,
     pub(crate) node_timeout: Duration,
+    /// What is set aside of the TTL: the servers keep the key for so long after the validity.
+    pub(crate) slack: Duration,
 }
 
 impl Settings {
@@ -65,7 +67,7 @@ impl Settings {
         }
         let validity = rules::validity(ttl, self.drift_factor, self.clock_guard);
         if validity.is_zero() {
-            let aside = ttl_needed(self, ttl);
+            let aside = set_aside(self, ttl);
             return invalid(format!(
                 "the TTL of {ttl:?} is not longer than the {aside:?} set aside for clock drift"
             ));
@@ -87,13 +89,14 @@ impl Settings {
             max_attempts,
             auto_extend: overrides.auto_extend.unwrap_or(true),
             validity,
+            slack: set_aside(self, ttl),
             node_timeout: rules::node_timeout(self.node_timeout, ttl),
         })
     }
 }
 
 /// What is set aside of a TTL for clocks that run, or stand, apart.
-fn ttl_needed(settings: &Settings, ttl: Duration) -> Duration {
+fn set_aside(settings: &Settings, ttl: Duration) -> Duration {
     rules::drift(ttl, settings.drift_factor) + rules::margin(settings.clock_guard)
 }
 

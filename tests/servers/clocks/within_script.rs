@@ -13,7 +13,7 @@ const META: &str = "redlock:meta";
 const LOOK: &str = "local now = time[1] * 1000000 + time[2]\n";
 /// Goes on when the clock has jumped, or will not.
 const AWAIT_JUMP: &str = "local tries = 0
-while redis.call('TIME')[1] - time[1] < 100 and tries < 10000000 do tries = tries + 1 end\n";
+while redis.call('TIME')[1] - time[1] < 100 and tries < 300000 do tries = tries + 1 end\n";
 
 const HELPERS_BEGIN: &str = include_str!("../../../src/node/redis/scripts/helpers_begin.lua");
 const HELPERS_END: &str = include_str!("../../../src/node/redis/scripts/helpers_end.lua");
