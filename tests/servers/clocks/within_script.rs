@@ -27,7 +27,8 @@ const EXTENDED: i64 = 8;
 const CLOCK_OFF: i64 = 11;
 
 fn strict() -> RedlockBuilder {
-    Redlock::builder().ttl(Duration::from_secs(20)).clock_guard(Duration::from_secs(1))
+    let ttl = Duration::from_secs(20);
+    Redlock::builder().ttl(ttl).node_timeout(ttl / 10).clock_guard(Duration::from_secs(1))
 }
 
 /// What the scripts are told of the clock.
