@@ -147,7 +147,8 @@ impl ActiveLease {
         let epoch = self.core.soundness.epoch();
         if state.epoch != epoch {
             state.epoch = epoch;
-            for (node, Jump { seen, by_micros }) in self.core.soundness.jumps() {
+            let jumps = self.core.soundness.jumps(self.started, self.plan.slack);
+            for (node, Jump { seen, by_micros, .. }) in jumps {
                 let event = Event::Unsound { node, seen, by_micros };
                 state.lease.handle(event, now, actions);
             }

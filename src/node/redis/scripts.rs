@@ -8,10 +8,10 @@ pub(super) struct Script {
 
 pub(super) const ACQUIRE: Script = Script {
     text: concat!(
-        "local function helpers()\n",
+        include_str!("scripts/helpers_begin.lua"),
         include_str!("scripts/release_keys.lua"),
         include_str!("scripts/strict.lua"),
-        include_str!("scripts/helpers.lua"),
+        include_str!("scripts/helpers_end.lua"),
         include_str!("scripts/acquire.lua")
     ),
 };

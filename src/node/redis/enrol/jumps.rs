@@ -45,7 +45,8 @@ impl NodeSet {
             let bar = Bar::Clock { until, by };
             self.members()[node].status.set_bar(BarKind::Clock, Some(bar));
             let by_micros = by.low.midpoint(by.high);
-            self.soundness.jumped(self.first + node, Jump { seen: now, by_micros });
+            let at_most = Duration::from_micros(by.low.unsigned_abs().max(by.high.unsigned_abs()));
+            self.soundness.jumped(self.first + node, Jump { seen: now, by_micros, at_most });
         }
         // Whose clock it was shows when the others are looked at; and who was accused without a
         // reason has its vote again with the next look.

@@ -1,4 +1,3 @@
--- The end of the function helpers() of acquire.lua, which begins before the files that are included.
 -- The answer if the key is another's. A lease that is over may be taken over.
 local function other_holder(key, nonce, fence, now, guard)
   local value = redis.pcall('GET', key)
