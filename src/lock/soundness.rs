@@ -99,15 +99,15 @@ mod tests {
             let jump = Jump { seen: at(second * 1_000), by_micros: 40_000, at_most: ms(41) };
             soundness.jumped(1, jump);
         }
-        assert_eq!(unsound(0, 123), []);
+        assert!(unsound(0, 123).is_empty());
         assert_eq!(unsound(0, 122), [1]);
-        assert_eq!(unsound(1_500, 122), [], "one was before the lock");
+        assert!(unsound(1_500, 122).is_empty(), "one was before the lock");
         assert_eq!(unsound(1_500, 81), [1]);
         for second in 4..100 {
             let jump = Jump { seen: at(second * 1_000), by_micros: 1_000, at_most: ms(1) };
             soundness.jumped(1, jump);
         }
-        assert_eq!(unsound(99_000, 200), [], "only the last one counts for a young lock");
+        assert!(unsound(99_000, 200).is_empty(), "only the last one counts for a young lock");
         assert_eq!(unsound(500, 200), [1], "none is forgotten");
         assert_eq!(soundness.epoch(), 99);
     }

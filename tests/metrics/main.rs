@@ -1,0 +1,113 @@
+//! What is counted, as a recorder of the `metrics` facade sees it.
+
+mod recorder;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    task::{Context, Waker},
+    thread,
+    time::Duration,
+};
+
+use recorder::{Numbers, Series};
+use support::{HANG_GUARD, RedisServer, eventually_async};
+use tower_redlock::{EmbeddedNodes, LockError, Redlock, RestartGuard};
+
+/// One test, as a process has one recorder.
+#[tokio::test]
+async fn what_happens_is_counted_and_no_resource_is_named() {
+    let numbers = Numbers::default();
+    metrics::set_global_recorder(numbers.clone()).expect("it is the first");
+    let nodes = EmbeddedNodes::new(3);
+    let builder = Redlock::builder().nodes_from(&nodes).ttl(Duration::from_secs(1));
+    let redlock = builder.build().unwrap();
+
+    acquires_holds_and_waiters(&redlock, &numbers).await;
+    renewals_losses_and_stops(&redlock, &numbers).await;
+    nodes_up_and_voting(&numbers).await;
+
+    let all = numbers.all();
+    assert!(all.len() > 9, "{all:?}");
+    for Series { name, label, .. } in all {
+        assert!(name.starts_with("redlock_"), "{name}");
+        let (key, text) = label.unwrap_or_default();
+        assert!(["", "outcome", "cause", "node"].contains(&&*key), "{key}");
+        assert!(!text.contains("secret"), "a resource's name is a label: {key}={text}");
+    }
+}
+
+async fn acquires_holds_and_waiters(redlock: &Redlock, numbers: &Numbers) {
+    let acquires = |outcome| numbers.get("redlock_acquire_seconds", Some(("outcome", outcome)));
+    let lock = redlock.lock("secret").await.unwrap();
+    redlock.lock("secret").await.unwrap_err();
+    let mut waiting = redlock.lock("secret").wait(HANG_GUARD).into_future();
+    let mut task = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut waiting).poll(&mut task).is_pending());
+    assert_eq!(numbers.get("redlock_waiters", None), 1);
+    assert_eq!((acquires("acquired"), acquires("held")), (1, 1));
+    assert_eq!(numbers.get("redlock_hold_seconds", None), 0, "it is held still");
+    drop(waiting);
+    assert_eq!(numbers.get("redlock_waiters", None), 0);
+    drop(lock);
+    assert_eq!(numbers.get("redlock_hold_seconds", None), 1);
+
+    let lock = redlock.lock("secret").await.unwrap();
+    let waited = redlock.lock("secret").wait(Duration::from_millis(1)).await;
+    assert!(matches!(waited, Err(LockError::WaitTimedOut { .. })), "{waited:?}");
+    assert_eq!((acquires("acquired"), acquires("wait_timed_out")), (2, 1));
+    let next = redlock.lock("secret").wait(HANG_GUARD).into_future();
+    drop(lock);
+    drop(next.await.unwrap());
+    assert_eq!(numbers.get("redlock_waiters", None), 0, "who had its turn waits no more");
+}
+
+async fn renewals_losses_and_stops(redlock: &Redlock, numbers: &Numbers) {
+    let renewals = numbers.get("redlock_renewals_total", None);
+    let lock = redlock.lock("secret").await.unwrap();
+    lock.extend().await.unwrap();
+    drop(lock);
+    assert!(numbers.get("redlock_renewals_total", None) > renewals);
+
+    let short = Duration::from_millis(200);
+    let request = redlock.lock("secret").max_hold(short);
+    let stopped = request.run(|_| std::future::pending::<()>()).await;
+    assert!(matches!(stopped, Err(LockError::Lost { .. })), "{stopped:?}");
+    let ended = || {
+        let losses = numbers.get("redlock_losses_total", Some(("cause", "max_hold")));
+        let stops = numbers.get("redlock_hard_stops_total", None);
+        (losses, stops, numbers.get("redlock_overruns_total", None))
+    };
+    assert_eq!(ended(), (1, 1, 0));
+
+    let request = redlock.lock("secret").max_hold(short);
+    let overran = request
+        .run(|cx| async move {
+            while cx.ensure_valid().is_ok() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        })
+        .await;
+    assert_eq!(overran, Ok(()));
+    assert_eq!(ended(), (2, 1, 1), "it ended by itself, too late");
+}
+
+async fn nodes_up_and_voting(numbers: &Numbers) {
+    let mut server = RedisServer::start();
+    let builder = Redlock::builder().named_node("one", server.url());
+    let redlock = builder.restart_guard(RestartGuard::Off).build().unwrap();
+    redlock.ready().await;
+    let label = Some(("node", "one"));
+    let both = || {
+        let up = numbers.get("redlock_node_up", label);
+        (up, numbers.get("redlock_node_voting", label))
+    };
+    eventually_async("it is up and votes", async || both() == (1, 1)).await;
+    server.set_config("maxmemory", "1");
+    redlock.lock("secret").await.unwrap_err();
+    eventually_async("it is up and refuses", async || both() == (1, 0)).await;
+    server.kill();
+    eventually_async("it is down", async || both() == (0, 0)).await;
+}
