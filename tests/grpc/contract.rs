@@ -8,11 +8,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tonic::{
-    Status,
-    body::Body,
-    codegen::http::{Request, Response},
-};
+use http::{Request, Response};
+use tonic::{Status, body::Body};
 use tower::{Layer, Service, util::BoxCloneSyncService};
 use tower_redlock::{
     Redlock, RedlockLayer,

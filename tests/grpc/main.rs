@@ -1,6 +1,7 @@
 //! A [`RedlockLayer`](tower_redlock::RedlockLayer) with the face for gRPC: tonic's own server and
 //! client over TCP, and real servers under the locks.
 
+mod bodies;
 mod client;
 mod contract;
 mod crowd;

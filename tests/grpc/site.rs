@@ -6,7 +6,6 @@ use tokio::net::TcpListener;
 use tonic::{
     Code, Request, Status,
     body::Body,
-    codegen::http,
     transport::{Channel, Endpoint, Error, Server, server::TcpIncoming},
 };
 use tonic_types::{ErrorDetails, StatusExt};
