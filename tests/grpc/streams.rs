@@ -87,6 +87,29 @@ async fn a_stream_whose_servers_die_ends_with_a_status() {
 }
 
 #[tokio::test]
+async fn a_client_that_stops_reading_keeps_the_order_for_max_hold_and_no_renewal_more() {
+    let (servers, redlock) = locks(Duration::from_secs(2)).await;
+    let site = Site::over(servers, redlock, |layer| layer.max_hold(Duration::from_secs(1))).await;
+    let sender = site.orders.stream("7");
+    let mut stream = site.track("7").await;
+    let large = Event { item: "x".repeat(64 * 1024), ..Event::default() };
+    let endless =
+        tokio::spawn(async move { while sender.send(Ok(large.clone())).await.is_ok() {} });
+    // The transport's windows are full, so nobody polls the stream when its lock ends.
+    let next = site.redlock.lock("7").wait(HANG_GUARD).await.expect("free");
+    assert!(!endless.is_finished());
+    let status = loop {
+        match stream.message().await {
+            Ok(event) => assert!(event.is_some(), "no good end"),
+            Err(status) => break status,
+        }
+    };
+    assert_lost(&status);
+    endless.await.unwrap();
+    assert!(next.is_valid(), "what was given back late was not the next one's");
+}
+
+#[tokio::test]
 async fn a_stream_that_fails_by_itself_ends_with_its_own_status() {
     let site = Site::open(|layer| layer).await;
     let sender = site.orders.stream("7");

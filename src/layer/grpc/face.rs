@@ -42,7 +42,8 @@ impl<K> RedlockLayer<K> {
     /// from the message, a method takes the lock by itself with
     /// [`try_run`](crate::LockRequest::try_run): its error becomes a status with `?`.
     ///
-    /// A `grpc-timeout` that is over drops the call or its stream, and the lock is given back.
+    /// A `grpc-timeout` that is over before the answer begins drops the method, and the lock is
+    /// given back. A client that stops reading a stream keeps its lock, until `max_hold` at most.
     /// Around a client's `Channel` the layer answers with the same statuses, without a request.
     pub fn grpc(self) -> RedlockLayer<K, Grpc> {
         self.with_face(|_| Grpc { token_header: None, on_reject: answer as OnReject })
