@@ -37,7 +37,9 @@ async fn with_statuses() {
     let (orders, channel) = unguarded().await;
     let other = manager(&servers, TTL);
     other.ready().await;
-    let mut first = OrdersClient::new(layer(&redlock).layer(channel.clone()));
+    let stack = ServiceBuilder::new().timeout(HANG_GUARD).layer(layer(&redlock));
+    let stack = stack.concurrency_limit(1).service(channel.clone());
+    let mut first = OrdersClient::new(stack);
     let mut second = OrdersClient::new(layer(&other).layer(channel));
     let call = tokio::spawn(async move { first.place(request("stuck")).await });
     eventually_async("the call is there", async || orders.entered() == 1).await;
