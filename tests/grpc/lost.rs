@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn the_servers_die_and_the_outcome_is_unknown_before_the_lease_would_end() {
+async fn the_servers_die_and_the_outcome_is_unknown() {
     let (servers, redlock) = locks(Duration::from_secs(3)).await;
     let mut site = Site::over(servers, redlock, |layer| layer).await;
     let call = site.stuck("7").await;
