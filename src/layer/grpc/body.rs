@@ -7,7 +7,6 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
 
-use super::status::status;
 use crate::{
     guard::Hold,
     layer::http::{
@@ -54,7 +53,7 @@ impl<B: Body> Body for GrpcBody<B> {
             Some(Out::Cut(error)) => {
                 let mut trailers = HeaderMap::new();
                 // Its texts are ours, and fit into headers.
-                let _ = status(&Rejection::new(&error, None)).add_header(&mut trailers);
+                let _ = Rejection::new(&error, None).grpc_status().add_header(&mut trailers);
                 Some(Ok(Frame::trailers(trailers)))
             }
         })

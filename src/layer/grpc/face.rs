@@ -2,18 +2,23 @@ use std::task::{Context, Poll};
 
 use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::Body;
+use tonic::Status;
 use tower_service::Service;
 
-use super::{GrpcBody, GrpcFuture};
+use super::{
+    GrpcBody, GrpcFuture,
+    status::{OnReject, answer},
+};
 use crate::{
     guard::LockContext,
-    layer::{RedlockLayer, RedlockService, ResourceKey, call::Enter},
+    layer::{RedlockLayer, RedlockService, ResourceKey, call::Enter, http::Rejection},
 };
 
 /// Lock errors are gRPC statuses. Made by [`RedlockLayer::grpc`].
 #[derive(Clone, Debug)]
-pub struct Grpc {
+pub struct Grpc<R = OnReject> {
     token_header: Option<HeaderName>,
+    on_reject: R,
 }
 
 impl<K> RedlockLayer<K> {
@@ -32,21 +37,39 @@ impl<K> RedlockLayer<K> {
     ///
     /// The lock is held until the response's trailers; a stream that outlives it ends with the
     /// status of a lost lock, as trailers. The [`LockContext`] is in the request's extensions.
+    ///
+    /// The key is found in the path or the metadata, as the message is not decoded yet; for a key
+    /// from the message, a method takes the lock by itself with
+    /// [`try_run`](crate::LockRequest::try_run): its error becomes a status with `?`.
+    ///
+    /// A `grpc-timeout` that is over before the answer begins drops the method, and the lock is
+    /// given back. A client that stops reading a stream keeps its lock, until `max_hold` at most.
+    /// Around a client's `Channel` the layer answers with the same statuses, without a request.
     pub fn grpc(self) -> RedlockLayer<K, Grpc> {
-        self.with_face(|_| Grpc { token_header: None })
+        self.with_face(|_| Grpc { token_header: None, on_reject: answer as OnReject })
     }
 }
 
-impl<K> RedlockLayer<K, Grpc> {
+impl<K, R> RedlockLayer<K, Grpc<R>> {
     /// The service finds the fencing token in this metadata of the request, in decimal digits.
     /// Default: in none. What it held before is replaced.
     pub fn token_header(mut self, name: HeaderName) -> Self {
         self.face.token_header = Some(name);
         self
     }
+
+    /// Answers requests that were turned away, or lost their lock before they answered, by
+    /// `answer`. [`Rejection::grpc_status`] is what would be answered otherwise, and what a stream
+    /// ends with that outlives its lock.
+    pub fn on_reject<G>(self, answer: G) -> RedlockLayer<K, Grpc<G>>
+    where
+        G: Fn(Rejection<'_>) -> Status,
+    {
+        self.with_face(|Grpc { token_header, .. }| Grpc { token_header, on_reject: answer })
+    }
 }
 
-impl<B> Enter<Request<B>> for Grpc {
+impl<B, R> Enter<Request<B>> for Grpc<R> {
     fn enter(&self, request: &mut Request<B>, context: &LockContext) {
         if let Some(name) = &self.token_header {
             let token = HeaderValue::from(context.fencing_token().get());
@@ -56,21 +79,23 @@ impl<B> Enter<Request<B>> for Grpc {
     }
 }
 
-impl<S, K, B, A> Service<Request<B>> for RedlockService<S, K, Grpc>
+impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, Grpc<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone,
     K: ResourceKey<Request<B>>,
+    R: Fn(Rejection<'_>) -> Status + Clone,
     A: Body,
 {
     type Response = Response<GrpcBody<A>>;
     type Error = S::Error;
-    type Future = GrpcFuture<S, B>;
+    type Future = GrpcFuture<S, B, R>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        GrpcFuture::new(self.begin(request))
+        let on_reject = self.face().on_reject.clone();
+        GrpcFuture::new(self.begin(request), on_reject)
     }
 }

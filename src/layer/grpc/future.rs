@@ -8,9 +8,10 @@ use std::{
 use http::{Request, Response};
 use http_body::Body;
 use pin_project::pin_project;
+use tonic::Status;
 use tower_service::Service;
 
-use super::{Grpc, GrpcBody, status::status};
+use super::{Grpc, GrpcBody};
 use crate::layer::{Error, call::Call, http::Rejection};
 
 /// The future of a gRPC request behind a [`RedlockLayer`](crate::RedlockLayer).
@@ -24,20 +25,22 @@ use crate::layer::{Error, call::Call, http::Rejection};
 /// If polled again after it was ready, and where the service panics; the lock is given back then.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
-pub struct GrpcFuture<S: Service<Request<B>>, B> {
+pub struct GrpcFuture<S: Service<Request<B>>, B, R> {
     #[pin]
-    call: Call<S, Request<B>, Grpc>,
+    call: Call<S, Request<B>, Grpc<R>>,
+    on_reject: R,
 }
 
-impl<S: Service<Request<B>>, B> GrpcFuture<S, B> {
-    pub(super) const fn new(call: Call<S, Request<B>, Grpc>) -> Self {
-        Self { call }
+impl<S: Service<Request<B>>, B, R> GrpcFuture<S, B, R> {
+    pub(super) const fn new(call: Call<S, Request<B>, Grpc<R>>, on_reject: R) -> Self {
+        Self { call, on_reject }
     }
 }
 
-impl<S, B, A> Future for GrpcFuture<S, B>
+impl<S, B, R, A> Future for GrpcFuture<S, B, R>
 where
     S: Service<Request<B>, Response = Response<A>>,
+    R: Fn(Rejection<'_>) -> Status,
     A: Body,
 {
     type Output = Result<Response<GrpcBody<A>>, S::Error>;
@@ -50,14 +53,14 @@ where
             Err(Error::Lock(error)) => {
                 let rejection = Rejection::new(&error, this.call.resource());
                 rejection.log();
-                let response = status(&rejection).into_http::<()>();
+                let response = (this.on_reject)(rejection).into_http::<()>();
                 Ok(response.map(|()| GrpcBody::empty()))
             }
         })
     }
 }
 
-impl<S: Service<Request<B>>, B> fmt::Debug for GrpcFuture<S, B> {
+impl<S: Service<Request<B>>, B, R> fmt::Debug for GrpcFuture<S, B, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GrpcFuture").field("state", &self.call.name()).finish_non_exhaustive()
     }

@@ -1,16 +1,42 @@
 //! The face that lock errors have over gRPC.
 //!
+//! ```
+//! use std::time::Duration;
+//! use http::Request;
+//! use tonic::{body::Body, transport::Server};
+//! use tower_redlock::{KeyError, Redlock, RedlockLayer};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let one_at_a_time = RedlockLayer::new(Redlock::embedded(), |request: &Request<Body>| {
+//!     let order = request.headers().get("order-id").and_then(|id| id.to_str().ok());
+//!     order.map(|id| format!("order:{id}")).ok_or(KeyError::new("no order-id in the metadata"))
+//! })
+//! .wait(Duration::from_secs(2))
+//! .grpc();
+//! let server = Server::builder().layer(one_at_a_time);
+//! // server.add_service(OrdersServer::new(orders)).serve(addr).await
+//! # drop(server);
+//! # }
+//! ```
+//!
+//! Or around one service: `add_service(one_at_a_time.layer(OrdersServer::new(orders)))`. The whole
+//! of it, with a stream, is the example `tonic_orders`.
+//!
 //! | part | where |
 //! |---|---|
 //! | settings | [`Grpc`] |
-//! | which status says what | `status` |
+//! | which status says what | [`Rejection::grpc_status`] |
 //! | the future of a request, the body of a response | [`GrpcFuture`], [`GrpcBody`] |
 
 mod body;
 mod face;
 mod future;
+mod named;
 mod status;
 
 pub use body::GrpcBody;
 pub use face::Grpc;
 pub use future::GrpcFuture;
+
+pub use super::http::Rejection;

@@ -1,0 +1,79 @@
+//! What the wrapped service must keep to, and may rely on.
+
+use std::{
+    cell::Cell,
+    future::{Ready, ready},
+    marker::PhantomData,
+    rc::Rc,
+    task::{Context, Poll, Waker},
+};
+
+use http::{Request, Response};
+use tonic::{Status, body::Body};
+use tower::{Layer, Service, util::BoxCloneSyncService};
+use tower_redlock::{
+    Redlock, RedlockLayer,
+    layer::{
+        RedlockService,
+        grpc::{Grpc, GrpcBody, GrpcFuture, Rejection},
+    },
+};
+
+use crate::site::{Key, order_id};
+
+type Inner = BoxCloneSyncService<Request<Body>, Response<Body>, std::convert::Infallible>;
+type Answer = fn(Rejection<'_>) -> Status;
+
+const fn shared<T: Clone + Send + Sync + std::fmt::Debug + 'static>() {}
+const fn sent<T: Send + std::fmt::Debug + 'static>() {}
+
+/// What tonic's `Server` asks for.
+#[test]
+fn types_are_cloned_shared_and_sent() {
+    shared::<Grpc>();
+    shared::<RedlockLayer<Key, Grpc>>();
+    shared::<RedlockService<Inner, Key, Grpc>>();
+    sent::<GrpcFuture<Inner, Body, Answer>>();
+    sent::<GrpcBody<Body>>();
+}
+
+/// Neither `Send` nor `Sync`, of any error and any body, and ready when it is told so.
+#[derive(Clone)]
+struct Local<'a>(Rc<Cell<Poll<Result<(), Broken<'a>>>>>);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Broken<'a>(PhantomData<&'a str>);
+
+struct Errand;
+
+impl<'a> Service<Request<Errand>> for Local<'a> {
+    type Response = Response<String>;
+    type Error = Broken<'a>;
+    type Future = Ready<Result<Response<String>, Broken<'a>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Broken<'a>>> {
+        self.0.get()
+    }
+
+    fn call(&mut self, _: Request<Errand>) -> Self::Future {
+        ready(Ok(Response::new("done".to_owned())))
+    }
+}
+
+#[tokio::test]
+async fn readiness_is_the_inner_services_and_nothing_is_asked_of_its_types() {
+    let broken = Broken(PhantomData::<&str>);
+    let mood = Rc::new(Cell::new(Poll::Pending));
+    let layer = RedlockLayer::new(Redlock::embedded(), order_id::<Errand>).grpc();
+    let mut service = layer.layer(Local(Rc::clone(&mood)));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(service.poll_ready(&mut cx).is_pending());
+    mood.set(Poll::Ready(Err(broken)));
+    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Err(broken)));
+    mood.set(Poll::Ready(Ok(())));
+    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())));
+    let mut request = Request::new(Errand);
+    request.headers_mut().insert("order-id", "7".parse().unwrap());
+    let response = service.call(request).await.unwrap();
+    assert!(response.headers().get("grpc-status").is_none(), "it ran");
+}

@@ -1,0 +1,90 @@
+//! What the methods note: who is inside of which order, and what their requests brought.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, ready},
+};
+
+use tokio::sync::mpsc;
+use tokio_stream::{Stream, wrappers::ReceiverStream};
+use tonic::{Request, Status, metadata::MetadataMap};
+use tower_redlock::LockContext;
+
+use crate::orders::generated::Event;
+
+/// What a stream is told to say.
+pub(crate) type Sent = Result<Event, Status>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) entered: usize,
+    /// How many methods and streams have come to an end, or were dropped.
+    pub(crate) left: usize,
+    /// How often somebody came in while another was inside of the same order.
+    pub(crate) overlaps: usize,
+    /// Of the last request.
+    pub(crate) context: Option<LockContext>,
+    pub(crate) metadata: MetadataMap,
+    inside: HashMap<String, usize>,
+}
+
+/// In a method or a stream, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Inside {
+    log: Arc<Mutex<Log>>,
+    order: String,
+}
+
+impl Inside {
+    pub(crate) fn enter<T>(log: &Arc<Mutex<Log>>, request: &Request<T>) -> Self {
+        let order = request.metadata().get("order-id").map_or("", |order| order.to_str().unwrap());
+        let mut now = log.lock().unwrap();
+        now.entered += 1;
+        now.context = request.extensions().get().cloned();
+        now.metadata = request.metadata().clone();
+        let inside = now.inside.entry(order.to_owned()).or_default();
+        *inside += 1;
+        let overlaps = usize::from(*inside > 1);
+        now.overlaps += overlaps;
+        Self { log: Arc::clone(log), order: order.to_owned() }
+    }
+
+    pub(crate) fn order(&self) -> &str {
+        &self.order
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let mut log = self.log.lock().unwrap();
+        log.left += 1;
+        *log.inside.get_mut(&self.order).unwrap() -= 1;
+    }
+}
+
+/// What a stream says, and the visit that ends with it.
+#[derive(Debug)]
+pub(crate) struct Events {
+    stream: ReceiverStream<Sent>,
+    inside: Option<Inside>,
+}
+
+impl Events {
+    pub(crate) fn new(receiver: mpsc::Receiver<Sent>, inside: Inside) -> Self {
+        Self { stream: ReceiverStream::new(receiver), inside: Some(inside) }
+    }
+}
+
+impl Stream for Events {
+    type Item = Sent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = ready!(Pin::new(&mut self.stream).poll_next(cx));
+        if next.is_none() {
+            self.inside = None;
+        }
+        Poll::Ready(next)
+    }
+}

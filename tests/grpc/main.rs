@@ -1,0 +1,18 @@
+//! A [`RedlockLayer`](tower_redlock::RedlockLayer) with the face for gRPC: tonic's own server and
+//! client over TCP, and real servers under the locks.
+
+mod bodies;
+mod client;
+mod contract;
+mod crowd;
+mod inside;
+mod log;
+mod lost;
+mod orders;
+mod site;
+mod statuses;
+mod streams;
+#[path = "../support/mod.rs"]
+mod support;
+mod turned_away;
+mod wrapping;
