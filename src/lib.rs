@@ -104,6 +104,6 @@ pub use resource::{MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
 pub use token::FencingToken;
 
 /// The README's examples are tests.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "axum", feature = "config"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
