@@ -1,0 +1,26 @@
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::token::FencingToken;
+
+/// The header of a request that carries the fencing token to the service, and nothing else.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TokenHeader(Option<HeaderName>);
+
+impl TokenHeader {
+    pub(super) const fn new(name: HeaderName) -> Self {
+        Self(Some(name))
+    }
+
+    /// Takes out what the client sent: nobody but the layer says which token it is.
+    pub(super) fn strip(&self, headers: &mut HeaderMap) {
+        if let Some(name) = &self.0 {
+            headers.remove(name);
+        }
+    }
+
+    pub(super) fn set(&self, headers: &mut HeaderMap, token: FencingToken) {
+        if let Some(name) = &self.0 {
+            headers.insert(name, HeaderValue::from(token.get()));
+        }
+    }
+}
