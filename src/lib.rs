@@ -43,6 +43,8 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `config` | yes | [`Config`]: settings from any serde format |
+//! | `http` | yes | [`RedlockLayer::http`]: lock errors as HTTP responses, the lock held until the body's end |
+//! | `axum` | no | [`LockContext`] as an extractor |
 //! | `tls` | no | `rediss://` nodes, through rustls with ring |
 
 #[cfg(feature = "config")]

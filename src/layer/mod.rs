@@ -23,6 +23,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "axum")]
+mod axum;
 mod call;
 mod future;
 #[cfg(feature = "tonic")]
@@ -35,6 +37,8 @@ mod layer;
 mod service;
 
 pub use crate::guard::Error;
+#[cfg(feature = "axum")]
+pub use axum::MissingLockContext;
 pub use future::ResponseFuture;
 pub use key::{IntoKey, KeyError, ResourceKey};
 pub use layer::{Plain, RedlockLayer};
