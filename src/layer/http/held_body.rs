@@ -116,6 +116,7 @@ impl<B: Body> HeldBody<B> {
         }
     }
 
+    #[allow(clippy::clone_on_copy, reason = "it is Copy only from http-body 1.1 on")]
     pub(in crate::layer) fn size_hint(&self) -> SizeHint {
         match self {
             Self::Open { body, .. } => body.size_hint(),

@@ -40,7 +40,7 @@ async fn serves_and_tells_of_each_poll() {
     let app =
         Router::new().fallback(work).layer(RedlockLayer::new(redlock, |_: &Request| "a").http());
     println!("listens {}", serve(app).await);
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Reads the request's body, which the other end feeds: a poll for each chunk.

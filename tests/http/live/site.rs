@@ -144,7 +144,7 @@ pub(super) async fn token(
 
 async fn stuck(State(shared): State<Shared>, Path(key): Path<String>, lock: LockContext) {
     let _inside = shared.log.enter(&key, lock.fencing_token().get());
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Is polled every few milliseconds, and never done.
