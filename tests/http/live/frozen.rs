@@ -141,10 +141,10 @@ async fn a_process_that_was_frozen_past_its_validity_polls_nothing_and_says_unkn
     assert!(child.polls() > before);
 
     child.process.signal(Signal::STOP);
-    // This would bring another poll, and finds its way when the process goes on.
-    chunks.send_data("three".into()).await.unwrap();
     let lock = rival.lock("a").wait(HANG_GUARD * 3).await.expect("free after the TTL");
     let frozen = child.said();
+    // This would bring another poll, and finds its way when the process goes on.
+    chunks.send_data("three".into()).await.unwrap();
     assert!(!answer.is_finished());
     child.process.signal(Signal::CONT);
 
