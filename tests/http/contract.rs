@@ -26,6 +26,12 @@ fn key(request: &Call) -> Option<String> {
     (path != "/").then(|| path.to_owned())
 }
 
+/// The next request, and what answers it.
+async fn arrives<Q, A>(handle: &mut mock::Handle<Q, A>) -> (Q, mock::SendResponse<A>) {
+    let arrived = tokio::time::timeout(HANG_GUARD, handle.next_request()).await;
+    arrived.expect("the request reaches the service").expect("the service is there")
+}
+
 fn nodes() -> (EmbeddedNodes, Redlock) {
     let nodes = EmbeddedNodes::new(3);
     let redlock = Redlock::builder().nodes_from(&nodes).wait(HANG_GUARD).build().unwrap();
@@ -56,7 +62,7 @@ async fn the_service_that_was_made_ready_goes_into_the_future() {
     handle.allow(1);
     assert!(service.poll_ready().is_ready());
     let answer = tokio::spawn(service.call(request("/a")));
-    let (seen, send) = handle.next_request().await.expect("the request arrives");
+    let (seen, send) = arrives(&mut handle).await;
     assert_eq!(seen.uri(), "/a");
     assert!(service.poll_ready().is_pending(), "the clone that stayed is asked anew");
     handle.allow(1);
@@ -76,7 +82,8 @@ async fn a_request_without_a_key_is_called_at_once() {
     let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
     assert!(service.poll_ready().is_ready());
     let answer = service.call(request("/"));
-    let (_, send) = handle.next_request().await.expect("called before the first poll");
+    // Before the first poll.
+    let (_, send) = arrives(&mut handle).await;
     assert_eq!(nodes.key_counts(), [0; 3]);
     send.send_response(reply("done"));
     assert_eq!(answer.await.unwrap().status(), 200);
@@ -93,7 +100,7 @@ async fn requests_for_one_key_reach_the_service_one_after_the_other() {
         answers.push(tokio::spawn(service.call(request("/a"))));
     }
     for answer in answers {
-        let (_, send) = handle.next_request().await.unwrap();
+        let (_, send) = arrives(&mut handle).await;
         tokio::task::yield_now().await;
         assert!(handle.poll_request().is_pending(), "nobody else is let in");
         send.send_response(reply("done"));
@@ -111,7 +118,7 @@ async fn the_services_own_error_stays_what_it_was_and_frees_the_key() {
     let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
     assert!(service.poll_ready().is_ready());
     let answer = tokio::spawn(service.call(request("/a")));
-    let (_, send) = handle.next_request().await.unwrap();
+    let (_, send) = arrives(&mut handle).await;
     send.send_error("its own");
     assert_eq!(answer.await.unwrap().unwrap_err().to_string(), "its own");
     assert_eq!(nodes.key_counts(), [0; 3]);
@@ -124,7 +131,7 @@ async fn a_dropped_call_frees_the_key() {
     let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
     assert!(service.poll_ready().is_ready());
     let answer = tokio::spawn(service.call(request("/a")));
-    let (_, _send) = handle.next_request().await.unwrap();
+    let (_, _send) = arrives(&mut handle).await;
     assert_eq!(nodes.key_counts(), [1; 3]);
     answer.abort();
     eventually_async("the key goes", async || nodes.key_counts() == [0; 3]).await;
@@ -138,7 +145,7 @@ async fn a_service_that_is_not_http_has_the_locks_errors_beside_its_own() {
     let (mut service, mut handle) = mock::spawn_layer::<&'static str, u32, _>(layer);
     assert!(service.poll_ready().is_ready());
     let answer = tokio::spawn(service.call("a"));
-    let (_, send) = handle.next_request().await.unwrap();
+    let (_, send) = arrives(&mut handle).await;
     assert_eq!(nodes.key_counts(), [1; 3]);
     assert!(service.poll_ready().is_ready());
     let refused = service.call("a").await.unwrap_err();

@@ -35,7 +35,7 @@ impl<K> RedlockLayer<K> {
     /// | a TTL or wait that the manager refuses | 500 | none | no |
     ///
     /// The service's own error type stays what it was. The [`LockContext`] is in the request's
-    /// extensions, and the lock is held until the response's body has ended: see
+    /// extensions (with the feature `axum` it is an extractor), and the lock is held until the response's body has ended: see
     /// [`hold_body`](Self::hold_body).
     pub fn http(self) -> RedlockLayer<K, Http> {
         self.with_face(|_| Http {
@@ -49,6 +49,9 @@ impl<K> RedlockLayer<K> {
 impl<K, R> RedlockLayer<K, Http<R>> {
     /// Whether the lock is held until the response's body has ended, failed or was dropped.
     /// Default: yes. A body that outlives the lock is cut with an error.
+    ///
+    /// A client that reads slowly so keeps the lock, for `max_hold` at the most. Where the response
+    /// tells only of what is done already, hold no body, or keep `max_hold` short.
     ///
     /// A response that upgrades the connection (101, or a 2xx to CONNECT) gives the lock back in
     /// any case: what follows is no body.
