@@ -23,6 +23,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "axum")]
+mod axum;
 mod call;
 mod future;
 #[cfg(feature = "tonic")]
@@ -33,8 +35,12 @@ mod key;
 #[allow(clippy::module_inception)]
 mod layer;
 mod service;
+#[cfg(feature = "http")]
+mod token_header;
 
 pub use crate::guard::Error;
+#[cfg(feature = "axum")]
+pub use axum::MissingLockContext;
 pub use future::ResponseFuture;
 pub use key::{IntoKey, KeyError, ResourceKey};
 pub use layer::{Plain, RedlockLayer};

@@ -6,7 +6,7 @@ use crate::site::Site;
 
 #[tokio::test]
 async fn the_context_is_in_the_extensions_and_the_token_in_the_metadata() {
-    let site = Site::open(|layer| layer.token_header("fencing-token".parse().unwrap())).await;
+    let site = Site::open(|layer| layer.token_header("fencing-token")).await;
     let token = site.place("7", "").await.unwrap();
     let context = site.orders.context().expect("a context");
     assert_eq!(context.resource().to_string(), "7");

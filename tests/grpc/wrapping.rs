@@ -113,7 +113,7 @@ async fn a_status_of_ones_own_for_calls_that_were_turned_away() {
     }
     let site = site(async |layer, orders| {
         let layer = layer.max_hold(Duration::from_secs(2)).on_reject(own);
-        let service = layer.token_header("token".parse().unwrap());
+        let service = layer.token_header("token");
         let server = Server::builder().layer(service).add_service(OrdersServer::new(orders));
         serve(|incoming| server.serve_with_incoming(incoming)).await
     })

@@ -1,6 +1,9 @@
-use std::task::{Context, Poll};
+use std::{
+    fmt,
+    task::{Context, Poll},
+};
 
-use http::{HeaderName, HeaderValue, Request, Response};
+use http::{HeaderName, Request, Response};
 use http_body::Body;
 use tonic::Status;
 use tower_service::Service;
@@ -11,13 +14,16 @@ use super::{
 };
 use crate::{
     guard::LockContext,
-    layer::{RedlockLayer, RedlockService, ResourceKey, call::Enter, http::Rejection},
+    layer::{
+        RedlockLayer, RedlockService, ResourceKey, call::Enter, http::Rejection,
+        token_header::TokenHeader,
+    },
 };
 
 /// Lock errors are gRPC statuses. Made by [`RedlockLayer::grpc`].
 #[derive(Clone, Debug)]
 pub struct Grpc<R = OnReject> {
-    token_header: Option<HeaderName>,
+    token_header: TokenHeader,
     on_reject: R,
 }
 
@@ -46,15 +52,29 @@ impl<K> RedlockLayer<K> {
     /// given back. A client that stops reading a stream keeps its lock, until `max_hold` at most.
     /// Around a client's `Channel` the layer answers with the same statuses, without a request.
     pub fn grpc(self) -> RedlockLayer<K, Grpc> {
-        self.with_face(|_| Grpc { token_header: None, on_reject: answer as OnReject })
+        self.with_face(|_| Grpc {
+            token_header: TokenHeader::default(),
+            on_reject: answer as OnReject,
+        })
     }
 }
 
 impl<K, R> RedlockLayer<K, Grpc<R>> {
     /// The service finds the fencing token in this metadata of the request, in decimal digits.
-    /// Default: in none. What it held before is replaced.
-    pub fn token_header(mut self, name: HeaderName) -> Self {
-        self.face.token_header = Some(name);
+    /// Default: in none.
+    ///
+    /// Who sent the request can't set it: what it held is replaced, and is taken out of requests
+    /// that run without a lock.
+    ///
+    /// # Panics
+    ///
+    /// If it is not the name of a header.
+    pub fn token_header<N>(mut self, name: N) -> Self
+    where
+        N: TryInto<HeaderName>,
+        N::Error: fmt::Debug,
+    {
+        self.face.token_header = TokenHeader::new(name);
         self
     }
 
@@ -71,10 +91,7 @@ impl<K, R> RedlockLayer<K, Grpc<R>> {
 
 impl<B, R> Enter<Request<B>> for Grpc<R> {
     fn enter(&self, request: &mut Request<B>, context: &LockContext) {
-        if let Some(name) = &self.token_header {
-            let token = HeaderValue::from(context.fencing_token().get());
-            request.headers_mut().insert(name, token);
-        }
+        self.token_header.set(request.headers_mut(), context.fencing_token());
         request.extensions_mut().insert(context.clone());
     }
 }
@@ -94,7 +111,8 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        self.face().token_header.strip(request.headers_mut());
         let on_reject = self.face().on_reject.clone();
         GrpcFuture::new(self.begin(request), on_reject)
     }

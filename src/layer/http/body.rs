@@ -15,8 +15,8 @@ use crate::{error::LockError, guard::Hold};
 /// whose lock it is still polled, or the answer to a request that was turned away.
 ///
 /// Data, trailers, size hint and end are those of the service's body. The lock is given back at
-/// the last frame, on an error and on drop. A body that outlives the lock is cut with
-/// [`BodyError::Lost`].
+/// the last frame, on an error and on drop, each time after the service's body was dropped. A body
+/// that outlives the lock is cut with [`BodyError::Lost`], so that no client takes it for complete.
 #[pin_project]
 #[derive(Debug)]
 pub struct HttpBody<B> {
@@ -31,6 +31,13 @@ impl<B: Body> HttpBody<B> {
 
     pub(super) const fn of_rejection(bytes: Bytes) -> Self {
         Self { body: HeldBody::Rejection(Some(bytes)) }
+    }
+}
+
+/// An empty body: for layers outside that answer by themselves.
+impl<B> Default for HttpBody<B> {
+    fn default() -> Self {
+        Self { body: HeldBody::Rejection(None) }
     }
 }
 

@@ -1,21 +1,24 @@
-use std::task::{Context, Poll};
+use std::{
+    fmt,
+    task::{Context, Poll},
+};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Request, Response};
+use http::{HeaderName, Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
 use super::{HttpBody, HttpFuture, OnReject, Problems, Rejection};
 use crate::{
     guard::LockContext,
-    layer::{RedlockLayer, RedlockService, ResourceKey, call::Enter},
+    layer::{RedlockLayer, RedlockService, ResourceKey, call::Enter, token_header::TokenHeader},
 };
 
 /// Lock errors are HTTP responses. Made by [`RedlockLayer::http`].
 #[derive(Clone, Debug)]
 pub struct Http<R = Problems> {
     pub(super) hold_body: bool,
-    token_header: Option<HeaderName>,
+    token_header: TokenHeader,
     pub(super) on_reject: R,
 }
 
@@ -32,16 +35,23 @@ impl<K> RedlockLayer<K> {
     /// | a TTL or wait that the manager refuses | 500 | none | no |
     ///
     /// The service's own error type stays what it was. The [`LockContext`] is in the request's
-    /// extensions, and the lock is held until the response's body has ended: see
+    /// extensions (with the feature `axum` it is an extractor), and the lock is held until the response's body has ended: see
     /// [`hold_body`](Self::hold_body).
     pub fn http(self) -> RedlockLayer<K, Http> {
-        self.with_face(|_| Http { hold_body: true, token_header: None, on_reject: Problems(()) })
+        self.with_face(|_| Http {
+            hold_body: true,
+            token_header: TokenHeader::default(),
+            on_reject: Problems(()),
+        })
     }
 }
 
 impl<K, R> RedlockLayer<K, Http<R>> {
     /// Whether the lock is held until the response's body has ended, failed or was dropped.
     /// Default: yes. A body that outlives the lock is cut with an error.
+    ///
+    /// A client that reads slowly so keeps the lock, for `max_hold` at the most. Where the response
+    /// tells only of what is done already, hold no body, or keep `max_hold` short.
     ///
     /// A response that upgrades the connection (101, or a 2xx to CONNECT) gives the lock back in
     /// any case: what follows is no body.
@@ -50,16 +60,39 @@ impl<K, R> RedlockLayer<K, Http<R>> {
         self
     }
 
-    /// The service finds the fencing token in this header of the request, in decimal digits.
-    /// Default: in none. What the header held before is replaced.
-    pub fn token_header(mut self, name: HeaderName) -> Self {
-        self.face.token_header = Some(name);
+    /// The service finds the fencing token in this header of the request, in decimal digits: for
+    /// services that can't see the request's extensions. Default: in none.
+    ///
+    /// Who sent the request can't set it: what the header held is replaced, and is taken out of
+    /// requests that run without a lock. Of two layers around each other each needs a name of its
+    /// own.
+    ///
+    /// # Panics
+    ///
+    /// If it is not the name of a header.
+    ///
+    /// ```
+    /// # use tower_redlock::{Redlock, RedlockLayer};
+    /// # let redlock = Redlock::embedded();
+    /// # let _layer =
+    /// RedlockLayer::new(redlock, |_: &http::Request<()>| "nightly-report")
+    ///     .http()
+    ///     .token_header("fencing-token");
+    /// ```
+    pub fn token_header<N>(mut self, name: N) -> Self
+    where
+        N: TryInto<HeaderName>,
+        N::Error: fmt::Debug,
+    {
+        self.face.token_header = TokenHeader::new(name);
         self
     }
 
     /// Answers requests that were turned away, or lost their lock before they answered, by
     /// `answer` instead of a problem body. [`Rejection::response`] is what would be answered
-    /// otherwise.
+    /// otherwise; a handler that failed by itself is not asked about.
+    ///
+    /// Closures need the type of their argument where they are written apart from this call.
     pub fn on_reject<G>(self, answer: G) -> RedlockLayer<K, Http<G>>
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
@@ -74,10 +107,7 @@ impl<K, R> RedlockLayer<K, Http<R>> {
 
 impl<B, R> Enter<Request<B>> for Http<R> {
     fn enter(&self, request: &mut Request<B>, context: &LockContext) {
-        if let Some(name) = &self.token_header {
-            let token = HeaderValue::from(context.fencing_token().get());
-            request.headers_mut().insert(name, token);
-        }
+        self.token_header.set(request.headers_mut(), context.fencing_token());
         request.extensions_mut().insert(context.clone());
     }
 }
@@ -97,7 +127,8 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        self.face().token_header.strip(request.headers_mut());
         let face = self.face().clone();
         let connects = request.method() == http::Method::CONNECT;
         HttpFuture::new(self.begin(request), face, connects)

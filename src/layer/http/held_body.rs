@@ -23,6 +23,11 @@ pub(in crate::layer) enum HeldBody<B> {
         body: B,
         hold: Option<Hold>,
     },
+    /// The body has ended under its lock and is gone. What it said of itself at its end.
+    Ended {
+        is_end_stream: bool,
+        size_hint: SizeHint,
+    },
     Rejection(Option<Bytes>),
     Cut,
 }
@@ -36,69 +41,86 @@ pub(in crate::layer) enum Out<B: Body> {
     Cut(LockError),
 }
 
+impl<B: Body> From<Result<Frame<B::Data>, B::Error>> for Out<B> {
+    fn from(polled: Result<Frame<B::Data>, B::Error>) -> Self {
+        match polled {
+            Ok(frame) => Self::Frame(frame),
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
 impl<B: Body> HeldBody<B> {
     pub(in crate::layer) fn new(body: B, hold: Option<Hold>) -> Self {
+        if hold.is_none() || !body.is_end_stream() {
+            return Self::Open { body, hold };
+        }
         // Nobody polls an empty body, and its owner may keep it for long.
-        let hold = hold.filter(|_| !body.is_end_stream());
-        Self::Open { body, hold }
+        let ended = Self::ended(&body);
+        drop(body);
+        drop(hold);
+        ended
+    }
+
+    fn ended(body: &B) -> Self {
+        Self::Ended { is_end_stream: body.is_end_stream(), size_hint: body.size_hint() }
     }
 
     pub(in crate::layer) fn poll_out(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Out<B>>> {
-        let polled = match self.as_mut().project() {
-            HeldBodyProj::Cut => return Poll::Ready(None),
+        match self.as_mut().project() {
+            HeldBodyProj::Cut | HeldBodyProj::Ended { .. } => Poll::Ready(None),
             HeldBodyProj::Rejection(bytes) => {
                 let bytes = bytes.take().filter(|bytes| !bytes.is_empty());
-                return Poll::Ready(bytes.map(Out::Rejection));
+                Poll::Ready(bytes.map(Out::Rejection))
             }
-            HeldBodyProj::Open { mut body, hold } => {
-                let polled = match hold {
-                    Some(hold) => hold.poll(cx, |cx| body.as_mut().poll_frame(cx)),
-                    None => match body.as_mut().poll_frame(cx) {
-                        Poll::Ready(frame) => Polled::Ready(frame),
-                        Poll::Pending => Polled::Pending,
-                    },
-                };
-                let ends = match &polled {
-                    Polled::Ready(Some(Ok(_))) => body.is_end_stream(),
-                    Polled::Ready(_) => true,
-                    Polled::Pending | Polled::Over => false,
-                };
-                if ends {
-                    *hold = None;
+            HeldBodyProj::Open { body, hold: None } => {
+                body.poll_frame(cx).map(|polled| polled.map(Out::from))
+            }
+            HeldBodyProj::Open { mut body, hold: Some(hold) } => {
+                match hold.poll(cx, |cx| body.as_mut().poll_frame(cx)) {
+                    Polled::Pending => Poll::Pending,
+                    Polled::Ready(polled) => {
+                        let is_last = match &polled {
+                            // Nothing may follow trailers.
+                            Some(Ok(frame)) => frame.is_trailers() || body.is_end_stream(),
+                            Some(Err(_)) | None => true,
+                        };
+                        if is_last {
+                            let ended = Self::ended(&body);
+                            self.set(ended);
+                        }
+                        Poll::Ready(polled.map(Out::from))
+                    }
+                    Polled::Over => Poll::Ready(self.cut()),
                 }
-                polled
-            }
-        };
-        match polled {
-            Polled::Pending => Poll::Pending,
-            Polled::Ready(None) => Poll::Ready(None),
-            Polled::Ready(Some(Ok(frame))) => Poll::Ready(Some(Out::Frame(frame))),
-            Polled::Ready(Some(Err(error))) => Poll::Ready(Some(Out::Failed(error))),
-            Polled::Over => {
-                let HeldBodyProj::Open { hold, .. } = self.as_mut().project() else {
-                    return Poll::Ready(None);
-                };
-                let Some(hold) = hold.take() else { return Poll::Ready(None) };
-                let error = hold.stop(|| self.set(Self::Cut));
-                Poll::Ready(Some(Out::Cut(error)))
             }
         }
+    }
+
+    /// Drops the body, then gives back what is left of the lock.
+    fn cut(mut self: Pin<&mut Self>) -> Option<Out<B>> {
+        let HeldBodyProj::Open { hold, .. } = self.as_mut().project() else { return None };
+        let hold = hold.take()?;
+        Some(Out::Cut(hold.stop(|| self.set(Self::Cut))))
     }
 
     pub(in crate::layer) fn is_end_stream(&self) -> bool {
         match self {
             Self::Open { body, .. } => body.is_end_stream(),
+            Self::Ended { is_end_stream, .. } => *is_end_stream,
             Self::Rejection(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
             Self::Cut => true,
         }
     }
 
+    #[allow(clippy::clone_on_copy, reason = "it is Copy only from http-body 1.1 on")]
     pub(in crate::layer) fn size_hint(&self) -> SizeHint {
         match self {
             Self::Open { body, .. } => body.size_hint(),
+            Self::Ended { size_hint, .. } => size_hint.clone(),
             Self::Rejection(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }

@@ -56,7 +56,7 @@ impl<'a> Rejection<'a> {
         match self.error.root() {
             LockError::Held { retry_after, .. } => {
                 let after = retry_after.unwrap_or(RETRY_AFTER);
-                let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+                let seconds = after.as_secs().saturating_add((after.subsec_nanos() > 0).into());
                 Some(Duration::from_secs(seconds.max(1)))
             }
             LockError::InvalidResource(_)
@@ -97,9 +97,9 @@ impl<'a> Rejection<'a> {
         }
     }
 
-    /// The answer that is given where nothing else was asked for: a problem body after RFC 9457,
-    /// with the members `code` and `outcome` (`not-run` or `unknown`) of our own, and
-    /// `Retry-After` where it makes sense.
+    /// The answer that is given where nothing else was asked for: a problem body after RFC 9457
+    /// (of the type `about:blank`, so the title is the status's own), with the members `code` and
+    /// `outcome` (`not-run` or `unknown`) of our own, and `Retry-After` where it makes sense.
     pub fn response(&self) -> Response<Bytes> {
         let status = self.status();
         let title = status.canonical_reason().unwrap_or_default();

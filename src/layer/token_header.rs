@@ -1,0 +1,35 @@
+use std::fmt;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::token::FencingToken;
+
+/// The header of a request that carries the fencing token to the service, and nothing else.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TokenHeader(Option<HeaderName>);
+
+impl TokenHeader {
+    /// # Panics
+    ///
+    /// If it is not the name of a header.
+    pub(super) fn new<N>(name: N) -> Self
+    where
+        N: TryInto<HeaderName>,
+        N::Error: fmt::Debug,
+    {
+        Self(Some(name.try_into().expect("the name of a header")))
+    }
+
+    /// Takes out what the client sent: nobody but the layer says which token it is.
+    pub(super) fn strip(&self, headers: &mut HeaderMap) {
+        if let Some(name) = &self.0 {
+            headers.remove(name);
+        }
+    }
+
+    pub(super) fn set(&self, headers: &mut HeaderMap, token: FencingToken) {
+        if let Some(name) = &self.0 {
+            headers.insert(name, HeaderValue::from(token.get()));
+        }
+    }
+}

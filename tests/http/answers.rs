@@ -1,0 +1,293 @@
+//! What is answered to requests that did not get, or keep, their lock: each documented status.
+
+use std::{
+    convert::Infallible,
+    future::{Future, pending},
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use tower::{Layer, Service, service_fn};
+use tower_redlock::{
+    EmbeddedNodes, KeyError, NodeHealth, Reason, Redlock, RedlockBuilder, RedlockLayer,
+    ResourceKey,
+    layer::http::{Http, HttpBody, OnReject, Rejection},
+    node::{Node, Op, Reply},
+};
+
+use crate::{
+    bench::{Key, x},
+    tools::{HandClock, TTL, VALIDITY, builder, poll},
+};
+
+const OWNER: &str = "secret-owner";
+
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+    /// How often the service was called.
+    calls: usize,
+}
+
+impl Answer {
+    #[track_caller]
+    fn assert_problem(&self, status: u16, retry_after: Option<&str>, code: &str, outcome: &str) {
+        assert_eq!(self.status, status);
+        assert_eq!(self.headers[header::CONTENT_TYPE], "application/problem+json");
+        let after = self.headers.get(header::RETRY_AFTER).map(|value| value.to_str().unwrap());
+        assert_eq!(after, retry_after);
+        let problem: Value = serde_json::from_slice(&self.body).unwrap();
+        let detail = problem["detail"].as_str().expect("a detail");
+        let expected = json!({
+            "title": self.status.canonical_reason(),
+            "status": status,
+            "detail": detail,
+            "code": code,
+            "outcome": outcome,
+        });
+        assert_eq!(problem, expected);
+        assert_eq!(detail.contains("nothing was done"), outcome == "not-run", "{detail}");
+        assert!(!detail.contains("secret") && !detail.contains("embedded"), "{detail}");
+        assert_eq!(self.calls, usize::from(outcome == "unknown"), "the handler's calls");
+    }
+}
+
+type Layers<K, R> = RedlockLayer<K, Http<R>>;
+
+/// A request to a service that is never done. `meanwhile` is called while there is no answer.
+fn ask<K, R>(layer: &Layers<K, R>, mut meanwhile: impl FnMut()) -> Answer
+where
+    K: ResourceKey<Request<()>> + Clone,
+    R: OnReject + Clone,
+{
+    let calls = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&calls);
+    let service = service_fn(move |_: Request<()>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        pending::<Result<Response<Full<Bytes>>, Infallible>>()
+    });
+    let request = Request::post("/").body(()).unwrap();
+    let mut answer = pin!(layer.layer(service).call(request));
+    let response = eventually_ready(answer.as_mut(), &mut meanwhile).unwrap();
+    let (head, body) = response.into_parts();
+    let size = http_body::Body::size_hint(&body).exact();
+    let Poll::Ready(Ok(collected)) = poll(pin!(body.collect())) else { panic!("no body") };
+    let body = collected.to_bytes();
+    assert_eq!(size, Some(body.len() as u64));
+    let calls = calls.load(Ordering::SeqCst);
+    Answer { status: head.status, headers: head.headers, body, calls }
+}
+
+type Result_ = Result<Response<HttpBody<Full<Bytes>>>, Infallible>;
+
+fn eventually_ready(
+    mut answer: Pin<&mut impl Future<Output = Result_>>,
+    meanwhile: &mut impl FnMut(),
+) -> Result_ {
+    for _ in 0..10 {
+        if let Poll::Ready(response) = poll(answer.as_mut()) {
+            return response;
+        }
+        meanwhile();
+    }
+    panic!("no answer");
+}
+
+fn layer(redlock: &Redlock) -> RedlockLayer<Key, Http> {
+    RedlockLayer::new(redlock.clone(), x as Key).http()
+}
+
+fn never() {
+    panic!("the answer is there at once");
+}
+
+/// Nodes, a manager over them, and another of whom nobody is to hear.
+fn two() -> (HandClock, Redlock, Redlock) {
+    let clock = HandClock::unwatched();
+    let nodes = EmbeddedNodes::with_clock(5, clock.clone());
+    let ours = builder(&clock).nodes_from(&nodes).build().unwrap();
+    let other = builder(&clock).nodes_from(&nodes).owner(OWNER).build().unwrap();
+    (clock, ours, other)
+}
+
+fn hold(redlock: &Redlock) -> tower_redlock::Lock {
+    let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
+    lock
+}
+
+#[test]
+fn contended_is_409_with_the_holders_remaining_time() {
+    let (clock, ours, other) = two();
+    let _lock = hold(&other);
+    for (advance, left) in [(0, "10"), (3_500, "7"), (6_000, "1")] {
+        clock.advance(Duration::from_millis(advance));
+        ask(&layer(&ours), never).assert_problem(409, Some(left), "held", "not-run");
+    }
+}
+
+#[test]
+fn contended_within_the_process_is_409_too() {
+    let (clock, ours, _) = two();
+    let lock = hold(&ours);
+    clock.advance(Duration::from_secs(4));
+    ask(&layer(&ours), never).assert_problem(409, Some("6"), "held", "not-run");
+    drop(lock);
+}
+
+/// Answers acquire operations badly, and may take its time about it.
+#[derive(Debug)]
+struct Bad {
+    inner: Arc<dyn Node>,
+    /// Grants, and moves the clock by so much before it says so.
+    slow: Option<(HandClock, Duration)>,
+}
+
+impl Node for Bad {
+    fn send(&self, op: Op, reply: Reply) {
+        match (&self.slow, &op) {
+            (None, Op::Acquire { .. }) => reply.send(Err(Reason::TimedOut)),
+            (Some((clock, by)), Op::Acquire { .. }) => {
+                let (clock, by) = (clock.clone(), *by);
+                let late = Reply::from_fn(move |result| {
+                    clock.advance(by);
+                    reply.send(result);
+                });
+                self.inner.send(op, late);
+            }
+            _ => self.inner.send(op, reply),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "secret-node"
+    }
+
+    fn health(&self) -> NodeHealth {
+        self.inner.health()
+    }
+}
+
+fn bad(clock: &HandClock, slow: Option<Duration>) -> Redlock {
+    let nodes = EmbeddedNodes::with_clock(1, clock.clone());
+    let wrap = |inner| Bad { inner, slow: slow.map(|by| (clock.clone(), by)) };
+    let wrapped = nodes.nodes("redlock").map(wrap);
+    wrapped.fold(builder(clock), RedlockBuilder::node).build().unwrap()
+}
+
+#[test]
+fn no_quorum_is_503_with_retry_after_and_the_handler_does_not_run() {
+    let redlock = bad(&HandClock::unwatched(), None);
+    ask(&layer(&redlock), never).assert_problem(503, Some("1"), "no-quorum", "not-run");
+}
+
+#[test]
+fn too_slow_is_503_with_retry_after_and_the_handler_does_not_run() {
+    let redlock = bad(&HandClock::unwatched(), Some(VALIDITY));
+    ask(&layer(&redlock), never).assert_problem(503, Some("1"), "too-slow", "not-run");
+}
+
+#[test]
+fn a_wait_that_is_over_is_answered_by_what_was_seen_last() {
+    let wait = Duration::from_secs(2);
+    let (clock, ours, other) = two();
+    let _lock = hold(&other);
+    let answer = ask(&layer(&ours).wait(wait), || clock.advance(wait));
+    answer.assert_problem(409, Some("8"), "held", "not-run");
+
+    let clock = HandClock::unwatched();
+    let redlock = bad(&clock, None);
+    let answer = ask(&layer(&redlock).wait(wait), || clock.advance(wait));
+    answer.assert_problem(503, Some("1"), "no-quorum", "not-run");
+}
+
+#[test]
+fn a_wait_in_the_local_line_is_answered_by_who_holds() {
+    let (clock, ours, _) = two();
+    let lock = hold(&ours);
+    let wait = Duration::from_secs(3);
+    let answer = ask(&layer(&ours).wait(wait), || clock.advance(wait));
+    answer.assert_problem(409, Some("7"), "held", "not-run");
+    drop(lock);
+}
+
+#[test]
+fn lost_while_running_is_500_with_the_outcome_unknown_and_no_retry_after() {
+    let (clock, ours, _) = two();
+    let answer = ask(&layer(&ours), || clock.advance(VALIDITY));
+    answer.assert_problem(500, None, "lost", "unknown");
+}
+
+#[test]
+fn a_bad_key_is_400() {
+    let (_, ours, _) = two();
+    let key = |_: &Request<()>| Err::<String, _>(KeyError::new("the header x-account is missing"));
+    let answer = ask(&RedlockLayer::new(ours.clone(), key).http(), never);
+    answer.assert_problem(400, None, "bad-key", "not-run");
+    assert!(String::from_utf8_lossy(&answer.body).contains("the header x-account is missing"));
+    let empty = RedlockLayer::new(ours, |_: &Request<()>| "").http();
+    ask(&empty, never).assert_problem(400, None, "bad-key", "not-run");
+}
+
+#[test]
+fn settings_that_the_manager_refuses_are_500() {
+    let (_, ours, _) = two();
+    let answer = ask(&layer(&ours).ttl(TTL * 2), never);
+    answer.assert_problem(500, None, "bad-settings", "not-run");
+}
+
+#[test]
+fn after_a_shutdown_it_is_503() {
+    let (_, ours, _) = two();
+    assert!(poll(pin!(ours.shutdown())).is_ready());
+    ask(&layer(&ours), never).assert_problem(503, Some("1"), "shut-down", "not-run");
+}
+
+#[test]
+fn on_reject_answers_instead_and_knows_what_happened() {
+    let (clock, ours, other) = two();
+    let teapot = layer(&ours).on_reject(|rejection: Rejection<'_>| {
+        let text = format!(
+            "{} {} {:?} began: {}; {}",
+            rejection.code(),
+            rejection.resource().map_or("none".into(), ToString::to_string),
+            rejection.retry_after(),
+            rejection.has_begun(),
+            rejection.error(),
+        );
+        let mut response = rejection.response().map(|_| Bytes::from(text));
+        *response.status_mut() = StatusCode::IM_A_TEAPOT;
+        response
+    });
+    let lock = hold(&other);
+    let answer = ask(&teapot, never);
+    assert_eq!((answer.status, answer.calls), (StatusCode::IM_A_TEAPOT, 0));
+    let text = "held x Some(10s) began: false; held by secret-owner, free in 10.0s unless renewed";
+    assert_eq!(answer.body, text);
+    drop(lock);
+    let answer = ask(&teapot, || clock.advance(VALIDITY));
+    assert_eq!((answer.status, answer.calls), (StatusCode::IM_A_TEAPOT, 1));
+    assert!(answer.body.starts_with(b"lost x None began: true; "), "{:?}", answer.body);
+}
+
+#[test]
+fn an_override_may_have_no_body() {
+    let (_, ours, other) = two();
+    let _lock = hold(&other);
+    let empty = layer(&ours).on_reject(|rejection: Rejection<'_>| {
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = rejection.status();
+        response
+    });
+    let answer = ask(&empty, never);
+    assert_eq!((answer.status, answer.body.len()), (StatusCode::CONFLICT, 0));
+}

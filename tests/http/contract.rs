@@ -1,0 +1,156 @@
+//! What a tower service must keep to, with a service that is strict about it: it panics when it is
+//! called without having been ready, and its clones are not ready.
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use tower_redlock::{EmbeddedNodes, LockError, Redlock, RedlockLayer, layer};
+use tower_test::mock;
+
+use crate::support::{HANG_GUARD, eventually_async};
+
+type Call = Request<()>;
+type Reply = Response<Full<Bytes>>;
+
+fn request(path: &str) -> Call {
+    Request::post(path).body(()).unwrap()
+}
+
+fn reply(text: &'static str) -> Reply {
+    Response::new(Full::from(text))
+}
+
+/// By the path; `/` needs no lock.
+fn key(request: &Call) -> Option<String> {
+    let path = request.uri().path();
+    (path != "/").then(|| path.to_owned())
+}
+
+/// The next request, and what answers it.
+async fn arrives<Q, A>(handle: &mut mock::Handle<Q, A>) -> (Q, mock::SendResponse<A>) {
+    let arrived = tokio::time::timeout(HANG_GUARD, handle.next_request()).await;
+    arrived.expect("the request reaches the service").expect("the service is there")
+}
+
+fn nodes() -> (EmbeddedNodes, Redlock) {
+    let nodes = EmbeddedNodes::new(3);
+    let redlock = Redlock::builder().nodes_from(&nodes).wait(HANG_GUARD).build().unwrap();
+    (nodes, redlock)
+}
+
+#[tokio::test]
+async fn readiness_is_the_inner_services_and_asks_no_node() {
+    let (nodes, redlock) = nodes();
+    let (mut service, mut handle) =
+        mock::spawn_layer::<Call, Reply, _>(RedlockLayer::new(redlock, key).http());
+    handle.allow(0);
+    assert!(service.poll_ready().is_pending());
+    handle.allow(1);
+    assert!(service.is_woken(), "by the inner service");
+    assert!(matches!(service.poll_ready(), std::task::Poll::Ready(Ok(()))));
+    handle.send_error("broken");
+    let std::task::Poll::Ready(Err(error)) = service.poll_ready() else { panic!() };
+    assert_eq!(error.to_string(), "broken");
+    assert_eq!(nodes.key_counts(), [0; 3]);
+}
+
+#[tokio::test]
+async fn the_service_that_was_made_ready_goes_into_the_future() {
+    let (nodes, redlock) = nodes();
+    let layer = RedlockLayer::new(redlock, key).http();
+    let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
+    handle.allow(1);
+    assert!(service.poll_ready().is_ready());
+    let answer = tokio::spawn(service.call(request("/a")));
+    let (seen, send) = arrives(&mut handle).await;
+    assert_eq!(seen.uri(), "/a");
+    assert!(service.poll_ready().is_pending(), "the clone that stayed is asked anew");
+    handle.allow(1);
+    assert!(service.poll_ready().is_ready());
+    assert_eq!(nodes.key_counts(), [1; 3], "it runs under its lock");
+    send.send_response(reply("done"));
+    let body = answer.await.unwrap().unwrap().into_body();
+    assert_eq!(nodes.key_counts(), [1; 3], "held until the body has ended");
+    assert_eq!(body.collect().await.unwrap().to_bytes(), "done");
+    assert_eq!(nodes.key_counts(), [0; 3]);
+}
+
+#[tokio::test]
+async fn a_request_without_a_key_is_called_at_once() {
+    let (nodes, redlock) = nodes();
+    let layer = RedlockLayer::new(redlock, key).http();
+    let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
+    assert!(service.poll_ready().is_ready());
+    let answer = service.call(request("/"));
+    // Before the first poll.
+    let (_, send) = arrives(&mut handle).await;
+    assert_eq!(nodes.key_counts(), [0; 3]);
+    send.send_response(reply("done"));
+    assert_eq!(answer.await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn requests_for_one_key_reach_the_service_one_after_the_other() {
+    let (_, redlock) = nodes();
+    let layer = RedlockLayer::new(redlock, key).http();
+    let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        assert!(service.poll_ready().is_ready());
+        answers.push(tokio::spawn(service.call(request("/a"))));
+    }
+    for answer in answers {
+        let (_, send) = arrives(&mut handle).await;
+        tokio::task::yield_now().await;
+        assert!(handle.poll_request().is_pending(), "nobody else is let in");
+        send.send_response(reply("done"));
+        let body = answer.await.unwrap().unwrap().into_body();
+        tokio::task::yield_now().await;
+        assert!(handle.poll_request().is_pending(), "until the body has ended");
+        drop(body);
+    }
+}
+
+#[tokio::test]
+async fn the_services_own_error_stays_what_it_was_and_frees_the_key() {
+    let (nodes, redlock) = nodes();
+    let layer = RedlockLayer::new(redlock, key).http();
+    let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
+    assert!(service.poll_ready().is_ready());
+    let answer = tokio::spawn(service.call(request("/a")));
+    let (_, send) = arrives(&mut handle).await;
+    send.send_error("its own");
+    assert_eq!(answer.await.unwrap().unwrap_err().to_string(), "its own");
+    assert_eq!(nodes.key_counts(), [0; 3]);
+}
+
+#[tokio::test]
+async fn a_dropped_call_frees_the_key() {
+    let (nodes, redlock) = nodes();
+    let layer = RedlockLayer::new(redlock, key).http();
+    let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
+    assert!(service.poll_ready().is_ready());
+    let answer = tokio::spawn(service.call(request("/a")));
+    let (_, _send) = arrives(&mut handle).await;
+    assert_eq!(nodes.key_counts(), [1; 3]);
+    answer.abort();
+    eventually_async("the key goes", async || nodes.key_counts() == [0; 3]).await;
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_http_has_the_locks_errors_beside_its_own() {
+    let (nodes, redlock) = nodes();
+    let layer = RedlockLayer::new(redlock.clone(), |name: &&'static str| *name)
+        .wait(std::time::Duration::ZERO);
+    let (mut service, mut handle) = mock::spawn_layer::<&'static str, u32, _>(layer);
+    assert!(service.poll_ready().is_ready());
+    let answer = tokio::spawn(service.call("a"));
+    let (_, send) = arrives(&mut handle).await;
+    assert_eq!(nodes.key_counts(), [1; 3]);
+    assert!(service.poll_ready().is_ready());
+    let refused = service.call("a").await.unwrap_err();
+    assert!(matches!(refused, layer::Error::Lock(LockError::Held { .. })), "{refused}");
+    send.send_response(7);
+    assert_eq!(answer.await.unwrap().unwrap(), 7);
+    assert_eq!(nodes.key_counts(), [0; 3], "given back with the response");
+}

@@ -1,0 +1,57 @@
+//! A majority of the servers dies in the middle of a request.
+
+use std::time::{Duration, Instant};
+
+use tower_redlock::{Redlock, RedlockBuilder};
+
+use super::site::{Site, soon};
+use crate::support::{HANG_GUARD, RedisServer, eventually_async};
+
+const TTL: Duration = Duration::from_secs(2);
+
+/// With the guard against servers that forgot their locks, which is on unless it is switched off.
+async fn guarded(servers: &[RedisServer]) -> Redlock {
+    let builder: RedlockBuilder = Redlock::builder().ttl(TTL).node_timeout(TTL / 10);
+    let redlock = builder.nodes(servers.iter().map(RedisServer::url)).build().unwrap();
+    eventually_async("every node votes", async || {
+        redlock.health().iter().all(tower_redlock::NodeHealth::is_voting)
+    })
+    .await;
+    redlock
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_majority_killed_mid_request_is_500_within_the_validity_and_never_two_holders() {
+    let servers = RedisServer::start_n(3);
+    let (ours, rival) = tokio::join!(guarded(&servers), guarded(&servers));
+    let mut site = Site::with(servers, vec![ours]).await;
+    let client = site.client().clone();
+    let request = tokio::spawn(async move { client.post("/busy/a").await });
+    site.entered(1).await;
+
+    let killed = Instant::now();
+    for server in &mut site.servers[1..] {
+        server.kill();
+    }
+    // They come back at once, and know nothing of the lock.
+    for server in &mut site.servers[1..] {
+        server.restart();
+    }
+    let next = tokio::spawn(async move {
+        let lock = rival.lock("a").wait(HANG_GUARD * 3).await;
+        (lock, Instant::now())
+    });
+    let answer = soon("the answer", request).await.unwrap();
+    let answered = killed.elapsed();
+    assert_eq!(answer.problem(), (500, "lost".into(), "unknown".into()));
+    assert!(!answer.headers.contains_key(http::header::RETRY_AFTER));
+    assert!(!answer.text.contains("127.0.0.1"), "{}", answer.text);
+    assert!(answered < TTL * 10, "less than {TTL:?} were left, and it took {answered:?}");
+
+    let (lock, granted) = soon("the next holder", next).await.unwrap();
+    let lock = lock.expect("the servers vote again");
+    let last_poll = site.shared.log.last_poll().expect("it was at work");
+    assert!(last_poll < granted, "two at once for {:?}", last_poll - granted);
+    assert!(last_poll < killed + TTL, "polled {:?} after the kill", last_poll - killed);
+    assert!(lock.fencing_token().get() > site.shared.log.tokens("a")[0]);
+}

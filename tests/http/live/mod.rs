@@ -1,0 +1,13 @@
+//! Real servers and real connections.
+
+mod client;
+mod client_side;
+mod crowd;
+mod ends;
+mod frozen;
+mod http2;
+mod log;
+mod majority;
+mod site;
+mod stalled;
+mod streams;

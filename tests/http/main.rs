@@ -1,0 +1,17 @@
+//! The layer over HTTP: what is answered, what becomes of bodies, and locks over real servers and
+//! real connections.
+
+#[path = "../support/mod.rs"]
+mod support;
+#[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]
+#[path = "../hard_stop/tools.rs"]
+mod tools;
+
+mod answers;
+mod bench;
+mod bodies;
+mod contract;
+mod live;
+mod settings;
+mod types;
+mod with_axum;

@@ -1,0 +1,63 @@
+//! What the types promise by their traits.
+
+use std::{cell::Cell, convert::Infallible, error::Error, fmt::Debug, rc::Rc};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
+use tower_redlock::{
+    LockContext, Redlock, RedlockLayer,
+    layer::{
+        MissingLockContext, RedlockService,
+        http::{BodyError, Http, HttpBody, HttpFuture, Problems, Rejection},
+    },
+};
+
+const fn shared<T: Send + Sync + Debug + 'static>() {}
+const fn sendable<T: Send + Debug + 'static>() {}
+const fn cloned<T: Clone>() {}
+const fn unpinned<T: Unpin>() {}
+const fn empty<T: Default>() {}
+const fn error<T: Error + Clone + Send + Sync + Unpin + 'static>() {}
+
+type Key = fn(&Request<()>) -> String;
+type Inner = BoxCloneSyncService<Request<()>, Response<Full<Bytes>>, std::io::Error>;
+/// Neither `Clone` nor `Default` nor `Sync`.
+struct Odd(#[allow(dead_code, reason = "it is there for its traits")] Cell<u8>);
+
+#[test]
+fn types_are_as_shareable_as_what_they_wrap() {
+    shared::<Http>();
+    cloned::<Http>();
+    shared::<Rejection<'static>>();
+    cloned::<Rejection<'static>>();
+    shared::<RedlockLayer<Key, Http>>();
+    cloned::<RedlockLayer<Key, Http>>();
+    shared::<RedlockService<Inner, Key, Http>>();
+    cloned::<RedlockService<Inner, Key, Http>>();
+    sendable::<HttpFuture<Inner, (), Problems>>();
+    shared::<HttpBody<Full<Bytes>>>();
+    unpinned::<HttpBody<Full<Bytes>>>();
+    empty::<HttpBody<Odd>>();
+    error::<BodyError<std::fmt::Error>>();
+    error::<MissingLockContext>();
+    cloned::<LockContext>();
+}
+
+#[tokio::test]
+async fn a_key_and_a_service_that_stay_on_their_thread_are_as_welcome() {
+    let (name, calls) = (Rc::new("x".to_owned()), Rc::new(Cell::new(0)));
+    let seen = Rc::clone(&calls);
+    let service = service_fn(move |_: Request<()>| {
+        let calls = Rc::clone(&calls);
+        async move {
+            calls.set(calls.get() + 1);
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("done")))
+        }
+    });
+    let key = move |_: &Request<()>| (*name).clone();
+    let service = RedlockLayer::new(Redlock::embedded(), key).http().layer(service);
+    assert_eq!(service.oneshot(Request::new(())).await.unwrap().status(), 200);
+    assert_eq!(seen.get(), 1);
+}
