@@ -77,3 +77,23 @@ async fn readiness_is_the_inner_services_and_nothing_is_asked_of_its_types() {
     let response = service.call(request).await.unwrap();
     assert!(response.headers().get("grpc-status").is_none(), "it ran");
 }
+
+/// Whoever calls can't set the token: neither under a lock nor without one.
+#[tokio::test]
+async fn the_token_comes_from_the_layer_alone() {
+    let seen = |request: Request<Option<&'static str>>| {
+        let token = request.headers().get("fencing-token").map(|token| token.to_str().unwrap());
+        ready(Ok::<_, std::convert::Infallible>(Response::new(token.unwrap_or("none").to_owned())))
+    };
+    let key = |request: &Request<Option<&'static str>>| request.body().map(str::to_owned);
+    let layer = RedlockLayer::new(Redlock::embedded(), key).grpc().token_header("fencing-token");
+    let mut service = layer.layer(tower::service_fn(seen));
+    let mut told = async |key| {
+        let request = Request::builder().header("fencing-token", "999").body(key).unwrap();
+        let response = service.call(request).await.unwrap();
+        http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes()
+    };
+    assert_eq!(&told(None).await[..], b"none");
+    let token = told(Some("7")).await;
+    assert!(token.len() > 10, "{token:?}");
+}
