@@ -20,6 +20,27 @@ if strict then
   tag_ok = tag_ok and not strict.other_history(guard)
   clock_off = strict.clock_is_off(guard, now)
 end
+
+-- One lease of one free name, nearly always: straight through. Whatever else comes of it, comes
+-- of the loop below.
+local tried = false
+if #KEYS == 2 and last_arg == 10 and tag_ok and not clock_off then
+  local ttl, token = ARGV[6], tonumber(ARGV[8])
+  if tonumber(ttl) <= tonumber(meta[3] or 0) and now <= tonumber(ARGV[7]) and token <= now + 60000000 then
+    if strict then ttl = strict.expiry(now, ttl) end
+    local set = pcall('SET', KEYS[2], ARGV[5], 'NX', px, ttl)
+    if set then
+      if set.err then return {set} end
+      local fence, floor = tonumber(meta[4] or 0), tonumber(meta[2] or 0)
+      if floor > fence then fence = floor end
+      if token <= fence then return {{2, now, fence}} end
+      call('HSET', KEYS[1], ARGV[2], ARGV[9])
+      return {{1, now, fence}}
+    end
+    tried = true
+  end
+end
+
 local answers, changes, at, first = {}, {}, #KEYS + 1, 2
 -- The fences that were stored by earlier leases of this call.
 local stored
@@ -46,7 +67,7 @@ while at < last_arg do
         local known = stored and stored[ARGV[i]] or tonumber(meta[i + 2] or 0)
         if known > fence then fence = known end
       end
-      local set = keys == 1 and pcall('SET', KEYS[first], value, 'NX', px, ttl)
+      local set = keys == 1 and not tried and pcall('SET', KEYS[first], value, 'NX', px, ttl)
       if set then
         if set.err then answer = set break end
       else
