@@ -49,6 +49,8 @@
 mod config;
 pub mod error;
 pub mod guard;
+#[cfg(feature = "http")]
+pub mod key;
 pub mod layer;
 pub mod lock;
 pub mod node;
