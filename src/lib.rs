@@ -48,6 +48,7 @@
 #[cfg(feature = "config")]
 mod config;
 pub mod error;
+pub mod fencing;
 pub mod guard;
 #[cfg(feature = "http")]
 pub mod key;
@@ -70,6 +71,8 @@ pub use config::Config;
 pub use error::{
     AdoptError, BuildError, LockError, LossCause, Reason, ReleaseError, Vote, VoteOutcome, Votes,
 };
+#[doc(inline)]
+pub use fencing::FencingLayer;
 #[doc(inline)]
 pub use guard::LockContext;
 #[doc(inline)]
