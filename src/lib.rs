@@ -29,8 +29,9 @@
 //! # fn bill(_token: u64) {}
 //! ```
 //!
-//! Around requests: [`RedlockLayer`]. The rules of the algorithm, with their reasons, are in
-//! `docs/design.md` of the repository.
+//! Around requests: [`RedlockLayer`], and [`key`] for what of a request names the resource. In
+//! front of the resource itself: [`FencingLayer`]. The rules of the algorithm, with their reasons,
+//! are in `docs/design.md` of the repository.
 //!
 //! # Limits
 //!
@@ -43,6 +44,9 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `config` | yes | [`Config`]: settings from any serde format |
+//! | `http` | yes | answers for HTTP, ready-made [keys](mod@key) |
+//! | `axum` | no | keys from the matched route and from the original path |
+//! | `tonic` | no | statuses for gRPC |
 //! | `tls` | no | `rediss://` nodes, through rustls with ring |
 
 #[cfg(feature = "config")]

@@ -57,7 +57,7 @@ pub(crate) struct Shelf {
 
 #[derive(Default)]
 struct Files {
-    files: BTreeMap<String, (String, u64)>,
+    by_name: BTreeMap<String, (String, u64)>,
     writes: usize,
     backward: usize,
 }
@@ -66,13 +66,13 @@ impl Shelf {
     fn put(&self, name: String, content: String, token: u64) {
         let mut files = self.lock();
         files.writes += 1;
-        if let Some((_, last)) = files.files.insert(name, (content, token)) {
+        if let Some((_, last)) = files.by_name.insert(name, (content, token)) {
             files.backward += usize::from(token < last);
         }
     }
 
     pub(crate) fn content(&self, name: &str) -> Option<String> {
-        self.lock().files.get(name).map(|(content, _)| content.clone())
+        self.lock().by_name.get(name).map(|(content, _)| content.clone())
     }
 
     /// How many writes came through.

@@ -49,6 +49,18 @@ impl FencingError {
     }
 }
 
+impl From<TokenError> for FencingError {
+    fn from(error: TokenError) -> Self {
+        Self::Token(error)
+    }
+}
+
+impl From<KeyError> for FencingError {
+    fn from(error: KeyError) -> Self {
+        Self::Key(error)
+    }
+}
+
 impl fmt::Display for FencingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -49,7 +49,7 @@ impl<S, K, T, F> FencingService<S, K, T, F> {
         let resource = match self.layer.key.key(&request) {
             Ok(Some(resource)) => resource,
             Ok(None) => return Fenced::unfenced(self.inner.call(request)),
-            Err(error) => return Fenced::refused(FencingError::Key(error), None),
+            Err(error) => return Fenced::refused(error.into(), None),
         };
         match self.admit(&request, &resource) {
             Ok(visit) => Fenced::running(self.inner.call(request), visit, resource),
@@ -62,7 +62,7 @@ impl<S, K, T, F> FencingService<S, K, T, F> {
         T: TokenSource<Request>,
     {
         let token = self.layer.token.token(request).and_then(checked);
-        self.layer.memory.admit(resource, token.map_err(FencingError::Token)?)
+        self.layer.memory.admit(resource, token?)
     }
 }
 

@@ -1,14 +1,14 @@
 //! Any order of beginnings and ends, against a list that is searched from end to end.
 
 use std::{
-    future::pending,
+    future::{Future, Pending, pending},
     pin::Pin,
     task::{Context, Waker},
 };
 
 use proptest::{collection::vec, prelude::*};
 use tower::{Layer, Service, service_fn};
-use tower_redlock::fencing::{Error, FencingError};
+use tower_redlock::fencing::{Error, FencingError, ResponseFuture};
 
 use crate::tools::{Write, layer, overtaken, stale};
 
@@ -99,10 +99,12 @@ impl Model {
     }
 }
 
+type Answer = ResponseFuture<Pending<Result<(), &'static str>>>;
+
 struct Running {
     names: Vec<&'static str>,
     token: u64,
-    answer: Pin<Box<dyn Future<Output = Result<(), Error<&'static str>>>>>,
+    answer: Pin<Box<Answer>>,
 }
 
 impl Running {

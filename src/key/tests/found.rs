@@ -134,7 +134,7 @@ struct Principal(&'static str);
 
 #[test]
 fn an_extension_gives_names_or_none() {
-    let key = key::extension(|Principal(id): &Principal| (!id.is_empty()).then(|| [*id, "all"]));
+    let key = key::extension(|Principal(id): &Principal| (!id.is_empty()).then_some([*id, "all"]));
     let missing = name(&key, &get("/")).unwrap_err();
     assert!(missing.contains("tests::found::Principal"), "{missing}");
     let with = |id| {
@@ -144,7 +144,7 @@ fn an_extension_gives_names_or_none() {
     };
     assert_eq!(name(&key, &with("ann")), some("all + ann"));
     assert_eq!(name(&key, &with("")), Ok(None));
-    assert_eq!(name(&key.clone().optional(), &get("/")), Ok(None));
+    assert_eq!(name(&key.optional(), &get("/")), Ok(None));
     let fails = key::extension(|_: &Principal| Err::<String, _>(crate::KeyError::new("no")));
     assert_eq!(name(&fails.optional(), &with("ann")), error("no"));
 }

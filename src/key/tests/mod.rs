@@ -15,6 +15,7 @@ fn name<B>(
     Ok(resource.map(|resource| resource.to_string()))
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "the expected value of a comparison")]
 fn some(name: &str) -> Result<Option<String>, String> {
     Ok(Some(name.to_owned()))
 }
