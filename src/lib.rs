@@ -29,8 +29,9 @@
 //! # fn bill(_token: u64) {}
 //! ```
 //!
-//! Around requests: [`RedlockLayer`]. The rules of the algorithm, with their reasons, are in
-//! `docs/design.md` of the repository.
+//! Around requests: [`RedlockLayer`], and [`key`] for what of a request names the resource. In
+//! front of the resource itself: [`FencingLayer`]. The rules of the algorithm, with their reasons,
+//! are in `docs/design.md` of the repository.
 //!
 //! # Limits
 //!
@@ -59,7 +60,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `config` | yes | [`Config`]: settings from any serde format |
-//! | `http` | yes | responses for HTTP: [`RedlockLayer::http`] |
+//! | `http` | yes | answers for HTTP: [`RedlockLayer::http`], [`FencingLayer::http`]; ready-made [keys](mod@key) |
 //! | `axum` | no | [`LockContext`] as an extractor, keys from the matched path |
 //! | `tonic` | no | statuses for gRPC: `RedlockLayer::grpc` |
 //! | `metrics` | no | [counters, gauges and histograms](#metrics) for the `metrics` facade |
@@ -68,7 +69,10 @@
 #[cfg(feature = "config")]
 mod config;
 pub mod error;
+pub mod fencing;
 pub mod guard;
+#[cfg(feature = "http")]
+pub mod key;
 pub mod layer;
 pub mod lock;
 pub mod node;
@@ -89,6 +93,8 @@ pub use config::Config;
 pub use error::{
     AdoptError, BuildError, LockError, LossCause, Reason, ReleaseError, Vote, VoteOutcome, Votes,
 };
+#[doc(inline)]
+pub use fencing::FencingLayer;
 #[doc(inline)]
 pub use guard::LockContext;
 #[doc(inline)]

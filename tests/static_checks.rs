@@ -6,10 +6,13 @@ use std::{
 };
 
 use tower_redlock::{
-    AdoptError, BuildError, ClockOffset, Credentials, EmbeddedNodes, EvictionGuard, FencingToken,
-    Holder, KeyError, Lock, LockContext, LockError, LockRequest, LossCause, Memory, NodeHealth,
-    NodeState, Persistence, Reason, Redlock, RedlockBuilder, RedlockLayer, ReleaseError, Released,
-    Resource, ResourceError, RestartGuard, Role, TlsOptions, Vote, VoteOutcome, Votes, guard,
+    AdoptError, BuildError, ClockOffset, Credentials, EmbeddedNodes, EvictionGuard, FencingLayer,
+    FencingToken, Holder, KeyError, Lock, LockContext, LockError, LockRequest, LossCause, Memory,
+    NodeHealth, NodeState, Persistence, Reason, Redlock, RedlockBuilder, RedlockLayer,
+    ReleaseError, Released, Resource, ResourceError, RestartGuard, Role, TlsOptions, Vote,
+    VoteOutcome, Votes,
+    fencing::{self, FencingError, FencingService, TokenError},
+    guard,
     layer::{self, RedlockService, ResponseFuture},
     lock::{Acquire, Lost, Release},
     node::{Answer, LeaseId, Node, Nonce, Op, Reply},
@@ -55,6 +58,40 @@ fn handles_are_shared_between_threads_and_tasks() {
     cloned::<Credentials>();
     shared::<TlsOptions>();
     cloned::<TlsOptions>();
+}
+
+#[test]
+fn fences_are_shared_and_their_futures_are_sent() {
+    type Layer = FencingLayer<fn(&u8) -> String, fn(&u8) -> u64>;
+    type Service = FencingService<Inner, fn(&u8) -> String, fn(&u8) -> u64>;
+    shared::<Layer>();
+    cloned::<Layer>();
+    shared::<Service>();
+    cloned::<Service>();
+    sendable::<fencing::ResponseFuture<std::future::Ready<()>>>();
+    error::<FencingError>();
+    error::<TokenError>();
+    error::<fencing::Error<ResourceError>>();
+    let error = fencing::Error::<ResourceError>::Fencing(TokenError::Missing("no".into()).into());
+    assert_eq!((error.to_string().as_str(), chain(&error)), ("no", vec![]));
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn keys_are_shared_and_cloned() {
+    use tower_redlock::key::{self, Key};
+
+    fn check<S: Debug + Clone + Send + Sync + 'static>(_: &Key<S>)
+    where
+        Key<S>: tower_redlock::ResourceKey<axum::extract::Request>,
+    {
+        shared::<Key<S>>();
+        cloned::<Key<S>>();
+    }
+    check(&key::header("a").prefixed("x").hashed().hashed_with("secret").optional());
+    check(&key::path_segment(0).only([axum::http::Method::PUT]).when(|_| true));
+    check(&key::all((key::query("a"), key::method_and_path())));
+    check(&key::extension(|name: &String| name.clone()));
 }
 
 #[test]

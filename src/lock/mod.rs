@@ -44,4 +44,4 @@ pub use request::LockRequest;
 pub(crate) use soundness::{Jump, Soundness};
 pub use spawner::{Spawner, ThreadSpawner};
 pub use stopping::Stopping;
-pub(crate) use watchers::Watch;
+pub(crate) use watchers::{Watch, Watchers};

@@ -5,7 +5,7 @@ use std::{
 
 use super::lease::ActiveLease;
 
-/// The tasks that watch one lease. There is nearly always one.
+/// The tasks that watch one thing, a lease say. There is nearly always one.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     slots: Vec<Slot>,
@@ -17,6 +17,9 @@ enum Slot {
     /// Taken by a watcher, which is to be woken if it has been polled since the last time.
     Taken(Option<Waker>),
 }
+
+/// So many places are kept for the next watchers.
+const FEW: usize = 4;
 
 /// A watcher's place.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +52,13 @@ impl Watchers {
         }
     }
 
+    /// Frees the memory of more than a few places; called when none is taken.
+    pub(crate) fn shrink(&mut self) {
+        if self.slots.len() > FEW {
+            *self = Self::default();
+        }
+    }
+
     /// Takes the wakers out, to be woken when no lock is held; their places stay theirs.
     pub(crate) fn take(&mut self, into: &mut Vec<Waker>) {
         into.extend(self.slots.iter_mut().filter_map(|slot| match slot {
@@ -60,7 +70,7 @@ impl Watchers {
 
 /// A task's registration with one lease.
 #[derive(Debug, Default)]
-pub(crate) struct Watch(pub(super) Option<WatchKey>);
+pub(crate) struct Watch(pub(crate) Option<WatchKey>);
 
 /// A future's hold on a lease that it watches; gives its place back when it is dropped.
 #[derive(Debug)]

@@ -15,8 +15,9 @@ use crate::{
     },
 };
 
-/// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer): the service's own, under
-/// whose lock it is still polled, or nothing for a request that was turned away.
+/// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer) or a
+/// [`FencingLayer`](crate::FencingLayer): the service's own, under whose lock (if there is one) it is
+/// still polled, or nothing for a request that was turned away.
 ///
 /// The lock is given back with the trailers, on an error and on drop. A stream that outlives the
 /// lock ends with the status of a lost lock, as trailers.
@@ -28,11 +29,11 @@ pub struct GrpcBody<B> {
 }
 
 impl<B: Body> GrpcBody<B> {
-    pub(super) fn of_service(body: B, hold: Option<Hold>) -> Self {
+    pub(crate) fn of_service(body: B, hold: Option<Hold>) -> Self {
         Self { body: HeldBody::new(body, hold) }
     }
 
-    pub(super) const fn empty() -> Self {
+    pub(crate) const fn empty() -> Self {
         Self { body: HeldBody::Cut }
     }
 }

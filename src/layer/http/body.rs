@@ -11,8 +11,9 @@ use pin_project::pin_project;
 use super::held_body::{HeldBody, Out};
 use crate::{error::LockError, guard::Hold};
 
-/// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer): the service's own, under
-/// whose lock it is still polled, or the answer to a request that was turned away.
+/// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer) or a
+/// [`FencingLayer`](crate::FencingLayer): the service's own, under whose lock (if there is one) it is
+/// still polled, or the answer to a request that was turned away.
 ///
 /// Data, trailers, size hint and end are those of the service's body. The lock is given back at
 /// the last frame, on an error and on drop, each time after the service's body was dropped. A body
@@ -25,11 +26,11 @@ pub struct HttpBody<B> {
 }
 
 impl<B: Body> HttpBody<B> {
-    pub(super) fn of_service(body: B, hold: Option<Hold>) -> Self {
+    pub(crate) fn of_service(body: B, hold: Option<Hold>) -> Self {
         Self { body: HeldBody::new(body, hold) }
     }
 
-    pub(super) const fn of_rejection(bytes: Bytes) -> Self {
+    pub(crate) const fn of_rejection(bytes: Bytes) -> Self {
         Self { body: HeldBody::Rejection(Some(bytes)) }
     }
 }

@@ -1,8 +1,9 @@
 use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{Response, StatusCode, header};
 
+use super::problem::problem;
 use crate::{error::LockError, resource::Resource};
 
 /// A request that was turned away, or that lost its lock before it was answered.
@@ -102,23 +103,9 @@ impl<'a> Rejection<'a> {
     /// `outcome` (`not-run` or `unknown`) of our own, and `Retry-After` where it makes sense.
     pub fn response(&self) -> Response<Bytes> {
         let status = self.status();
-        let title = status.canonical_reason().unwrap_or_default();
-        let outcome = if self.has_begun() { "unknown" } else { "not-run" };
-        let body = serde_json::json!({
-            "title": title,
-            "status": status.as_u16(),
-            "detail": self.detail(),
-            "code": self.code(),
-            "outcome": outcome,
-        });
-        let mut response = Response::new(Bytes::from(body.to_string()));
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        let problem = HeaderValue::from_static("application/problem+json");
-        headers.insert(header::CONTENT_TYPE, problem);
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let mut response = problem(status, self.code(), &self.detail(), self.has_begun());
         if let Some(after) = self.retry_after() {
-            headers.insert(header::RETRY_AFTER, after.as_secs().into());
+            response.headers_mut().insert(header::RETRY_AFTER, after.as_secs().into());
         }
         response
     }

@@ -1,0 +1,110 @@
+use std::fmt;
+
+use super::TokenError;
+use crate::{layer::KeyError, resource::Resource, token::FencingToken};
+
+/// Why a request was turned away, or stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FencingError {
+    /// A newer token was seen before: the request's holder was overtaken. The service was not
+    /// called; the same token will never pass again. Take the lock anew, and read again what the
+    /// write is based on.
+    Stale {
+        /// The request's token.
+        token: FencingToken,
+        /// The newest that was seen.
+        newest: FencingToken,
+    },
+    /// A newer token came while the request ran: it was dropped, and its outcome is unknown.
+    Overtaken {
+        /// The request's token.
+        token: FencingToken,
+        /// The newest that was seen.
+        newest: FencingToken,
+    },
+    /// The request has no usable token. The service was not called.
+    Token(TokenError),
+    /// The request has no usable key. The service was not called.
+    Key(KeyError),
+}
+
+impl FencingError {
+    /// Whether the service was called, so that the outcome is unknown.
+    pub const fn has_begun(&self) -> bool {
+        matches!(self, Self::Overtaken { .. })
+    }
+
+    /// For the person who asks why: a holder that outlived its lock is worth a look.
+    pub(super) fn log(&self, resource: Option<&Resource>) {
+        let resource = resource.map(tracing::field::display);
+        match self {
+            Self::Stale { .. } | Self::Overtaken { .. } => {
+                tracing::warn!(resource, error = %self, "fenced off");
+            }
+            Self::Token(_) | Self::Key(_) => {
+                tracing::debug!(resource, error = %self, "request turned away");
+            }
+        }
+    }
+}
+
+impl From<TokenError> for FencingError {
+    fn from(error: TokenError) -> Self {
+        Self::Token(error)
+    }
+}
+
+impl From<KeyError> for FencingError {
+    fn from(error: KeyError) -> Self {
+        Self::Key(error)
+    }
+}
+
+impl fmt::Display for FencingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stale { token, newest } => {
+                write!(f, "the fencing token {token} is stale: {newest} was seen before")
+            }
+            Self::Overtaken { token, newest } => write!(
+                f,
+                "the fencing token {newest} came while the request with {token} ran: it was \
+                 stopped, and may have happened, or happened in part"
+            ),
+            Self::Token(error) => error.fmt(f),
+            Self::Key(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FencingError {}
+
+/// What ended a request behind a [`FencingLayer`](super::FencingLayer) without a face.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error<E> {
+    /// The fence.
+    Fencing(FencingError),
+    /// The service was called, and failed by itself.
+    Service(E),
+}
+
+impl<E: fmt::Display> fmt::Display for Error<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fencing(error) => error.fmt(f),
+            Self::Service(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for Error<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // Transparent: Display already shows the inner error, so the chain goes on below it.
+        match self {
+            Self::Fencing(error) => error.source(),
+            Self::Service(error) => error.source(),
+        }
+    }
+}

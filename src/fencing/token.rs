@@ -1,0 +1,100 @@
+use std::{borrow::Cow, fmt};
+
+use crate::token::{FencingToken, TOKEN_LIMIT};
+
+/// Finds the fencing token of a request.
+///
+/// Closures do: they take `&Request` and return a [`FencingToken`], its number, or an `Option` or
+/// `Result` of one. For [`http::Request`](https://docs.rs/http)s, a header's name does too.
+pub trait TokenSource<Request> {
+    /// The token.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenError`] if there is none, or none that can be read; the request does not run then.
+    fn token(&self, request: &Request) -> Result<FencingToken, TokenError>;
+}
+
+impl<Request, F, T> TokenSource<Request> for F
+where
+    F: Fn(&Request) -> T,
+    T: IntoToken,
+{
+    fn token(&self, request: &Request) -> Result<FencingToken, TokenError> {
+        self(request).into_token()
+    }
+}
+
+/// What a closure may return as a token.
+pub trait IntoToken {
+    /// The token.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenError`] if there is none.
+    fn into_token(self) -> Result<FencingToken, TokenError>;
+}
+
+impl IntoToken for FencingToken {
+    fn into_token(self) -> Result<FencingToken, TokenError> {
+        Ok(self)
+    }
+}
+
+impl IntoToken for u64 {
+    fn into_token(self) -> Result<FencingToken, TokenError> {
+        Ok(FencingToken::new(self))
+    }
+}
+
+impl<T: IntoToken> IntoToken for Option<T> {
+    fn into_token(self) -> Result<FencingToken, TokenError> {
+        self.ok_or(TokenError::Missing("the request has no fencing token".into()))?.into_token()
+    }
+}
+
+impl<T: IntoToken, E: Into<TokenError>> IntoToken for Result<T, E> {
+    fn into_token(self) -> Result<FencingToken, TokenError> {
+        self.map_err(Into::into)?.into_token()
+    }
+}
+
+/// Why a request has no usable token. The texts are for whoever sent the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// There is none.
+    Missing(Cow<'static, str>),
+    /// There is something, and it is no token.
+    Invalid(Cow<'static, str>),
+}
+
+impl TokenError {
+    pub(super) fn invalid(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::Invalid(reason.into())
+    }
+}
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Missing(reason) | Self::Invalid(reason)) = self;
+        f.write_str(reason)
+    }
+}
+
+impl std::error::Error for TokenError {}
+
+/// Whether a number can be a token.
+pub(super) fn checked(token: FencingToken) -> Result<FencingToken, TokenError> {
+    match token.get() {
+        0 => Err(TokenError::invalid(
+            "the fencing token is zero: the lock's manager was built without fencing",
+        )),
+        1..TOKEN_LIMIT => Ok(token),
+        _ => Err(TokenError::invalid("the fencing token is not below 2^53")),
+    }
+}
+
+/// The header `fencing-token`: where tokens are found unless something else is said.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DefaultHeader(());

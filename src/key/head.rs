@@ -1,0 +1,55 @@
+use std::fmt;
+
+use http::{Extensions, HeaderMap, Method, Request, Uri};
+
+/// A request without its body: what keys look at.
+#[derive(Clone, Copy)]
+pub struct RequestHead<'r> {
+    method: &'r Method,
+    uri: &'r Uri,
+    headers: &'r HeaderMap,
+    extensions: &'r Extensions,
+}
+
+impl<'r> RequestHead<'r> {
+    pub(super) fn of<B>(request: &'r Request<B>) -> Self {
+        Self {
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            extensions: request.extensions(),
+        }
+    }
+
+    /// The method.
+    pub const fn method(&self) -> &'r Method {
+        self.method
+    }
+
+    /// The URI as it was sent: axum's routers take the prefix off that they are nested under, and
+    /// here it is there again (feature `axum`).
+    pub fn uri(&self) -> &'r Uri {
+        #[cfg(feature = "axum")]
+        if let Some(original) = self.extensions.get::<axum::extract::OriginalUri>() {
+            return &original.0;
+        }
+        self.uri
+    }
+
+    /// The headers.
+    pub const fn headers(&self) -> &'r HeaderMap {
+        self.headers
+    }
+
+    /// The extensions.
+    pub const fn extensions(&self) -> &'r Extensions {
+        self.extensions
+    }
+}
+
+/// Headers and paths may hold secrets: they are not shown.
+impl fmt::Debug for RequestHead<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestHead").field("method", self.method).finish_non_exhaustive()
+    }
+}

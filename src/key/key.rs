@@ -1,0 +1,148 @@
+use http::{Method, Request};
+
+use super::{
+    Hashed, HashedWith, Only, Optional, Prefixed, RequestHead, Source, When, source::Miss,
+};
+use crate::{
+    layer::{KeyError, ResourceKey},
+    resource::Resource,
+};
+
+/// A ready-made key for [`http::Request`]s with any body. Made by the functions of
+/// [this module](crate::key).
+///
+/// The methods apply in the order in which they are called: `.prefixed("mail:").hashed()` hashes
+/// the prefix too, `.hashed().prefixed("mail:")` leaves it readable.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<S> {
+    source: S,
+}
+
+impl<S> Key<S> {
+    pub(super) const fn new(source: S) -> Self {
+        Self { source }
+    }
+
+    pub(super) const fn source(&self) -> &S {
+        &self.source
+    }
+}
+
+impl<S: Source> Key<S> {
+    /// Puts `prefix` before each name, as it is: with the separator that it shall have. Keys of
+    /// different kinds need different prefixes, or account 42 and order 42 share a lock.
+    ///
+    /// ```
+    /// use tower_redlock::{ResourceKey, key};
+    ///
+    /// let key = key::path_segment(1).prefixed("account:");
+    /// let request = http::Request::get("/accounts/42").body(())?;
+    /// assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "account:42");
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    pub fn prefixed(self, prefix: impl Into<String>) -> Key<Prefixed<S>> {
+        Key::new(Prefixed::new(self.source, prefix.into()))
+    }
+
+    /// Replaces each name by its SHA-256 in 64 hexadecimal digits: for names that are long, or that
+    /// are personal data and not to be read on the servers or in logs.
+    ///
+    /// That does not protect values that can be guessed: whoever sees the hash of an e-mail
+    /// address or a telephone number can hash candidates until one fits. For those:
+    /// [`hashed_with`](Self::hashed_with).
+    ///
+    /// ```
+    /// use tower_redlock::{ResourceKey, key};
+    ///
+    /// let key = key::header("x-session").hashed().prefixed("session:");
+    /// let request = http::Request::get("/").header("x-session", "abc").body(())?;
+    /// let name = key.key(&request).unwrap().unwrap().to_string();
+    /// assert!(name.starts_with("session:ba7816bf8f01cfea"));
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    pub fn hashed(self) -> Key<Hashed<S>> {
+        Key::new(Hashed::new(self.source))
+    }
+
+    /// Replaces each name by its HMAC-SHA-256 under `secret`, in 64 hexadecimal digits: without the
+    /// secret, nobody can tell whether a guess fits.
+    ///
+    /// All processes that lock the same resources need the same secret; 32 random bytes are
+    /// enough. A process with another one, during a change of secrets too, locks other names.
+    ///
+    /// # Panics
+    ///
+    /// If the secret is empty.
+    ///
+    /// ```
+    /// use tower_redlock::{ResourceKey, key};
+    ///
+    /// # let secret = [7; 32];
+    /// let key = key::query("email").hashed_with(secret).prefixed("user:");
+    /// let request = http::Request::get("/?email=a%40example.org").body(())?;
+    /// let name = key.key(&request).unwrap().unwrap().to_string();
+    /// assert_eq!(name.len(), "user:".len() + 64);
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    pub fn hashed_with(self, secret: impl AsRef<[u8]>) -> Key<HashedWith<S>> {
+        Key::new(HashedWith::new(self.source, secret.as_ref()))
+    }
+
+    /// Lets a request pass without a lock that lacks what should name the resource. One that has
+    /// it, and where it is empty or no name, is still turned away.
+    ///
+    /// ```
+    /// use tower_redlock::{ResourceKey, key};
+    ///
+    /// let key = key::header("idempotency-key").optional();
+    /// assert_eq!(key.key(&http::Request::new(())), Ok(None));
+    /// let empty = http::Request::get("/").header("idempotency-key", "").body(())?;
+    /// assert!(key.key(&empty).is_err());
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    pub fn optional(self) -> Key<Optional<S>> {
+        Key::new(Optional::new(self.source))
+    }
+
+    /// Locks for these methods only; requests with others pass without a lock.
+    ///
+    /// ```
+    /// use http::Method;
+    /// use tower_redlock::{ResourceKey, key};
+    ///
+    /// let key = key::path_segment(0).only([Method::POST, Method::PUT]);
+    /// assert_eq!(key.key(&http::Request::get("/a").body(())?), Ok(None));
+    /// assert!(key.key(&http::Request::post("/a").body(())?).unwrap().is_some());
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    pub fn only(self, methods: impl IntoIterator<Item = Method>) -> Key<Only<S>> {
+        Key::new(Only::new(self.source, methods))
+    }
+
+    /// Locks only where `predicate` says so; other requests pass without a lock.
+    ///
+    /// ```
+    /// use tower_redlock::{ResourceKey, key};
+    ///
+    /// let key = key::path_segment(0).when(|head| !head.headers().contains_key("x-dry-run"));
+    /// let dry = http::Request::post("/a").header("x-dry-run", "1").body(())?;
+    /// assert_eq!(key.key(&dry), Ok(None));
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    pub fn when<P>(self, predicate: P) -> Key<When<S, P>>
+    where
+        P: Fn(&RequestHead<'_>) -> bool,
+    {
+        Key::new(When::new(self.source, predicate))
+    }
+}
+
+impl<S: Source, B> ResourceKey<Request<B>> for Key<S> {
+    fn key(&self, request: &Request<B>) -> Result<Option<Resource>, KeyError> {
+        match self.source.find(&RequestHead::of(request)) {
+            Ok(names) => Ok(Some(names.into_resource()?)),
+            Err(Miss::Unguarded) => Ok(None),
+            Err(Miss::Absent(error) | Miss::Bad(error)) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+use std::borrow::Cow;
+
+use super::{
+    Key, RequestHead,
+    names::Names,
+    source::{Miss, sealed::Find},
+};
+
+/// The method and the path name the resource: `POST /accounts/42`, without the query.
+///
+/// Equal paths are one name, however they are percent-encoded: letters, digits, `-._~` are
+/// written as they are, everything that may not stand in a path is encoded, and the hexadecimal
+/// digits are upper-case. Which path it is never changes: an encoded `/` stays encoded, and dots
+/// and empty segments stay. Behind axum's nested routers it is the path that was sent (feature
+/// `axum`).
+///
+/// Source: T. Berners-Lee, R. Fielding, L. Masinter, *Uniform Resource Identifier (URI): Generic
+/// Syntax* (RFC 3986), section 6.2.2.
+///
+/// ```
+/// use tower_redlock::{ResourceKey, key};
+///
+/// let key = key::method_and_path();
+/// for path in ["/accounts/4%32%2f?now", "/accounts/42%2F"] {
+///     let request = http::Request::post(path).body(())?;
+///     assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "POST /accounts/42%2F");
+/// }
+/// # Ok::<(), http::Error>(())
+/// ```
+pub const fn method_and_path() -> Key<MethodAndPath> {
+    Key::new(MethodAndPath(()))
+}
+
+/// Takes the name from the method and the path. Made by [`method_and_path`].
+#[derive(Clone, Copy, Debug)]
+pub struct MethodAndPath(());
+
+impl Find for MethodAndPath {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        let path = head.uri().path();
+        if path.is_empty() {
+            return Err(Miss::absent("the request has no path"));
+        }
+        let method = head.method().as_str();
+        let mut name = String::with_capacity(method.len() + 1 + path.len());
+        name.push_str(method);
+        name.push(' ');
+        normalise(path, &mut name);
+        Ok(Names::One(Cow::Owned(name)))
+    }
+}
+
+/// Appends the one spelling that stands for all of a path's.
+pub(super) fn normalise(path: &str, to: &mut String) {
+    let mut rest = path.as_bytes();
+    while let [byte, after @ ..] = rest {
+        let escaped = if *byte == b'%' { escape(after) } else { None };
+        let (byte, is_encoded) = (escaped.unwrap_or(*byte), escaped.is_some());
+        rest = if is_encoded { &after[2..] } else { after };
+        // A lone `%` is encoded too: it must not begin an escape with what is decoded behind it.
+        if is_unreserved(byte) || (!is_encoded && is_reserved(byte)) {
+            to.push(char::from(byte));
+        } else {
+            let digit = |nibble: u8| char::from(b"0123456789ABCDEF"[usize::from(nibble)]);
+            to.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+}
+
+/// The byte that two hexadecimal digits stand for.
+fn escape(digits: &[u8]) -> Option<u8> {
+    let digit = |i: usize| char::from(*digits.get(i)?).to_digit(16);
+    u8::try_from(digit(0)? << 4 | digit(1)?).ok()
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+/// What may mean something else when it is encoded.
+fn is_reserved(byte: u8) -> bool {
+    b":/?#[]@!$&'()*+,;=".contains(&byte)
+}

@@ -1,0 +1,64 @@
+//! Ready-made keys: which part of an HTTP request names the resource that it is about.
+//!
+//! | key | what names the resource |
+//! |---|---|
+//! | [`header`] | the value of a header |
+//! | [`path_segment`] | a segment of the path, by its place |
+//! | `path_param` (feature `axum`) | a parameter of the matched route, by its name |
+//! | [`query`] | a parameter of the query |
+//! | [`method_and_path`] | the method and the path |
+//! | [`extension`] | something that a layer outside found out: the caller's account, say |
+//! | [`all`] | several of these: locked all or none |
+//!
+//! Each is a [`Key`], whose methods change the names ([`prefixed`](Key::prefixed),
+//! [`hashed`](Key::hashed), [`hashed_with`](Key::hashed_with)) and say which requests need no lock
+//! ([`optional`](Key::optional), [`only`](Key::only), [`when`](Key::when)). Whatever else names a
+//! resource: a closure is a [`ResourceKey`](crate::ResourceKey) too.
+//!
+//! A name has 1 to 512 bytes and no control characters; a request with another one is turned away
+//! as a bad request. No error quotes what the request said.
+//!
+//! ```
+//! use http::Method;
+//! use tower_redlock::{Redlock, RedlockLayer, key};
+//!
+//! # let redlock = Redlock::embedded();
+//! // POST /accounts/42/withdraw locks `account:42`; reading needs no lock.
+//! let key = key::path_segment(1).prefixed("account:").only([Method::POST, Method::DELETE]);
+//! let layer = RedlockLayer::new(redlock, key).http();
+//! ```
+
+mod all;
+mod decode;
+mod extension;
+mod filter;
+mod hash;
+mod head;
+mod header;
+#[allow(clippy::module_inception)]
+mod key;
+mod method_and_path;
+mod names;
+#[cfg(feature = "axum")]
+mod param;
+mod path;
+mod prefix;
+mod query;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use all::{All, all};
+pub use extension::{Extension, extension};
+pub use filter::{Only, Optional, When};
+pub use hash::{Hashed, HashedWith};
+pub use head::RequestHead;
+pub use header::{Header, header};
+pub use key::Key;
+pub use method_and_path::{MethodAndPath, method_and_path};
+#[cfg(feature = "axum")]
+pub use param::{PathParam, path_param};
+pub use path::{PathSegment, path_segment};
+pub use prefix::Prefixed;
+pub use query::{Query, query};
+pub use source::Source;

@@ -1,0 +1,27 @@
+use std::{borrow::Cow, sync::Arc};
+
+use super::{
+    RequestHead,
+    names::Names,
+    source::{Miss, sealed::Find},
+};
+
+/// Names with a text before them. Made by [`Key::prefixed`](super::Key::prefixed).
+#[derive(Clone, Debug)]
+pub struct Prefixed<S> {
+    source: S,
+    prefix: Arc<str>,
+}
+
+impl<S> Prefixed<S> {
+    pub(super) fn new(source: S, prefix: String) -> Self {
+        Self { source, prefix: prefix.into() }
+    }
+}
+
+impl<S: Find> Find for Prefixed<S> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        let names = self.source.find(head)?;
+        Ok(names.map(|name| Cow::Owned([&*self.prefix, &*name].concat())))
+    }
+}

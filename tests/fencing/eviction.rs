@@ -1,0 +1,70 @@
+//! Which resources are forgotten.
+
+use std::{
+    convert::Infallible,
+    future::pending,
+    pin::pin,
+    task::{Context, Waker},
+};
+
+use tower::{Layer, Service, ServiceExt, service_fn};
+use tower_redlock::{FencingLayer, fencing::Error};
+
+use crate::tools::{Write, layer, overtaken, stale};
+
+#[tokio::test]
+async fn the_least_recently_used_resource_goes_out_first_and_takes_any_token_again() {
+    let layer = layer().capacity(2);
+    let service = layer.layer(service_fn(|_: Write| async { Ok::<_, Infallible>(()) }));
+    let write = async |name, token| service.clone().oneshot(Write::new([name], token)).await;
+    write("a", 9).await.unwrap();
+    write("b", 9).await.unwrap();
+    // Being turned away is a use as well: now `b` is the one that was not used for longest.
+    assert_eq!(write("a", 8).await, Err(Error::Fencing(stale(8, 9))));
+    write("c", 9).await.unwrap();
+    assert_eq!(write("a", 8).await, Err(Error::Fencing(stale(8, 9))), "a stayed");
+    write("b", 3).await.unwrap();
+    assert_eq!(write("b", 2).await, Err(Error::Fencing(stale(2, 3))), "and is known again");
+    assert!(format!("{layer:?}").contains("resources: 2"), "{layer:?}");
+}
+
+#[tokio::test]
+async fn what_is_being_written_stays_whatever_else_comes() {
+    let layer = layer().capacity(2);
+    let mut service = layer.layer(service_fn(|write: Write| async move {
+        if write.token == Some(5) { pending().await } else { Ok::<_, Infallible>(()) }
+    }));
+    let names = ["a", "b", "c", "d"];
+    {
+        let mut running = Vec::new();
+        for name in names {
+            let mut answer = Box::pin(service.call(Write::new([name], 5)));
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(answer.as_mut().poll(&mut cx).is_pending());
+            running.push(answer);
+        }
+        assert!(format!("{layer:?}").contains("resources: 4"), "{layer:?}");
+        for name in ["x", "y", "z"] {
+            service.call(Write::new([name], 1)).await.unwrap();
+        }
+        for name in names {
+            let late = service.call(Write::new([name], 4)).await;
+            assert_eq!(late, Err(Error::Fencing(stale(4, 5))));
+        }
+        let newer = pin!(service.call(Write::new(["a"], 6)));
+        assert_eq!(running.remove(0).await, Err(Error::Fencing(overtaken(5, 6))));
+        newer.await.unwrap();
+    }
+    assert!(format!("{layer:?}").contains("resources: 2"), "{layer:?}");
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_resources_are_kept_by_default_and_no_more() {
+    let layer = FencingLayer::new(u64::to_string as fn(&u64) -> String)
+        .token((|n: &u64| 1_000_000 - n) as fn(&u64) -> u64);
+    let mut service = layer.layer(service_fn(|_: u64| async { Ok::<_, Infallible>(()) }));
+    for n in 0..100_100 {
+        service.call(n).await.unwrap();
+    }
+    assert!(format!("{layer:?}").contains("resources: 100000"), "{layer:?}");
+}

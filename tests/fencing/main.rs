@@ -1,0 +1,11 @@
+//! The fence in front of a resource: no request passes that is older than one that passed.
+
+mod eviction;
+#[cfg(feature = "tonic")]
+mod grpc;
+#[cfg(feature = "http")]
+mod http;
+mod model;
+mod overtaken;
+mod plain;
+mod tools;

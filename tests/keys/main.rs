@@ -1,0 +1,6 @@
+//! Keys behind axum's routers: the name that a request's lock gets, as its handler sees it.
+#![cfg(feature = "axum")]
+
+mod bounds;
+mod routes;
+mod site;

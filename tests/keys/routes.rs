@@ -1,0 +1,109 @@
+//! Keys from the path, wherever the layer is put.
+
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    routing::{any, get},
+};
+use tower::{Layer, ServiceExt};
+use tower_redlock::key;
+
+use crate::site::{expect, locked, refused, resource, resource_and_param};
+
+#[tokio::test]
+async fn a_parameter_is_what_the_handler_gets_on_each_place_of_the_layer() {
+    let id = || locked(key::path_param("id"));
+    let routes = || Router::new().route("/accounts/{id}/x", any(resource_and_param));
+    let places = [
+        ("route_layer", routes().route_layer(id())),
+        ("layer", routes().layer(id())),
+        (
+            "method router",
+            Router::new().route("/accounts/{id}/x", get(resource_and_param).layer(id())),
+        ),
+        (
+            "nested",
+            Router::new().nest(
+                "/accounts",
+                Router::new().route("/{id}/x", get(resource_and_param)).route_layer(id()),
+            ),
+        ),
+        (
+            "outside of the nested",
+            Router::new()
+                .nest("/accounts", Router::new().route("/{id}/x", get(resource_and_param)))
+                .route_layer(id()),
+        ),
+        (
+            "parameter in the prefix",
+            Router::new().nest(
+                "/accounts/{id}",
+                Router::new().route("/x", get(resource_and_param)).route_layer(id()),
+            ),
+        ),
+        (
+            "nested service",
+            Router::new().nest_service(
+                "/accounts",
+                Router::new().route("/{id}/x", get(resource_and_param)).route_layer(id()),
+            ),
+        ),
+    ];
+    for (place, app) in places {
+        println!("{place}");
+        for (sent, seen) in [
+            ("42", "42"),
+            ("%34%32", "42"),
+            ("%2534", "%34"),
+            ("a%2Fb", "a/b"),
+            ("%C3%A4", "ä"),
+            ("100%", "100%"),
+            ("a+b", "a+b"),
+        ] {
+            expect(&app, &format!("/accounts/{sent}/x?q=1"), &format!("{seen} twice")).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_rest_of_a_path_is_a_parameter_too() {
+    let files = Router::new()
+        .route("/{bucket}/{*rest}", get(resource_and_param))
+        .route_layer(locked(key::path_param("rest")));
+    let app = Router::new().nest("/files", files);
+    expect(&app, "/files/b/a/%62/c", "a/b/c twice").await;
+}
+
+#[tokio::test]
+async fn a_segment_is_counted_in_the_path_that_was_sent() {
+    let second = || locked(key::path_segment(2));
+    let inner = Router::new().route("/{id}", get(resource)).route_layer(second());
+    let app = Router::new().nest("/v1", Router::new().nest("/accounts", inner));
+    expect(&app, "/v1/accounts/%34%32", "42").await;
+    let service = Router::new().nest_service("/v1/accounts", second().layer(get(resource)));
+    expect(&service, "/v1/accounts/%34%32", "42").await;
+    let path =
+        Router::new().route("/{id}", get(resource)).route_layer(locked(key::method_and_path()));
+    expect(&Router::new().nest("/v1", path), "/v1/%61?q", "GET /v1/a").await;
+}
+
+#[tokio::test]
+async fn where_no_parameter_can_be_the_error_says_what_to_do() {
+    let routes =
+        || Router::new().route("/a/{id}", get(resource)).route("/b/{other}", get(resource));
+    let app = routes().route_layer(locked(key::path_param("id")));
+    expect(&app, "/a/1", "1").await;
+    let detail = refused(&app, "/b/1").await;
+    assert!(detail.contains("no parameter id: name it as the route does"), "{detail}");
+    let app = routes().route_layer(locked(key::path_param("id").optional()));
+    expect(&app, "/b/1", "unguarded").await;
+
+    // Around the router: not even an optional one may let every request pass.
+    let around = locked(key::path_param("id").optional()).layer(routes());
+    let response = around.oneshot(Request::get("/a/1").body(Body::empty()).unwrap()).await;
+    assert_eq!(response.unwrap().status(), 400);
+    let app = routes().layer(locked(key::path_param("id")));
+    let detail = refused(&app, "/nowhere").await;
+    assert!(detail.contains("Router::route_layer"), "{detail}");
+}
