@@ -18,7 +18,11 @@ pub(super) struct Memory {
     pub(super) overestimate: Duration,
     /// Grants whose answers are missing: the connection broke, and they may still come to run.
     unsettled: HashMap<Nonce, Unsettled>,
+    /// With so many entries it is looked which are over: seldom enough to cost nothing each.
+    sweep_at: usize,
 }
+
+const FEW: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Unsettled {
@@ -30,7 +34,13 @@ struct Unsettled {
 
 impl Memory {
     pub(super) fn new(offsets: Offsets) -> Self {
-        Self { offsets, corrections: 0, overestimate: Duration::ZERO, unsettled: HashMap::new() }
+        Self {
+            offsets,
+            corrections: 0,
+            overestimate: Duration::ZERO,
+            unsettled: HashMap::new(),
+            sweep_at: FEW,
+        }
     }
 
     /// An operation's answer will never come. `sent` and `clock` are what its deadline was made of.
@@ -43,7 +53,10 @@ impl Memory {
         };
         let deadline = clock.deadline(sent, patience);
         let until = sent + patience * 2 + ttl + Duration::from_secs(1);
-        self.unsettled.retain(|_, unsettled| sent < unsettled.until);
+        if self.unsettled.len() >= self.sweep_at {
+            self.unsettled.retain(|_, unsettled| sent < unsettled.until);
+            self.sweep_at = (self.unsettled.len() * 2).max(FEW);
+        }
         let entry = self.unsettled.entry(lease.nonce()).or_insert(Unsettled { deadline, until });
         entry.deadline = entry.deadline.max(deadline);
         entry.until = entry.until.max(until);
