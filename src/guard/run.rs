@@ -83,6 +83,10 @@ pub struct Run<F, Fut> {
 }
 
 #[pin_project(project = StateProj)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "what a task keeps in its own memory need not be allocated once more"
+)]
 enum State<F, Fut> {
     Acquiring {
         #[pin]

@@ -29,6 +29,10 @@ pub(super) struct Call<S: Service<Request>, Request, E> {
 }
 
 #[pin_project(project = StateProj)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "what a task keeps in its own memory need not be allocated once more"
+)]
 enum State<S: Service<Request>, Request, E> {
     Rejected {
         error: Option<LockError>,

@@ -45,9 +45,13 @@ pub struct Acquire {
     state: State,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "what a task keeps in its own memory need not be allocated once more"
+)]
 enum State {
     Invalid(Option<LockError>),
-    Working(Box<Work>),
+    Working(Work),
 }
 
 /// An attempt is decided within so many node timeouts: votes, and three raises of the token.
@@ -96,7 +100,7 @@ impl Acquire {
         let queueing = core.queue.enter(&resource, plan.wait.is_zero());
         let step = Step::Queueing(queueing);
         let work = Work { core, resource, plan, started, attempts: 0, step, alarm: None };
-        Self { span, state: State::Working(Box::new(work)) }
+        Self { span, state: State::Working(work) }
     }
 
     pub(crate) fn failed(error: LockError) -> Self {
