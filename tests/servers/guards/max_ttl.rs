@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder};
 
 use super::scene::{
-    MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, refusal, settled, taken,
-    urls, votes, works,
+    MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, reason, refusal, settled,
+    taken, urls, votes, works,
 };
 use crate::support::{Proxy, RedisServer, eventually_async};
 
@@ -129,4 +129,24 @@ async fn a_new_set_waits_for_the_longest_max_ttl_of_its_clients() {
     in_time(short.ready()).await;
     assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
     all_vote(&long).await;
+}
+
+/// Between two looks it is the script that refuses: on whichever way through it.
+#[tokio::test]
+async fn a_node_that_knows_of_a_shorter_max_ttl_grants_no_longer_one() {
+    let servers = RedisServer::start_n(1);
+    let redlock = settled(&servers).await;
+    for names in [&["x"][..], &["x", "y"]] {
+        eventually_async("the script refuses it", async || {
+            servers[0].cli(&["HSET", "redlock:meta", "max_ttl", "999"]);
+            match redlock.lock(names.to_vec()).await {
+                Err(LockError::NoQuorum { votes }) => reason(&votes, 0) == Reason::TtlTooLong,
+                _ => false,
+            }
+        })
+        .await;
+        assert!(!servers[0].exists("redlock:lock:x"));
+        eventually_async("it is raised again", async || redlock.lock(names.to_vec()).await.is_ok())
+            .await;
+    }
 }
