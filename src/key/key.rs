@@ -104,7 +104,8 @@ impl<S: Source> Key<S> {
         Key::new(Optional::new(self.source))
     }
 
-    /// Locks for these methods only; requests with others pass without a lock.
+    /// Locks for these methods only; requests with others pass without a lock. GET includes HEAD,
+    /// which routers answer by the handler of GET.
     ///
     /// ```
     /// use http::Method;

@@ -6,7 +6,8 @@ use super::{
     source::{Miss, sealed::Find},
 };
 
-/// The method and the path name the resource: `POST /accounts/42`, without the query.
+/// The method and the path name the resource: `POST /accounts/42`, without the query. HEAD is named
+/// as GET is, as routers answer it by the handler of GET.
 ///
 /// Equal paths are one name, however they are percent-encoded: letters, digits, `-._~` are
 /// written as they are, everything that may not stand in a path is encoded, and the hexadecimal
@@ -41,7 +42,7 @@ impl Find for MethodAndPath {
         if path.is_empty() {
             return Err(Miss::absent("the request has no path"));
         }
-        let method = head.method().as_str();
+        let method = head.handled_as().as_str();
         let mut name = String::with_capacity(method.len() + 1 + path.len());
         name.push_str(method);
         name.push(' ');

@@ -85,6 +85,17 @@ fn what_is_optional_may_be_missing_and_not_wrong() {
     assert_eq!(name(&key::header("x").optional(), &get("/")), Ok(None));
 }
 
+/// Routers answer HEAD by the handler of GET: it is no way around the lock.
+#[test]
+fn head_is_locked_as_get_is() {
+    let head = Request::head("/a").body(()).unwrap();
+    assert_eq!(name(&key::path_segment(0).only([Method::GET]), &head), some("a"));
+    assert_eq!(name(&key::path_segment(0).only([Method::HEAD]), &head), some("a"));
+    assert_eq!(name(&key::path_segment(0).only([Method::HEAD]), &get("/a")), Ok(None));
+    assert_eq!(name(&key::path_segment(0).only([Method::POST]), &head), Ok(None));
+    assert_eq!(name(&key::method_and_path(), &head), some("GET /a"));
+}
+
 #[test]
 fn filters_are_asked_before_the_key() {
     let send =
