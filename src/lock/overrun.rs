@@ -25,6 +25,8 @@ pub enum Overrun {
 /// Looks from the crate's own thread whether a poll goes on after the end of its lock.
 pub(super) struct OverrunWatch {
     lease: Arc<ActiveLease>,
+    /// The poll that was under way at the end.
+    poll: u64,
     policy: Overrun,
     ended: Timestamp,
     again: Mutex<Duration>,
@@ -38,20 +40,21 @@ impl OverrunWatch {
     /// forgotten the key: `slack` later.
     pub(super) fn start(
         lease: &Arc<ActiveLease>,
+        poll: u64,
         policy: Overrun,
         ended: Timestamp,
         slack: Duration,
     ) {
         let again = Mutex::new(FIRST_AGAIN);
-        let watch = Arc::new(Self { lease: Arc::clone(lease), policy, ended, again });
+        let watch = Arc::new(Self { lease: Arc::clone(lease), poll, policy, ended, again });
         lease.timers().insert(ended + slack, Waker::from(watch));
     }
 }
 
 impl Wake for OverrunWatch {
     fn wake(self: Arc<Self>) {
-        // No poll begins after the end: one that is under way now is the one that was.
-        if !self.lease.is_polled() {
+        // A later one is about to find out that the lock has ended, and harms nobody.
+        if self.lease.poll_under_way() != Some(self.poll) {
             return;
         }
         self.lease.note_overrun();
@@ -81,5 +84,42 @@ impl Wake for OverrunWatch {
                 std::process::abort();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::{EmbeddedNodes, Redlock};
+
+    /// After the end there are a hundred milliseconds until the look.
+    async fn ended(blocks: bool) -> bool {
+        let nodes = EmbeddedNodes::new(1);
+        let builder = Redlock::builder().nodes_from(&nodes).ttl(Duration::from_millis(200));
+        let redlock = builder.drift_factor(0.5).build().unwrap();
+        let lock = redlock.lock("x").auto_extend(false).await.unwrap();
+        let lease = lock.lease();
+        let in_time = lease.enter_poll();
+        while lease.valid_until() > Timestamp::ZERO {
+            thread::yield_now();
+        }
+        let in_poll = if blocks {
+            in_time
+        } else {
+            drop(in_time);
+            // About to find out that the lock has ended.
+            lease.enter_poll()
+        };
+        thread::sleep(Duration::from_millis(300));
+        drop(in_poll);
+        lease.has_overrun()
+    }
+
+    #[tokio::test]
+    async fn who_comes_after_the_end_is_not_taken_for_who_blocks_past_it() {
+        assert!(ended(true).await);
+        assert!(!ended(false).await);
     }
 }
