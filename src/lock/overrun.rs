@@ -29,7 +29,14 @@ pub(super) struct OverrunWatch {
     poll: u64,
     policy: Overrun,
     ended: Timestamp,
-    again: Mutex<Duration>,
+    look: Mutex<Look>,
+}
+
+/// The next look, and how long after it the one after that is.
+#[derive(Clone, Copy)]
+struct Look {
+    at: Timestamp,
+    pause: Duration,
 }
 
 const FIRST_AGAIN: Duration = Duration::from_secs(1);
@@ -45,9 +52,21 @@ impl OverrunWatch {
         ended: Timestamp,
         slack: Duration,
     ) {
-        let again = Mutex::new(FIRST_AGAIN);
-        let watch = Arc::new(Self { lease: Arc::clone(lease), poll, policy, ended, again });
-        lease.timers().insert(ended + slack, Waker::from(watch));
+        let look = Look { at: ended + slack, pause: FIRST_AGAIN };
+        let watch = Arc::new(Self {
+            lease: Arc::clone(lease),
+            poll,
+            policy,
+            ended,
+            look: Mutex::new(look),
+        });
+        lease.timers().insert(look.at, Waker::from(watch));
+    }
+
+    fn look_again(self: Arc<Self>, look: Look) {
+        *crate::sync::lock(&self.look) = look;
+        let lease = Arc::clone(&self.lease);
+        lease.timers().insert(look.at, Waker::from(self));
     }
 }
 
@@ -57,8 +76,14 @@ impl Wake for OverrunWatch {
         if self.lease.poll_under_way() != Some(self.poll) {
             return;
         }
-        self.lease.note_overrun();
         let now = self.lease.timers().clock().now();
+        let look = *crate::sync::lock(&self.look);
+        if now < look.at {
+            // All timers fire when a server's clock has jumped.
+            self.look_again(look);
+            return;
+        }
+        self.lease.note_overrun();
         let (resource, by) = (self.lease.resource(), now.since(self.ended));
         match self.policy {
             Overrun::Warn => {
@@ -67,13 +92,8 @@ impl Wake for OverrunWatch {
                     ?by,
                     "guarded work blocks past the end of its lock, and can't be dropped"
                 );
-                let again = {
-                    let mut again = crate::sync::lock(&self.again);
-                    let next = (*again * 2).min(LONGEST_AGAIN);
-                    std::mem::replace(&mut *again, next)
-                };
-                let lease = Arc::clone(&self.lease);
-                lease.timers().insert(now + again, Waker::from(self));
+                let pause = (look.pause * 2).min(LONGEST_AGAIN);
+                self.look_again(Look { at: now + look.pause, pause });
             }
             Overrun::Abort => {
                 tracing::error!(
@@ -92,34 +112,55 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::{EmbeddedNodes, Redlock};
+    use crate::{EmbeddedNodes, Redlock, lock::lease::InPoll};
 
-    /// After the end there are a hundred milliseconds until the look.
-    async fn ended(blocks: bool) -> bool {
+    /// Whether a poll that is under way when its lock ends is told of, in the end, where `then` is
+    /// done half a second before the look.
+    async fn is_told(then: impl for<'a> FnOnce(&'a ActiveLease, InPoll<'a>)) -> bool {
         let nodes = EmbeddedNodes::new(1);
-        let builder = Redlock::builder().nodes_from(&nodes).ttl(Duration::from_millis(200));
+        let builder = Redlock::builder().nodes_from(&nodes).ttl(Duration::from_secs(1));
         let redlock = builder.drift_factor(0.5).build().unwrap();
         let lock = redlock.lock("x").auto_extend(false).await.unwrap();
-        let lease = lock.lease();
-        let in_time = lease.enter_poll();
-        while lease.valid_until() > Timestamp::ZERO {
+        let in_time = lock.lease().enter_poll();
+        while lock.is_valid() || lock.lease().valid_until() > Timestamp::ZERO {
             thread::yield_now();
         }
-        let in_poll = if blocks {
-            in_time
-        } else {
-            drop(in_time);
-            // About to find out that the lock has ended.
-            lease.enter_poll()
-        };
-        thread::sleep(Duration::from_millis(300));
-        drop(in_poll);
-        lease.has_overrun()
+        then(lock.lease(), in_time);
+        lock.lease().has_overrun()
+    }
+
+    fn until_after_the_look() {
+        thread::sleep(Duration::from_millis(900));
     }
 
     #[tokio::test]
     async fn who_comes_after_the_end_is_not_taken_for_who_blocks_past_it() {
-        assert!(ended(true).await);
-        assert!(!ended(false).await);
+        assert!(is_told(|_, _in_time| until_after_the_look()).await);
+        let comes_later = |lease: &ActiveLease, in_time: InPoll<'_>| {
+            drop(in_time);
+            // About to find out that the lock has ended.
+            let _late = lease.enter_poll();
+            until_after_the_look();
+        };
+        assert!(!is_told(comes_later).await);
+    }
+
+    /// All timers fire when a server's clock has jumped.
+    #[tokio::test]
+    async fn a_timer_that_fires_too_early_looks_again_when_it_is_time() {
+        let ends_soon = |lease: &ActiveLease, in_time: InPoll<'_>| {
+            // The watch is set just after the end.
+            thread::sleep(Duration::from_millis(20));
+            lease.timers().wake_all();
+            drop(in_time);
+            until_after_the_look();
+        };
+        assert!(!is_told(ends_soon).await);
+        let blocks = |lease: &ActiveLease, _in_time: InPoll<'_>| {
+            thread::sleep(Duration::from_millis(20));
+            lease.timers().wake_all();
+            until_after_the_look();
+        };
+        assert!(is_told(blocks).await);
     }
 }
