@@ -19,6 +19,11 @@ pub enum Overrun {
     Warn,
     /// The process is aborted, after a line at ERROR: another process may take the lock, and this
     /// one must not go on writing. Nothing is unwound, and no destructor runs.
+    ///
+    /// That is when the servers may have forgotten the key: by the TTL's drift allowance (1 % and
+    /// 2 ms by default) after the end. Why the poll goes on is not asked: it is so too where the
+    /// thread gets no processor for that long, and where a machine or process that was suspended
+    /// inside a poll wakes up.
     Abort,
 }
 
