@@ -75,9 +75,9 @@ pub mod guard;
 pub mod key;
 pub mod layer;
 pub mod lock;
+mod metrics;
 pub mod node;
 // Public for model checkers and simulations, which are no part of this crate.
-mod metrics;
 #[doc(hidden)]
 pub mod quorum;
 mod random;

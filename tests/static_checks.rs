@@ -91,6 +91,7 @@ fn keys_are_shared_and_cloned() {
     check(&key::header("a").prefixed("x").hashed().hashed_with("secret").optional());
     check(&key::path_segment(0).only([axum::http::Method::PUT]).when(|_| true));
     check(&key::all((key::query("a"), key::method_and_path())));
+    check(&key::query("a").parsed::<u64>());
     check(&key::extension(|name: &String| name.clone()));
 }
 

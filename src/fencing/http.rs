@@ -1,6 +1,7 @@
 //! The face that stale tokens have over HTTP.
 
 use std::{
+    borrow::Cow,
     fmt,
     future::Future,
     pin::Pin,
@@ -34,7 +35,7 @@ impl<K, T> FencingLayer<K, T> {
     /// | a token that can't be read | 400 | `bad-token` | `not-run` |
     /// | no usable key | 400 | `bad-key` | `not-run` |
     ///
-    /// The service's own error type stays what it was.
+    /// No answer tells the newest token. The service's own error type stays what it was.
     pub fn http(self) -> FencingLayer<K, T, Http> {
         self.with_face(Http(()))
     }
@@ -56,9 +57,20 @@ impl FencingError {
         problem(status, code, &self.detail(), self.has_begun())
     }
 
-    /// What happened, in words for whoever sent the request.
-    pub(super) fn detail(&self) -> String {
-        if self.has_begun() { self.to_string() } else { format!("{self}; nothing was done") }
+    /// What happened, in words for whoever sent the request. They don't tell the newest token: who
+    /// was overtaken must take the lock anew, and not send the number that it was told.
+    pub(super) fn detail(&self) -> Cow<'static, str> {
+        match self {
+            Self::Stale { .. } => {
+                "the fencing token is stale: a newer one was seen before; nothing was done".into()
+            }
+            Self::Overtaken { .. } => {
+                "a newer fencing token came while the request ran: it may have happened, or \
+                 happened in part"
+                    .into()
+            }
+            Self::Token(_) | Self::Key(_) => format!("{self}; nothing was done").into(),
+        }
     }
 }
 

@@ -44,7 +44,8 @@ impl<S> Only<S> {
 
 impl<S: Find> Find for Only<S> {
     fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
-        if self.methods.contains(head.method()) {
+        let is_one = |method: &Method| self.methods.contains(method);
+        if is_one(head.method()) || is_one(head.handled_as()) {
             self.source.find(head)
         } else {
             Err(Miss::Unguarded)

@@ -21,9 +21,14 @@ impl<'r> RequestHead<'r> {
         }
     }
 
-    /// The method.
+    /// The method, as it was sent.
     pub const fn method(&self) -> &'r Method {
         self.method
+    }
+
+    /// The method whose handler runs: routers answer HEAD by that of GET.
+    pub(super) fn handled_as(&self) -> &'r Method {
+        if self.method == Method::HEAD { &Method::GET } else { self.method }
     }
 
     /// The URI as it was sent: axum's routers take the prefix off that they are nested under, and

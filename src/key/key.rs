@@ -1,7 +1,9 @@
+use std::{fmt::Display, str::FromStr};
+
 use http::{Method, Request};
 
 use super::{
-    Hashed, HashedWith, Only, Optional, Prefixed, RequestHead, Source, When, source::Miss,
+    Hashed, HashedWith, Only, Optional, Parsed, Prefixed, RequestHead, Source, When, source::Miss,
 };
 use crate::{
     layer::{KeyError, ResourceKey},
@@ -29,6 +31,31 @@ impl<S> Key<S> {
 }
 
 impl<S: Source> Key<S> {
+    /// Reads each name as a `T`, and writes it as `T` does; a request with another one is turned
+    /// away. To be called first.
+    ///
+    /// For handlers that take more than text: for axum's `Path<u64>`, `42`, `042` and `+42` are one
+    /// account, and for a `Uuid` upper-case and lower-case letters. As text they are different names,
+    /// and whoever sends them passes by the lock.
+    ///
+    /// ```
+    /// use tower_redlock::{ResourceKey, key};
+    ///
+    /// let key = key::path_segment(1).parsed::<u64>().prefixed("account:");
+    /// for path in ["/accounts/42", "/accounts/042", "/accounts/+42"] {
+    ///     let request = http::Request::get(path).body(())?;
+    ///     assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "account:42");
+    /// }
+    /// assert!(key.key(&http::Request::get("/accounts/x").body(())?).is_err());
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    pub fn parsed<T>(self) -> Key<Parsed<S, T>>
+    where
+        T: FromStr + Display,
+    {
+        Key::new(Parsed::new(self.source))
+    }
+
     /// Puts `prefix` before each name, as it is: with the separator that it shall have. Keys of
     /// different kinds need different prefixes, or account 42 and order 42 share a lock.
     ///
@@ -104,7 +131,8 @@ impl<S: Source> Key<S> {
         Key::new(Optional::new(self.source))
     }
 
-    /// Locks for these methods only; requests with others pass without a lock.
+    /// Locks for these methods only; requests with others pass without a lock. GET includes HEAD,
+    /// which routers answer by the handler of GET.
     ///
     /// ```
     /// use http::Method;

@@ -10,10 +10,14 @@
 //! | [`extension`] | something that a layer outside found out: the caller's account, say |
 //! | [`all`] | several of these: locked all or none |
 //!
-//! Each is a [`Key`], whose methods change the names ([`prefixed`](Key::prefixed),
-//! [`hashed`](Key::hashed), [`hashed_with`](Key::hashed_with)) and say which requests need no lock
-//! ([`optional`](Key::optional), [`only`](Key::only), [`when`](Key::when)). Whatever else names a
-//! resource: a closure is a [`ResourceKey`](crate::ResourceKey) too.
+//! Each is a [`Key`], whose methods change the names ([`parsed`](Key::parsed),
+//! [`prefixed`](Key::prefixed), [`hashed`](Key::hashed), [`hashed_with`](Key::hashed_with)) and say
+//! which requests need no lock ([`optional`](Key::optional), [`only`](Key::only),
+//! [`when`](Key::when)). Whatever else names a resource: a closure is a
+//! [`ResourceKey`](crate::ResourceKey) too.
+//!
+//! Names are text. Where handlers take numbers, `42`, `042` and `+42` are three names and one
+//! account, and whoever sends requests chooses: say [`parsed`](Key::parsed) there.
 //!
 //! A name has 1 to 512 bytes and no control characters; a request with another one is turned away
 //! as a bad request. No error quotes what the request said.
@@ -41,6 +45,7 @@ mod method_and_path;
 mod names;
 #[cfg(feature = "axum")]
 mod param;
+mod parsed;
 mod path;
 mod prefix;
 mod query;
@@ -58,6 +63,7 @@ pub use key::Key;
 pub use method_and_path::{MethodAndPath, method_and_path};
 #[cfg(feature = "axum")]
 pub use param::{PathParam, path_param};
+pub use parsed::Parsed;
 pub use path::{PathSegment, path_segment};
 pub use prefix::Prefixed;
 pub use query::{Query, query};

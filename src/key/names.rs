@@ -19,6 +19,19 @@ impl<'r> Names<'r> {
         }
     }
 
+    /// Changes each name, or finds that one is none.
+    pub(super) fn try_map<E>(
+        self,
+        change: impl Fn(Cow<'r, str>) -> Result<Cow<'r, str>, E>,
+    ) -> Result<Self, E> {
+        Ok(match self {
+            Self::One(name) => Self::One(change(name)?),
+            Self::Many(names) => {
+                Self::Many(names.into_iter().map(change).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
     /// Both sets' names.
     pub(super) fn and(self, others: Self) -> Self {
         let mut names = self.into_vec();

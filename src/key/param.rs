@@ -13,7 +13,8 @@ use super::{
 /// in `/files/{*rest}`.
 ///
 /// It is percent-decoded exactly once, and so is what axum's `Path` gives to handlers. Nested
-/// routers' parameters are found too, whichever router the layer is on.
+/// routers' parameters are found too, whichever router the layer is on. It is text: for handlers that
+/// take a number, say [`parsed`](Key::parsed).
 ///
 /// The route must be known where the layer runs: put it on with `Router::route_layer`, on a route's
 /// method router, or with `Router::layer`; around a whole `Router` it runs before the route is

@@ -10,7 +10,8 @@ use super::{
 ///
 /// It is percent-decoded exactly once, so `%34%32` and `42` are one name, and so is what axum's
 /// `Path` gives to handlers. Behind axum's nested routers it is still the path that was sent
-/// (feature `axum`). An empty segment is an error; `optional()` lets requests pass whose path is
+/// (feature `axum`). It is text: for handlers that take a number, say [`parsed`](Key::parsed). An
+/// empty segment is an error; `optional()` lets requests pass whose path is
 /// too short.
 ///
 /// ```

@@ -57,9 +57,10 @@ impl<S> OptionalFromRequestParts<S> for LockContext {
     }
 }
 
-/// A plain layer knows nothing of HTTP and so of extensions, but polls the handler.
+/// The guard that polls the handler is the innermost, whether or not it knows of extensions; a task
+/// that the request was handed to has only those.
 fn find(parts: &Parts) -> Option<LockContext> {
-    parts.extensions.get().cloned().or_else(LockContext::current)
+    LockContext::current().or_else(|| parts.extensions.get().cloned())
 }
 
 /// A handler asks for its [`LockContext`], and runs without a lock. Answered by a 500: the routes

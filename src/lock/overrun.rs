@@ -19,15 +19,29 @@ pub enum Overrun {
     Warn,
     /// The process is aborted, after a line at ERROR: another process may take the lock, and this
     /// one must not go on writing. Nothing is unwound, and no destructor runs.
+    ///
+    /// That is when the servers may have forgotten the key: by the TTL's drift allowance (1 % and
+    /// 2 ms by default) after the end. Why the poll goes on is not asked: it is so too where the
+    /// thread gets no processor for that long, and where a machine or process that was suspended
+    /// inside a poll wakes up.
     Abort,
 }
 
 /// Looks from the crate's own thread whether a poll goes on after the end of its lock.
 pub(super) struct OverrunWatch {
     lease: Arc<ActiveLease>,
+    /// The poll that was under way at the end.
+    poll: u64,
     policy: Overrun,
     ended: Timestamp,
-    again: Mutex<Duration>,
+    look: Mutex<Look>,
+}
+
+/// The next look, and how long after it the one after that is.
+#[derive(Clone, Copy)]
+struct Look {
+    at: Timestamp,
+    pause: Duration,
 }
 
 const FIRST_AGAIN: Duration = Duration::from_secs(1);
@@ -38,24 +52,43 @@ impl OverrunWatch {
     /// forgotten the key: `slack` later.
     pub(super) fn start(
         lease: &Arc<ActiveLease>,
+        poll: u64,
         policy: Overrun,
         ended: Timestamp,
         slack: Duration,
     ) {
-        let again = Mutex::new(FIRST_AGAIN);
-        let watch = Arc::new(Self { lease: Arc::clone(lease), policy, ended, again });
-        lease.timers().insert(ended + slack, Waker::from(watch));
+        let look = Look { at: ended + slack, pause: FIRST_AGAIN };
+        let watch = Arc::new(Self {
+            lease: Arc::clone(lease),
+            poll,
+            policy,
+            ended,
+            look: Mutex::new(look),
+        });
+        lease.timers().insert(look.at, Waker::from(watch));
+    }
+
+    fn look_again(self: Arc<Self>, look: Look) {
+        *crate::sync::lock(&self.look) = look;
+        let lease = Arc::clone(&self.lease);
+        lease.timers().insert(look.at, Waker::from(self));
     }
 }
 
 impl Wake for OverrunWatch {
     fn wake(self: Arc<Self>) {
-        // No poll begins after the end: one that is under way now is the one that was.
-        if !self.lease.is_polled() {
+        // A later one is about to find out that the lock has ended, and harms nobody.
+        if self.lease.poll_under_way() != Some(self.poll) {
+            return;
+        }
+        let now = self.lease.timers().clock().now();
+        let look = *crate::sync::lock(&self.look);
+        if now < look.at {
+            // All timers fire when a server's clock has jumped.
+            self.look_again(look);
             return;
         }
         self.lease.note_overrun();
-        let now = self.lease.timers().clock().now();
         let (resource, by) = (self.lease.resource(), now.since(self.ended));
         match self.policy {
             Overrun::Warn => {
@@ -64,13 +97,8 @@ impl Wake for OverrunWatch {
                     ?by,
                     "guarded work blocks past the end of its lock, and can't be dropped"
                 );
-                let again = {
-                    let mut again = crate::sync::lock(&self.again);
-                    let next = (*again * 2).min(LONGEST_AGAIN);
-                    std::mem::replace(&mut *again, next)
-                };
-                let lease = Arc::clone(&self.lease);
-                lease.timers().insert(now + again, Waker::from(self));
+                let pause = (look.pause * 2).min(LONGEST_AGAIN);
+                self.look_again(Look { at: now + look.pause, pause });
             }
             Overrun::Abort => {
                 tracing::error!(
@@ -81,5 +109,63 @@ impl Wake for OverrunWatch {
                 std::process::abort();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::{EmbeddedNodes, Redlock, lock::lease::InPoll};
+
+    /// Whether a poll that is under way when its lock ends is told of, in the end, where `then` is
+    /// done half a second before the look.
+    async fn is_told(then: impl for<'a> FnOnce(&'a ActiveLease, InPoll<'a>)) -> bool {
+        let nodes = EmbeddedNodes::new(1);
+        let builder = Redlock::builder().nodes_from(&nodes).ttl(Duration::from_secs(1));
+        let redlock = builder.drift_factor(0.5).build().unwrap();
+        let lock = redlock.lock("x").auto_extend(false).await.unwrap();
+        let in_time = lock.lease().enter_poll();
+        while lock.is_valid() || lock.lease().valid_until() > Timestamp::ZERO {
+            thread::yield_now();
+        }
+        then(lock.lease(), in_time);
+        lock.lease().has_overrun()
+    }
+
+    fn until_after_the_look() {
+        thread::sleep(Duration::from_millis(900));
+    }
+
+    #[tokio::test]
+    async fn who_comes_after_the_end_is_not_taken_for_who_blocks_past_it() {
+        assert!(is_told(|_, _in_time| until_after_the_look()).await);
+        let comes_later = |lease: &ActiveLease, in_time: InPoll<'_>| {
+            drop(in_time);
+            // About to find out that the lock has ended.
+            let _late = lease.enter_poll();
+            until_after_the_look();
+        };
+        assert!(!is_told(comes_later).await);
+    }
+
+    /// All timers fire when a server's clock has jumped.
+    #[tokio::test]
+    async fn a_timer_that_fires_too_early_looks_again_when_it_is_time() {
+        let ends_soon = |lease: &ActiveLease, in_time: InPoll<'_>| {
+            // The watch is set just after the end.
+            thread::sleep(Duration::from_millis(20));
+            lease.timers().wake_all();
+            drop(in_time);
+            until_after_the_look();
+        };
+        assert!(!is_told(ends_soon).await);
+        let blocks = |lease: &ActiveLease, _in_time: InPoll<'_>| {
+            thread::sleep(Duration::from_millis(20));
+            lease.timers().wake_all();
+            until_after_the_look();
+        };
+        assert!(is_told(blocks).await);
     }
 }

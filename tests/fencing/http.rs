@@ -109,7 +109,7 @@ async fn a_stale_write_is_answered_412_with_a_problem_body() {
     let expected = json!({
         "title": "Precondition Failed",
         "status": 412,
-        "detail": "the fencing token 8 is stale: 9 was seen before; nothing was done",
+        "detail": "the fencing token is stale: a newer one was seen before; nothing was done",
         "code": "stale-token",
         "outcome": "not-run",
     });
@@ -161,6 +161,9 @@ async fn a_write_that_is_overtaken_is_answered_412_with_an_unknown_outcome() {
     let overtaken = stuck.await.unwrap();
     assert_eq!(overtaken.status, StatusCode::PRECONDITION_FAILED);
     let problem = overtaken.problem.unwrap();
+    let detail = "a newer fencing token came while the request ran: it may have happened, or \
+                  happened in part";
+    assert_eq!(problem["detail"], detail);
     assert_eq!((&problem["code"], &problem["outcome"]), (&json!("stale-token"), &json!("unknown")));
 }
 

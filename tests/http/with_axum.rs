@@ -136,6 +136,19 @@ async fn of_layers_around_each_other_the_innermost_is_extracted() {
 }
 
 #[tokio::test]
+async fn the_innermost_may_be_a_plain_layer() {
+    let redlock = Redlock::embedded();
+    let plain = ServiceBuilder::new().layer(HandleErrorLayer::new(refusal)).layer(layer(&redlock));
+    let app = Router::new()
+        .route("/a", any(show))
+        .layer(plain)
+        .layer(RedlockLayer::new(redlock.clone(), |_: &Request| "all").http())
+        .with_state(redlock);
+    assert_shown(text(&app, Method::POST, "/a").await, "/a");
+    assert_shown(text(&app, Method::GET, "/a").await, "all");
+}
+
+#[tokio::test]
 async fn the_context_is_found_in_a_task_that_the_request_is_handed_to() {
     async fn elsewhere(request: Request) -> String {
         let app: Router = Router::new().fallback(perhaps);

@@ -3,7 +3,7 @@
 use axum::{
     Router,
     body::Body,
-    extract::Request,
+    extract::{Path, Request},
     routing::{any, get},
 };
 use tower::{Layer, ServiceExt};
@@ -64,6 +64,20 @@ async fn a_parameter_is_what_the_handler_gets_on_each_place_of_the_layer() {
             expect(&app, &format!("/accounts/{sent}/x?q=1"), &format!("{seen} twice")).await;
         }
     }
+}
+
+/// Else whoever sends requests passes by the lock with another spelling.
+#[tokio::test]
+async fn a_number_is_one_name_however_it_is_written() {
+    let number = async |Path(id): Path<u64>| format!("{id} under {}", resource().await);
+    let app = Router::new()
+        .route("/accounts/{id}", get(number))
+        .route_layer(locked(key::path_param("id").parsed::<u64>().prefixed("account:")));
+    for id in ["42", "042", "+42", "%2b0%342"] {
+        expect(&app, &format!("/accounts/{id}"), "42 under account:42").await;
+    }
+    let text = "what names the resource is not of the form that it must have; nothing was done";
+    assert_eq!(refused(&app, "/accounts/x").await, text);
 }
 
 #[tokio::test]

@@ -19,6 +19,23 @@ fn a_prefix_and_a_hash_apply_in_the_order_of_the_calls() {
     assert_eq!(name(&key.prefixed("4").hashed(), &get("/2")), some(HASH_OF_42));
 }
 
+#[test]
+fn what_is_parsed_is_written_in_one_way() {
+    let key = key::query("id").parsed::<u32>().prefixed("account:");
+    for uri in ["/?id=42", "/?id=042", "/?id=%2B42", "/?id=%2B0042"] {
+        assert_eq!(name(&key, &get(uri)), some("account:42"), "{uri}");
+    }
+    let text = "what names the resource is not of the form that it must have";
+    for uri in ["/?id=x", "/?id=-1", "/?id=+42", "/?id=4294967296"] {
+        assert_eq!(name(&key, &get(uri)), error(text), "{uri}");
+    }
+    assert_eq!(name(&key.clone().optional(), &get("/")), Ok(None));
+    assert_eq!(name(&key.optional(), &get("/?id=x")), error(text));
+    let both = key::all((key::query("from"), key::query("to"))).parsed::<u32>();
+    assert_eq!(name(&both, &get("/?from=02&to=1")), some("1 + 2"));
+    assert_eq!(name(&both, &get("/?from=2&to=x")), error(text));
+}
+
 /// Test case 2 of RFC 4231.
 #[test]
 fn a_keyed_hash_is_hmac() {
@@ -83,6 +100,17 @@ fn what_is_optional_may_be_missing_and_not_wrong() {
     assert_eq!(name(&key::path_segment(1).optional(), &get("/a")), Ok(None));
     assert!(name(&key::path_segment(1).optional(), &get("/a/")).is_err());
     assert_eq!(name(&key::header("x").optional(), &get("/")), Ok(None));
+}
+
+/// Routers answer HEAD by the handler of GET: it is no way around the lock.
+#[test]
+fn head_is_locked_as_get_is() {
+    let head = Request::head("/a").body(()).unwrap();
+    assert_eq!(name(&key::path_segment(0).only([Method::GET]), &head), some("a"));
+    assert_eq!(name(&key::path_segment(0).only([Method::HEAD]), &head), some("a"));
+    assert_eq!(name(&key::path_segment(0).only([Method::HEAD]), &get("/a")), Ok(None));
+    assert_eq!(name(&key::path_segment(0).only([Method::POST]), &head), Ok(None));
+    assert_eq!(name(&key::method_and_path(), &head), some("GET /a"));
 }
 
 #[test]

@@ -17,12 +17,16 @@ fn encode(byte: u8, lower: bool) -> String {
 
 /// A spelling of a text: each byte as it is where it may be, or encoded, as the dice say.
 fn spelled(text: &str, dice: &[u8]) -> String {
+    spelled_bytes(text.as_bytes(), dice)
+}
+
+fn spelled_bytes(text: &[u8], dice: &[u8]) -> String {
     let dice = dice.iter().copied().chain(std::iter::repeat(0));
     let spell = |(byte, dice): (u8, u8)| {
         let plain = byte.is_ascii_alphanumeric() && dice % 3 == 0;
         if plain { char::from(byte).to_string() } else { encode(byte, dice % 2 == 0) }
     };
-    text.bytes().zip(dice).map(spell).collect()
+    text.iter().copied().zip(dice).map(spell).collect()
 }
 
 fn normalised(path: &str) -> String {
@@ -76,6 +80,15 @@ proptest! {
         let all_encoded: String = text.bytes().map(|byte| encode(byte, false)).collect();
         prop_assert_eq!(normalised(&spelled(&text, &dice)), normalised(&all_encoded));
         prop_assert_eq!(normalised(&text), normalised(&all_encoded));
+    }
+
+    /// Of a path that a router takes apart, and decodes the parts.
+    #[test]
+    fn what_is_one_path_to_a_router_is_normalised_to_one(path in path(), dice in vec(any::<u8>(), 100)) {
+        let parts = segments(&path).into_iter().map(|part| spelled_bytes(&part, &dice));
+        let other = parts.collect::<Vec<_>>().join("/");
+        prop_assert_eq!(segments(&other), segments(&path));
+        prop_assert_eq!(normalised(&other), normalised(&path));
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub(crate) struct ActiveLease {
     pub(super) valid_until: AtomicU64,
     /// Under the strict clock guard: the end by the wall clock, in µs since the Unix epoch.
     pub(super) wall_until: AtomicU64,
-    /// Guarded work is inside a poll.
-    polled: AtomicBool,
+    /// How often a poll of guarded work has begun or ended: odd while one is under way.
+    polls: AtomicU64,
     /// A poll went on after the end of the lease.
     overran: AtomicBool,
     pub(super) state: Mutex<State>,
@@ -102,7 +102,7 @@ impl ActiveLease {
             block,
             valid_until: AtomicU64::new(0),
             wall_until: AtomicU64::new(0),
-            polled: AtomicBool::new(false),
+            polls: AtomicU64::new(0),
             overran: AtomicBool::new(false),
             state: Mutex::new(State {
                 lease,
@@ -174,9 +174,10 @@ impl ActiveLease {
         FencingToken::new(self.token.load(Ordering::Acquire))
     }
 
-    /// The end of the lease, or [`Timestamp::ZERO`] when it is not held.
+    /// The end of the lease, or [`Timestamp::ZERO`] when it is not held. Behind the mark of a poll, in
+    /// one order for all threads: whoever sets the end to zero sees the mark, or the poll the zero.
     pub(crate) fn valid_until(&self) -> Timestamp {
-        Timestamp::from_nanos(self.valid_until.load(Ordering::Acquire))
+        Timestamp::from_nanos(self.valid_until.load(Ordering::SeqCst))
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -205,12 +206,14 @@ impl ActiveLease {
     /// Marks that guarded work is polled, until the mark is dropped. Set before the clock is
     /// looked at: so a poll that began in time is seen by whoever looks after the end.
     pub(crate) fn enter_poll(&self) -> InPoll<'_> {
-        self.polled.store(true, Ordering::SeqCst);
+        self.polls.fetch_add(1, Ordering::SeqCst);
         InPoll { lease: self }
     }
 
-    pub(crate) fn is_polled(&self) -> bool {
-        self.polled.load(Ordering::SeqCst)
+    /// Which poll is under way, if one is.
+    pub(crate) fn poll_under_way(&self) -> Option<u64> {
+        let polls = self.polls.load(Ordering::SeqCst);
+        (polls % 2 == 1).then_some(polls)
     }
 
     /// A poll went on after the end: found out when it has ended, or while it goes on.
@@ -218,6 +221,11 @@ impl ActiveLease {
         if !self.overran.swap(true, Ordering::Relaxed) {
             metrics::overrun();
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_overrun(&self) -> bool {
+        self.overran.load(Ordering::Relaxed)
     }
 
     /// The error for a grant that was fetched when it was over: nothing ran under it.
@@ -265,7 +273,7 @@ pub(crate) struct InPoll<'a> {
 
 impl Drop for InPoll<'_> {
     fn drop(&mut self) {
-        self.lease.polled.store(false, Ordering::SeqCst);
+        self.lease.polls.fetch_add(1, Ordering::SeqCst);
     }
 }
 

@@ -79,7 +79,9 @@ impl ActiveLease {
                 Action::Lost(loss) => {
                     let end = self.valid_until.swap(0, Ordering::SeqCst);
                     let now = self.core.clock().now();
-                    overran = self.is_polled().then(|| now.min(Timestamp::from_nanos(end)));
+                    overran = self
+                        .poll_under_way()
+                        .map(|poll| (poll, now.min(Timestamp::from_nanos(end))));
                     let cause = self.lost(loss);
                     metrics::lost(&cause);
                     // An end that was planned is nobody's alarm.
@@ -111,9 +113,9 @@ impl ActiveLease {
             self.core.releaser.push(&self.core, node, Arc::clone(&self.id), longest);
         }
         drop(ticket);
-        if let Some(ended) = overran {
+        if let Some((poll, ended)) = overran {
             let policy = self.core.settings.on_overrun;
-            OverrunWatch::start(self, policy, ended, self.plan.slack);
+            OverrunWatch::start(self, poll, policy, ended, self.plan.slack);
         }
         if let Some(decision) = decision {
             self.announce(decision, &mut wakers);

@@ -13,3 +13,5 @@ mod inlet;
 mod watching;
 
 pub(crate) use active::ActiveLease;
+#[cfg(test)]
+pub(crate) use active::InPoll;
