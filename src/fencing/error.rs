@@ -42,6 +42,9 @@ impl FencingError {
             Self::Stale { .. } | Self::Overtaken { .. } => {
                 tracing::warn!(resource, error = %self, "fenced off");
             }
+            Self::Key(error) if error.is_setup() => {
+                tracing::error!(resource, %error, "request turned away");
+            }
             Self::Token(_) | Self::Key(_) => {
                 tracing::debug!(resource, error = %self, "request turned away");
             }

@@ -46,6 +46,7 @@ fn status(error: &FencingError) -> Status {
             let details = ErrorDetails::with_error_info("STALE_TOKEN", "tower-redlock", metadata);
             Status::with_error_details(Code::FailedPrecondition, error.detail(), details)
         }
+        FencingError::Key(key) if key.is_setup() => Status::internal(error.detail()),
         FencingError::Token(_) | FencingError::Key(_) => Status::invalid_argument(error.detail()),
     }
 }

@@ -52,6 +52,9 @@ impl FencingError {
                 (StatusCode::PRECONDITION_REQUIRED, "missing-token")
             }
             Self::Token(TokenError::Invalid(_)) => (StatusCode::BAD_REQUEST, "bad-token"),
+            Self::Key(error) if error.is_setup() => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "bad-settings")
+            }
             Self::Key(_) => (StatusCode::BAD_REQUEST, "bad-key"),
         };
         problem(status, code, &self.detail(), self.has_begun())
@@ -68,6 +71,9 @@ impl FencingError {
                 "a newer fencing token came while the request ran: it may have happened, or \
                  happened in part"
                     .into()
+            }
+            Self::Key(error) if error.is_setup() => {
+                "the service does not find what is written to; nothing was done".into()
             }
             Self::Token(_) | Self::Key(_) => format!("{self}; nothing was done").into(),
         }

@@ -35,10 +35,12 @@ impl Hold {
         make: impl FnOnce(LockContext) -> F,
     ) -> Result<(Self, F), LockError> {
         let hold = Self { context: lock.context(), watch: Watch::default(), lock };
-        let polled = hold.lease().enter_poll();
-        if !hold.lease().is_valid() {
-            return Err(hold.lease().too_slow());
+        let lease = Arc::clone(hold.lease());
+        let mut polled = lease.enter_poll();
+        if !lease.is_valid() {
+            return Err(lease.too_slow());
         }
+        polled.begin();
         let work = {
             let _scope = hold.context.enter();
             make(hold.context.clone())
@@ -56,10 +58,11 @@ impl Hold {
         let lease = self.lock.lease();
         // Watch first: a loss after the check below then wakes this task.
         lease.watch(&mut self.watch, cx);
-        let in_poll = lease.enter_poll();
+        let mut in_poll = lease.enter_poll();
         if !lease.is_valid() {
             return Polled::Over;
         }
+        in_poll.begin();
         let polled = {
             let _scope = self.context.enter();
             poll(cx)

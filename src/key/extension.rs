@@ -50,7 +50,7 @@ where
     fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
         let Some(extension) = head.extensions().get::<T>() else {
             let name = type_name::<T>();
-            return Err(Miss::absent(format!(
+            return Err(Miss::misplaced(format!(
                 "the request has no extension of the type {name}: \
                  what inserts it must be outside of this layer"
             )));

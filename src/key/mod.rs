@@ -19,6 +19,10 @@
 //! Names are text. Where handlers take numbers, `42`, `042` and `+42` are three names and one
 //! account, and whoever sends requests chooses: say [`parsed`](Key::parsed) there.
 //!
+//! With the feature `axum`, `path_segment` and `method_and_path` look at the path as it was sent, also
+//! inside nested routers; without it, at what the router left of it. All programs that lock by these
+//! keys must have the feature, or none: the names differ under nested routers.
+//!
 //! A name has 1 to 512 bytes and no control characters; a request with another one is turned away
 //! as a bad request. No error quotes what the request said.
 //!

@@ -53,7 +53,7 @@ impl Find for PathParam {
         let raw = match find(name, route.as_str(), head.uri().path()) {
             Ok(raw) => raw,
             Err(Unfound::NoSuchParam) => {
-                return Err(Miss::absent(format!(
+                return Err(Miss::misplaced(format!(
                     "the matched route has no parameter {name}: name it as the route does, or put \
                      the layer on routes that have it"
                 )));

@@ -34,6 +34,11 @@ impl Miss {
         Self::Absent(KeyError::new(reason))
     }
 
+    /// The key is at the wrong place: nothing that any request can help.
+    pub(super) fn misplaced(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::Absent(KeyError::setup(reason))
+    }
+
     pub(super) fn bad(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::Bad(KeyError::new(reason))
     }

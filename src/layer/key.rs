@@ -76,6 +76,18 @@ impl KeyError {
     pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(ResourceError::Key(reason.into()))
     }
+
+    /// An error that is not the fault of whoever sent the request: as the service is put together,
+    /// no such request can have a key. The text is for the log; the request is answered with an
+    /// error of the service's own (500, `INTERNAL`).
+    pub fn setup(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self(ResourceError::Setup(reason.into()))
+    }
+
+    /// Whether it is one of [`setup`](Self::setup).
+    pub const fn is_setup(&self) -> bool {
+        matches!(self.0, ResourceError::Setup(_))
+    }
 }
 
 impl From<ResourceError> for KeyError {

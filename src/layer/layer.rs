@@ -54,6 +54,9 @@ impl<K> RedlockLayer<K> {
 
 impl<K, F> RedlockLayer<K, F> {
     /// How long the servers keep the key without renewal. Default: the manager's (10 s).
+    ///
+    /// One above the manager's `max_ttl`, which is its TTL unless it is set, is an error for every
+    /// request.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.terms.ttl = Some(ttl);
         self

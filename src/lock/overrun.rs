@@ -45,6 +45,7 @@ struct Look {
 }
 
 const FIRST_AGAIN: Duration = Duration::from_secs(1);
+const BEFORE_THE_LOOK: Duration = Duration::from_millis(1);
 const LONGEST_AGAIN: Duration = Duration::from_secs(60);
 
 impl OverrunWatch {
@@ -78,14 +79,21 @@ impl OverrunWatch {
 impl Wake for OverrunWatch {
     fn wake(self: Arc<Self>) {
         // A later one is about to find out that the lock has ended, and harms nobody.
-        if self.lease.poll_under_way() != Some(self.poll) {
+        let Some((_, has_begun)) =
+            self.lease.poll_under_way().filter(|(poll, _)| *poll == self.poll)
+        else {
             return;
-        }
+        };
         let now = self.lease.timers().clock().now();
         let look = *crate::sync::lock(&self.look);
         if now < look.at {
             // All timers fire when a server's clock has jumped.
             self.look_again(look);
+            return;
+        }
+        if !has_begun {
+            // So is one that stands before its look at the clock.
+            self.look_again(Look { at: now + BEFORE_THE_LOOK, ..look });
             return;
         }
         self.lease.note_overrun();

@@ -42,6 +42,18 @@ pub(crate) async fn expect(app: &Router, uri: &str, body: &str) {
     assert_eq!(get(app, uri).await, (StatusCode::OK, body.to_owned()), "{uri}");
 }
 
+/// The detail of the answer where the key is at the wrong place.
+pub(crate) async fn misplaced(app: &Router, uri: &str) -> String {
+    let (status, body) = get(app, uri).await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{uri}: {body}");
+    let problem: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        (&problem["code"], &problem["outcome"]),
+        (&"bad-settings".into(), &"not-run".into())
+    );
+    problem["detail"].as_str().unwrap().to_owned()
+}
+
 /// The detail of a bad request's problem body.
 pub(crate) async fn refused(app: &Router, uri: &str) -> String {
     let (status, body) = get(app, uri).await;

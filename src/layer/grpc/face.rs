@@ -37,7 +37,7 @@ impl<K> RedlockLayer<K> {
     /// | the wait was over | as what was met last | | no |
     /// | lost while it ran | `UNKNOWN` | `ErrorInfo`: `LOCK_LOST`, domain `tower-redlock` | yes, to some point |
     /// | no usable key | `INVALID_ARGUMENT` | | no |
-    /// | a TTL or wait that the manager refuses | `INTERNAL` | | no |
+    /// | a TTL or wait that the manager refuses, a key at the wrong place | `INTERNAL` | | no |
     ///
     /// A lost lock is not `ABORTED`: clients take that for "not done, try again".
     ///

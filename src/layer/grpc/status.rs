@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::{error::LockError, guard, layer::http::Rejection};
+use crate::{error::LockError, guard, layer::http::Rejection, resource::ResourceError};
 
 /// What requests are answered that did not get, or keep, their lock, where nothing else was asked
 /// for: [`Rejection::grpc_status`].
@@ -21,8 +21,10 @@ impl Rejection<'_> {
         let code = match self.error().root() {
             LockError::Held { .. } => Code::Aborted,
             LockError::Lost { .. } => Code::Unknown,
+            LockError::InvalidRequest(_) | LockError::InvalidResource(ResourceError::Setup(_)) => {
+                Code::Internal
+            }
             LockError::InvalidResource(_) => Code::InvalidArgument,
-            LockError::InvalidRequest(_) => Code::Internal,
             _ => Code::Unavailable,
         };
         let mut details = ErrorDetails::new();

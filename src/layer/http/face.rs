@@ -32,7 +32,7 @@ impl<K> RedlockLayer<K> {
     /// | the wait was over | as what was met last | | no |
     /// | lost while it ran | 500, `outcome: unknown` | none: it may have happened | yes, to some point |
     /// | no usable key | 400 | none | no |
-    /// | a TTL or wait that the manager refuses | 500 | none | no |
+    /// | a TTL or wait that the manager refuses, a key at the wrong place | 500 | none | no |
     ///
     /// The service's own error type stays what it was. The [`LockContext`] is in the request's
     /// extensions (with the feature `axum` it is an extractor), and the lock is held until the response's body has ended: see

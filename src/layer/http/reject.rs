@@ -4,7 +4,10 @@ use bytes::Bytes;
 use http::{Response, StatusCode, header};
 
 use super::problem::problem;
-use crate::{error::LockError, resource::Resource};
+use crate::{
+    error::LockError,
+    resource::{Resource, ResourceError},
+};
 
 /// A request that was turned away, or that lost its lock before it was answered.
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +46,12 @@ impl<'a> Rejection<'a> {
     pub fn status(&self) -> StatusCode {
         match self.error.root() {
             LockError::Held { .. } => StatusCode::CONFLICT,
-            LockError::InvalidResource(_) => StatusCode::BAD_REQUEST,
-            LockError::Lost { .. } | LockError::InvalidRequest(_) => {
+            LockError::Lost { .. }
+            | LockError::InvalidRequest(_)
+            | LockError::InvalidResource(ResourceError::Setup(_)) => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
+            LockError::InvalidResource(_) => StatusCode::BAD_REQUEST,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -74,8 +79,10 @@ impl<'a> Rejection<'a> {
             LockError::NoQuorum { .. } => "no-quorum",
             LockError::TooSlow { .. } => "too-slow",
             LockError::Lost { .. } => "lost",
+            LockError::InvalidRequest(_) | LockError::InvalidResource(ResourceError::Setup(_)) => {
+                "bad-settings"
+            }
             LockError::InvalidResource(_) => "bad-key",
-            LockError::InvalidRequest(_) => "bad-settings",
             LockError::Closed => "shut-down",
             _ => "unavailable",
         }
@@ -88,6 +95,9 @@ impl<'a> Rejection<'a> {
             LockError::Lost { .. } => {
                 "the lock was lost while the request ran: it may have happened, or happened in part"
                     .into()
+            }
+            LockError::InvalidResource(ResourceError::Setup(_)) => {
+                "the service does not find what to lock; nothing was done".into()
             }
             LockError::InvalidResource(error) => format!("{error}; nothing was done").into(),
             LockError::InvalidRequest(_) => {
@@ -115,6 +125,9 @@ impl<'a> Rejection<'a> {
         let resource = self.resource.map(tracing::field::display);
         let (error, outcome) = (self.error, self.code());
         match self.error.root() {
+            LockError::InvalidResource(ResourceError::Setup(_)) => {
+                tracing::error!(resource, %error, outcome, "request turned away");
+            }
             LockError::Held { .. } | LockError::InvalidResource(_) => {
                 tracing::debug!(resource, %error, outcome, "request turned away");
             }

@@ -207,13 +207,15 @@ impl ActiveLease {
     /// looked at: so a poll that began in time is seen by whoever looks after the end.
     pub(crate) fn enter_poll(&self) -> InPoll<'_> {
         self.polls.fetch_add(1, Ordering::SeqCst);
-        InPoll { lease: self }
+        InPoll { lease: self, steps: 1 }
     }
 
-    /// Which poll is under way, if one is.
-    pub(crate) fn poll_under_way(&self) -> Option<u64> {
-        let polls = self.polls.load(Ordering::SeqCst);
-        (polls % 2 == 1).then_some(polls)
+    /// Which poll is under way, if one is, and whether its work is: else it has not looked at the
+    /// clock yet.
+    pub(crate) fn poll_under_way(&self) -> Option<(u64, bool)> {
+        let steps = self.polls.load(Ordering::SeqCst);
+        let (poll, step) = (steps / STEPS, steps % STEPS);
+        (step > 0).then_some((poll, step > 1))
     }
 
     /// A poll went on after the end: found out when it has ended, or while it goes on.
@@ -269,11 +271,23 @@ impl ActiveLease {
 /// Guarded work is inside a poll, or was left by a panic.
 pub(crate) struct InPoll<'a> {
     lease: &'a ActiveLease,
+    steps: u64,
+}
+
+/// A poll is entered, begins if the clock allows it, and ends.
+const STEPS: u64 = 3;
+
+impl InPoll<'_> {
+    /// The clock was looked at: the work is polled now.
+    pub(crate) fn begin(&mut self) {
+        self.steps += 1;
+        self.lease.polls.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl Drop for InPoll<'_> {
     fn drop(&mut self) {
-        self.lease.polls.fetch_add(1, Ordering::SeqCst);
+        self.lease.polls.fetch_add(STEPS - self.steps, Ordering::SeqCst);
     }
 }
 

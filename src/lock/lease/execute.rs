@@ -81,7 +81,7 @@ impl ActiveLease {
                     let now = self.core.clock().now();
                     overran = self
                         .poll_under_way()
-                        .map(|poll| (poll, now.min(Timestamp::from_nanos(end))));
+                        .map(|(poll, _)| (poll, now.min(Timestamp::from_nanos(end))));
                     let cause = self.lost(loss);
                     metrics::lost(&cause);
                     // An end that was planned is nobody's alarm.
