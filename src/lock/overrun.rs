@@ -130,11 +130,21 @@ mod tests {
     /// Whether a poll that is under way when its lock ends is told of, in the end, where `then` is
     /// done half a second before the look.
     async fn is_told(then: impl for<'a> FnOnce(&'a ActiveLease, InPoll<'a>)) -> bool {
+        is_told_of(true, then).await
+    }
+
+    async fn is_told_of(
+        has_begun: bool,
+        then: impl for<'a> FnOnce(&'a ActiveLease, InPoll<'a>),
+    ) -> bool {
         let nodes = EmbeddedNodes::new(1);
         let builder = Redlock::builder().nodes_from(&nodes).ttl(Duration::from_secs(1));
         let redlock = builder.drift_factor(0.5).build().unwrap();
         let lock = redlock.lock("x").auto_extend(false).await.unwrap();
-        let in_time = lock.lease().enter_poll();
+        let mut in_time = lock.lease().enter_poll();
+        if has_begun {
+            in_time.begin();
+        }
         while lock.is_valid() || lock.lease().valid_until() > Timestamp::ZERO {
             thread::yield_now();
         }
@@ -156,6 +166,8 @@ mod tests {
             until_after_the_look();
         };
         assert!(!is_told(comes_later).await);
+        // It stands before its look at the clock, and then finds out.
+        assert!(!is_told_of(false, |_, _stands| until_after_the_look()).await);
     }
 
     /// All timers fire when a server's clock has jumped.
