@@ -122,70 +122,139 @@ impl Wake for OverrunWatch {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
+    use std::{
+        future::Future,
+        pin::Pin,
+        sync::atomic::{AtomicU64, Ordering},
+    };
 
     use super::*;
-    use crate::{EmbeddedNodes, Redlock, lock::lease::InPoll};
+    use crate::{
+        EmbeddedNodes, Redlock,
+        lock::{Lock, Spawner, lease::InPoll},
+        time::Clock,
+    };
 
-    /// Whether a poll that is under way when its lock ends is told of, in the end, where `then` is
-    /// done half a second before the look.
-    async fn is_told(then: impl for<'a> FnOnce(&'a ActiveLease, InPoll<'a>)) -> bool {
-        is_told_of(true, then).await
+    const TTL: Duration = Duration::from_secs(10);
+    const VALIDITY: Duration = Duration::from_millis(9_898);
+
+    #[derive(Clone, Debug, Default)]
+    struct HandClock(Arc<AtomicU64>);
+
+    impl Clock for HandClock {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_nanos(self.0.load(Ordering::SeqCst))
+        }
     }
 
-    async fn is_told_of(
-        has_begun: bool,
-        then: impl for<'a> FnOnce(&'a ActiveLease, InPoll<'a>),
-    ) -> bool {
-        let nodes = EmbeddedNodes::new(1);
-        let builder = Redlock::builder().nodes_from(&nodes).ttl(Duration::from_secs(1));
-        let redlock = builder.drift_factor(0.5).build().unwrap();
-        let lock = redlock.lock("x").auto_extend(false).await.unwrap();
-        let mut in_time = lock.lease().enter_poll();
-        if has_begun {
-            in_time.begin();
+    /// Nobody but the test fires timers.
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Spawner for Nobody {
+        fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+            drop(task);
         }
-        while lock.is_valid() || lock.lease().valid_until() > Timestamp::ZERO {
-            thread::yield_now();
-        }
-        then(lock.lease(), in_time);
-        lock.lease().has_overrun()
     }
 
-    fn until_after_the_look() {
-        thread::sleep(Duration::from_millis(900));
+    struct Scene {
+        clock: HandClock,
+        lock: Lock,
+    }
+
+    impl Scene {
+        async fn new() -> Self {
+            let clock = HandClock::default();
+            clock.0.store(86_400_000_000_000, Ordering::SeqCst);
+            let nodes = EmbeddedNodes::with_clock(1, clock.clone());
+            let builder = Redlock::builder().nodes_from(&nodes).ttl(TTL);
+            let redlock = builder.clock(clock.clone()).spawner(Nobody).build().unwrap();
+            let lock = redlock.lock("x").auto_extend(false).await.unwrap();
+            Self { clock, lock }
+        }
+
+        fn enter(&self) -> InPoll<'_> {
+            self.lock.lease().enter_poll()
+        }
+
+        fn begin(&self) -> InPoll<'_> {
+            let mut poll = self.enter();
+            poll.begin();
+            poll
+        }
+
+        /// All timers fire, as they do when a server's clock has jumped.
+        fn fire(&self) {
+            self.lock.lease().timers().wake_all();
+        }
+
+        fn advance(&self, by: Duration) {
+            let nanos = u64::try_from(by.as_nanos()).unwrap();
+            self.clock.0.fetch_add(nanos, Ordering::SeqCst);
+            self.fire();
+        }
+
+        fn end(&self) {
+            self.advance(VALIDITY);
+            assert!(!self.lock.is_valid());
+        }
+
+        /// To when the servers may have forgotten the key.
+        fn come_to_the_look(&self) {
+            self.advance(TTL.saturating_sub(VALIDITY));
+        }
+
+        fn has_overrun(&self) -> bool {
+            self.lock.lease().has_overrun()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_poll_that_goes_on_is_told_of_when_it_is_time_and_not_before() {
+        let scene = Scene::new().await;
+        let poll = scene.begin();
+        scene.end();
+        scene.fire();
+        assert!(!scene.has_overrun(), "it is looked again");
+        scene.come_to_the_look();
+        assert!(scene.has_overrun());
+        drop(poll);
+    }
+
+    #[tokio::test]
+    async fn a_poll_that_ends_in_the_meantime_is_not_told_of() {
+        let scene = Scene::new().await;
+        let poll = scene.begin();
+        scene.end();
+        scene.fire();
+        drop(poll);
+        scene.come_to_the_look();
+        assert!(!scene.has_overrun());
     }
 
     #[tokio::test]
     async fn who_comes_after_the_end_is_not_taken_for_who_blocks_past_it() {
-        assert!(is_told(|_, _in_time| until_after_the_look()).await);
-        let comes_later = |lease: &ActiveLease, in_time: InPoll<'_>| {
-            drop(in_time);
-            // About to find out that the lock has ended.
-            let _late = lease.enter_poll();
-            until_after_the_look();
-        };
-        assert!(!is_told(comes_later).await);
-        // It stands before its look at the clock, and then finds out.
-        assert!(!is_told_of(false, |_, _stands| until_after_the_look()).await);
+        let scene = Scene::new().await;
+        drop(scene.begin());
+        let in_time = scene.begin();
+        scene.end();
+        drop(in_time);
+        // About to find out that the lock has ended.
+        let _late = scene.begin();
+        scene.come_to_the_look();
+        assert!(!scene.has_overrun());
     }
 
-    /// All timers fire when a server's clock has jumped.
     #[tokio::test]
-    async fn a_timer_that_fires_too_early_looks_again_when_it_is_time() {
-        let ends_soon = |lease: &ActiveLease, in_time: InPoll<'_>| {
-            // The watch is set just after the end.
-            thread::sleep(Duration::from_millis(20));
-            lease.timers().wake_all();
-            drop(in_time);
-            until_after_the_look();
-        };
-        assert!(!is_told(ends_soon).await);
-        let blocks = |lease: &ActiveLease, _in_time: InPoll<'_>| {
-            thread::sleep(Duration::from_millis(20));
-            lease.timers().wake_all();
-            until_after_the_look();
-        };
-        assert!(is_told(blocks).await);
+    async fn a_poll_that_stands_before_its_look_at_the_clock_is_waited_for() {
+        let scene = Scene::new().await;
+        let mut poll = scene.enter();
+        scene.end();
+        scene.come_to_the_look();
+        assert!(!scene.has_overrun());
+        // It had looked just before the end, and works now.
+        poll.begin();
+        scene.advance(BEFORE_THE_LOOK);
+        assert!(scene.has_overrun());
     }
 }

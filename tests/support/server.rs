@@ -51,6 +51,11 @@ impl RedisServer {
         Ok(())
     }
 
+    /// All that the server has logged.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.home.log()).unwrap_or_default()).into_owned()
+    }
+
     /// `n` servers, started side by side.
     pub fn start_n(n: usize) -> Vec<Self> {
         thread::scope(|scope| {
