@@ -8,7 +8,10 @@ use super::scene::{
     MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, reason, refusal, settled,
     taken, urls, votes, works,
 };
-use crate::support::{Proxy, RedisServer, eventually_async};
+use crate::{
+    facts::log::{Log, LoggedSpawner},
+    support::{Proxy, RedisServer, eventually_async},
+};
 
 const LONGER: Duration = Duration::from_millis(2500);
 
@@ -149,4 +152,26 @@ async fn a_node_that_knows_of_a_shorter_max_ttl_grants_no_longer_one() {
         eventually_async("it is raised again", async || redlock.lock(names.to_vec()).await.is_ok())
             .await;
     }
+}
+
+/// Two of three forgot, so they start by themselves. The third, which says nothing for a while,
+/// knows of a longer TTL than they do.
+#[tokio::test]
+async fn nodes_that_start_by_themselves_wait_for_the_word_of_one_that_is_there() {
+    let mut servers = RedisServer::start_n(3);
+    let proxy = Proxy::start(servers[2].addr());
+    let log = Log::new();
+    // Patient with the silence: the node stays connected.
+    let builder = quick().node_timeout(Duration::from_secs(1)).spawner(LoggedSpawner::start(&log));
+    let at = [servers[0].url(), servers[1].url(), proxy.url()];
+    let redlock = guarded(builder, at).build().unwrap();
+    all_vote(&redlock).await;
+    servers[2].cli(&["HSET", "redlock:meta", "max_ttl", "2500"]);
+    servers[..2].iter_mut().for_each(RedisServer::restart);
+    probation(&redlock, &[0, 1]).await;
+    proxy.stall();
+    log.wait_for("DEBUG", &["not activated yet"]).await;
+    proxy.resume();
+    all_vote(&redlock).await;
+    assert_eq!(stored(&servers), ["2500"; 3]);
 }

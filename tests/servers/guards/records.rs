@@ -185,3 +185,17 @@ async fn marks_and_records_of_nodes_that_lost_them_together_come_from_the_one_th
         assert_recorded(server);
     }
 }
+
+/// All keys may be deleted while records are copied: the next activation has the same tag.
+#[test]
+fn a_copy_that_was_begun_before_the_records_were_lost_again_completes_nothing() {
+    const COPIED: &str = include_str!("../../../src/node/redis/scripts/copied.lua");
+    let server = RedisServer::start();
+    let tag = "a 0123456789abcdef0123456789abcdef 0123456789abcdef";
+    let completes = |once: &str| server.cli(&["EVAL", COPIED, "1", "meta", tag, once]).int();
+    server.cli(&["HSET", "meta", "tag", tag, "once", "copying of the second"]);
+    assert_eq!(completes("copying of the first"), 0);
+    assert_eq!(server.cli(&["HGET", "meta", "once"]).text(), "copying of the second");
+    assert_eq!(completes("copying of the second"), 1);
+    assert_eq!(server.cli(&["HGET", "meta", "once"]).text(), "");
+}

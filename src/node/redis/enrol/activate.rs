@@ -81,19 +81,21 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
     let asked = from.iter().map(|&other| async move { (other, read(set, other).await) });
     let mut known = Known::default();
     let mut learnt = 0;
-    let mut failed = None;
+    let (mut failed, mut silent) = (None, false);
     for (other, result) in futures_util::future::join_all(asked).await {
         match result {
             Ok((tag, told)) => {
                 learnt += usize::from(tag.is_some_and(|tag| tag.is_active()));
                 known.merge(told);
             }
-            Err(reason) => failed = Some((other, reason)),
+            Err(reason) => {
+                silent |= matches!(reason, Reason::TimedOut | Reason::Disconnected);
+                failed = Some((other, reason));
+            }
         }
     }
-    // Even where nobody has to be learnt from: who is there may know of more than we waited for.
-    let silent = matches!(failed, Some((_, Reason::TimedOut | Reason::Disconnected)));
-    if learnt < needed || silent {
+    // Where nobody has to be learnt from, who is there may still know of more than we waited for.
+    if learnt < needed || (needed == 0 && silent) {
         let unknown = (step.node, Reason::Unknown);
         return Err(failed.unwrap_or(unknown));
     }
