@@ -25,7 +25,7 @@ pub enum ScheduleError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The cron expression can be read, and no day will ever match it.
+    /// The cron expression can be read, and no date will ever match it.
     NeverMatches {
         /// The expression.
         expression: String,
@@ -58,11 +58,11 @@ impl fmt::Display for ScheduleError {
             ),
             Self::InvalidCron { expression, reason } => write!(
                 f,
-                "{expression:?} is not a cron expression: {reason}; write 5 fields (minute, hour, day of month, month, day of week), or 6 with the second first"
+                "the cron expression {expression:?} can't be read: {reason}; write 5 fields (minute, hour, day of month, month, day of week), or 6 with the second first"
             ),
             Self::NeverMatches { expression } => write!(
                 f,
-                "the cron expression {expression:?} never matches: check its day of month against its month"
+                "the cron expression {expression:?} never matches: no date has its day of month, month and day of week"
             ),
             Self::UnknownZone { zone, expression } => write!(
                 f,

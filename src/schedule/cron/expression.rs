@@ -4,6 +4,7 @@ use croner::{
 };
 use jiff::{Timestamp, tz::TimeZone};
 
+use super::fault;
 use crate::schedule::ScheduleError;
 
 /// Which local times match, without regard to any zone.
@@ -18,10 +19,13 @@ pub(super) struct Expression {
 impl Expression {
     pub(super) fn parse(expression: &str) -> Result<Self, ScheduleError> {
         let parser = CronParser::builder().year(Year::Disallowed).build();
-        let cron = parser.parse(expression).map_err(|error| ScheduleError::InvalidCron {
-            expression: expression.into(),
-            reason: error.to_string(),
-        })?;
+        let invalid = |reason| ScheduleError::InvalidCron { expression: expression.into(), reason };
+        let cron = parser
+            .parse(expression)
+            .map_err(|error| invalid(fault::reason(&parser, expression, &error)))?;
+        if let Some(reason) = fault::empty_entry(expression) {
+            return Err(invalid(reason));
+        }
         let this = Self { fixed: is_fixed(cron.as_str()), cron };
         match this.next(0) {
             Some(_) => Ok(this),
