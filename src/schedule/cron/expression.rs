@@ -22,7 +22,7 @@ impl Expression {
         let invalid = |reason| ScheduleError::InvalidCron { expression: expression.into(), reason };
         let cron = parser
             .parse(expression)
-            .map_err(|error| invalid(fault::reason(&parser, expression, &error)))?;
+            .map_err(|error| invalid(fault::reason(parser, expression, &error)))?;
         if let Some(reason) = fault::empty_entry(expression) {
             return Err(invalid(reason));
         }

@@ -4,7 +4,7 @@ use croner::{errors::CronError, parser::CronParser};
 const FIELDS: [&str; 6] = ["second", "minute", "hour", "day of month", "month", "day of week"];
 
 /// What is wrong with an expression that the parser refused with `error`, naming the field.
-pub(super) fn reason(parser: &CronParser, expression: &str, error: &CronError) -> String {
+pub(super) fn reason(parser: CronParser, expression: &str, error: &CronError) -> String {
     let fields: Vec<_> = expression.split_whitespace().collect();
     match &*fields {
         [] => return "it is empty".into(),
