@@ -28,10 +28,12 @@ impl CronTicks {
 
     /// Each matching local time once, at the moment when it is first, or would have been.
     fn fixed(&self, after: i64) -> Option<i64> {
+        // Not `after` in local time: in a fold, each local time of an hour would be tried in vain.
         let mut local = self.zone.shown_until(after)?;
         loop {
             local = self.expression.next(local)?;
             let tick = self.zone.first(local)?;
+            // Not for any zone of today: two changes in a row could leave an earlier one.
             if tick > after {
                 return Some(tick);
             }

@@ -57,3 +57,36 @@ fn seconds(offset: Offset) -> i64 {
 fn timestamp(second: i64) -> Option<Timestamp> {
     Timestamp::from_second(second).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In Berlin, 2025-10-26 03:00 is followed by 02:00 (at 01:00Z).
+    const AUTUMN: i64 = 1_761_440_400;
+    const HOUR: i64 = 3_600;
+
+    #[test]
+    fn what_the_clock_has_shown_does_not_go_back_in_a_fold() {
+        let zone = Zone::named("Europe/Berlin").unwrap();
+        let shown = |moment| zone.shown_until(moment).unwrap();
+        assert_eq!(shown(AUTUMN - 1), AUTUMN + 2 * HOUR - 1);
+        for within in [0, 1, HOUR / 2, HOUR - 1] {
+            assert_eq!(shown(AUTUMN + within), AUTUMN + 2 * HOUR - 1);
+        }
+        assert_eq!(shown(AUTUMN + HOUR), AUTUMN + 2 * HOUR);
+        let utc = Zone::named("UTC").unwrap();
+        assert_eq!(utc.shown_until(AUTUMN), Some(AUTUMN));
+    }
+
+    #[test]
+    fn moments_beyond_the_calendar_are_none() {
+        let zone = Zone::named("Europe/Berlin").unwrap();
+        for beyond in [i64::from(i32::MAX) * 1_000, i64::from(i32::MIN) * 1_000] {
+            assert_eq!(zone.offset(beyond), None);
+            assert_eq!(zone.change_after(beyond), None);
+            assert_eq!(zone.shown_until(beyond), None);
+            assert_eq!(zone.first(beyond), None);
+        }
+    }
+}
