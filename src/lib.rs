@@ -61,6 +61,8 @@
 //! |---|---|---|
 //! | `config` | yes | [`Config`]: settings from any serde format |
 //! | `http` | yes | answers for HTTP: [`RedlockLayer::http`], [`FencingLayer::http`]; ready-made [keys](mod@key) |
+//! | `scheduler` | yes | [`Schedule`](schedule::Schedule): when periodic jobs are due |
+//! | `cron` | no | `Schedule::cron`: cron expressions in time zones, with a zone database built in |
 //! | `axum` | no | [`LockContext`] as an extractor, keys from the matched path |
 //! | `tonic` | no | statuses for gRPC: `RedlockLayer::grpc` |
 //! | `metrics` | no | [counters, gauges and histograms](#metrics) for the `metrics` facade |
@@ -82,6 +84,8 @@ pub mod node;
 pub mod quorum;
 mod random;
 mod resource;
+#[cfg(feature = "scheduler")]
+pub mod schedule;
 mod stripe;
 mod sync;
 pub mod time;

@@ -60,6 +60,22 @@ fn handles_are_shared_between_threads_and_tasks() {
     cloned::<TlsOptions>();
 }
 
+#[cfg(feature = "scheduler")]
+#[test]
+fn schedules_are_shared_and_their_ticks_are_values() {
+    use tower_redlock::schedule::{Schedule, ScheduleError, Ticks, WallTime};
+    shared::<Schedule>();
+    cloned::<Schedule>();
+    shared::<Ticks<'static>>();
+    cloned::<Ticks<'static>>();
+    value::<WallTime>();
+    error::<ScheduleError>();
+    #[cfg(feature = "cron")]
+    shared::<tower_redlock::schedule::CronSchedule>();
+    #[cfg(feature = "cron")]
+    cloned::<tower_redlock::schedule::CronSchedule>();
+}
+
 #[test]
 fn fences_are_shared_and_their_futures_are_sent() {
     type Layer = FencingLayer<fn(&u8) -> String, fn(&u8) -> u64>;

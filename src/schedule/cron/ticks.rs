@@ -1,0 +1,71 @@
+use std::fmt;
+
+use super::{expression::Expression, zone::Zone};
+use crate::schedule::{ScheduleError, WallTime};
+
+/// The moments at which the clocks of a zone show what an expression matches.
+pub(in crate::schedule) struct CronTicks {
+    text: String,
+    expression: Expression,
+    zone: Zone,
+}
+
+impl CronTicks {
+    pub(in crate::schedule) fn new(text: String, zone: &str) -> Result<Self, ScheduleError> {
+        let expression = Expression::parse(&text)?;
+        match Zone::named(zone) {
+            Some(zone) => Ok(Self { text, expression, zone }),
+            None => Err(ScheduleError::UnknownZone { zone: zone.into(), expression: text }),
+        }
+    }
+
+    pub(in crate::schedule) fn next(&self, after: WallTime) -> Option<WallTime> {
+        let after = i64::try_from(after.as_millis() / 1_000).ok()?;
+        let tick =
+            if self.expression.is_fixed() { self.fixed(after) } else { self.interval(after) };
+        u64::try_from(tick?).ok()?.checked_mul(1_000).map(WallTime::from_millis)
+    }
+
+    /// Each matching local time once, at the moment when it is first, or would have been.
+    fn fixed(&self, after: i64) -> Option<i64> {
+        // Not `after` in local time: in a fold, each local time of an hour would be tried in vain.
+        let mut local = self.zone.shown_until(after)?;
+        loop {
+            local = self.expression.next(local)?;
+            let tick = self.zone.first(local)?;
+            // Not for any zone of today: two changes in a row could leave an earlier one.
+            if tick > after {
+                return Some(tick);
+            }
+        }
+    }
+
+    /// Each moment whose local time matches, however often that local time comes.
+    fn interval(&self, after: i64) -> Option<i64> {
+        let mut since = after;
+        let mut offset = self.zone.offset(since)?;
+        let mut local = since + offset;
+        let mut next = self.expression.next(local)?;
+        loop {
+            let tick = next - offset;
+            let Some(change) = self.zone.change_after(since).filter(|change| *change <= tick)
+            else {
+                return Some(tick);
+            };
+            // The clock was changed first, so what it shows starts anew.
+            since = change;
+            offset = self.zone.offset(since)?;
+            let shown = since + offset - 1;
+            if shown < local || shown >= next {
+                next = self.expression.next(shown)?;
+            }
+            local = shown;
+        }
+    }
+}
+
+impl fmt::Debug for CronTicks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cron {:?} in {}", self.text, self.zone.name())
+    }
+}

@@ -1,0 +1,54 @@
+//! When a job is due: ticks that every replica names alike.
+//!
+//! A tick is named by the moment it is scheduled for, a [`WallTime`]. Nothing in here reads a
+//! clock: the same schedule asked with the same moments gives the same ticks on every replica and
+//! after every restart.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tower_redlock::schedule::{Schedule, WallTime};
+//!
+//! let schedule = Schedule::every(Duration::from_secs(60));
+//! schedule.check()?;
+//! let now = WallTime::from_millis(150_500);
+//! assert_eq!(schedule.next(now, None), Some(WallTime::from_millis(180_000)));
+//! assert_eq!(schedule.latest(now), Some(WallTime::from_millis(120_000)));
+//!
+//! // What was missed since a tick: the oldest first, or with `rev` the newest.
+//! let missed = schedule.ticks(WallTime::ZERO, now);
+//! assert_eq!(missed.rev().take(1).next(), Some(WallTime::from_millis(120_000)));
+//! # Ok::<(), tower_redlock::schedule::ScheduleError>(())
+//! ```
+//!
+//! # Errors
+//!
+//! The constructors don't return a `Result`. A schedule that can't be used keeps its
+//! [`ScheduleError`] until it is [checked](Schedule::check), as it is when its job is registered:
+//! there the error comes with the job's name, and a list of jobs reads as a list.
+//!
+//! | part | where |
+//! |---|---|
+//! | what users write | [`Schedule`], `CronSchedule` |
+//! | a rule of one's own | [`Recurrence`] |
+//! | moments | [`WallTime`] |
+//! | the latest tick, missed ticks | `ticks` |
+//! | delays that spread the starts | `jitter` |
+//! | cron, and clocks that change | `cron` |
+
+#[cfg(feature = "cron")]
+mod cron;
+mod error;
+mod jitter;
+mod recurrence;
+#[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
+mod schedule;
+mod ticks;
+mod wall_time;
+
+#[cfg(feature = "cron")]
+pub use cron::CronSchedule;
+pub use error::ScheduleError;
+pub use recurrence::Recurrence;
+pub use schedule::Schedule;
+pub use ticks::Ticks;
+pub use wall_time::WallTime;

@@ -1,0 +1,99 @@
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A moment of the wall clock, in whole milliseconds since the Unix epoch; the name of a tick.
+///
+/// From [`ZERO`](WallTime::ZERO), the epoch, to [`MAX`](WallTime::MAX), the end of the year 9999.
+/// Whatever would lie outside is put at the nearer end, so no arithmetic overflows. Not to be
+/// confused with [`Timestamp`](crate::time::Timestamp), which never jumps, and which no two
+/// machines share.
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use tower_redlock::schedule::WallTime;
+///
+/// let time = WallTime::from(SystemTime::UNIX_EPOCH + Duration::from_micros(1_999));
+/// assert_eq!(time, WallTime::from_millis(1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WallTime(u64);
+
+impl WallTime {
+    /// The Unix epoch: before every tick.
+    pub const ZERO: Self = Self(0);
+    /// The last millisecond of the year 9999 (UTC).
+    pub const MAX: Self = Self(253_402_300_799_999);
+
+    /// `millis` milliseconds after the Unix epoch, at most [`WallTime::MAX`].
+    pub const fn from_millis(millis: u64) -> Self {
+        if millis > Self::MAX.0 { Self::MAX } else { Self(millis) }
+    }
+
+    /// `elapsed` after the Unix epoch, rounded down, at most [`WallTime::MAX`].
+    pub fn since_epoch(elapsed: Duration) -> Self {
+        Self::from_millis(millis(elapsed))
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// Rounded up; nothing where it is no moment after the epoch, or after [`WallTime::MAX`].
+    pub(super) fn not_before(time: SystemTime) -> Option<Self> {
+        let elapsed = time.duration_since(UNIX_EPOCH).ok()?;
+        let millis = u64::try_from(elapsed.as_nanos().div_ceil(1_000_000)).ok()?;
+        (1..=Self::MAX.0).contains(&millis).then_some(Self(millis))
+    }
+
+    /// Nothing where the sum is after [`WallTime::MAX`].
+    pub(super) fn plus(self, millis: u64) -> Option<Self> {
+        self.0.checked_add(millis).filter(|sum| *sum <= Self::MAX.0).map(Self)
+    }
+}
+
+/// Rounded down; [`WallTime::ZERO`] for a moment before the epoch.
+impl From<SystemTime> for WallTime {
+    fn from(time: SystemTime) -> Self {
+        Self::since_epoch(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
+}
+
+impl From<WallTime> for SystemTime {
+    fn from(time: WallTime) -> Self {
+        // Every supported system counts its time well beyond the year 9999.
+        UNIX_EPOCH + Duration::from_millis(time.0)
+    }
+}
+
+/// Rounded down.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_outside_are_put_at_the_nearer_end() {
+        assert_eq!(WallTime::from_millis(u64::MAX), WallTime::MAX);
+        assert_eq!(WallTime::since_epoch(Duration::MAX), WallTime::MAX);
+        assert_eq!(WallTime::from(UNIX_EPOCH - Duration::from_secs(1)), WallTime::ZERO);
+        assert_eq!(WallTime::from(SystemTime::from(WallTime::MAX)), WallTime::MAX);
+        assert_eq!(WallTime::MAX.plus(1), None);
+        assert_eq!(WallTime::ZERO.plus(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_moment_that_is_waited_for_is_rounded_up() {
+        let after = |nanos| WallTime::not_before(UNIX_EPOCH + Duration::from_nanos(nanos));
+        assert_eq!(after(0), None);
+        assert_eq!(after(1), Some(WallTime(1)));
+        assert_eq!(after(1_000_000), Some(WallTime(1)));
+        assert_eq!(after(1_000_001), Some(WallTime(2)));
+        assert_eq!(WallTime::not_before(UNIX_EPOCH - Duration::from_secs(1)), None);
+        let end = SystemTime::from(WallTime::MAX);
+        assert_eq!(WallTime::not_before(end), Some(WallTime::MAX));
+        assert_eq!(WallTime::not_before(end + Duration::from_nanos(1)), None);
+    }
+}

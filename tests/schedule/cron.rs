@@ -1,0 +1,64 @@
+//! What cron expressions mean, apart from clocks that change.
+
+use tower_redlock::schedule::{Schedule, WallTime};
+
+use crate::tools::{at, ticks};
+
+const DAY: u64 = 86_400_000;
+/// 2025-01-01T00:00Z, a Wednesday.
+const START: u64 = 1_735_689_600_000;
+
+/// Days of January 2025 with a tick, the first of them as 1.
+fn days(expression: &str) -> Vec<u64> {
+    let schedule: Schedule = Schedule::cron(expression).into();
+    schedule.check().expect(expression);
+    let found = ticks(&schedule, START - 1, START + 31 * DAY - 1);
+    found.into_iter().map(|tick| (tick - START) / DAY + 1).collect()
+}
+
+#[test]
+fn days_are_named_as_documented() {
+    assert_eq!(days("0 0 1 * *"), [1]);
+    assert_eq!(days("0 0 * * SUN"), [5, 12, 19, 26]);
+    assert_eq!(days("0 0 * * 7"), days("0 0 * * 0"));
+    assert_eq!(days("0 0 1 * SUN"), [1, 5, 12, 19, 26], "either is enough");
+    assert_eq!(days("0 0 1-7 * +SUN"), [5], "both are needed");
+    assert_eq!(days("0 0 L * *"), [31]);
+    assert_eq!(days("0 0 4W * *"), [3]);
+    assert_eq!(days("0 0 * JAN WED#2"), [8]);
+    assert!(days("0 0 * FEB *").is_empty());
+    assert_eq!(days("@weekly"), [5, 12, 19, 26]);
+    assert_eq!(days("@monthly"), [1]);
+    assert_eq!(days("@daily").len(), 31);
+}
+
+#[test]
+fn six_fields_begin_with_the_second() {
+    let schedule: Schedule = Schedule::cron("15,45 59 23 * * *").into();
+    assert_eq!(ticks(&schedule, START, START + DAY), [START + DAY - 45_000, START + DAY - 15_000]);
+    let schedule: Schedule = Schedule::cron("*/20 * * * * *").into();
+    assert_eq!(ticks(&schedule, START + 1, START + 40_000), [START + 20_000, START + 40_000]);
+}
+
+#[test]
+fn a_tick_is_after_what_it_is_asked_for_to_the_millisecond() {
+    let schedule: Schedule = Schedule::cron("* * * * * *").into();
+    assert_eq!(schedule.next(at(START - 1), None), Some(at(START)));
+    assert_eq!(schedule.next(at(START), None), Some(at(START + 1_000)));
+    assert_eq!(schedule.next(at(START + 999), None), Some(at(START + 1_000)));
+}
+
+#[test]
+fn rare_days_and_far_dates_come_to_an_end() {
+    // 29 February on a Monday: 1988-2016-2044, and across 2100, which has none.
+    for zone in ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"] {
+        for expression in ["0 0 29 2 +MON", "*/30 0 29 2 +MON"] {
+            let rare: Schedule = Schedule::cron(expression).in_tz(zone).into();
+            assert_eq!(rare.next(WallTime::MAX, None), None);
+            let last = rare.latest(WallTime::MAX).unwrap();
+            assert_eq!(rare.next(last, None), None, "{zone}");
+            assert_eq!(rare.latest(last), Some(last), "{zone}");
+            assert!(last > at(95_000_000_000_000), "{zone}: {last:?}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What holds for every schedule, whatever it is asked.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tower_redlock::schedule::{Schedule, WallTime};
+
+use crate::tools::at;
+
+fn periods() -> impl Strategy<Value = Schedule> {
+    let millis = prop_oneof![1_u64..100, 1_u64..100_000_000, 1..=WallTime::MAX.as_millis()];
+    millis.prop_map(|millis| Schedule::every(Duration::from_millis(millis)))
+}
+
+fn moments() -> impl Strategy<Value = WallTime> {
+    let end = WallTime::MAX.as_millis();
+    prop_oneof![Just(0), Just(end), 0..=end, 0..4_000_000_000_000_u64].prop_map(at)
+}
+
+fn consistent(schedule: &Schedule, after: WallTime) -> Result<(), TestCaseError> {
+    let Some(next) = schedule.next(after, None) else { return Ok(()) };
+    prop_assert!(next > after);
+    prop_assert_eq!(schedule.latest(next), Some(next));
+    // From whatever lies between, the answers are the same.
+    let middle = at(after.as_millis().midpoint(next.as_millis()));
+    prop_assert_eq!(schedule.next(middle, None), Some(next));
+    let before = at(next.as_millis() - 1);
+    prop_assert_eq!(schedule.next(before, None), Some(next));
+    prop_assert_eq!(schedule.latest(before), schedule.latest(after));
+    if let Some(second) = schedule.next(next, None) {
+        prop_assert!(second > next);
+        prop_assert_eq!(schedule.latest(at(second.as_millis() - 1)), Some(next));
+        prop_assert!((next..second).contains(&schedule.start("report", next)));
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn periods_are_consistent(schedule in periods(), after in moments()) {
+        consistent(&schedule, after)?;
+        consistent(&schedule.jitter(Duration::MAX), after)?;
+    }
+
+    #[test]
+    fn no_tick_of_a_period_is_left_out(millis in 1_u64..50, from in 0_u64..1_000) {
+        let schedule = Schedule::every(Duration::from_millis(millis));
+        let expected: Vec<_> = (from + 1..from + 500).filter(|n| n % millis == 0).map(at).collect();
+        let ticks = schedule.ticks(at(from), at(from + 499));
+        prop_assert_eq!(ticks.clone().collect::<Vec<_>>(), expected.clone());
+        let back: Vec<_> = ticks.rev().collect();
+        prop_assert!(back.iter().rev().eq(expected.iter()));
+    }
+}
+
+#[cfg(feature = "cron")]
+mod cron {
+    use super::*;
+
+    fn field(low: u32, high: u32) -> BoxedStrategy<String> {
+        prop_oneof![
+            3 => Just("*".to_owned()),
+            2 => (low..=high).prop_map(|n| n.to_string()),
+            1 => (low..=high, low..=high).prop_map(|(a, b)| format!("{},{}", a.min(b), a.max(b))),
+            1 => (low..=high, low..=high).prop_map(|(a, b)| format!("{}-{}", a.min(b), a.max(b))),
+            1 => (2_u32..30).prop_map(|step| format!("*/{step}")),
+        ]
+        .boxed()
+    }
+
+    fn expressions() -> impl Strategy<Value = String> {
+        let time = (field(0, 59), field(0, 59), field(0, 23));
+        // Steps and dates that never match are cases of their own.
+        let date = (1_u32..=28, 0_u32..=6).prop_flat_map(|(day, weekday)| {
+            let some = [format!("{day} * *"), format!("* * {weekday}"), "* * *".to_owned()];
+            proptest::sample::select(some.to_vec())
+        });
+        (time, date)
+            .prop_map(|((second, minute, hour), date)| format!("{second} {minute} {hour} {date}"))
+    }
+
+    fn zones() -> impl Strategy<Value = &'static str> {
+        proptest::sample::select(vec![
+            "UTC",
+            "Europe/Berlin",
+            "America/New_York",
+            "Australia/Lord_Howe",
+            "Asia/Kathmandu",
+            "Africa/Casablanca",
+            "Pacific/Apia",
+        ])
+    }
+
+    /// Near a change of the clocks in Berlin, or anywhere.
+    fn near() -> impl Strategy<Value = WallTime> {
+        let change = proptest::sample::select(vec![1_743_296_400_000_u64, 1_761_440_400_000]);
+        let close = (change, 0_u64..14_400_000).prop_map(|(at, by)| at + by - 7_200_000);
+        prop_oneof![close.prop_map(at), moments()]
+    }
+
+    proptest! {
+        #[test]
+        fn cron_is_consistent(expression in expressions(), zone in zones(), after in near()) {
+            let schedule: Schedule = Schedule::cron(expression).in_tz(zone).into();
+            prop_assert_eq!(schedule.check(), Ok(()));
+            consistent(&schedule, after)?;
+        }
+
+        #[test]
+        fn no_tick_of_cron_is_left_out(
+            expression in expressions(), zone in zones(), after in near(),
+        ) {
+            let schedule: Schedule = Schedule::cron(expression).in_tz(zone).into();
+            // Asked from each second of an hour, it names the ticks that it names in a row.
+            let from = after.as_millis() / 1_000;
+            let row: Vec<_> = schedule.ticks(at(from * 1_000), at((from + 3_600) * 1_000)).collect();
+            let mut each: Vec<_> = (from..from + 3_600)
+                .filter_map(|second| {
+                    let next = schedule.next(at(second * 1_000), None)?;
+                    (next <= at((second + 1) * 1_000)).then_some(next)
+                })
+                .collect();
+            each.dedup();
+            prop_assert_eq!(row, each);
+        }
+
+        #[test]
+        fn no_text_makes_a_panic(
+            expression in "([-0-9*/,#LW@+? A-Z]|.){0,24}", zone in ".{0,12}",
+        ) {
+            let _ = Schedule::from(Schedule::cron(expression)).check();
+            let _ = Schedule::from(Schedule::cron("@daily").in_tz(zone)).check();
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Periods, delays, single moments, rules of one's own.
+
+use std::time::{Duration, SystemTime};
+
+use tower_redlock::schedule::{Schedule, WallTime};
+
+use crate::tools::{at, ticks};
+
+#[test]
+fn a_period_is_counted_from_the_epoch() {
+    let schedule = Schedule::every(Duration::from_millis(250));
+    assert_eq!(ticks(&schedule, 0, 1_000), [250, 500, 750, 1_000]);
+    assert_eq!(ticks(&schedule, 250, 999), [500, 750]);
+    assert_eq!(schedule.next(at(1_763_715_286_123), None), Some(at(1_763_715_286_250)));
+    assert_eq!(schedule.latest(at(1_763_715_286_123)), Some(at(1_763_715_286_000)));
+    assert_eq!(schedule.latest(at(249)), None);
+}
+
+#[test]
+fn many_missed_ticks_are_taken_from_either_end_without_a_walk() {
+    let schedule = Schedule::every(Duration::from_millis(1));
+    let mut missed = schedule.ticks(WallTime::ZERO, WallTime::MAX);
+    assert_eq!(missed.next(), Some(at(1)));
+    assert_eq!(missed.next_back(), Some(WallTime::MAX));
+    assert_eq!(missed.next_back(), Some(at(WallTime::MAX.as_millis() - 1)));
+    assert_eq!(missed.next(), Some(at(2)));
+    let few: Vec<_> = schedule.ticks(at(10), at(13)).rev().collect();
+    assert_eq!(few, [at(13), at(12), at(11)]);
+    let mut few = schedule.ticks(at(10), at(13));
+    assert_eq!(
+        (few.next_back(), few.next(), few.next()),
+        (Some(at(13)), Some(at(11)), Some(at(12)))
+    );
+    assert_eq!((few.next(), few.next_back()), (None, None));
+    assert_eq!(schedule.ticks(at(10), at(10)).count(), 0);
+    assert_eq!(schedule.ticks(at(10), at(9)).next_back(), None);
+}
+
+#[test]
+fn a_delay_counts_from_the_end_of_the_last_run_and_has_no_ticks() {
+    let schedule = Schedule::every_after(Duration::from_secs(10));
+    assert_eq!(schedule.next(at(5_000), None), Some(at(5_001)), "the first is due at once");
+    assert_eq!(schedule.next(at(5_000), Some(at(7_500))), Some(at(17_500)));
+    // Where the last end is long past, it is due, and still after what was asked for.
+    assert_eq!(schedule.next(at(90_000), Some(at(7_500))), Some(at(90_001)));
+    assert_eq!(schedule.latest(WallTime::MAX), None);
+    assert!(ticks(&schedule, 0, 1_000_000).is_empty());
+    assert_eq!(schedule.next(WallTime::MAX, None), None);
+    assert_eq!(schedule.next(at(5_000), Some(WallTime::MAX)), None);
+}
+
+#[test]
+fn the_end_of_the_last_run_changes_nothing_for_a_period() {
+    let schedule = Schedule::every(Duration::from_secs(10));
+    assert_eq!(schedule.next(at(5_000), Some(at(9_000))), Some(at(10_000)));
+}
+
+#[test]
+fn a_single_moment_comes_once_and_not_too_early() {
+    let moment = SystemTime::UNIX_EPOCH + Duration::from_micros(1_500_200);
+    let schedule = Schedule::at(moment);
+    assert_eq!(ticks(&schedule, 0, u64::MAX), [1_501]);
+    assert_eq!(schedule.next(at(1_501), None), None);
+    assert_eq!(schedule.latest(WallTime::MAX), Some(at(1_501)));
+    assert_eq!(schedule.latest(at(1_500)), None);
+}
+
+#[test]
+fn a_rule_of_ones_own_has_its_ticks_and_ends_where_it_goes_back() {
+    let primes = [2, 3, 5, 7, 11].map(at);
+    let schedule = Schedule::custom(move |after| primes.into_iter().find(|prime| *prime > after));
+    assert_eq!(ticks(&schedule, 2, 100), [3, 5, 7, 11]);
+    assert_eq!(schedule.latest(at(10)), Some(at(7)));
+    assert!(schedule.check().is_ok());
+
+    let stuck = Schedule::custom(|_| Some(at(7)));
+    assert_eq!(ticks(&stuck, 0, 100), [7]);
+    assert_eq!(stuck.latest(at(100)), Some(at(7)));
+}
+
+#[test]
+fn schedules_say_what_they_are() {
+    let text = |schedule: Schedule| format!("{schedule:?}");
+    assert_eq!(
+        text(Schedule::every(Duration::from_secs(30)).jitter(Duration::from_secs(1))),
+        "Schedule { rule: Ok(every 30s), jitter: 1s }"
+    );
+    assert!(text(Schedule::every_after(Duration::from_secs(3))).contains("3s after the last run"));
+    #[cfg(feature = "cron")]
+    assert!(
+        text(Schedule::cron("0 3 * * *").in_tz("Europe/Berlin").into())
+            .contains("cron \"0 3 * * *\" in Europe/Berlin")
+    );
+}
