@@ -42,9 +42,9 @@ impl Time {
     }
 
     /// Moves at once.
-    pub(super) fn leap(&self, target: u64) {
+    pub(super) fn leap(&self, by: u64) {
         let mut state = self.state();
-        state.now = target.max(state.now);
+        state.now = state.now.saturating_add(by);
         wake_due(state);
     }
 
