@@ -18,6 +18,27 @@ use super::{clock::ManualClock, replica::Replica, server::Server};
 /// The nodes read time from the clock's first view, so a replica with another
 /// [view](Replica::with_clock) is one whose machine's clock is off. Like all embedded nodes they
 /// have no restart guard.
+///
+/// ```
+/// use std::{future::IntoFuture, time::Duration};
+/// use tower_redlock::{
+///     LockError, Reason, VoteOutcome,
+///     testing::{ManualClock, Nodes},
+/// };
+///
+/// let clock = ManualClock::new();
+/// let nodes = Nodes::new(3, &clock);
+/// let redlock = nodes.replica("blue").redlock();
+/// nodes.freeze([0, 2]);
+/// let mut request = clock.spawn(redlock.lock("report").into_future());
+/// // The default node timeout.
+/// clock.advance(Duration::from_millis(50));
+/// let Some(Err(LockError::NoQuorum { votes })) = request.take() else { panic!() };
+/// assert_eq!(votes[2].outcome, VoteOutcome::NotCounted(Reason::TimedOut));
+/// // The request reaches the nodes in the end, and its release behind it.
+/// nodes.thaw([0, 2]);
+/// assert_eq!(nodes.key_counts(), [0, 0, 0]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Nodes {
     servers: Arc<[Arc<Server>]>,
