@@ -67,6 +67,7 @@
 //! | `tonic` | no | statuses for gRPC: `RedlockLayer::grpc` |
 //! | `metrics` | no | [counters, gauges and histograms](#metrics) for the `metrics` facade |
 //! | `tls` | no | `rediss://` nodes, through rustls with ring |
+//! | `testing` | no | for your own tests: a clock moved by hand, nodes that fail on demand |
 
 #[cfg(feature = "config")]
 mod config;
@@ -88,6 +89,8 @@ mod resource;
 pub mod schedule;
 mod stripe;
 mod sync;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 mod token;
 

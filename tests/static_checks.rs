@@ -111,6 +111,25 @@ fn keys_are_shared_and_cloned() {
     check(&key::extension(|name: &String| name.clone()));
 }
 
+#[cfg(feature = "testing")]
+#[test]
+fn the_testing_kit_is_shared_with_the_work_that_it_tests() {
+    use tower_redlock::testing::{ManualClock, ManualSpawner, Nodes, Replica, Sleep, Task};
+
+    shared::<ManualClock>();
+    cloned::<ManualClock>();
+    clock::<ManualClock>();
+    shared::<Nodes>();
+    cloned::<Nodes>();
+    shared::<Replica>();
+    cloned::<Replica>();
+    shared::<ManualSpawner>();
+    shared::<Sleep>();
+    unpinned::<Sleep>();
+    shared::<Task<u8>>();
+    unpinned::<Task<Box<dyn Future<Output = ()> + Send>>>();
+}
+
 #[test]
 fn futures_are_sent_between_threads_and_need_no_pinning_by_hand() {
     sendable::<Acquire>();

@@ -1,0 +1,219 @@
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use super::{
+    tasks::{ManualSpawner, Task, Tasks},
+    time::{Sleep, Time},
+};
+use crate::time::{Clock, Timestamp};
+
+/// A clock that stands still until it is moved by hand.
+///
+/// Clones are the same clock. [`ahead_by`](Self::ahead_by), [`behind_by`](Self::behind_by) and
+/// [`running_fast_by`](Self::running_fast_by) give *views*: what another machine reads at the same
+/// moment. All views share one time, whichever of them is used to move it.
+///
+/// The first moment is the same in every run: a day after the origin, with 2025-01-01 00:00 UTC on
+/// the wall.
+///
+/// # What is done when `advance` returns
+///
+/// * Everything that waited for a moment up to now was woken: tasks of any runtime, and the threads
+///   of managers that have one.
+/// * [Tasks of the clock](Self::spawn), and those of managers with its
+///   [`spawner`](Self::spawner), have run until each of them waits for something else than this
+///   clock's present. They ran on the thread that moved the clock, each at the moment that it waited
+///   for, in the order of these moments, and of their wake-ups.
+///
+/// Tasks of other runtimes were woken, and run when their runtime gets to them: await them. A
+/// manager without the clock's spawner runs its timers on its own thread, some time after
+/// `advance`, at the moment that is then shown.
+///
+/// Where several threads move it, they take turns. A task of the clock must not block on another
+/// thread that moves it.
+#[derive(Clone, Debug)]
+pub struct ManualClock {
+    time: Arc<Time>,
+    tasks: Arc<Tasks>,
+    view: Arc<View>,
+}
+
+/// What one machine reads: its own time since it was made, and its wall clock.
+#[derive(Debug)]
+struct View {
+    /// When the view was made: on the common time, and on its own.
+    made: (u64, u64),
+    /// By how many millionths it runs faster.
+    fast_by: i32,
+    /// What the wall clock showed, and when on its own time.
+    wall: Mutex<(Duration, u64)>,
+}
+
+const MILLION: u64 = 1_000_000;
+const START: u64 = 24 * 3600 * 1_000 * MILLION;
+const START_WALL: Duration = Duration::from_secs(1_735_689_600);
+
+impl View {
+    fn at(&self, common: u64) -> u64 {
+        let passed = u128::from(common.saturating_sub(self.made.0)) * u128::from(self.rate());
+        self.made.1.saturating_add(narrow(passed / u128::from(MILLION)))
+    }
+
+    /// The first common moment at which the view has come to `own`.
+    fn common_at(&self, own: u64) -> u64 {
+        let to_pass = u128::from(own.saturating_sub(self.made.1)) * u128::from(MILLION);
+        self.made.0.saturating_add(narrow(to_pass.div_ceil(u128::from(self.rate()))))
+    }
+
+    /// Its nanoseconds in a common millisecond.
+    fn rate(&self) -> u64 {
+        MILLION.saturating_add_signed(i64::from(self.fast_by)).max(1)
+    }
+
+    fn wall(&self, own: u64) -> Duration {
+        let (shown, since) = *crate::sync::lock(&self.wall);
+        shown.saturating_add(Duration::from_nanos(own.saturating_sub(since)))
+    }
+}
+
+fn narrow(nanos: u128) -> u64 {
+    u64::try_from(nanos).unwrap_or(u64::MAX)
+}
+
+impl ManualClock {
+    /// A clock that stands at its first moment.
+    pub fn new() -> Self {
+        let wall = Mutex::new((START_WALL, START));
+        Self {
+            time: Arc::new(Time::starting_at(START)),
+            tasks: Arc::default(),
+            view: Arc::new(View { made: (START, START), fast_by: 0, wall }),
+        }
+    }
+
+    /// Lets time pass: goes from each moment that something waits for to the next, wakes it, and
+    /// runs the clock's tasks before it goes on. So locks are renewed meanwhile where their manager
+    /// has the clock's [`spawner`](Self::spawner).
+    ///
+    /// # Panics
+    ///
+    /// Where a task of the clock panics, or wakes itself for ever while time stands still.
+    pub fn advance(&self, by: Duration) {
+        let _turn = self.tasks.turn.enter();
+        let target = self.time.now().saturating_add(narrow(by.as_nanos()));
+        // What starts to wait now waits for moments from now.
+        self.tasks.run_ready();
+        while self.time.step(target) {
+            self.tasks.run_ready();
+        }
+    }
+
+    /// Puts time forward at once, and only then lets everything happen that was due: as a process
+    /// sees it that did not run for so long, or a machine that was suspended. No lock is renewed in
+    /// between.
+    ///
+    /// # Panics
+    ///
+    /// As [`advance`](Self::advance).
+    pub fn leap(&self, by: Duration) {
+        let _turn = self.tasks.turn.enter();
+        self.time.leap(narrow(by.as_nanos()));
+        self.tasks.run_ready();
+    }
+
+    /// Runs the clock's tasks until all of them wait for something, without moving time.
+    ///
+    /// # Panics
+    ///
+    /// As [`advance`](Self::advance).
+    pub fn settle(&self) {
+        let _turn = self.tasks.turn.enter();
+        self.tasks.run_ready();
+    }
+
+    /// Sets the wall clock of this view: the time since the Unix epoch. It goes on from there with
+    /// the clock; deadlines don't depend on it.
+    pub fn set_wall(&self, wall: Duration) {
+        let now = self.now().as_nanos();
+        *crate::sync::lock(&self.view.wall) = (wall, now);
+    }
+
+    /// A view whose wall clock is ahead of this one's.
+    #[must_use]
+    pub fn ahead_by(&self, ahead: Duration) -> Self {
+        self.view(self.wall().saturating_add(ahead), self.view.fast_by)
+    }
+
+    /// A view whose wall clock is behind this one's, at most back at the epoch.
+    #[must_use]
+    pub fn behind_by(&self, behind: Duration) -> Self {
+        self.view(self.wall().saturating_sub(behind), self.view.fast_by)
+    }
+
+    /// A view that runs faster than the common time by so many millionths, or slower where that is
+    /// negative: both its time and its wall clock. A million less would stand still, which none
+    /// does: it creeps then.
+    #[must_use]
+    pub fn running_fast_by(&self, millionths: i32) -> Self {
+        self.view(self.wall(), millionths)
+    }
+
+    fn view(&self, wall: Duration, fast_by: i32) -> Self {
+        let common = self.time.now();
+        let own = self.view.at(common);
+        let view = View { made: (common, own), fast_by, wall: Mutex::new((wall, own)) };
+        Self { view: Arc::new(view), ..self.clone() }
+    }
+
+    /// Completes when `by` has passed on this view: for work that would sleep.
+    pub fn sleep(&self, by: Duration) -> Sleep {
+        self.sleep_until(self.now() + by)
+    }
+
+    /// Completes when this view shows `at`.
+    pub fn sleep_until(&self, at: Timestamp) -> Sleep {
+        Sleep::new(Arc::clone(&self.time), self.view.common_at(at.as_nanos()))
+    }
+
+    /// Runs a future as a task of the clock: it is polled on the thread that moves or
+    /// [settles](Self::settle) the clock, while that is done, and only then. It needs no runtime,
+    /// and has none but the caller's.
+    pub fn spawn<F>(&self, future: F) -> Task<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        self.tasks.spawn(future)
+    }
+
+    /// For a manager over nodes of this process: its timers become tasks of the clock, in place of
+    /// a thread.
+    ///
+    /// Not for servers: connections need a runtime that polls them.
+    pub fn spawner(&self) -> ManualSpawner {
+        ManualSpawner::new(Arc::clone(&self.tasks))
+    }
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.view.at(self.time.now()))
+    }
+
+    fn wall(&self) -> Duration {
+        self.view.wall(self.now().as_nanos())
+    }
+
+    fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.sleep_until(until))
+    }
+}

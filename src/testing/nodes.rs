@@ -1,0 +1,135 @@
+use std::sync::Arc;
+
+use super::{clock::ManualClock, replica::Replica, server::Server};
+
+/// Embedded nodes that fail when they are told to.
+///
+/// Managers see them through [replicas](Self::replica), each of which can be cut off by itself.
+/// Nodes are counted from zero; several are named at once by any iterator, as in
+/// `nodes.stop(0..3)`. Clones are the same nodes.
+///
+/// | the node is | operations | [health](crate::Redlock::health) |
+/// |---|---|---|
+/// | running | answered at once | voting |
+/// | [stopped](Self::stop) | refused at once, `NotConnected` | down: `NotConnected` |
+/// | [frozen](Self::freeze) | queued without an answer | down: `TimedOut` |
+/// | [cut off](Replica::partition) | refused at once, `NotConnected` | down: `NotConnected` |
+///
+/// The nodes read time from the clock's first view, so a replica with another
+/// [view](Replica::with_clock) is one whose machine's clock is off. Like all embedded nodes they
+/// have no restart guard.
+///
+/// ```
+/// use std::{future::IntoFuture, time::Duration};
+/// use tower_redlock::{
+///     LockError, Reason, VoteOutcome,
+///     testing::{ManualClock, Nodes},
+/// };
+///
+/// let clock = ManualClock::new();
+/// let nodes = Nodes::new(3, &clock);
+/// let redlock = nodes.replica("blue").redlock();
+/// nodes.freeze([0, 2]);
+/// let mut request = clock.spawn(redlock.lock("report").into_future());
+/// // The default node timeout.
+/// clock.advance(Duration::from_millis(50));
+/// let Some(Err(LockError::NoQuorum { votes })) = request.take() else { panic!() };
+/// assert_eq!(votes[2].outcome, VoteOutcome::NotCounted(Reason::TimedOut));
+/// // The request reaches the nodes in the end, and its release behind it.
+/// nodes.thaw([0, 2]);
+/// assert_eq!(nodes.key_counts(), [0, 0, 0]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    servers: Arc<[Arc<Server>]>,
+    clock: ManualClock,
+}
+
+impl Nodes {
+    /// So many fresh nodes that run, named `node-0`, `node-1` and so on, with the time of `clock`.
+    pub fn new(count: usize, clock: &ManualClock) -> Self {
+        let server = |i| Arc::new(Server::new(format!("node-{i}"), clock));
+        Self { servers: (0..count).map(server).collect(), clock: clock.clone() }
+    }
+
+    /// The nodes as one more manager sees them: connected to all of them. `owner` names it where
+    /// others are told who holds a lock.
+    pub fn replica(&self, owner: impl Into<String>) -> Replica {
+        Replica::new(owner.into(), &self.servers, self.clock.clone())
+    }
+
+    /// Stops nodes: they refuse everything at once, as a server whose process is gone. They keep
+    /// their keys, whose TTLs go on; what was queued on a frozen one is lost.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    pub fn stop(&self, nodes: impl IntoIterator<Item = usize>) {
+        self.each(nodes, Server::stop);
+    }
+
+    /// Starts nodes that were stopped, with the keys that they had. No effect on others.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    pub fn start(&self, nodes: impl IntoIterator<Item = usize>) {
+        self.each(nodes, Server::start);
+    }
+
+    /// Freezes nodes: they take operations and answer none, as a server whose process is held or
+    /// whose machine hangs. Clients stop waiting after the node timeout, and give up the connection
+    /// after a second. No effect on nodes that are stopped.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    pub fn freeze(&self, nodes: impl IntoIterator<Item = usize>) {
+        self.each(nodes, Server::freeze);
+    }
+
+    /// Lets frozen nodes go on: what they were sent meanwhile runs now, in order, before this
+    /// returns. As on a server, a grant is refused once its deadline has passed: two node timeouts
+    /// after it was sent. No effect on others.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    pub fn thaw(&self, nodes: impl IntoIterator<Item = usize>) {
+        self.each(nodes, Server::thaw);
+    }
+
+    /// Lets nodes lose all keys and fences, as a server without persistence does when it restarts.
+    /// They go on voting, as servers under
+    /// [`RestartGuard::Off`](crate::RestartGuard::Off): with too many of them, two managers hold the
+    /// same lock, and fencing tokens may repeat.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    pub fn forget(&self, nodes: impl IntoIterator<Item = usize>) {
+        self.each(nodes, Server::forget);
+    }
+
+    /// How many keys each node keeps at present, expired ones not counted.
+    pub fn key_counts(&self) -> Vec<usize> {
+        self.servers.iter().map(|server| server.key_count()).collect()
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Whether there are none; no manager can be built over such a set.
+    pub fn is_empty(&self) -> bool {
+        self.servers.is_empty()
+    }
+
+    #[track_caller]
+    fn each(&self, nodes: impl IntoIterator<Item = usize>, what: impl Fn(&Server)) {
+        for node in nodes {
+            what(&self.servers[node]);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+use std::sync::Arc;
+
+use super::{clock::ManualClock, link::Link, server::Server};
+use crate::{
+    lock::{Redlock, RedlockBuilder},
+    node::{Node, NodeHealth, Op, Reply},
+};
+
+/// [Nodes](super::Nodes) as one manager sees them: it can be cut off from some of them while others
+/// are not. Clones are the same replica.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    owner: String,
+    nodes: Arc<[ReplicaNode]>,
+    clock: ManualClock,
+}
+
+#[derive(Clone, Debug)]
+struct ReplicaNode {
+    server: Arc<Server>,
+    link: Arc<Link>,
+}
+
+impl Replica {
+    pub(super) fn new(owner: String, servers: &[Arc<Server>], clock: ManualClock) -> Self {
+        let node =
+            |server: &Arc<Server>| ReplicaNode { server: Arc::clone(server), link: Arc::default() };
+        Self { owner, nodes: servers.iter().map(node).collect(), clock }
+    }
+
+    /// The same replica on a machine whose clock is another view, perhaps
+    /// [ahead](ManualClock::ahead_by) or [fast](ManualClock::running_fast_by): to be set before a
+    /// manager is built.
+    #[must_use]
+    pub fn with_clock(mut self, clock: ManualClock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// A builder for this replica's manager, with its nodes, clock, owner, and the clock's
+    /// [spawner](ManualClock::spawner); everything else is as usual. The nodes keep the keys of all
+    /// their managers together, whatever their `key_prefix`.
+    pub fn builder(&self) -> RedlockBuilder {
+        let clock = self.clock.clone();
+        let builder = Redlock::builder().owner(&self.owner).spawner(clock.spawner()).clock(clock);
+        self.nodes.iter().cloned().fold(builder, RedlockBuilder::node)
+    }
+
+    /// A manager with the default settings.
+    ///
+    /// # Panics
+    ///
+    /// If there are no nodes, or if the owner's name is longer than a manager takes.
+    pub fn redlock(&self) -> Redlock {
+        self.builder().build().expect("the default settings are valid")
+    }
+
+    /// Cuts this replica off from nodes: what it sends is refused at once, as over a connection
+    /// that is known to be broken, and answers that it waits for don't come. What is queued on a
+    /// frozen node still runs there.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    pub fn partition(&self, nodes: impl IntoIterator<Item = usize>) {
+        for node in nodes {
+            let ReplicaNode { server, link } = &self.nodes[node];
+            server.cut_off(link);
+        }
+    }
+
+    /// Connects this replica to nodes again.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    pub fn heal(&self, nodes: impl IntoIterator<Item = usize>) {
+        for node in nodes {
+            self.nodes[node].link.heal();
+        }
+    }
+}
+
+impl Node for ReplicaNode {
+    fn send(&self, op: Op, reply: Reply) {
+        if self.link.cut_since().is_some() {
+            return reply.not_sent(Link::reason());
+        }
+        self.server.send(op, reply, &self.link);
+    }
+
+    fn name(&self) -> &str {
+        self.server.name()
+    }
+
+    fn health(&self) -> NodeHealth {
+        self.server.health(&self.link)
+    }
+}

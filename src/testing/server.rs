@@ -1,0 +1,231 @@
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, mpsc},
+    time::Duration,
+};
+
+use super::{clock::ManualClock, link::Link};
+use crate::{
+    error::Reason,
+    node::{Answer, EmbeddedNodes, NodeHealth, NodeState, Op, Reply},
+    time::{Clock, Timestamp},
+};
+
+/// How long a client waits for a silent server before it gives up what it asked.
+pub(super) const GIVE_UP: Duration = Duration::from_secs(1);
+
+/// A node that can be stopped and frozen.
+#[derive(Debug)]
+pub(super) struct Server {
+    name: String,
+    clock: ManualClock,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// A set of this node alone.
+    set: EmbeddedNodes,
+    mode: Mode,
+    since: Timestamp,
+    /// What it was sent and has not run, in order.
+    queue: VecDeque<Queued>,
+    /// Somebody runs the queue: what is sent meanwhile goes behind it.
+    is_draining: bool,
+    next_id: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Running,
+    Frozen,
+    Stopped,
+}
+
+#[derive(Debug)]
+struct Queued {
+    id: u64,
+    op: Op,
+    /// Absent once its client gave up.
+    reply: Option<Reply>,
+    sent: Timestamp,
+    from: Arc<Link>,
+}
+
+impl Server {
+    pub(super) fn new(name: String, clock: &ManualClock) -> Self {
+        let state = State {
+            set: EmbeddedNodes::with_clock(1, clock.clone()),
+            mode: Mode::Running,
+            since: clock.now(),
+            queue: VecDeque::new(),
+            is_draining: false,
+            next_id: 0,
+        };
+        Self { name, clock: clock.clone(), state: Mutex::new(state) }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        crate::sync::lock(&self.state)
+    }
+
+    pub(super) fn send(self: &Arc<Self>, op: Op, reply: Reply, from: &Arc<Link>) {
+        let mut state = self.state();
+        if state.mode == Mode::Stopped {
+            drop(state);
+            return reply.not_sent(Reason::NotConnected("stopped".into()));
+        }
+        if state.mode == Mode::Running && !state.is_draining {
+            let result = state.run(op);
+            drop(state);
+            return reply.send(result);
+        }
+        let (id, sent) = (state.next_id, self.clock.now());
+        state.next_id += 1;
+        state.queue.push_back(Queued { id, op, reply: Some(reply), sent, from: Arc::clone(from) });
+        drop(state);
+        let (server, until) = (Arc::downgrade(self), self.clock.sleep_until(sent + GIVE_UP));
+        drop(self.clock.spawn(async move {
+            until.await;
+            if let Some(server) = server.upgrade() {
+                server.give_up(|queued| queued.id == id);
+            }
+        }));
+    }
+
+    /// Tells clients that they hear nothing more. What they sent stays where it is.
+    fn give_up(&self, which: impl Fn(&Queued) -> bool) {
+        let replies: Vec<_> = {
+            let mut state = self.state();
+            let given_up = state.queue.iter_mut().filter(|queued| which(queued));
+            given_up.filter_map(|queued| queued.reply.take()).collect()
+        };
+        for reply in replies {
+            reply.send(Err(Reason::Disconnected));
+        }
+    }
+
+    pub(super) fn cut_off(&self, link: &Arc<Link>) {
+        link.cut(self.clock.now());
+        self.give_up(|queued| Arc::ptr_eq(&queued.from, link));
+    }
+
+    pub(super) fn stop(&self) {
+        let unrun = {
+            let mut state = self.state();
+            state.enter(Mode::Stopped, self.clock.now());
+            std::mem::take(&mut state.queue)
+        };
+        for reply in unrun.into_iter().filter_map(|queued| queued.reply) {
+            reply.send(Err(Reason::Disconnected));
+        }
+    }
+
+    pub(super) fn start(&self) {
+        let mut state = self.state();
+        if state.mode == Mode::Stopped {
+            state.enter(Mode::Running, self.clock.now());
+        }
+    }
+
+    pub(super) fn freeze(&self) {
+        let mut state = self.state();
+        if state.mode == Mode::Running {
+            state.enter(Mode::Frozen, self.clock.now());
+        }
+    }
+
+    /// Runs what was queued, in order; answers are given between two of them, outside the lock.
+    pub(super) fn thaw(&self) {
+        let mut state = self.state();
+        if state.mode != Mode::Frozen {
+            return;
+        }
+        state.enter(Mode::Running, self.clock.now());
+        if std::mem::replace(&mut state.is_draining, true) {
+            return;
+        }
+        while state.mode == Mode::Running
+            && let Some(Queued { op, reply, sent, .. }) = state.queue.pop_front()
+        {
+            let result = if state.is_late(&op, self.clock.now().since(sent)) {
+                Err(Reason::Late)
+            } else {
+                state.run(op)
+            };
+            drop(state);
+            if let Some(reply) = reply {
+                reply.send(result);
+            }
+            state = self.state();
+        }
+        state.is_draining = false;
+    }
+
+    pub(super) fn forget(&self) {
+        self.state().set = EmbeddedNodes::with_clock(1, self.clock.clone());
+    }
+
+    pub(super) fn key_count(&self) -> usize {
+        self.state().set.key_counts().into_iter().sum()
+    }
+
+    pub(super) fn health(&self, link: &Arc<Link>) -> NodeHealth {
+        let state = self.state();
+        let now = self.clock.now();
+        let down = |reason, since| NodeState::Down { reason, since: now.since(since) };
+        let waits = |queued: &&Queued| queued.reply.is_some() && Arc::ptr_eq(&queued.from, link);
+        let mut health = NodeHealth::voting(&self.name);
+        health.in_flight = state.queue.iter().filter(waits).count();
+        let stopped = || Reason::NotConnected("stopped".into());
+        health.state = match (state.mode, link.cut_since()) {
+            (Mode::Stopped, _) => down(stopped(), state.since),
+            (_, Some(since)) => down(Link::reason(), since),
+            (Mode::Frozen, None) => down(Reason::TimedOut, state.since),
+            (Mode::Running, None) => NodeState::Voting,
+        };
+        health
+    }
+}
+
+/// Embedded nodes keep apart what managers with different prefixes store. One is enough here.
+const PREFIX: &str = "redlock";
+
+impl State {
+    fn enter(&mut self, mode: Mode, now: Timestamp) {
+        if self.mode != mode {
+            (self.mode, self.since) = (mode, now);
+        }
+    }
+
+    fn run(&self, op: Op) -> Result<Answer, Reason> {
+        let (answer, answered) = mpsc::channel();
+        let reply = Reply::from_fn(move |result| {
+            let _ = answer.send(result);
+        });
+        if let Some(node) = self.set.nodes(PREFIX).next() {
+            node.send(op, reply);
+        }
+        answered.try_recv().unwrap_or(Err(Reason::Unknown))
+    }
+
+    /// Whether a server refuses the operation, so long after it was sent: no key is stored then,
+    /// while one that is still there may be renewed.
+    fn is_late(&self, op: &Op, waited: Duration) -> bool {
+        match op {
+            Op::Acquire { patience, .. } => waited > *patience,
+            Op::Extend { lease, patience, .. } => {
+                let is_gone = |name: &Arc<str>| {
+                    let stored = self.run(Op::Inspect { name: Arc::clone(name) });
+                    matches!(stored, Ok(Answer::Inspected(None)))
+                };
+                waited > *patience && lease.resource().shared_names().iter().any(is_gone)
+            }
+            _ => false,
+        }
+    }
+}

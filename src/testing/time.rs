@@ -1,0 +1,111 @@
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard},
+    task::{Context, Poll, Waker},
+};
+
+/// The time that all views of one clock share, in nanoseconds, and who waits for it to come.
+#[derive(Debug, Default)]
+pub(super) struct Time {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    now: u64,
+    waits: BTreeMap<Key, Waker>,
+    next_id: u64,
+}
+
+/// When a wait ends, and a number of its own.
+type Key = (u64, u64);
+
+impl Time {
+    pub(super) fn starting_at(now: u64) -> Self {
+        Self { state: Mutex::new(State { now, ..State::default() }) }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.state().now
+    }
+
+    /// Moves to the next moment that is waited for, at most to `target`, and wakes who waited for
+    /// it. False where there is nothing left to do up to `target`.
+    pub(super) fn step(&self, target: u64) -> bool {
+        let mut state = self.state();
+        let next = state.waits.keys().next().map_or(target, |(at, _)| *at).min(target);
+        let moved = next > state.now;
+        state.now = next.max(state.now);
+        wake_due(state) || moved
+    }
+
+    /// Moves at once.
+    pub(super) fn leap(&self, by: u64) {
+        let mut state = self.state();
+        state.now = state.now.saturating_add(by);
+        wake_due(state);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        crate::sync::lock(&self.state)
+    }
+}
+
+/// Whether there was somebody to wake. They are woken in the order of their moments.
+fn wake_due(mut state: MutexGuard<'_, State>) -> bool {
+    let now = state.now;
+    let later = now.checked_add(1).map(|next| state.waits.split_off(&(next, 0)));
+    let due = std::mem::replace(&mut state.waits, later.unwrap_or_default());
+    drop(state);
+    let any = !due.is_empty();
+    due.into_values().for_each(Waker::wake);
+    any
+}
+
+/// Completes when the common time has come to a moment, and not before.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Sleep {
+    time: Arc<Time>,
+    at: u64,
+    key: Option<Key>,
+}
+
+impl Sleep {
+    pub(super) fn new(time: Arc<Time>, at: u64) -> Self {
+        Self { time, at, key: None }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let mut state = this.time.state();
+        // Under the same lock as the move: no move goes unnoticed between the look and the entry.
+        if state.now >= this.at {
+            return Poll::Ready(());
+        }
+        let key = this.key.unwrap_or_else(|| {
+            state.next_id += 1;
+            (this.at, state.next_id)
+        });
+        let before = state.waits.insert(key, cx.waker().clone());
+        drop(state);
+        drop(before);
+        this.key = Some(key);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            let waker = self.time.state().waits.remove(&key);
+            drop(waker);
+        }
+    }
+}

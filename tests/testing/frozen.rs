@@ -1,0 +1,206 @@
+//! Nodes that take operations and answer none.
+
+use std::{
+    future::IntoFuture,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tower_redlock::{
+    LockError, NodeState, Reason, VoteOutcome,
+    node::{Answer, LeaseId, Nonce, Op, Reply},
+    testing::{ManualClock, Nodes},
+    time::Clock,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+const NODE_TIMEOUT: Duration = Duration::from_millis(50);
+
+#[tokio::test]
+async fn a_frozen_minority_costs_no_time_and_a_majority_a_node_timeout() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let redlock = nodes.replica("blue").redlock();
+    nodes.freeze([1, 3]);
+    let lock = redlock.lock("x").await.unwrap();
+    assert_eq!(nodes.key_counts(), [1, 0, 1, 0, 1]);
+    drop(lock);
+    nodes.freeze([0]);
+    let mut asked = clock.spawn(redlock.lock("y").into_future());
+    clock.advance(NODE_TIMEOUT.saturating_sub(MS));
+    assert!(!asked.is_finished());
+    clock.advance(MS);
+    let Some(Err(LockError::NoQuorum { votes })) = asked.take() else { panic!() };
+    for node in [0, 1, 3] {
+        assert_eq!(votes[node].outcome, VoteOutcome::NotCounted(Reason::TimedOut));
+    }
+    let health = redlock.health();
+    let down = NodeState::Down { reason: Reason::TimedOut, since: NODE_TIMEOUT };
+    assert_eq!((&health[0].state, health[0].in_flight), (&down, 2), "the request and its release");
+    assert_eq!((&health[2].state, health[2].in_flight), (&NodeState::Voting, 0));
+}
+
+#[tokio::test]
+async fn a_thawed_node_runs_what_it_was_sent_in_order() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let redlock = nodes.replica("blue").redlock();
+    nodes.freeze([2]);
+    let lock = redlock.lock("x").await.unwrap();
+    assert_eq!(nodes.key_counts(), [1, 1, 0]);
+    clock.advance(2 * NODE_TIMEOUT);
+    nodes.thaw([2]);
+    assert_eq!(nodes.key_counts(), [1, 1, 1], "within its deadline");
+    assert!(redlock.health()[2].is_voting());
+
+    nodes.freeze([2]);
+    drop(lock);
+    let second = redlock.lock("x").await.unwrap();
+    nodes.thaw([2]);
+    assert_eq!(nodes.key_counts(), [1, 1, 1], "the release, then the next grant");
+    drop(second);
+    assert_eq!(nodes.key_counts(), [0, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_grant_past_its_deadline_is_refused() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let redlock = nodes.replica("blue").redlock();
+    nodes.freeze([2]);
+    let lock = redlock.lock("x").await.unwrap();
+    clock.advance(2 * NODE_TIMEOUT + MS);
+    nodes.thaw([2]);
+    assert_eq!(nodes.key_counts(), [1, 1, 0]);
+    clock.advance(5 * SECOND);
+    assert_eq!(nodes.key_counts(), [1, 1, 1], "the next renewal gives it the key");
+    assert!(lock.is_valid());
+}
+
+fn lease(clock: &ManualClock) -> Arc<LeaseId> {
+    let resource = "x".try_into().unwrap();
+    Arc::new(LeaseId::new(resource, Nonce::from_bytes([7; 16]), "test".into(), clock.wall()))
+}
+
+/// Asks the first node of a replica directly.
+struct Asked {
+    replies: Arc<Mutex<Vec<Result<Answer, Reason>>>>,
+    redlock: tower_redlock::Redlock,
+}
+
+impl Asked {
+    fn send(&self, op: Op) {
+        let replies = Arc::clone(&self.replies);
+        let reply = Reply::from_fn(move |result| replies.lock().unwrap().push(result));
+        self.redlock.nodes()[0].send(op, reply);
+    }
+
+    fn replies(&self) -> Vec<Result<Answer, Reason>> {
+        std::mem::take(&mut *self.replies.lock().unwrap())
+    }
+}
+
+fn extend(lease: &Arc<LeaseId>, clock: &ManualClock) -> Op {
+    let (lease, ttl) = (Arc::clone(lease), 3 * SECOND);
+    Op::Extend { lease, ttl, token: 0, until: clock.now() + ttl, patience: 2 * NODE_TIMEOUT }
+}
+
+fn acquire(lease: &Arc<LeaseId>, clock: &ManualClock) -> Op {
+    let (lease, ttl, expires) = (Arc::clone(lease), 3 * SECOND, clock.now() + 3 * SECOND);
+    Op::Acquire { lease, ttl, token: 0, block_end: 0, expires, patience: 2 * NODE_TIMEOUT }
+}
+
+#[test]
+fn a_late_renewal_keeps_a_key_and_stores_none() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(1, &clock);
+    let asked = Asked { replies: Arc::default(), redlock: nodes.replica("blue").redlock() };
+    let lease = lease(&clock);
+    asked.send(acquire(&lease, &clock));
+    assert!(matches!(asked.replies()[..], [Ok(Answer::Granted { .. })]));
+    nodes.freeze([0]);
+    asked.send(extend(&lease, &clock));
+    clock.advance(SECOND.saturating_sub(MS));
+    assert!(asked.replies().is_empty(), "it is silent");
+    nodes.thaw([0]);
+    assert_eq!(asked.replies(), [Ok(Answer::Extended)]);
+    clock.advance(2 * SECOND + 2 * MS);
+    assert_eq!(nodes.key_counts(), [1], "for its TTL from then on");
+
+    nodes.freeze([0]);
+    asked.send(extend(&lease, &clock));
+    nodes.forget([0]);
+    clock.advance(2 * NODE_TIMEOUT);
+    nodes.thaw([0]);
+    assert_eq!(asked.replies(), [Ok(Answer::Extended)]);
+    assert_eq!(nodes.key_counts(), [1], "stored again within its deadline");
+
+    nodes.freeze([0]);
+    asked.send(extend(&lease, &clock));
+    nodes.forget([0]);
+    clock.advance(2 * NODE_TIMEOUT + MS);
+    nodes.thaw([0]);
+    assert_eq!(asked.replies(), [Err(Reason::Late)]);
+    assert_eq!(nodes.key_counts(), [0]);
+}
+
+#[test]
+fn a_client_gives_up_after_a_second_and_what_it_sent_runs_all_the_same() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(1, &clock);
+    let asked = Asked { replies: Arc::default(), redlock: nodes.replica("blue").redlock() };
+    let lease = lease(&clock);
+    asked.send(acquire(&lease, &clock));
+    asked.replies();
+    nodes.freeze([0]);
+    asked.send(Op::Release { lease });
+    clock.advance(SECOND.saturating_sub(MS));
+    assert!(asked.replies().is_empty());
+    clock.advance(MS);
+    assert_eq!(asked.replies(), [Err(Reason::Disconnected)]);
+    assert_eq!(asked.redlock.health()[0].in_flight, 0);
+    assert_eq!(nodes.key_counts(), [1]);
+    nodes.thaw([0]);
+    assert_eq!(nodes.key_counts(), [0]);
+    assert!(asked.replies().is_empty(), "answered once");
+}
+
+#[test]
+fn a_partition_breaks_off_answers_and_leaves_what_was_sent() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(1, &clock);
+    let blue = nodes.replica("blue");
+    let asked = Asked { replies: Arc::default(), redlock: blue.redlock() };
+    let other = Asked { replies: Arc::default(), redlock: nodes.replica("green").redlock() };
+    nodes.freeze([0]);
+    asked.send(acquire(&lease(&clock), &clock));
+    other.send(Op::Inspect { name: "x".into() });
+    blue.partition([0]);
+    assert_eq!(asked.replies(), [Err(Reason::Disconnected)]);
+    assert!(other.replies().is_empty(), "the other one still waits");
+    nodes.thaw([0]);
+    assert_eq!(nodes.key_counts(), [1]);
+    assert!(matches!(other.replies()[..], [Ok(Answer::Inspected(Some(_)))]), "behind it");
+    asked.send(Op::Inspect { name: "x".into() });
+    assert_eq!(asked.replies(), [Err(Reason::NotConnected("partitioned".into()))]);
+}
+
+#[test]
+fn what_a_frozen_node_was_sent_is_lost_when_it_is_stopped() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(1, &clock);
+    let asked = Asked { replies: Arc::default(), redlock: nodes.replica("blue").redlock() };
+    nodes.freeze([0]);
+    nodes.start([0]);
+    asked.send(acquire(&lease(&clock), &clock));
+    assert!(asked.replies().is_empty(), "a frozen one can't be started");
+    nodes.stop([0]);
+    assert_eq!(asked.replies(), [Err(Reason::Disconnected)]);
+    nodes.freeze([0]);
+    nodes.thaw([0]);
+    asked.send(acquire(&lease(&clock), &clock));
+    assert_eq!(asked.replies(), [Err(Reason::NotConnected("stopped".into()))]);
+    nodes.start([0]);
+    assert_eq!(nodes.key_counts(), [0]);
+}

@@ -1,0 +1,8 @@
+//! What the testing kit promises: time that moves by hand, nodes that fail when they are told to.
+
+mod clock;
+mod failures;
+mod frozen;
+mod managers;
+mod tasks;
+mod threads;

@@ -1,0 +1,155 @@
+//! Managers over the kit's clock and nodes.
+
+use std::{
+    future::IntoFuture,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tower_redlock::{
+    LockError, LossCause, Reason, VoteOutcome,
+    testing::{ManualClock, Nodes},
+    time::Clock,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(10);
+/// TTL − (1 % + 2 ms).
+const VALIDITY: Duration = Duration::from_millis(9_898);
+
+fn is_held(error: &LockError, by: &str) -> bool {
+    matches!(error, LockError::Held { owner, .. } if owner.as_deref() == Some(by))
+}
+
+#[tokio::test]
+async fn locks_are_renewed_while_time_passes_and_lost_where_it_leaps() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
+    let lock = blue.lock("x").await.unwrap();
+    for _ in 0..28 {
+        clock.advance(TTL);
+        assert!(lock.is_valid());
+        assert!(is_held(&green.lock("x").await.unwrap_err(), "blue"));
+    }
+    assert_eq!(nodes.key_counts(), [1; 5]);
+    clock.leap(VALIDITY);
+    let mut lost = clock.spawn(lock.lost());
+    clock.settle();
+    assert!(matches!(lost.take(), Some(LossCause::Expired { .. })), "stopped for too long");
+    drop(green.lock("x").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_lock_that_is_not_renewed_goes_over_after_its_ttl_and_not_before() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
+    let lock = blue.lock("x").auto_extend(false).await.unwrap();
+    // It crashes: nobody gives it back.
+    let token = lock.fencing_token();
+    std::mem::forget(lock);
+    nodes.stop(0..5);
+    clock.advance(TTL.saturating_sub(Duration::from_nanos(1)));
+    nodes.start(0..5);
+    assert!(is_held(&green.lock("x").await.unwrap_err(), "blue"));
+    clock.advance(Duration::from_nanos(1));
+    assert!(green.lock("x").await.unwrap().fencing_token() > token);
+}
+
+#[tokio::test]
+async fn the_hard_stop_comes_to_the_nanosecond() {
+    let clock = ManualClock::new();
+    let redlock = Nodes::new(3, &clock).replica("blue").redlock();
+    let work = clock.sleep(Duration::MAX);
+    let mut run = clock.spawn(redlock.lock("x").auto_extend(false).run(|_| work));
+    clock.settle();
+    clock.advance(VALIDITY.saturating_sub(Duration::from_nanos(1)));
+    assert!(!run.is_finished());
+    clock.advance(Duration::from_nanos(1));
+    let lost = run.take().expect("stopped");
+    assert!(matches!(lost, Err(LockError::Lost { cause: LossCause::Expired { .. } })));
+}
+
+#[tokio::test]
+async fn waiting_takes_its_time_on_the_clock() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
+    let lock = blue.lock("x").await.unwrap();
+    let (patient, hasty) = (green.lock("x").wait(5 * SECOND), green.lock("x").wait(2 * SECOND));
+    let mut patient = clock.spawn(patient.into_future());
+    let mut hasty = clock.spawn(hasty.into_future());
+    clock.advance(2 * SECOND);
+    let timed_out = hasty.take().expect("its wait is over").unwrap_err();
+    assert!(matches!(timed_out, LockError::WaitTimedOut { waited, .. } if waited == 2 * SECOND));
+    assert!(!patient.is_finished());
+    drop(lock);
+    // The longest pause between two tries.
+    clock.advance(Duration::from_millis(40));
+    drop(patient.take().expect("it was free").unwrap());
+}
+
+#[tokio::test]
+async fn a_replica_whose_wall_clock_is_far_ahead_gets_no_token() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let ahead = |by| nodes.replica("ahead").with_clock(clock.ahead_by(by)).redlock();
+    let redlock = ahead(59 * SECOND);
+    let token = redlock.lock("x").await.unwrap().fencing_token();
+    assert!(u128::from(token.get()) >= (clock.wall() + 59 * SECOND).as_micros());
+    let later = nodes.replica("on time").redlock().lock("x").await.unwrap().fencing_token();
+    assert!(later > token, "fences go before wall clocks");
+    let Err(LockError::NoQuorum { votes }) = ahead(62 * SECOND).lock("y").await else { panic!() };
+    let refused = VoteOutcome::NotCounted(Reason::TokenAhead);
+    assert!(votes[..2].iter().all(|vote| vote.outcome == refused), "{votes}");
+}
+
+/// The drift that a lock sets aside is there for this: a holder whose clock is slow.
+#[tokio::test]
+async fn a_slow_replica_is_stopped_in_time_within_the_drift_and_not_beyond() {
+    for (millionths, is_in_time) in [(-9_000, true), (-20_000, false)] {
+        let clock = ManualClock::new();
+        let nodes = Nodes::new(5, &clock);
+        let slow = nodes.replica("slow").with_clock(clock.running_fast_by(millionths)).redlock();
+        let lock = slow.lock("x").auto_extend(false).await.unwrap();
+        clock.advance(TTL);
+        assert_eq!(nodes.key_counts(), [0; 5], "the nodes' clocks are on time");
+        assert_eq!(!lock.is_valid(), is_in_time);
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_manager_whose_handles_are_dropped() {
+    #[derive(Debug)]
+    struct Watched(ManualClock, #[expect(dead_code, reason = "it is counted")] Arc<()>);
+
+    impl Clock for Watched {
+        fn now(&self) -> tower_redlock::time::Timestamp {
+            self.0.now()
+        }
+
+        fn wall(&self) -> Duration {
+            self.0.wall()
+        }
+
+        fn wait(
+            &self,
+            until: tower_redlock::time::Timestamp,
+        ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+            self.0.wait(until)
+        }
+    }
+
+    let clock = ManualClock::new();
+    let alive = Arc::new(());
+    let of_clock: Weak<()> = Arc::downgrade(&alive);
+    let replica = Nodes::new(3, &clock).replica("blue");
+    let redlock = replica.builder().clock(Watched(clock.clone(), alive)).build().unwrap();
+    let mut lock = clock.spawn(redlock.lock("x").into_future());
+    clock.advance(5 * SECOND);
+    drop(lock.take().expect("taken").unwrap());
+    assert!(of_clock.upgrade().is_some());
+    drop(redlock);
+    assert!(of_clock.upgrade().is_none(), "the timers are gone before the clock is moved again");
+}
