@@ -7,6 +7,7 @@
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`] |
 //! | the line of local waiters | `queue` |
 //! | asking guarded work to stop, and what is done when it does not | [`Stopping`], [`Overrun`] |
+//! | finding out that the work hangs, telling of renewals | `stall`, `renewals` |
 //! | runs the algorithm of one lease against the nodes | `lease` |
 //! | repeats releases that were not acknowledged | `releaser` |
 //! | the thread that moves bytes and fires timers | [`Spawner`] |
@@ -24,10 +25,13 @@ mod queue;
 mod redlock;
 mod release;
 mod releaser;
+#[cfg(feature = "scheduler")]
+mod renewals;
 mod request;
 mod settings;
 mod soundness;
 mod spawner;
+mod stall;
 mod stopping;
 mod watchers;
 
@@ -40,6 +44,8 @@ pub use lost::Lost;
 pub use overrun::Overrun;
 pub use redlock::Redlock;
 pub use release::{Release, Released};
+#[cfg(feature = "scheduler")]
+pub(crate) use renewals::Renewals;
 pub use request::LockRequest;
 pub(crate) use soundness::{Jump, Soundness};
 pub use spawner::{Spawner, ThreadSpawner};
