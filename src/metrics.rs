@@ -53,6 +53,8 @@ pub(crate) fn lost(cause: &LossCause) {
         LossCause::Stolen { .. } => "stolen",
         LossCause::ClockJumped { .. } => "clock_jumped",
         LossCause::MaxHold { .. } => "max_hold",
+        LossCause::Stalled { .. } => "stalled",
+        LossCause::NoHeartbeat { .. } => "no_heartbeat",
         LossCause::Released => "released",
     };
     note!(counter "redlock_losses_total", "cause" => cause; increment 1);

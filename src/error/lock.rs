@@ -141,6 +141,18 @@ pub enum LossCause {
         /// The limit.
         limit: Duration,
     },
+    /// One poll of the work went on for as long as its `stall_limit`, so the lock was not renewed
+    /// any more, and its validity ran out.
+    Stalled {
+        /// The limit.
+        limit: Duration,
+    },
+    /// The work gave no heartbeat for as long as it may, so the lock was not renewed any more, and
+    /// its validity ran out.
+    NoHeartbeat {
+        /// The limit.
+        limit: Duration,
+    },
     /// The holder gave the lock back itself.
     Released,
 }
@@ -158,6 +170,12 @@ impl fmt::Display for LossCause {
                 write!(f, "servers' clocks jumped, and too few sound ones are left ({votes})")
             }
             Self::MaxHold { limit } => write!(f, "it reached max_hold ({limit:?})"),
+            Self::Stalled { limit } => {
+                write!(f, "its work hung in one poll for {limit:?}, so it was not renewed")
+            }
+            Self::NoHeartbeat { limit } => {
+                write!(f, "its work gave no heartbeat for {limit:?}, so it was not renewed")
+            }
             Self::Released => f.write_str("it was released"),
         }
     }

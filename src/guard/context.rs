@@ -61,8 +61,8 @@ impl LockContext {
     /// when the lock is lost. To be raced against a long step of the work, so that it can finish
     /// what it has begun.
     ///
-    /// It completes also at `stop_margin` before the end of `max_hold`, and once the lock is given
-    /// back. The future owns what it needs; it does not keep the lock.
+    /// It completes also at `stop_margin` before the end of `max_hold`, once the lock is given
+    /// back, and when the work is asked to stop for another reason. The future owns what it needs; it does not keep the lock.
     ///
     /// ```
     /// # use tower_redlock::Redlock;
@@ -87,6 +87,27 @@ impl LockContext {
     /// ```
     pub fn stopping(&self) -> Stopping {
         Stopping::new(Arc::clone(&self.lease))
+    }
+
+    /// Lets [`stopping`](Self::stopping) complete now. The lock stays valid, and is renewed.
+    #[cfg(feature = "scheduler")]
+    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
+    pub(crate) fn ask_to_stop(&self) {
+        self.lease.ask_to_stop();
+    }
+
+    /// The work lives.
+    #[cfg(feature = "scheduler")]
+    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
+    pub(crate) fn heartbeat(&self) {
+        self.lease.heartbeat();
+    }
+
+    /// Tells of each renewal, without waking the work.
+    #[cfg(feature = "scheduler")]
+    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
+    pub(crate) fn renewals(&self) -> crate::lock::Renewals {
+        crate::lock::Renewals::new(Arc::clone(&self.lease))
     }
 
     /// Makes this the current context until the scope is dropped.

@@ -8,6 +8,7 @@
 //! | the line of local waiters | `queue` |
 //! | asking guarded work to stop, and what is done when it does not | [`Stopping`], [`Overrun`] |
 //! | claims of jobs' ticks | `claims` |
+//! | finding out that the work hangs, telling of renewals | `stall`, `renewals` |
 //! | runs the algorithm of one lease against the nodes | `lease` |
 //! | repeats releases that were not acknowledged | `releaser` |
 //! | the thread that moves bytes and fires timers | [`Spawner`] |
@@ -28,10 +29,13 @@ mod queue;
 mod redlock;
 mod release;
 mod releaser;
+#[cfg(feature = "scheduler")]
+mod renewals;
 mod request;
 mod settings;
 mod soundness;
 mod spawner;
+mod stall;
 mod stopping;
 mod watchers;
 
@@ -44,6 +48,8 @@ pub use lost::Lost;
 pub use overrun::Overrun;
 pub use redlock::Redlock;
 pub use release::{Release, Released};
+#[cfg(feature = "scheduler")]
+pub(crate) use renewals::Renewals;
 pub use request::LockRequest;
 pub(crate) use soundness::{Jump, Soundness};
 pub use spawner::{Spawner, ThreadSpawner};

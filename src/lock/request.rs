@@ -1,6 +1,6 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
-use super::{acquire::Acquire, core::Core, settings::Overrides};
+use super::{acquire::Acquire, core::Core, overrun::Overrun, settings::Overrides};
 use crate::{error::LockError, resource::Resource};
 
 /// A request for a lock: await it, or run work under it.
@@ -52,6 +52,7 @@ impl LockRequest {
     }
 
     /// The longest time that the lock is held, renewals included. Default: the manager's (5 min).
+    /// [`Duration::MAX`] is no limit.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.overrides.max_hold = Some(max_hold);
         self
@@ -68,6 +69,30 @@ impl LockRequest {
     /// lost at the end of its first validity.
     pub fn auto_extend(mut self, auto_extend: bool) -> Self {
         self.overrides.auto_extend = Some(auto_extend);
+        self
+    }
+
+    /// What is done about work that is inside a poll when this lock has ended. Default: the
+    /// manager's ([`Overrun::Warn`]).
+    pub fn on_overrun(mut self, overrun: Overrun) -> Self {
+        self.overrides.on_overrun = Some(overrun);
+        self
+    }
+
+    /// For how long one poll of the work may go on before the lock is not renewed any more.
+    #[cfg(feature = "scheduler")]
+    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
+    pub(crate) fn stall_limit(mut self, limit: Option<Duration>) -> Self {
+        self.overrides.stall_limit = limit;
+        self
+    }
+
+    /// How often the work has to give a heartbeat, or the lock is
+    /// not renewed any more.
+    #[cfg(feature = "scheduler")]
+    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
+    pub(crate) fn heartbeat_within(mut self, limit: Option<Duration>) -> Self {
+        self.overrides.heartbeat_within = limit;
         self
     }
 }

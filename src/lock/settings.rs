@@ -44,6 +44,11 @@ pub(crate) struct Overrides {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: Option<bool>,
+    pub(crate) on_overrun: Option<Overrun>,
+    /// For how long one poll of the work may go on; unset means no limit.
+    pub(crate) stall_limit: Option<Duration>,
+    /// How often the work has to give a sign of life; unset means never.
+    pub(crate) heartbeat_within: Option<Duration>,
 }
 
 /// What applies to one request; checked.
@@ -54,6 +59,9 @@ pub(crate) struct Plan {
     pub(crate) max_hold: Duration,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: bool,
+    pub(crate) on_overrun: Overrun,
+    pub(crate) stall_limit: Option<Duration>,
+    pub(crate) heartbeat_within: Option<Duration>,
     pub(crate) validity: Duration,
     pub(crate) node_timeout: Duration,
     /// How long before the hard stop work is asked to stop.
@@ -90,6 +98,12 @@ impl Settings {
         if max_hold.is_zero() {
             return invalid("max_hold is zero".into());
         }
+        if overrides.stall_limit.is_some_and(|limit| limit.is_zero()) {
+            return invalid("stall_limit is zero".into());
+        }
+        if overrides.heartbeat_within.is_some_and(|limit| limit.is_zero()) {
+            return invalid("heartbeat_within is zero".into());
+        }
         let max_attempts = overrides.max_attempts.or(self.max_attempts);
         if max_attempts == Some(0) {
             return invalid("max_attempts is zero".into());
@@ -100,6 +114,9 @@ impl Settings {
             max_hold: max_hold.min(MAX_DURATION),
             max_attempts,
             auto_extend: overrides.auto_extend.unwrap_or(true),
+            on_overrun: overrides.on_overrun.unwrap_or(self.on_overrun),
+            stall_limit: overrides.stall_limit,
+            heartbeat_within: overrides.heartbeat_within,
             validity,
             // Renewals start at a third of the validity: a later soft deadline is never met while
             // they work.

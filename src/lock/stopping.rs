@@ -38,7 +38,7 @@ impl Future for Stopping {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            if self.watcher.poll(cx, ActiveLease::poll_lost).is_ready() {
+            if self.watcher.poll(cx, ActiveLease::poll_stopping).is_ready() {
                 return Poll::Ready(());
             }
             // Nobody is told of a renewal: the deadline is looked at again when it would be over.

@@ -26,14 +26,18 @@ const FEW: usize = 4;
 pub(crate) struct WatchKey(usize);
 
 impl Watchers {
-    /// Remembers whom to wake; `key` is the watcher's place from its last call, if it has one.
-    pub(crate) fn watch(&mut self, key: &mut Option<WatchKey>, waker: &Waker) {
+    /// Remembers whom to wake; `key` is the watcher's place from its last call, if it has one. The
+    /// waker that this replaces is to be dropped when no lock is held.
+    #[must_use = "a waker is foreign code, also when it is dropped"]
+    pub(crate) fn watch(&mut self, key: &mut Option<WatchKey>, waker: &Waker) -> Option<Waker> {
         if let Some(WatchKey(i)) = *key {
-            match &mut self.slots[i] {
-                Slot::Taken(Some(known)) => known.clone_from(waker),
-                slot => *slot = Slot::Taken(Some(waker.clone())),
-            }
-            return;
+            return match &mut self.slots[i] {
+                Slot::Taken(Some(known)) if known.will_wake(waker) => None,
+                slot => match std::mem::replace(slot, Slot::Taken(Some(waker.clone()))) {
+                    Slot::Taken(replaced) => replaced,
+                    Slot::Free => None,
+                },
+            };
         }
         let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free));
         let taken = Slot::Taken(Some(waker.clone()));
@@ -42,6 +46,7 @@ impl Watchers {
             None => self.slots.push(taken),
         }
         *key = Some(WatchKey(free.unwrap_or(self.slots.len() - 1)));
+        None
     }
 
     /// Gives a place back; the waker is to be dropped when no lock is held.
@@ -111,18 +116,18 @@ mod tests {
     fn places_are_used_again() {
         let mut watchers = Watchers::default();
         let mut kept = None;
-        watchers.watch(&mut kept, Waker::noop());
+        let _ = watchers.watch(&mut kept, Waker::noop());
         for _ in 0..1_000 {
             let mut key = None;
-            watchers.watch(&mut key, Waker::noop());
-            watchers.watch(&mut key, Waker::noop());
+            let _ = watchers.watch(&mut key, Waker::noop());
+            let _ = watchers.watch(&mut key, Waker::noop());
             watchers.forget(key.unwrap());
         }
         assert_eq!(watchers.slots.len(), 2);
         let mut woken = Vec::new();
         watchers.take(&mut woken);
         assert_eq!(woken.len(), 1);
-        watchers.watch(&mut kept, Waker::noop());
+        let _ = watchers.watch(&mut kept, Waker::noop());
         watchers.take(&mut woken);
         assert_eq!(woken.len(), 2, "a place stays its watcher's");
     }

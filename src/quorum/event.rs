@@ -43,11 +43,22 @@ pub enum Event {
     Expired,
     /// The holder asks for an extension now.
     Extend,
+    /// The holder does not do its part: what is valid runs out, and is not renewed any more.
+    Halt(Halt),
     /// The holder gives up: it is done, or it lost interest while acquiring.
     Release {
         /// Whether somebody waits for the acknowledgement.
         awaited: bool,
     },
+}
+
+/// Why a lease is not renewed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// The work hangs in a poll.
+    Stalled,
+    /// The work gives no sign of life.
+    NoHeartbeat,
 }
 
 /// What a lease wants done.
@@ -161,6 +172,8 @@ pub enum Loss {
     },
     /// The limit for holding was reached.
     MaxHold,
+    /// The validity ran out after the lease was halted.
+    Halted(Halt),
 }
 
 /// How a release came out.

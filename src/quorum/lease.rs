@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{
     ballot::{self, Ballot},
-    event::{Action, Command, Event, Loss},
+    event::{Action, Command, Event, Halt, Loss},
     fence::Fence,
     rules,
 };
@@ -55,6 +55,8 @@ pub struct Lease {
     pub(super) round_started: Option<Timestamp>,
     /// The extension that the holder asked for and waits for.
     pub(super) extension: Option<Timestamp>,
+    /// Nothing is renewed any more, and why.
+    pub(super) halted: Option<Halt>,
     /// While somebody waits for the release: until when.
     pub(super) release_timeout: Option<Timestamp>,
 }
@@ -99,6 +101,7 @@ impl Lease {
             renew_at: Timestamp::MAX,
             round_started: None,
             extension: None,
+            halted: None,
             release_timeout: None,
         }
     }
@@ -131,6 +134,7 @@ impl Lease {
                 }
             }
             Event::Extend => self.extend(now, out),
+            Event::Halt(why) => self.halt(why, now, out),
             Event::Release { awaited } => self.release(awaited, now, out),
         }
     }

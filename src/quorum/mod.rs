@@ -32,5 +32,5 @@ pub mod rules;
 mod tests;
 
 pub use crate::node::OpId;
-pub use event::{Action, Command, Event, Loss, Refusal, ReleaseVerdict};
+pub use event::{Action, Command, Event, Halt, Loss, Refusal, ReleaseVerdict};
 pub use lease::{Lease, Terms};

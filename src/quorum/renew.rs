@@ -6,7 +6,7 @@
 
 use super::{
     ballot::{self, Ballot, count},
-    event::{Action, Command, Loss},
+    event::{Action, Command, Halt, Loss},
     lease::{Lease, Phase},
     rules,
 };
@@ -19,7 +19,8 @@ use crate::{
 impl Lease {
     /// The first renewal is due when a third of the validity has passed.
     pub(super) fn schedule_renewal(&mut self) {
-        let wanted = self.terms.auto_extend && self.valid_until < self.hold_until();
+        let wanted =
+            self.terms.auto_extend && self.halted.is_none() && self.valid_until < self.hold_until();
         self.renew_at = if wanted {
             let counted_from = self.valid_until.minus(self.terms.validity);
             counted_from + self.terms.validity / 3
@@ -47,6 +48,10 @@ impl Lease {
         if self.phase != Phase::Held || self.check_end(now, out) {
             return;
         }
+        if self.halted.is_some() {
+            out.push(Action::Extended(Err(self.renewal_votes())));
+            return;
+        }
         // A round that was started at this very moment may be decided already.
         if self.confirmed_by_quorum() >= Some(now) {
             out.push(Action::Extended(Ok(())));
@@ -54,6 +59,18 @@ impl Lease {
         }
         self.extension = Some(now);
         self.start_round(now, out);
+    }
+
+    /// What is valid is not cut: the holder may be inside a poll. Rounds under way don't count.
+    pub(super) fn halt(&mut self, why: Halt, now: Timestamp, out: &mut Vec<Action>) {
+        if self.phase != Phase::Held || self.check_end(now, out) || self.halted.is_some() {
+            return;
+        }
+        self.halted = Some(why);
+        self.renew_at = Timestamp::MAX;
+        if self.extension.take().is_some() {
+            out.push(Action::Extended(Err(self.renewal_votes())));
+        }
     }
 
     fn start_round(&mut self, now: Timestamp, out: &mut Vec<Action>) {
@@ -116,7 +133,7 @@ impl Lease {
         }
         let Some(confirmed) = self.confirmed_by_quorum() else { return };
         let until = confirmed + self.terms.validity;
-        if until > self.valid_until {
+        if until > self.valid_until && self.halted.is_none() {
             self.valid_until = until;
             self.schedule_renewal();
             out.push(Action::Renewed { until: self.end(), counted_from: confirmed });
@@ -191,6 +208,8 @@ impl Lease {
         }
         let loss = if self.hold_until() <= self.valid_until {
             Loss::MaxHold
+        } else if let Some(why) = self.halted {
+            Loss::Halted(why)
         } else {
             Loss::Expired { votes: self.renewal_votes() }
         };

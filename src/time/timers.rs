@@ -144,6 +144,11 @@ impl Timers {
         self.changed.notify_one();
     }
 
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         crate::sync::lock(&self.state)
     }

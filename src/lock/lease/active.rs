@@ -40,6 +40,10 @@ pub(crate) struct ActiveLease {
     polls: AtomicU64,
     /// A poll went on after the end of the lease.
     overran: AtomicBool,
+    /// How often the work has given a sign of life.
+    pub(super) beats: AtomicU64,
+    /// Guarded work is to come to an end, though the lock is valid. Written with the state locked.
+    pub(super) asked_to_stop: AtomicBool,
     pub(super) state: Mutex<State>,
 }
 
@@ -60,6 +64,11 @@ pub(super) struct State {
     pub(super) extension: Option<Result<(), LockError>>,
     pub(super) released: Option<Result<Released, ReleaseError>>,
     pub(super) watchers: Watchers,
+    /// How often the lease was renewed, and who wants to know: never the work itself.
+    pub(super) renewals: u64,
+    pub(super) renewal_watchers: Watchers,
+    /// The next look at the work's health.
+    pub(super) stall_timer: Option<TimerKey>,
     /// The turn in the local line; passed on at loss, or behind the holder's release.
     pub(super) ticket: Option<Ticket>,
     /// When it was granted, until the holder gives it back.
@@ -69,6 +78,13 @@ pub(super) struct State {
     pub(super) over: bool,
     /// An empty list to be used again.
     pub(super) spare: Vec<Action>,
+}
+
+impl State {
+    /// Lost, or given back.
+    pub(super) fn is_over(&self) -> bool {
+        self.over || self.loss.is_some()
+    }
 }
 
 impl ActiveLease {
@@ -104,6 +120,8 @@ impl ActiveLease {
             wall_until: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             overran: AtomicBool::new(false),
+            beats: AtomicU64::new(0),
+            asked_to_stop: AtomicBool::new(false),
             state: Mutex::new(State {
                 lease,
                 outbox: VecDeque::with_capacity(nodes),
@@ -116,6 +134,9 @@ impl ActiveLease {
                 extension: None,
                 released: None,
                 watchers: Watchers::default(),
+                renewals: 0,
+                renewal_watchers: Watchers::default(),
+                stall_timer: None,
                 ticket: Some(ticket),
                 held_since: None,
                 holder_gone: false,

@@ -8,10 +8,10 @@ use std::{
 use super::active::{ActiveLease, State};
 use crate::{
     error::{LockError, LossCause, ReleaseError},
-    lock::{overrun::OverrunWatch, release::Released},
+    lock::{overrun::OverrunWatch, release::Released, stall::StallWatch},
     metrics,
     node::{Op, OpId, Reply, ReplySink},
-    quorum::{Action, Command, Loss, Refusal, ReleaseVerdict},
+    quorum::{Action, Command, Halt, Loss, Refusal, ReleaseVerdict},
     time::Timestamp,
     token::block_end,
 };
@@ -65,6 +65,8 @@ impl ActiveLease {
                 Action::Renewed { until, counted_from } => {
                     self.set_wall_until(&mut state, counted_from);
                     self.valid_until.store(until.as_nanos(), Ordering::Release);
+                    state.renewals += 1;
+                    state.renewal_watchers.take(&mut wakers);
                     metrics::renewed();
                     tracing::debug!(resource = %self.resource(), "renewed");
                     // Nobody waits for this: guarded work is not woken by every renewal.
@@ -98,6 +100,7 @@ impl ActiveLease {
             }
             state.watchers.take(&mut wakers);
         }
+        self.end_looks(&mut state, &mut wakers);
         state.spare = actions;
         if !state.sending {
             state = self.send_outbox(state);
@@ -114,10 +117,12 @@ impl ActiveLease {
         }
         drop(ticket);
         if let Some((poll, ended)) = overran {
-            let policy = self.core.settings.on_overrun;
-            OverrunWatch::start(self, poll, policy, ended, self.plan.slack);
+            OverrunWatch::start(self, poll, self.plan.on_overrun, ended, self.plan.slack);
         }
         if let Some(decision) = decision {
+            if decision.is_ok() {
+                StallWatch::start(self, &self.plan);
+            }
             self.announce(decision, &mut wakers);
         }
         wakers.into_iter().for_each(Waker::wake);
@@ -268,6 +273,12 @@ impl ActiveLease {
             Loss::ClockJumped { votes } => LossCause::ClockJumped { votes: self.core.votes(votes) },
             Loss::Stolen { owner } => LossCause::Stolen { owner },
             Loss::MaxHold => LossCause::MaxHold { limit: self.plan.max_hold },
+            Loss::Halted(Halt::Stalled) => {
+                LossCause::Stalled { limit: self.plan.stall_limit.unwrap_or_default() }
+            }
+            Loss::Halted(Halt::NoHeartbeat) => {
+                LossCause::NoHeartbeat { limit: self.plan.heartbeat_within.unwrap_or_default() }
+            }
         }
     }
 

@@ -6,9 +6,11 @@
 //! | carrying out what the algorithm decides | `execute` |
 //! | answers of nodes and timers come in | `inlet` |
 //! | futures watch it | `watching` |
+//! | what the holder says, and what is said of it | `holder` |
 
 mod active;
 mod execute;
+mod holder;
 mod inlet;
 mod watching;
 

@@ -3,7 +3,7 @@
 
 use std::{os::unix::process::ExitStatusExt, sync::mpsc, thread, time::Duration};
 
-use tower_redlock::{LockError, LossCause, Overrun, Redlock};
+use tower_redlock::{LockError, LockRequest, LossCause, Overrun, Redlock, RedlockBuilder};
 
 use super::{
     child::{Kin, orders},
@@ -61,23 +61,34 @@ async fn nothing_is_said_of_work_that_is_stopped_in_time() {
 }
 
 #[test]
-fn a_process_is_aborted_where_that_was_chosen() {
+fn a_process_is_aborted_where_the_manager_or_the_request_says_so() {
     let server = RedisServer::start();
-    let child = Kin::start(module_path!(), "blocks_for_ever", &server.url());
-    let output = child.output();
-    assert_eq!(output.status.signal(), Some(6), "SIGABRT: {output:?}");
-    assert!(!String::from_utf8_lossy(&output.stdout).contains("went on"), "{output:?}");
+    for child in ["blocks_under_a_manager_that_aborts", "blocks_under_a_request_that_aborts"] {
+        let output = Kin::start(module_path!(), child, &server.url()).output();
+        assert_eq!(output.status.signal(), Some(6), "SIGABRT: {output:?}");
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("went on"), "{output:?}");
+    }
 }
 
-/// The child of the test above.
+/// A child of the test above.
 #[test]
-fn blocks_for_ever() {
+fn blocks_under_a_manager_that_aborts() {
     let Some(url) = orders() else { return };
+    block(url, Redlock::builder().on_overrun(Overrun::Abort), |request| request);
+}
+
+/// The other.
+#[test]
+fn blocks_under_a_request_that_aborts() {
+    let Some(url) = orders() else { return };
+    block(url, Redlock::builder(), |request| request.on_overrun(Overrun::Abort));
+}
+
+fn block(url: String, builder: RedlockBuilder, set: impl FnOnce(LockRequest) -> LockRequest) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let builder = Redlock::builder().ttl(TTL).on_overrun(Overrun::Abort);
-        let redlock = connected(over(builder, [url])).await;
-        let request = redlock.lock("x").auto_extend(false).wait(HANG_GUARD);
+        let redlock = connected(over(builder.ttl(TTL), [url])).await;
+        let request = set(redlock.lock("x").auto_extend(false).wait(HANG_GUARD));
         let _ = request.run(|_| async { thread::sleep(HANG_GUARD) }).await;
         println!("went on");
     });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::bench::{Bench, at, extended, granted, held, renewed, round, send, terms, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
-    quorum::{Action, Command, Loss, OpId, Terms},
+    quorum::{Action, Command, Event, Halt, Loss, OpId, Terms},
     time::Timestamp,
 };
 
@@ -200,4 +200,34 @@ fn a_re_grant_is_bounded_by_the_validity_at_its_start() {
     bench.extension(1, 3_000, extended());
     let command = Command::Extend { started: at(6_000), until: at(12_000) };
     assert!(bench.at(6_000).wake().contains(&send(2, command)));
+}
+
+#[test]
+fn a_halted_lease_runs_out_and_is_never_renewed() {
+    let mut bench = Bench::held();
+    assert_eq!(bench.at(3_000).wake(), round(3, 3_000, 9_000));
+    bench.extension(0, 3_000, extended());
+    assert_eq!(bench.handle(Event::Halt(Halt::Stalled)), []);
+    assert_eq!(bench.extension(1, 3_000, extended()), [], "the round under way is void");
+    assert_eq!(bench.lease.next_wake(), Some(at(9_000)), "what is valid is not cut");
+    assert_eq!(bench.at(8_000).wake(), []);
+    let refused = bench.extend();
+    assert!(matches!(refused[..], [Action::Extended(Err(_))]), "{refused:?}");
+    assert_eq!(bench.handle(Event::Halt(Halt::NoHeartbeat)), [], "the first reason stands");
+    assert_eq!(bench.at(9_000).wake(), [Action::Lost(Loss::Halted(Halt::Stalled))]);
+}
+
+#[test]
+fn an_extension_is_answered_when_the_lease_is_halted() {
+    let mut bench = Bench::held();
+    bench.at(1_000).extend();
+    let actions = bench.handle(Event::Halt(Halt::NoHeartbeat));
+    assert!(matches!(actions[..], [Action::Extended(Err(_))]), "{actions:?}");
+}
+
+#[test]
+fn a_halt_after_the_end_changes_nothing() {
+    let mut bench = Bench::held();
+    let lost = bench.at(9_000).handle(Event::Halt(Halt::Stalled));
+    assert!(matches!(lost[..], [Action::Lost(Loss::Expired { .. })]), "{lost:?}");
 }
