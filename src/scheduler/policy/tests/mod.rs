@@ -66,6 +66,7 @@ fn wait(tick: u64, missed: Option<MissedTicks>) -> Due {
     Due::Wait { tick: at(tick), start: at(tick), missed }
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "the expected value of a comparison")]
 fn missed(count: u64, first: u64, last: u64) -> Option<MissedTicks> {
     Some(MissedTicks { count, at_least: false, first: at(first), last: at(last) })
 }

@@ -110,7 +110,7 @@ proptest! {
         prop_assert_eq!(&runs, &case.expected());
         prop_assert!(runs.is_sorted());
         let missed: u64 = given_up.iter().map(|missed| missed.count).sum();
-        prop_assert_eq!(missed as usize + runs.len(), case.pending().len());
+        prop_assert_eq!(missed + runs.len() as u64, case.pending().len() as u64);
     }
 
     #[test]

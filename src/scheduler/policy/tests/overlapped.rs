@@ -71,7 +71,7 @@ fn each_tick_that_comes_during_a_run_is_found_once() {
 fn no_tick_comes_during_a_run_of_a_schedule_without_ticks() {
     let after_end = Schedule::every_after(seconds(10));
     assert_eq!(next_overlap(&after_end, JOB, at(10), at(10)), None);
-    let once = Schedule::at((std::time::UNIX_EPOCH) + seconds(10));
+    let once = Schedule::at(std::time::UNIX_EPOCH + seconds(10));
     assert_eq!(next_overlap(&once, JOB, at(10), at(10)), None);
 }
 

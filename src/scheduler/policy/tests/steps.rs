@@ -17,7 +17,8 @@ fn counted(millis: u64) -> (Schedule, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let schedule = Schedule::custom(move |after: WallTime| {
-        count.fetch_add(1, Ordering::Relaxed);
+        let asked = count.fetch_add(1, Ordering::Relaxed);
+        assert!(asked < 1_000_000, "does not end");
         Some(WallTime::from_millis((after.as_millis() / millis + 1) * millis))
     });
     (schedule.jitter(Duration::from_millis(millis / 2)), asked)
