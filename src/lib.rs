@@ -87,6 +87,8 @@ mod random;
 mod resource;
 #[cfg(feature = "scheduler")]
 pub mod schedule;
+#[cfg(feature = "scheduler")]
+pub mod scheduler;
 mod stripe;
 mod sync;
 #[cfg(feature = "testing")]
