@@ -116,6 +116,12 @@ pub use node::{
     redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
 pub use resource::{MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
+#[cfg(feature = "scheduler")]
+#[doc(inline)]
+pub use schedule::Schedule;
+#[cfg(feature = "scheduler")]
+#[doc(inline)]
+pub use scheduler::{Job, JobContext, Scheduler, SchedulerHandle};
 pub use token::FencingToken;
 
 /// The README's examples are tests.

@@ -30,6 +30,16 @@ impl<F> Guarded<F> {
     }
 }
 
+#[cfg(feature = "scheduler")]
+impl<F> Guarded<F> {
+    /// Drops the work. What is left is the hold, unless it ended before.
+    pub(crate) fn stop(self: Pin<&mut Self>) -> Option<Hold> {
+        let mut this = self.project();
+        this.work.set(None);
+        this.hold.take()
+    }
+}
+
 impl<F: Future> Future for Guarded<F> {
     type Output = Result<(F::Output, Hold), LockError>;
 

@@ -41,6 +41,8 @@ mod watchers;
 
 pub use acquire::Acquire;
 pub use builder::RedlockBuilder;
+#[cfg(feature = "scheduler")]
+pub(crate) use core::Core;
 pub use held::Lock;
 pub use inspect::Holder;
 pub(crate) use lease::ActiveLease;

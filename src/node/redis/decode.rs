@@ -146,13 +146,9 @@ fn claim(value: &Value) -> Option<TickClaim> {
     let Value::BulkString(bytes) = value else { return None };
     let mut parts = std::str::from_utf8(bytes).ok()?.splitn(10, ' ');
     let token = parts.next()?.parse().ok()?;
-    let run = run(&mut parts)?;
-    let before = run_before(&mut parts)?;
+    let run = self::run(&mut parts)?;
+    let before = Some(self::run(&mut parts)?).filter(|run| run.attempt > 0);
     Some(TickClaim::new(token, run, parts.next()?.into(), before))
-}
-
-fn run_before<'a>(parts: &mut impl Iterator<Item = &'a str>) -> Option<Option<TickRun>> {
-    run(parts).map(|run| (run.attempt > 0).then_some(run))
 }
 
 fn run<'a>(parts: &mut impl Iterator<Item = &'a str>) -> Option<TickRun> {
