@@ -134,6 +134,8 @@ pub enum Reason {
     FenceAhead,
     /// A greater fencing token was promised for the job's claim: somebody else has its lock now.
     Superseded,
+    /// The node has forgotten its records, and has not taken over all of them from the others yet.
+    Incomplete,
     /// The node keeps claims of as many jobs as it may.
     TooManyJobs,
     /// The server answered with another error; the text is the server's.
@@ -168,6 +170,7 @@ impl Reason {
                 | Self::TokenAhead
                 | Self::Superseded
                 | Self::TooManyJobs
+                | Self::Incomplete
         )
     }
 }
@@ -230,6 +233,9 @@ impl fmt::Display for Reason {
             Self::Superseded => {
                 f.write_str("another client has claimed the job with a newer fencing token")
             }
+            Self::Incomplete => f.write_str(
+                "has forgotten its records, and is taking them over from the other nodes",
+            ),
             Self::TooManyJobs => f.write_str(
                 "keeps claims of as many jobs as it may: remove fields of old ones from the marks hash",
             ),

@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    ask::{Answers, ask},
-    core::Core,
-};
+use super::{ask::ask, core::Core};
 use crate::{
     error::{LockError, Reason, VoteOutcome},
     node::{Answer, Op, TickClaim},
@@ -29,13 +26,13 @@ pub(crate) async fn read(core: &Core, jobs: &[Arc<str>]) -> Result<Vec<Kept>, Lo
     let mut kept = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
         let op = Op::Claims { jobs: jobs.into() };
-        let of = |job: usize, answers: &Answers| {
+        let of = |job: usize, answers: &[Result<Answer, Reason>]| {
             judge(answers, None, |answer| match answer {
                 Answer::Claims { floor, claims } => Some((*floor, claims.get(job)?.as_ref())),
                 _ => None,
             })
         };
-        let known = |answers: &Answers| {
+        let known = |answers: &[Result<Answer, Reason>]| {
             (0..jobs.len()).all(|job| matches!(of(job, answers), (Standing::Known(_), _)))
         };
         let answers = ask(core, &op, known).await;
@@ -55,7 +52,7 @@ pub(crate) async fn prepare(
     never_started: Option<u64>,
 ) -> Result<Kept, LockError> {
     let op = Op::Prepare { job: Arc::clone(job), token, patience: patience(core) };
-    let of = |answers: &Answers| {
+    let of = |answers: &[Result<Answer, Reason>]| {
         judge(answers, never_started, |answer| match answer {
             Answer::Promised { floor, claim } => Some((*floor, claim.as_ref())),
             _ => None,
@@ -70,7 +67,7 @@ pub(crate) async fn claim(core: &Core, job: &Arc<str>, claim: TickClaim) -> Resu
     let (claim, patience) = (Arc::new(claim), patience(core));
     let op = Op::Claim { job: Arc::clone(job), claim, patience };
     let quorum = rules::quorum(core.nodes.len());
-    let taken = |answers: &Answers| {
+    let taken = |answers: &[Result<Answer, Reason>]| {
         answers.iter().filter(|answer| matches!(answer, Ok(Answer::Claimed))).count() >= quorum
     };
     let answers = ask(core, &op, taken).await;
@@ -83,7 +80,7 @@ fn patience(core: &Core) -> Duration {
 }
 
 fn judge<'a>(
-    answers: &'a Answers,
+    answers: &'a [Result<Answer, Reason>],
     never_started: Option<u64>,
     of: impl Fn(&'a Answer) -> Option<(u64, Option<&'a TickClaim>)>,
 ) -> (Standing, u64) {
@@ -94,7 +91,7 @@ fn judge<'a>(
 
 fn settled(
     core: &Core,
-    answers: &Answers,
+    answers: &[Result<Answer, Reason>],
     (standing, floor): (Standing, u64),
 ) -> Result<Kept, LockError> {
     let latest = match standing {
@@ -105,7 +102,7 @@ fn settled(
     Ok(Kept { latest, burnt: TickClaim::burnt_before(floor) })
 }
 
-fn no_quorum(core: &Core, answers: &Answers) -> LockError {
+fn no_quorum(core: &Core, answers: &[Result<Answer, Reason>]) -> LockError {
     let vote = |answer: &Result<Answer, Reason>| match answer {
         Ok(_) => VoteOutcome::Granted,
         Err(reason) => VoteOutcome::NotCounted(reason.clone()),

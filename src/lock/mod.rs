@@ -53,6 +53,7 @@ pub use release::{Release, Released};
 #[cfg(feature = "scheduler")]
 pub(crate) use renewals::Renewals;
 pub use request::LockRequest;
+pub(crate) use settings::MAX_DURATION;
 pub(crate) use soundness::{Jump, Soundness};
 pub use spawner::{Spawner, ThreadSpawner};
 pub use stopping::Stopping;

@@ -3,6 +3,7 @@
 //! A node takes typed operations ([`Op`]), not raw commands, so that faults can be injected and
 //! other drivers be written. Both nodes of this crate pass the same conformance suite.
 
+mod answer;
 mod embedded;
 mod health;
 mod lease_id;
@@ -11,10 +12,11 @@ pub mod redis;
 mod reply;
 mod tick_claim;
 
+pub use answer::{Answer, Record, Stored, StoredLease};
 pub use embedded::EmbeddedNodes;
 pub use health::{ClockOffset, Memory, NodeHealth, NodeState, Persistence, Role};
 pub use lease_id::{LeaseId, Nonce};
-pub use op::{Answer, Op, OpId, Stored, StoredLease};
+pub use op::{Op, OpId};
 pub use reply::Reply;
 pub(crate) use reply::ReplySink;
 pub use tick_claim::{TickClaim, TickRun};

@@ -1,6 +1,8 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{LeaseId, Nonce, TickClaim};
+#[cfg(doc)]
+use super::Answer;
+use super::{LeaseId, Nonce, Record, TickClaim};
 use crate::time::Timestamp;
 
 /// A question to one node.
@@ -80,6 +82,46 @@ pub enum Op {
         /// How long after it was sent the server may still run it.
         patience: Duration,
     },
+    /// Tell what is recorded of one name. Answered by [`Answer::Recorded`], or by
+    /// [`Reason::Incomplete`](crate::Reason::Incomplete) from a node that has nothing, and has not
+    /// taken over all records since it forgot them.
+    ReadRecord {
+        /// The name.
+        name: Arc<str>,
+    },
+    /// Where the lease's key is still the lease's: keep a record of its name, in place of one that
+    /// is not of work that is done. Answered by [`Answer::Recorded`] with what is kept now, or by
+    /// [`Reason::KeyGone`](crate::Reason::KeyGone).
+    Record {
+        /// The lease, of one name.
+        lease: Arc<LeaseId>,
+        /// The record; its nonce is the lease's.
+        record: Arc<Record>,
+        /// How long it is kept.
+        retain: Duration,
+        /// The end of the lease's validity: not to be kept after it.
+        until: Timestamp,
+        /// How long after it was sent the server may still run it.
+        patience: Duration,
+    },
+    /// Keep a record of work that is done, which another node told, unless there is one already.
+    /// Answered by [`Answer::Recorded`].
+    Repair {
+        /// The name.
+        name: Arc<str>,
+        /// The record.
+        record: Arc<Record>,
+        /// How long it is still to be kept.
+        retain: Duration,
+    },
+    /// Delete the record of a name, if it is the one of this nonce. Answered by
+    /// [`Answer::Forgotten`].
+    Forget {
+        /// The name.
+        name: Arc<str>,
+        /// Whose record.
+        nonce: Nonce,
+    },
     /// Tell the claims that are kept of some jobs. Answered by [`Answer::Claims`].
     Claims {
         /// The jobs; at most [`MAX_JOBS_A_CALL`](Self::MAX_JOBS_A_CALL).
@@ -99,18 +141,25 @@ impl Op {
             Self::Acquire { lease, .. }
             | Self::Raise { lease, .. }
             | Self::Extend { lease, .. }
-            | Self::Release { lease } => Some(lease),
+            | Self::Release { lease }
+            | Self::Record { lease, .. } => Some(lease),
             Self::Inspect { .. }
             | Self::Prepare { .. }
             | Self::Claim { .. }
-            | Self::Claims { .. } => None,
+            | Self::Claims { .. }
+            | Self::ReadRecord { .. }
+            | Self::Repair { .. }
+            | Self::Forget { .. } => None,
         }
     }
 
     /// Whether the answer counts towards a quorum: a grant, or what belongs to one, or the word on a
     /// job's claim. A node without a vote gives none.
     pub fn is_vote(&self) -> bool {
-        !matches!(self, Self::Extend { .. } | Self::Release { .. } | Self::Inspect { .. })
+        !matches!(
+            self,
+            Self::Extend { .. } | Self::Release { .. } | Self::Inspect { .. } | Self::Forget { .. }
+        )
     }
 
     /// Whether it is too late to send the operation at the moment `now`. A release is never too
@@ -120,12 +169,17 @@ impl Op {
         match self {
             Self::Acquire { expires, .. } => now >= *expires,
             Self::Raise { lease, .. } => lease.is_over(),
-            Self::Extend { lease, until, .. } => lease.is_over() || now >= *until,
+            Self::Extend { lease, until, .. } | Self::Record { lease, until, .. } => {
+                lease.is_over() || now >= *until
+            }
             Self::Release { .. }
             | Self::Inspect { .. }
             | Self::Prepare { .. }
             | Self::Claim { .. }
-            | Self::Claims { .. } => false,
+            | Self::Claims { .. }
+            | Self::ReadRecord { .. }
+            | Self::Repair { .. }
+            | Self::Forget { .. } => false,
         }
     }
 
@@ -133,116 +187,6 @@ impl Op {
     /// command behind it would not be undone.
     pub fn is_over(&self) -> bool {
         !matches!(self, Self::Release { .. }) && self.lease().is_some_and(|lease| lease.is_over())
-    }
-}
-
-/// What a node says, where its vote counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Answer {
-    /// The keys are stored for the lease.
-    Granted {
-        /// Whether the proposed token was above the fence and is now the fence.
-        accepted: bool,
-        /// The fence before.
-        fence: u64,
-    },
-    /// At least one of the keys is someone else's; nothing was stored.
-    Held {
-        /// Who holds it; `None` for a key that this crate did not write.
-        owner: Option<Arc<str>>,
-        /// For how long still; `None` without a TTL.
-        remaining: Option<Duration>,
-        /// The fence; zero in the answer to an extension, which does not read it.
-        fence: u64,
-    },
-    /// The keys are still the lease's.
-    Raised {
-        /// Whether the token was above the fence and its block is now stored.
-        accepted: bool,
-        /// The fence before.
-        fence: u64,
-    },
-    /// The keys are the lease's for the TTL from now.
-    Extended,
-    /// The lease's keys are not on the node any more.
-    Released {
-        /// Whether all of them were there before.
-        existed: bool,
-    },
-    /// What the node stores under the name, if anything.
-    Inspected(Option<Stored>),
-    /// No claim with a smaller token will be taken.
-    Promised {
-        /// When the node lost what it knew, in µs since the Unix epoch and 60 s later; zero if it
-        /// never did. See [`TickClaim::burnt_before`].
-        floor: u64,
-        /// The claim that is kept.
-        claim: Option<TickClaim>,
-    },
-    /// The claim is kept.
-    Claimed,
-    /// What is kept of each job that was asked for, in their order.
-    Claims {
-        /// As in [`Promised`](Self::Promised).
-        floor: u64,
-        /// The claims.
-        claims: Vec<Option<TickClaim>>,
-    },
-}
-
-/// A lock's key as a node stores it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stored {
-    /// Whose it is; `None` for a key that this crate did not write.
-    pub lease: Option<StoredLease>,
-    /// For how long still; `None` without a TTL.
-    pub remaining: Option<Duration>,
-}
-
-/// Whose a key is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StoredLease {
-    /// The secret of the lease. Never shown.
-    pub nonce: Nonce,
-    /// The fencing token that the lease asked for; zero without fencing.
-    pub token: u64,
-    /// When it was asked for, by the holder's wall clock: time since the Unix epoch.
-    pub since: Duration,
-    /// The holder, as it calls itself.
-    pub owner: Arc<str>,
-}
-
-impl Stored {
-    /// What is stored.
-    pub const fn new(lease: Option<StoredLease>, remaining: Option<Duration>) -> Self {
-        Self { lease, remaining }
-    }
-}
-
-impl StoredLease {
-    /// The parts of a lease as a node stores them.
-    pub const fn new(nonce: Nonce, token: u64, since: Duration, owner: Arc<str>) -> Self {
-        Self { nonce, token, since, owner }
-    }
-}
-
-impl Answer {
-    /// The fence that the answer tells, or zero.
-    pub fn fence(&self) -> u64 {
-        match self {
-            Self::Granted { fence, .. } | Self::Held { fence, .. } | Self::Raised { fence, .. } => {
-                *fence
-            }
-            Self::Extended
-            | Self::Released { .. }
-            | Self::Inspected(_)
-            | Self::Promised { .. }
-            | Self::Claimed
-            | Self::Claims { .. } => 0,
-        }
     }
 }
 

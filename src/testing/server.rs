@@ -219,7 +219,8 @@ impl State {
         match op {
             Op::Acquire { patience, .. }
             | Op::Prepare { patience, .. }
-            | Op::Claim { patience, .. } => waited > *patience,
+            | Op::Claim { patience, .. }
+            | Op::Record { patience, .. } => waited > *patience,
             Op::Extend { lease, patience, .. } => {
                 let is_gone = |name: &Arc<str>| {
                     let stored = self.run(Op::Inspect { name: Arc::clone(name) });

@@ -2,6 +2,7 @@
 
 mod jobs;
 mod nodes;
+mod records;
 mod store;
 
 pub use nodes::EmbeddedNodes;

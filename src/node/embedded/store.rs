@@ -1,9 +1,9 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::jobs::Jobs;
+use super::{jobs::Jobs, records::Records};
 use crate::{
     error::Reason,
-    node::{Answer, LeaseId, Op, Stored, StoredLease},
+    node::{Answer, LeaseId, Op, Record, Stored, StoredLease},
     resource::Resource,
     stripe::{STRIPES, stripes},
     time::Timestamp,
@@ -16,6 +16,7 @@ pub(super) struct Store {
     keys: HashMap<Arc<str>, Key>,
     fences: Box<[u64]>,
     jobs: Jobs,
+    records: Records,
     /// The size at which keys that expired unreleased are swept out.
     sweep_at: usize,
 }
@@ -34,6 +35,7 @@ impl Default for Store {
             keys: HashMap::new(),
             fences: vec![0; STRIPES].into_boxed_slice(),
             jobs: Jobs::default(),
+            records: Records::default(),
             sweep_at: FIRST_SWEEP,
         }
     }
@@ -63,6 +65,12 @@ impl Store {
             Op::Prepare { job, token, .. } => self.jobs.prepare(job, *token),
             Op::Claim { job, claim, .. } => self.jobs.claim(job, claim),
             Op::Claims { jobs } => Ok(self.jobs.claims(jobs)),
+            Op::ReadRecord { name } => Ok(self.records.read(name, now)),
+            Op::Record { lease, record, retain, .. } => self.record(lease, record, *retain, now),
+            Op::Repair { name, record, retain } => {
+                Ok(self.records.keep(name, record, *retain, now))
+            }
+            Op::Forget { name, nonce } => Ok(self.records.forget(name, *nonce, now)),
         }
     }
 
@@ -134,6 +142,21 @@ impl Store {
             }
         }
         Answer::Released { existed }
+    }
+
+    fn record(
+        &mut self,
+        lease: &LeaseId,
+        record: &Arc<Record>,
+        retain: Duration,
+        now: Timestamp,
+    ) -> Result<Answer, Reason> {
+        match lease.resource().shared_names() {
+            [name] if self.is_ours(name, lease, now) => {
+                Ok(self.records.keep(name, record, retain, now))
+            }
+            _ => Err(Reason::KeyGone),
+        }
     }
 
     /// The answer if one of the keys is someone else's.

@@ -7,7 +7,8 @@ use ::redis::{ErrorKind, RedisError, ServerError, Value};
 use super::node::Request;
 use crate::{
     error::Reason,
-    node::{Answer, Nonce, Op, Stored, StoredLease, TickClaim, TickRun},
+    lock::MAX_DURATION,
+    node::{Answer, Nonce, Op, Record, Stored, StoredLease, TickClaim, TickRun},
 };
 
 /// What one command came back with.
@@ -101,6 +102,10 @@ fn one(op: &Op, value: Value) -> Decoded {
             }
             _ => Err(unexpected(&Value::Array(items.clone()))),
         },
+        (1, Op::ReadRecord { .. } | Op::Record { .. } | Op::Repair { .. }) => {
+            Ok(Answer::Recorded(recorded(&items)))
+        }
+        (1, Op::Forget { .. }) => Ok(Answer::Forgotten { existed: fence > 0 }),
         (4, _) => Err(Reason::WrongTag { found: items.get(2).map(text).unwrap_or_default() }),
         (5, _) => Err(Reason::Late),
         (6, _) => Err(Reason::TokenAhead),
@@ -110,6 +115,7 @@ fn one(op: &Op, value: Value) -> Decoded {
         (12, _) => Err(Reason::TtlTooLong),
         (13, _) => Err(Reason::Superseded),
         (14, _) => Err(Reason::TooManyJobs),
+        (15, _) => Err(Reason::Incomplete),
         (9, Op::Release { lease }) => {
             let names = lease.resource().shared_names().len();
             let deleted = int(2).and_then(|count| usize::try_from(count).ok());
@@ -117,7 +123,8 @@ fn one(op: &Op, value: Value) -> Decoded {
         }
         _ => Err(unexpected(&Value::Array(items.clone()))),
     };
-    let granted = op.lease().is_some() && matches!(code, 1 | 2 | 10);
+    let is_grant = matches!(op, Op::Acquire { .. } | Op::Raise { .. } | Op::Extend { .. });
+    let granted = is_grant && matches!(code, 1 | 2 | 10);
     Decoded { result, server_micros: int(1), granted }
 }
 
@@ -133,12 +140,31 @@ fn owner(value: &Value) -> Option<Arc<str>> {
 /// What a key's value says, if it was written by this crate: nonce, token, date, owner.
 fn lease(value: &Value) -> Option<StoredLease> {
     let Value::BulkString(bytes) = value else { return None };
-    let text = std::str::from_utf8(bytes).ok()?;
+    lease_of(std::str::from_utf8(bytes).ok()?)
+}
+
+fn lease_of(text: &str) -> Option<StoredLease> {
     let mut parts = text.splitn(4, ' ');
     let nonce = Nonce::from_hex(parts.next()?)?;
     let token = parts.next()?.parse().ok()?;
     let since = Duration::from_millis(parts.next()?.parse().ok()?);
     Some(StoredLease::new(nonce, token, since, parts.next()?.into()))
+}
+
+/// What is recorded of a name, and for how long: a record without a TTL stays for ever.
+fn recorded(items: &[Value]) -> Option<(Arc<Record>, Duration)> {
+    let record = record(items.get(2)?)?;
+    let remaining = items.get(3).and_then(int).map_or(MAX_DURATION, Duration::from_millis);
+    Some((Arc::new(record), remaining))
+}
+
+/// A record, if it was written by this crate.
+fn record(value: &Value) -> Option<Record> {
+    let Value::BulkString(bytes) = value else { return None };
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let (head, payload) = (std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end + 1..]);
+    let (state, lease) = head.split_once(' ')?;
+    Some(Record::new(state == "d", lease_of(lease)?, payload.into()))
 }
 
 /// A job's claim, if it was written by this crate.

@@ -10,7 +10,7 @@ use super::{
     server_clock::ServerClock,
 };
 use crate::{
-    node::{LeaseId, Op, TickClaim, TickRun},
+    node::{LeaseId, Op, Record, StoredLease, TickClaim, TickRun},
     stripe::stripes,
     time::Timestamp,
 };
@@ -82,11 +82,7 @@ impl Encoder<'_> {
                 cmd
             }
             Op::Inspect { name } => {
-                let mut cmd = Cmd::with_capacity(5, 128);
-                match by {
-                    By::Digest => cmd.arg("EVALSHA").arg(&self.digests.inspect),
-                    By::Text => cmd.arg("EVAL").arg(scripts::INSPECT.text),
-                };
+                let mut cmd = named(by, scripts::INSPECT, &self.digests.inspect);
                 cmd.arg(1);
                 cmd.write_arg_fmt(format_args!("{}{name}", self.keys.lock_prefix));
                 cmd.arg(if self.strict.is_empty() { "" } else { "strict" });
@@ -103,6 +99,43 @@ impl Encoder<'_> {
                 for job in &**jobs {
                     cmd.write_arg_fmt(format_args!("claim:{job}"));
                 }
+                cmd
+            }
+            Op::ReadRecord { name } => {
+                let mut cmd = named(by, scripts::READ_RECORD, &self.digests.read_record);
+                cmd.arg(2).arg(&self.keys.meta);
+                self.record_key(&mut cmd, name);
+                cmd.arg(self.tag);
+                cmd
+            }
+            Op::Record { lease, record, retain, until, patience } => {
+                let patience = (*patience).min(until.since(self.now));
+                let mut cmd = named(by, scripts::RECORD, &self.digests.record);
+                cmd.arg(3).arg(&self.keys.meta);
+                // A record has one name.
+                let name = lease.resource().shared_names().first().map_or("", |name| name);
+                cmd.write_arg_fmt(format_args!("{}{name}", self.keys.lock_prefix));
+                self.record_key(&mut cmd, name);
+                cmd.arg(self.tag).arg(self.server_clock.deadline(self.now, patience));
+                cmd.arg(self.strict).arg(&lease.nonce().to_hex()[..]);
+                write_record(&mut cmd, record);
+                cmd.arg(millis(*retain));
+                cmd
+            }
+            Op::Repair { name, record, retain } => {
+                let mut cmd = named(by, scripts::REPAIR, &self.digests.repair);
+                cmd.arg(2).arg(&self.keys.meta);
+                self.record_key(&mut cmd, name);
+                cmd.arg(self.tag);
+                write_record(&mut cmd, record);
+                cmd.arg(millis(*retain));
+                cmd
+            }
+            Op::Forget { name, nonce } => {
+                let mut cmd = named(by, scripts::FORGET, &self.digests.forget);
+                cmd.arg(1);
+                self.record_key(&mut cmd, name);
+                cmd.arg(&nonce.to_hex()[..]);
                 cmd
             }
             Op::Acquire { .. } | Op::Release { .. } => self.acquires_and_releases(group, by),
@@ -150,13 +183,13 @@ impl Encoder<'_> {
         cmd
     }
 
+    fn record_key(&self, cmd: &mut Cmd, name: &str) {
+        cmd.write_arg_fmt(format_args!("{}{name}", self.keys.done_prefix));
+    }
+
     /// A call about jobs, with their keys and the tag.
     fn marks_call(&self, by: By, script: Script, digest: &str) -> Cmd {
-        let mut cmd = Cmd::with_capacity(13, 512);
-        match by {
-            By::Digest => cmd.arg("EVALSHA").arg(digest),
-            By::Text => cmd.arg("EVAL").arg(script.text),
-        };
+        let mut cmd = named(by, script, digest);
         cmd.arg(2).arg(&self.keys.meta).arg(&self.keys.marks).arg(self.tag);
         cmd
     }
@@ -165,10 +198,7 @@ impl Encoder<'_> {
     fn call(&self, by: By, script: Script, digest: &str, group: &[Request], meta: bool) -> Cmd {
         let names = || leases(group).flat_map(|lease| lease.resource().shared_names());
         let mut cmd = Cmd::with_capacity(8 + 9 * group.len(), 128 + 384 * group.len());
-        match by {
-            By::Digest => cmd.arg("EVALSHA").arg(digest),
-            By::Text => cmd.arg("EVAL").arg(script.text),
-        };
+        name_script(&mut cmd, by, script, digest);
         cmd.arg(names().count() + usize::from(meta));
         if meta {
             cmd.arg(&self.keys.meta);
@@ -178,6 +208,19 @@ impl Encoder<'_> {
         }
         cmd
     }
+}
+
+fn named(by: By, script: Script, digest: &str) -> Cmd {
+    let mut cmd = Cmd::with_capacity(13, 512);
+    name_script(&mut cmd, by, script, digest);
+    cmd
+}
+
+fn name_script(cmd: &mut Cmd, by: By, script: Script, digest: &str) {
+    match by {
+        By::Digest => cmd.arg("EVALSHA").arg(digest),
+        By::Text => cmd.arg("EVAL").arg(script.text),
+    };
 }
 
 /// The leases that a group of operations belongs to: one for each operation.
@@ -192,6 +235,19 @@ fn value(cmd: &mut Cmd, lease: &LeaseId, token: u64) {
     // Writing into memory does not fail.
     let _ = arg.write_all(&nonce);
     let _ = write!(arg, " {token} {since} {}", lease.owner());
+}
+
+/// What is stored of a record: state (`d`: done, `u`: unknown), nonce, token, since when, owner; and
+/// behind a line break, which no owner has, the payload.
+fn write_record(cmd: &mut Cmd, record: &Record) {
+    let StoredLease { nonce, token, since, owner } = &record.lease;
+    let state = if record.is_done { 'd' } else { 'u' };
+    let mut arg = cmd.writer_for_next_arg();
+    // Writing into memory does not fail.
+    let _ = write!(arg, "{state} ");
+    let _ = arg.write_all(&nonce.to_hex());
+    let _ = writeln!(arg, " {token} {} {owner}", since.as_millis());
+    let _ = arg.write_all(&record.payload);
 }
 
 /// What is stored of a claim: its token; tick, attempt, since when and until when (zero: not ended)

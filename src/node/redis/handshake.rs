@@ -84,6 +84,10 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
         scripts::INSPECT,
         scripts::CLAIM,
         scripts::CLAIMS,
+        scripts::READ_RECORD,
+        scripts::RECORD,
+        scripts::REPAIR,
+        scripts::FORGET,
     ];
     for script in texts {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
@@ -105,6 +109,10 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
         inspect: digest(next())?,
         claim: digest(next())?,
         claims: digest(next())?,
+        read_record: digest(next())?,
+        record: digest(next())?,
+        repair: digest(next())?,
+        forget: digest(next())?,
     };
     let strict = settings.guards.clock.is_some();
     let version = version(&next(), if strict { MIN_STRICT_VERSION } else { MIN_VERSION })?;

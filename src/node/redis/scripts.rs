@@ -28,6 +28,12 @@ pub(super) const INSPECT: Script = Script {
 pub(super) const CLAIM: Script =
     Script { text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/claim.lua")) };
 pub(super) const CLAIMS: Script = Script { text: include_str!("scripts/claims.lua") };
+pub(super) const READ_RECORD: Script = Script { text: include_str!("scripts/read_record.lua") };
+pub(super) const RECORD: Script = Script {
+    text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/record.lua")),
+};
+pub(super) const REPAIR: Script = Script { text: include_str!("scripts/repair.lua") };
+pub(super) const FORGET: Script = Script { text: include_str!("scripts/forget.lua") };
 pub(super) const ENROL: Script = Script {
     text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/enrol.lua")),
 };
@@ -51,4 +57,8 @@ pub(super) struct Digests {
     pub(super) inspect: String,
     pub(super) claim: String,
     pub(super) claims: String,
+    pub(super) read_record: String,
+    pub(super) record: String,
+    pub(super) repair: String,
+    pub(super) forget: String,
 }

@@ -1,0 +1,141 @@
+use std::{sync::Arc, time::Duration};
+
+use super::{Nonce, TickClaim};
+
+/// What a node says, where its vote counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// The keys are stored for the lease.
+    Granted {
+        /// Whether the proposed token was above the fence and is now the fence.
+        accepted: bool,
+        /// The fence before.
+        fence: u64,
+    },
+    /// At least one of the keys is someone else's; nothing was stored.
+    Held {
+        /// Who holds it; `None` for a key that this crate did not write.
+        owner: Option<Arc<str>>,
+        /// For how long still; `None` without a TTL.
+        remaining: Option<Duration>,
+        /// The fence; zero in the answer to an extension, which does not read it.
+        fence: u64,
+    },
+    /// The keys are still the lease's.
+    Raised {
+        /// Whether the token was above the fence and its block is now stored.
+        accepted: bool,
+        /// The fence before.
+        fence: u64,
+    },
+    /// The keys are the lease's for the TTL from now.
+    Extended,
+    /// The lease's keys are not on the node any more.
+    Released {
+        /// Whether all of them were there before.
+        existed: bool,
+    },
+    /// What the node stores under the name, if anything.
+    Inspected(Option<Stored>),
+    /// No claim with a smaller token will be taken.
+    Promised {
+        /// When the node lost what it knew, in µs since the Unix epoch and 60 s later; zero if it
+        /// never did. See [`TickClaim::burnt_before`].
+        floor: u64,
+        /// The claim that is kept.
+        claim: Option<TickClaim>,
+    },
+    /// The claim is kept.
+    Claimed,
+    /// What is recorded of the name, and for how long still it is kept.
+    Recorded(Option<(Arc<Record>, Duration)>),
+    /// There is no record of this nonce.
+    Forgotten {
+        /// Whether there was one.
+        existed: bool,
+    },
+    /// What is kept of each job that was asked for, in their order.
+    Claims {
+        /// As in [`Promised`](Self::Promised).
+        floor: u64,
+        /// The claims.
+        claims: Vec<Option<TickClaim>>,
+    },
+}
+
+/// What a node keeps of a name's work, for longer than a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Record {
+    /// Whether the work is done; else it was begun, and what became of it is not known.
+    pub is_done: bool,
+    /// The lease under which it was recorded. Its token is the lease's own.
+    pub lease: StoredLease,
+    /// What is kept along with it: an answer to be given again, say.
+    pub payload: Arc<[u8]>,
+}
+
+impl Record {
+    /// The parts of a record.
+    pub const fn new(is_done: bool, lease: StoredLease, payload: Arc<[u8]>) -> Self {
+        Self { is_done, lease, payload }
+    }
+}
+
+/// A lock's key as a node stores it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stored {
+    /// Whose it is; `None` for a key that this crate did not write.
+    pub lease: Option<StoredLease>,
+    /// For how long still; `None` without a TTL.
+    pub remaining: Option<Duration>,
+}
+
+/// Whose a key is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredLease {
+    /// The secret of the lease. Never shown.
+    pub nonce: Nonce,
+    /// The fencing token that the lease asked for; zero without fencing.
+    pub token: u64,
+    /// When it was asked for, by the holder's wall clock: time since the Unix epoch.
+    pub since: Duration,
+    /// The holder, as it calls itself.
+    pub owner: Arc<str>,
+}
+
+impl Stored {
+    /// What is stored.
+    pub const fn new(lease: Option<StoredLease>, remaining: Option<Duration>) -> Self {
+        Self { lease, remaining }
+    }
+}
+
+impl StoredLease {
+    /// The parts of a lease as a node stores them.
+    pub const fn new(nonce: Nonce, token: u64, since: Duration, owner: Arc<str>) -> Self {
+        Self { nonce, token, since, owner }
+    }
+}
+
+impl Answer {
+    /// The fence that the answer tells, or zero.
+    pub fn fence(&self) -> u64 {
+        match self {
+            Self::Granted { fence, .. } | Self::Held { fence, .. } | Self::Raised { fence, .. } => {
+                *fence
+            }
+            Self::Extended
+            | Self::Released { .. }
+            | Self::Inspected(_)
+            | Self::Promised { .. }
+            | Self::Claimed
+            | Self::Claims { .. }
+            | Self::Recorded(_)
+            | Self::Forgotten { .. } => 0,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use crate::{
+    node::{Answer, Nonce, Record},
+    time::Timestamp,
+};
+
+/// The records that an embedded node keeps.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    kept: HashMap<Arc<str>, Kept>,
+    /// The size at which records that have expired are swept out.
+    sweep_at: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    record: Arc<Record>,
+    expires: Timestamp,
+}
+
+const FIRST_SWEEP: usize = 1_024;
+
+impl Records {
+    pub(super) fn read(&self, name: &str, now: Timestamp) -> Answer {
+        let kept = self.kept.get(name).filter(|kept| now < kept.expires);
+        Answer::Recorded(kept.map(|kept| (Arc::clone(&kept.record), kept.expires.since(now))))
+    }
+
+    /// A record of work that is done is replaced by none but its own.
+    pub(super) fn keep(
+        &mut self,
+        name: &Arc<str>,
+        record: &Arc<Record>,
+        retain: Duration,
+        now: Timestamp,
+    ) -> Answer {
+        let stands = self.kept.get(name).is_some_and(|kept| {
+            now < kept.expires
+                && kept.record.is_done
+                && kept.record.lease.nonce != record.lease.nonce
+        });
+        if !stands {
+            self.sweep(now);
+            let kept = Kept { record: Arc::clone(record), expires: now + retain };
+            self.kept.insert(Arc::clone(name), kept);
+        }
+        self.read(name, now)
+    }
+
+    pub(super) fn forget(&mut self, name: &str, nonce: Nonce, now: Timestamp) -> Answer {
+        let is_it = |kept: &Kept| now < kept.expires && kept.record.lease.nonce == nonce;
+        let existed = self.kept.get(name).is_some_and(is_it);
+        if existed {
+            self.kept.remove(name);
+        }
+        Answer::Forgotten { existed }
+    }
+
+    fn sweep(&mut self, now: Timestamp) {
+        if self.kept.len() >= self.sweep_at {
+            self.kept.retain(|_, kept| now < kept.expires);
+            self.sweep_at = FIRST_SWEEP.max(2 * self.kept.len());
+        }
+    }
+}

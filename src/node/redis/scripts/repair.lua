@@ -1,0 +1,11 @@
+-- Keeps a record of work that is done, which another node told, unless there is one already.
+-- KEYS: meta, record. ARGV: tag, the record, how long it is kept in ms.
+-- Answers: 1, what is kept now, and for how long still in ms; 4 other tag.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local tag = redis.call('HGET', KEYS[1], 'tag')
+if tag ~= ARGV[1] then return {4, now, tag or ''} end
+local kept = redis.call('GET', KEYS[2])
+if kept and string.sub(kept, 1, 1) == 'd' then return {1, now, kept, redis.call('PTTL', KEYS[2])} end
+redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
+return {1, now, ARGV[2], tonumber(ARGV[3])}
