@@ -28,6 +28,14 @@ impl<F> Guarded<F> {
         let (hold, work) = Hold::start(lock, make)?;
         Ok(Self { work: Some(work), hold: Some(hold) })
     }
+
+    /// Drops the work while the lock is held; `None` where it has ended.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn stop(self: Pin<&mut Self>) -> Option<Hold> {
+        let mut this = self.project();
+        this.work.set(None);
+        this.hold.take()
+    }
 }
 
 impl<F: Future> Future for Guarded<F> {

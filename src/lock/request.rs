@@ -1,7 +1,12 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
-use super::{acquire::Acquire, core::Core, overrun::Overrun, settings::Overrides};
-use crate::{error::LockError, resource::Resource};
+use super::{
+    acquire::Acquire,
+    core::Core,
+    overrun::Overrun,
+    settings::{Overrides, Plan},
+};
+use crate::{error::LockError, resource::Resource, time::Timers};
 
 /// A request for a lock: await it, or run work under it.
 ///
@@ -81,7 +86,6 @@ impl LockRequest {
 
     /// For how long one poll of the work may go on before the lock is not renewed any more.
     #[cfg(feature = "scheduler")]
-    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
     pub(crate) fn stall_limit(mut self, limit: Option<Duration>) -> Self {
         self.overrides.stall_limit = limit;
         self
@@ -90,10 +94,20 @@ impl LockRequest {
     /// How often the work has to give a heartbeat, or the lock is
     /// not renewed any more.
     #[cfg(feature = "scheduler")]
-    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
     pub(crate) fn heartbeat_within(mut self, limit: Option<Duration>) -> Self {
         self.overrides.heartbeat_within = limit;
         self
+    }
+
+    /// What applies to this request.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn plan(&self) -> Result<Plan, LockError> {
+        self.core.settings.plan(&self.overrides)
+    }
+
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn timers(&self) -> &Arc<Timers> {
+        &self.core.timers
     }
 }
 
