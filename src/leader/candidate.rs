@@ -28,8 +28,8 @@ impl Redlock {
 
 /// A candidate for leading under a name: see the [module](super).
 ///
-/// Options are set by value, before [`run`](Self::run). Clones are the same candidate: they know of
-/// its terms, and can let it resign.
+/// Options are set by value, before [`run`](Self::run), and are those of the handle that is run.
+/// Clones are the same candidate: they know of its terms, and can let it resign.
 #[derive(Clone, Debug)]
 #[must_use = "a candidate does nothing until it is run"]
 pub struct Leader {
