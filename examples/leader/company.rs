@@ -34,6 +34,7 @@ pub(crate) struct Candidate {
     body: Body,
 }
 
+#[expect(clippy::large_enum_variant, reason = "there are three")]
 enum Body {
     Process { child: Child, input: ChildStdin },
     Task { task: JoinHandle<Result<(), Failure>>, leave: oneshot::Sender<()>, cable: Cable },

@@ -1,12 +1,7 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
-use super::{
-    acquire::Acquire,
-    core::Core,
-    overrun::Overrun,
-    settings::{Overrides, Plan},
-};
-use crate::{error::LockError, resource::Resource, time::Timers};
+use super::{acquire::Acquire, core::Core, overrun::Overrun, settings::Overrides};
+use crate::{error::LockError, resource::Resource};
 
 /// A request for a lock: await it, or run work under it.
 ///
@@ -98,15 +93,17 @@ impl LockRequest {
         self.overrides.heartbeat_within = limit;
         self
     }
+}
 
+/// For what waits between requests.
+#[cfg(feature = "scheduler")]
+impl LockRequest {
     /// What applies to this request.
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn plan(&self) -> Result<Plan, LockError> {
+    pub(crate) fn plan(&self) -> Result<super::settings::Plan, LockError> {
         self.core.settings.plan(&self.overrides)
     }
 
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn timers(&self) -> &Arc<Timers> {
+    pub(crate) fn timers(&self) -> &Arc<crate::time::Timers> {
         &self.core.timers
     }
 }

@@ -97,7 +97,7 @@ fn run_beating(
                 clock.sleep(LIMIT / 2).await;
                 term.heartbeat();
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }));
     (a, run)

@@ -59,7 +59,7 @@ fn work_that_does_not_stop_is_dropped_after_the_grace_and_not_before() {
     let grace = TTL * 3;
     let run = scene.run(&a.leader.clone().resign_grace(grace));
     let resigned = resign(&scene, &a.leader);
-    scene.clock.advance(grace - Duration::from_millis(1));
+    scene.clock.advance(grace.saturating_sub(Duration::from_millis(1)));
     assert!(!resigned.is_finished());
     assert!(a.leader.is_leader() && !scene.witness.is_empty());
     scene.clock.advance(Duration::from_millis(1));
@@ -76,7 +76,7 @@ fn who_resigned_leaves_the_others_their_turn_for_a_ttl() {
     let _run = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));
     let resigned = resign(&scene, &a.leader);
     assert!(resigned.is_finished());
-    scene.clock.advance(TTL - Duration::from_millis(1));
+    scene.clock.advance(TTL.saturating_sub(Duration::from_millis(1)));
     assert_eq!(scene.witness.terms(), 1);
     scene.clock.advance(Duration::from_millis(1));
     assert_eq!(scene.witness.terms(), 2);

@@ -103,7 +103,7 @@ impl Witness {
             let witness = witness.clone();
             Box::pin(async move {
                 let _inside = witness.enter(&term);
-                pending().await
+                pending::<()>().await;
             })
         }
     }
