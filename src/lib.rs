@@ -61,7 +61,7 @@
 //! |---|---|---|
 //! | `config` | yes | [`Config`]: settings from any serde format |
 //! | `http` | yes | answers for HTTP: [`RedlockLayer::http`], [`FencingLayer::http`]; ready-made [keys](mod@key) |
-//! | `scheduler` | yes | [`Leader`]: one process leads; [`Schedule`](schedule::Schedule): when periodic jobs are due |
+//! | `scheduler` | yes | [`Leader`]: one process leads; [`Schedule`]: when periodic jobs are due |
 //! | `cron` | no | `Schedule::cron`: cron expressions in time zones, with a zone database built in |
 //! | `axum` | no | [`LockContext`] as an extractor, keys from the matched path |
 //! | `tonic` | no | statuses for gRPC: `RedlockLayer::grpc` |
@@ -89,6 +89,8 @@ mod random;
 mod resource;
 #[cfg(feature = "scheduler")]
 pub mod schedule;
+#[cfg(feature = "scheduler")]
+pub mod scheduler;
 mod stripe;
 mod sync;
 #[cfg(feature = "testing")]
@@ -119,6 +121,12 @@ pub use node::{
     redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
 pub use resource::{MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
+#[cfg(feature = "scheduler")]
+#[doc(inline)]
+pub use schedule::Schedule;
+#[cfg(feature = "scheduler")]
+#[doc(inline)]
+pub use scheduler::{Job, JobContext, Scheduler, SchedulerHandle};
 pub use token::FencingToken;
 
 /// The README's examples are tests.

@@ -68,6 +68,22 @@ pub(crate) fn overrun() {
     note!(counter "redlock_overruns_total"; increment 1);
 }
 
+/// Jobs are few, and named by who wrote them.
+#[cfg(feature = "scheduler")]
+pub(crate) fn job_run(job: &str, outcome: &'static str, took: Duration) {
+    note!(histogram "redlock_job_run_seconds", "job" => job.to_owned(), "outcome" => outcome; record took.as_secs_f64());
+}
+
+#[cfg(feature = "scheduler")]
+pub(crate) fn job_skipped(job: &str, reason: &'static str) {
+    note!(counter "redlock_job_skips_total", "job" => job.to_owned(), "reason" => reason; increment 1);
+}
+
+#[cfg(feature = "scheduler")]
+pub(crate) fn job_missed(job: &str, ticks: u64) {
+    note!(counter "redlock_job_missed_ticks_total", "job" => job.to_owned(); increment ticks);
+}
+
 pub(crate) fn node(name: &str, is_up: bool, is_voting: bool) {
     let number = |is: bool| if is { 1.0 } else { 0.0 };
     note!(gauge "redlock_node_up", "node" => name.to_owned(); set number(is_up));

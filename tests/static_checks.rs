@@ -70,6 +70,12 @@ fn schedules_are_shared_and_their_ticks_are_values() {
     cloned::<Ticks<'static>>();
     value::<WallTime>();
     error::<ScheduleError>();
+    shared::<tower_redlock::scheduler::Claim>();
+    cloned::<tower_redlock::scheduler::Claim>();
+    shared::<tower_redlock::scheduler::Missed>();
+    cloned::<tower_redlock::scheduler::Missed>();
+    shared::<tower_redlock::scheduler::Overlap>();
+    cloned::<tower_redlock::scheduler::Overlap>();
     #[cfg(feature = "cron")]
     shared::<tower_redlock::schedule::CronSchedule>();
     #[cfg(feature = "cron")]

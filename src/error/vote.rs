@@ -132,6 +132,10 @@ pub enum Reason {
     KeyGone,
     /// The node granted the key, but its fence is above every token that was proposed.
     FenceAhead,
+    /// A greater fencing token was promised for the job's claim: somebody else has its lock now.
+    Superseded,
+    /// The node keeps claims of as many jobs as it may.
+    TooManyJobs,
     /// The server answered with another error; the text is the server's.
     Server(Arc<str>),
     /// The node answered something that this crate does not understand.
@@ -162,6 +166,8 @@ impl Reason {
                 | Self::TtlTooLong
                 | Self::Late
                 | Self::TokenAhead
+                | Self::Superseded
+                | Self::TooManyJobs
         )
     }
 }
@@ -221,6 +227,12 @@ impl fmt::Display for Reason {
                     "the fencing token would be more than 60 s ahead of the server's clock: compare it with ours, and with the floor in the server's meta hash",
                 )
             }
+            Self::Superseded => {
+                f.write_str("another client has claimed the job with a newer fencing token")
+            }
+            Self::TooManyJobs => f.write_str(
+                "keeps claims of as many jobs as it may: remove fields of old ones from the marks hash",
+            ),
             Self::KeyGone => f.write_str("the key is gone"),
             Self::FenceAhead => f.write_str("granted, but its fence is above our tokens"),
             Self::Server(text) => write!(f, "server error: {text}"),

@@ -109,7 +109,6 @@ impl LockContext {
 
     /// Tells of each renewal, without waking the work.
     #[cfg(feature = "scheduler")]
-    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
     pub(crate) fn renewals(&self) -> crate::lock::Renewals {
         crate::lock::Renewals::new(Arc::clone(&self.lease))
     }

@@ -28,9 +28,11 @@ impl<F> Guarded<F> {
         let (hold, work) = Hold::start(lock, make)?;
         Ok(Self { work: Some(work), hold: Some(hold) })
     }
+}
 
-    /// Drops the work while the lock is held; `None` where it has ended.
-    #[cfg(feature = "scheduler")]
+#[cfg(feature = "scheduler")]
+impl<F> Guarded<F> {
+    /// Drops the work. What is left is the hold, unless it ended before.
     pub(crate) fn stop(self: Pin<&mut Self>) -> Option<Hold> {
         let mut this = self.project();
         this.work.set(None);

@@ -4,12 +4,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use tokio::sync::mpsc;
-
-use super::{Released, core::Core};
+use super::{
+    Released,
+    ask::{Answers, ask},
+    core::Core,
+};
 use crate::{
     error::{LockError, Reason, ReleaseError, VoteOutcome, Votes},
-    node::{Answer, LeaseId, Op, Reply, Stored, StoredLease},
+    node::{Answer, LeaseId, Op, Stored, StoredLease},
     quorum::rules,
     resource::Resource,
     token::FencingToken,
@@ -53,12 +55,10 @@ impl fmt::Debug for Holder {
     }
 }
 
-type Answers = Vec<Result<Answer, Reason>>;
-
 pub(super) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<Holder>, LockError> {
     for name in resource.shared_names() {
         let op = Op::Inspect { name: Arc::clone(name) };
-        let answers = ask(core, &op).await;
+        let answers = ask(core, &op, |_| false).await;
         if let Some(holder) = holder(core, name, &answers)? {
             return Ok(Some(holder));
         }
@@ -122,7 +122,7 @@ pub(super) async fn revoke(core: &Core, holder: &Holder) -> Result<Released, Rel
     // It was stored under this name, so it is one.
     let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };
     let id = LeaseId::new(resource, lease.nonce, Arc::clone(&lease.owner), lease.since);
-    let answers = ask(core, &Op::Release { lease: Arc::new(id) }).await;
+    let answers = ask(core, &Op::Release { lease: Arc::new(id) }, |_| false).await;
     let quorum = rules::quorum(answers.len());
     let released = |wanted: bool| {
         let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released { existed }) if *existed == wanted);
@@ -139,28 +139,4 @@ pub(super) async fn revoke(core: &Core, holder: &Holder) -> Result<Released, Rel
         Err(reason) => VoteOutcome::NotCounted(reason.clone()),
     };
     Err(ReleaseError::NoQuorum { votes: core.votes(answers.iter().map(vote).collect()) })
-}
-
-/// Asks every node, and waits for all answers or until the node timeout.
-async fn ask(core: &Core, op: &Op) -> Answers {
-    let (sender, mut receiver) = mpsc::unbounded_channel();
-    let mut answers: Answers = vec![Err(Reason::TimedOut); core.nodes.len()];
-    for (node, to) in core.nodes.iter().enumerate() {
-        let sender = sender.clone();
-        // Who asked may have lost interest.
-        to.send(op.clone(), Reply::from_fn(move |answer| drop(sender.send((node, answer)))));
-    }
-    drop(sender);
-    let timeout = core.timers.sleep_until(core.clock().now() + core.settings.node_timeout);
-    tokio::pin!(timeout);
-    loop {
-        tokio::select! {
-            biased;
-            answer = receiver.recv() => match answer {
-                Some((node, answer)) => answers[node] = answer,
-                None => return answers,
-            },
-            () = &mut timeout => return answers,
-        }
-    }
 }

@@ -7,13 +7,17 @@
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`] |
 //! | the line of local waiters | `queue` |
 //! | asking guarded work to stop, and what is done when it does not | [`Stopping`], [`Overrun`] |
+//! | claims of jobs' ticks | `claims` |
 //! | finding out that the work hangs, telling of renewals | `stall`, `renewals` |
 //! | runs the algorithm of one lease against the nodes | `lease` |
 //! | repeats releases that were not acknowledged | `releaser` |
 //! | the thread that moves bytes and fires timers | [`Spawner`] |
 
 mod acquire;
+mod ask;
 mod builder;
+#[cfg(feature = "scheduler")]
+pub(crate) mod claims;
 mod core;
 mod fences;
 mod held;
@@ -37,6 +41,8 @@ mod watchers;
 
 pub use acquire::Acquire;
 pub use builder::RedlockBuilder;
+#[cfg(feature = "scheduler")]
+pub(crate) use core::Core;
 pub use held::Lock;
 pub use inspect::Holder;
 pub(crate) use lease::ActiveLease;

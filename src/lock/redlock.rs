@@ -51,6 +51,11 @@ impl Redlock {
         Self { core }
     }
 
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     /// A request for a lock on one name or a set of names.
     ///
     /// An invalid name shows when the request is awaited, as

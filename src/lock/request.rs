@@ -79,6 +79,13 @@ impl LockRequest {
         self
     }
 
+    /// Whether it can be asked for as it is. Asks nobody.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn check(&self) -> Result<(), LockError> {
+        self.resource.as_ref().map_err(Clone::clone)?;
+        self.core.settings.plan(&self.overrides).map(|_| ())
+    }
+
     /// For how long one poll of the work may go on before the lock is not renewed any more.
     #[cfg(feature = "scheduler")]
     pub(crate) fn stall_limit(mut self, limit: Option<Duration>) -> Self {

@@ -9,6 +9,7 @@ mod lease_id;
 mod op;
 pub mod redis;
 mod reply;
+mod tick_claim;
 
 pub use embedded::EmbeddedNodes;
 pub use health::{ClockOffset, Memory, NodeHealth, NodeState, Persistence, Role};
@@ -16,6 +17,7 @@ pub use lease_id::{LeaseId, Nonce};
 pub use op::{Answer, Op, OpId, Stored, StoredLease};
 pub use reply::Reply;
 pub(crate) use reply::ReplySink;
+pub use tick_claim::{TickClaim, TickRun};
 
 /// One voter of the set.
 ///

@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{LeaseId, Nonce};
+use super::{LeaseId, Nonce, TickClaim};
 use crate::time::Timestamp;
 
 /// A question to one node.
@@ -59,9 +59,40 @@ pub enum Op {
         /// The name.
         name: Arc<str>,
     },
+    /// Promise to take no claim of the job with a smaller token, and tell the claim that is kept.
+    /// Answered by [`Answer::Promised`], or by [`Reason::Superseded`](crate::Reason::Superseded)
+    /// where a greater token was promised.
+    Prepare {
+        /// The job.
+        job: Arc<str>,
+        /// The fencing token of the job's lock, held by who asks.
+        token: u64,
+        /// How long after it was sent the server may still run it.
+        patience: Duration,
+    },
+    /// Keep a claim of the job in place of the one before, unless a greater token was promised.
+    /// Answered by [`Answer::Claimed`], or as [`Prepare`](Self::Prepare).
+    Claim {
+        /// The job.
+        job: Arc<str>,
+        /// The claim.
+        claim: Arc<TickClaim>,
+        /// How long after it was sent the server may still run it.
+        patience: Duration,
+    },
+    /// Tell the claims that are kept of some jobs. Answered by [`Answer::Claims`].
+    Claims {
+        /// The jobs; at most [`MAX_JOBS_A_CALL`](Self::MAX_JOBS_A_CALL).
+        jobs: Arc<[Arc<str>]>,
+    },
 }
 
 impl Op {
+    /// Of so many jobs at most [`Claims`](Self::Claims) are asked for at once.
+    pub const MAX_JOBS_A_CALL: usize = 500;
+    /// So many jobs a node keeps claims of, in one namespace.
+    pub const MAX_JOBS: usize = 10_000;
+
     /// The lease that the operation belongs to, if it belongs to one.
     pub fn lease(&self) -> Option<&Arc<LeaseId>> {
         match self {
@@ -69,13 +100,17 @@ impl Op {
             | Self::Raise { lease, .. }
             | Self::Extend { lease, .. }
             | Self::Release { lease } => Some(lease),
-            Self::Inspect { .. } => None,
+            Self::Inspect { .. }
+            | Self::Prepare { .. }
+            | Self::Claim { .. }
+            | Self::Claims { .. } => None,
         }
     }
 
-    /// Whether a grant is asked for, or what belongs to one. A node without a vote gives none.
+    /// Whether the answer counts towards a quorum: a grant, or what belongs to one, or the word on a
+    /// job's claim. A node without a vote gives none.
     pub fn is_vote(&self) -> bool {
-        matches!(self, Self::Acquire { .. } | Self::Raise { .. })
+        !matches!(self, Self::Extend { .. } | Self::Release { .. } | Self::Inspect { .. })
     }
 
     /// Whether it is too late to send the operation at the moment `now`. A release is never too
@@ -86,7 +121,11 @@ impl Op {
             Self::Acquire { expires, .. } => now >= *expires,
             Self::Raise { lease, .. } => lease.is_over(),
             Self::Extend { lease, until, .. } => lease.is_over() || now >= *until,
-            Self::Release { .. } | Self::Inspect { .. } => false,
+            Self::Release { .. }
+            | Self::Inspect { .. }
+            | Self::Prepare { .. }
+            | Self::Claim { .. }
+            | Self::Claims { .. } => false,
         }
     }
 
@@ -133,6 +172,23 @@ pub enum Answer {
     },
     /// What the node stores under the name, if anything.
     Inspected(Option<Stored>),
+    /// No claim with a smaller token will be taken.
+    Promised {
+        /// When the node lost what it knew, in µs since the Unix epoch and 60 s later; zero if it
+        /// never did. See [`TickClaim::burnt_before`].
+        floor: u64,
+        /// The claim that is kept.
+        claim: Option<TickClaim>,
+    },
+    /// The claim is kept.
+    Claimed,
+    /// What is kept of each job that was asked for, in their order.
+    Claims {
+        /// As in [`Promised`](Self::Promised).
+        floor: u64,
+        /// The claims.
+        claims: Vec<Option<TickClaim>>,
+    },
 }
 
 /// A lock's key as a node stores it.
@@ -180,7 +236,12 @@ impl Answer {
             Self::Granted { fence, .. } | Self::Held { fence, .. } | Self::Raised { fence, .. } => {
                 *fence
             }
-            Self::Extended | Self::Released { .. } | Self::Inspected(_) => 0,
+            Self::Extended
+            | Self::Released { .. }
+            | Self::Inspected(_)
+            | Self::Promised { .. }
+            | Self::Claimed
+            | Self::Claims { .. } => 0,
         }
     }
 }

@@ -12,12 +12,14 @@
 //! | renewal, expiry, theft | `renew` |
 //! | giving back, and who acknowledged it | `release` |
 //! | keys that a node may still keep for us | [`backlog`] |
+//! | which tick of a job was started last | [`claims`] |
 //! | nodes that may have forgotten locks | [`enrol`] |
 //! | servers whose clocks jump | [`offsets`] |
 
 mod acquire;
 pub mod backlog;
 mod ballot;
+pub mod claims;
 pub mod enrol;
 mod event;
 mod fence;

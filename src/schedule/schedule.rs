@@ -134,6 +134,11 @@ impl Schedule {
         tick.plus(jitter::delay(job, tick, span)).unwrap_or(WallTime::MAX)
     }
 
+    /// Whether it is [`every_after`](Schedule::every_after), which has no ticks of its own.
+    pub(crate) const fn is_after_end(&self) -> bool {
+        matches!(self.rule, Ok(Rule::AfterEnd(_)))
+    }
+
     pub(super) fn tick_after(&self, after: WallTime) -> Option<WallTime> {
         let tick = match self.rule.as_ref().ok()? {
             Rule::Every(period) => {

@@ -217,7 +217,9 @@ impl State {
     /// while one that is still there may be renewed.
     fn is_late(&self, op: &Op, waited: Duration) -> bool {
         match op {
-            Op::Acquire { patience, .. } => waited > *patience,
+            Op::Acquire { patience, .. }
+            | Op::Prepare { patience, .. }
+            | Op::Claim { patience, .. } => waited > *patience,
             Op::Extend { lease, patience, .. } => {
                 let is_gone = |name: &Arc<str>| {
                     let stored = self.run(Op::Inspect { name: Arc::clone(name) });

@@ -1,5 +1,6 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use super::jobs::Jobs;
 use crate::{
     error::Reason,
     node::{Answer, LeaseId, Op, Stored, StoredLease},
@@ -14,6 +15,7 @@ use crate::{
 pub(super) struct Store {
     keys: HashMap<Arc<str>, Key>,
     fences: Box<[u64]>,
+    jobs: Jobs,
     /// The size at which keys that expired unreleased are swept out.
     sweep_at: usize,
 }
@@ -31,6 +33,7 @@ impl Default for Store {
         Self {
             keys: HashMap::new(),
             fences: vec![0; STRIPES].into_boxed_slice(),
+            jobs: Jobs::default(),
             sweep_at: FIRST_SWEEP,
         }
     }
@@ -57,6 +60,9 @@ impl Store {
             Op::Extend { lease, ttl, token, .. } => Ok(self.extend(lease, *ttl, *token, now)),
             Op::Release { lease } => Ok(self.release(lease, now)),
             Op::Inspect { name } => Ok(self.inspect(name, now)),
+            Op::Prepare { job, token, .. } => self.jobs.prepare(job, *token),
+            Op::Claim { job, claim, .. } => self.jobs.claim(job, claim),
+            Op::Claims { jobs } => Ok(self.jobs.claims(jobs)),
         }
     }
 

@@ -78,7 +78,7 @@ mod tests {
                 Op::Raise { .. } => 'X',
                 Op::Extend { .. } => 'E',
                 Op::Release { .. } => 'R',
-                Op::Inspect { .. } => 'I',
+                _ => '?',
             };
             let hex = request.op.lease().unwrap().nonce().to_hex();
             format!("{letter}{}", char::from(hex[1]))

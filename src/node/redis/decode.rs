@@ -7,7 +7,7 @@ use ::redis::{ErrorKind, RedisError, ServerError, Value};
 use super::node::Request;
 use crate::{
     error::Reason,
-    node::{Answer, Nonce, Op, Stored, StoredLease},
+    node::{Answer, Nonce, Op, Stored, StoredLease, TickClaim, TickRun},
 };
 
 /// What one command came back with.
@@ -53,7 +53,7 @@ pub(super) fn decode(group: &[Request], value: Value) -> Result<Vec<Decoded>, Re
         other => return all(Err(unexpected(&other))),
     };
     // Acquires and releases are answered by a list of answers, the others by their answer itself.
-    if matches!(group[0].op, Op::Raise { .. } | Op::Extend { .. } | Op::Inspect { .. }) {
+    if !matches!(group[0].op, Op::Acquire { .. } | Op::Release { .. }) {
         return Ok(vec![one(&group[0].op, Value::Array(items))]);
     }
     if items.len() != group.len() {
@@ -91,6 +91,16 @@ fn one(op: &Op, value: Value) -> Decoded {
             remaining: int(4).map(Duration::from_millis),
             fence,
         }),
+        (1, Op::Prepare { .. }) => {
+            Ok(Answer::Promised { floor: fence, claim: items.get(3).and_then(claim) })
+        }
+        (1, Op::Claim { .. }) => Ok(Answer::Claimed),
+        (1, Op::Claims { jobs }) => match items.get(3) {
+            Some(Value::Array(claims)) if claims.len() == jobs.len() => {
+                Ok(Answer::Claims { floor: fence, claims: claims.iter().map(claim).collect() })
+            }
+            _ => Err(unexpected(&Value::Array(items.clone()))),
+        },
         (4, _) => Err(Reason::WrongTag { found: items.get(2).map(text).unwrap_or_default() }),
         (5, _) => Err(Reason::Late),
         (6, _) => Err(Reason::TokenAhead),
@@ -98,6 +108,8 @@ fn one(op: &Op, value: Value) -> Decoded {
         (8 | 10, Op::Extend { .. }) => Ok(Answer::Extended),
         (11, _) => Err(Reason::ClockOff),
         (12, _) => Err(Reason::TtlTooLong),
+        (13, _) => Err(Reason::Superseded),
+        (14, _) => Err(Reason::TooManyJobs),
         (9, Op::Release { lease }) => {
             let names = lease.resource().shared_names().len();
             let deleted = int(2).and_then(|count| usize::try_from(count).ok());
@@ -105,7 +117,8 @@ fn one(op: &Op, value: Value) -> Decoded {
         }
         _ => Err(unexpected(&Value::Array(items.clone()))),
     };
-    Decoded { result, server_micros: int(1), granted: matches!(code, 1 | 2 | 10) }
+    let granted = op.lease().is_some() && matches!(code, 1 | 2 | 10);
+    Decoded { result, server_micros: int(1), granted }
 }
 
 fn stored(items: &[Value]) -> Option<Stored> {
@@ -126,6 +139,25 @@ fn lease(value: &Value) -> Option<StoredLease> {
     let token = parts.next()?.parse().ok()?;
     let since = Duration::from_millis(parts.next()?.parse().ok()?);
     Some(StoredLease::new(nonce, token, since, parts.next()?.into()))
+}
+
+/// A job's claim, if it was written by this crate.
+fn claim(value: &Value) -> Option<TickClaim> {
+    let Value::BulkString(bytes) = value else { return None };
+    let mut parts = std::str::from_utf8(bytes).ok()?.splitn(10, ' ');
+    let token = parts.next()?.parse().ok()?;
+    let run = self::run(&mut parts)?;
+    let before = Some(self::run(&mut parts)?).filter(|run| run.attempt > 0);
+    Some(TickClaim::new(token, run, parts.next()?.into(), before))
+}
+
+fn run<'a>(parts: &mut impl Iterator<Item = &'a str>) -> Option<TickRun> {
+    let tick = Duration::from_millis(parts.next()?.parse().ok()?);
+    let attempt = parts.next()?.parse().ok()?;
+    let since = Duration::from_millis(parts.next()?.parse().ok()?);
+    let ended = parts.next()?.parse().ok()?;
+    let run = TickRun::new(tick, attempt, since);
+    Some(if ended > 0 { run.ended(Duration::from_millis(ended)) } else { run })
 }
 
 /// A number that is not negative.

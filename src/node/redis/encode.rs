@@ -10,7 +10,7 @@ use super::{
     server_clock::ServerClock,
 };
 use crate::{
-    node::{LeaseId, Op},
+    node::{LeaseId, Op, TickClaim, TickRun},
     stripe::stripes,
     time::Timestamp,
 };
@@ -92,6 +92,19 @@ impl Encoder<'_> {
                 cmd.arg(if self.strict.is_empty() { "" } else { "strict" });
                 cmd
             }
+            Op::Prepare { job, token, patience } => self.claim(by, job, *token, *patience),
+            Op::Claim { job, claim, patience } => {
+                let mut cmd = self.claim(by, job, claim.token, *patience);
+                write_claim(&mut cmd, claim);
+                cmd
+            }
+            Op::Claims { jobs } => {
+                let mut cmd = self.marks_call(by, scripts::CLAIMS, &self.digests.claims);
+                for job in &**jobs {
+                    cmd.write_arg_fmt(format_args!("claim:{job}"));
+                }
+                cmd
+            }
             Op::Acquire { .. } | Op::Release { .. } => self.acquires_and_releases(group, by),
         }
     }
@@ -129,7 +142,26 @@ impl Encoder<'_> {
         cmd
     }
 
-    /// What every call begins with: the script, and the keys of all leases of the group.
+    fn claim(&self, by: By, job: &str, token: u64, patience: Duration) -> Cmd {
+        let mut cmd = self.marks_call(by, scripts::CLAIM, &self.digests.claim);
+        cmd.arg(self.server_clock.deadline(self.now, patience));
+        // A job has two fields.
+        cmd.arg(self.strict).arg(job).arg(token).arg(2 * Op::MAX_JOBS);
+        cmd
+    }
+
+    /// A call about jobs, with their keys and the tag.
+    fn marks_call(&self, by: By, script: Script, digest: &str) -> Cmd {
+        let mut cmd = Cmd::with_capacity(13, 512);
+        match by {
+            By::Digest => cmd.arg("EVALSHA").arg(digest),
+            By::Text => cmd.arg("EVAL").arg(script.text),
+        };
+        cmd.arg(2).arg(&self.keys.meta).arg(&self.keys.marks).arg(self.tag);
+        cmd
+    }
+
+    /// What every call about locks begins with: the script, and the keys of all leases of the group.
     fn call(&self, by: By, script: Script, digest: &str, group: &[Request], meta: bool) -> Cmd {
         let names = || leases(group).flat_map(|lease| lease.resource().shared_names());
         let mut cmd = Cmd::with_capacity(8 + 9 * group.len(), 128 + 384 * group.len());
@@ -160,6 +192,22 @@ fn value(cmd: &mut Cmd, lease: &LeaseId, token: u64) {
     // Writing into memory does not fail.
     let _ = arg.write_all(&nonce);
     let _ = write!(arg, " {token} {since} {}", lease.owner());
+}
+
+/// What is stored of a claim: its token; tick, attempt, since when and until when (zero: not ended)
+/// of its run and of the run before (zeros: none); the owner. The token comes first: of two claims
+/// the one with the greater number stands.
+fn write_claim(cmd: &mut Cmd, claim: &TickClaim) {
+    let none = TickRun::new(Duration::ZERO, 0, Duration::ZERO);
+    let mut arg = cmd.writer_for_next_arg();
+    // Writing into memory does not fail.
+    let _ = write!(arg, "{} ", claim.token);
+    for TickRun { tick, attempt, since, ended } in [claim.run, claim.before.unwrap_or(none)] {
+        let (tick, since) = (tick.as_millis(), since.as_millis());
+        let ended = ended.map_or(0, |ended| ended.as_millis());
+        let _ = write!(arg, "{tick} {attempt} {since} {ended} ");
+    }
+    let _ = write!(arg, "{}", claim.owner);
 }
 
 /// One field for each of the lease's keys.

@@ -76,8 +76,15 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
 
     let (mut pipeline, password) = login(endpoint, settings)?;
     let logins = pipeline.len();
-    let texts =
-        [scripts::ACQUIRE, scripts::RAISE, scripts::EXTEND, scripts::RELEASE, scripts::INSPECT];
+    let texts = [
+        scripts::ACQUIRE,
+        scripts::RAISE,
+        scripts::EXTEND,
+        scripts::RELEASE,
+        scripts::INSPECT,
+        scripts::CLAIM,
+        scripts::CLAIMS,
+    ];
     for script in texts {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
@@ -96,6 +103,8 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
         extend: digest(next())?,
         release: digest(next())?,
         inspect: digest(next())?,
+        claim: digest(next())?,
+        claims: digest(next())?,
     };
     let strict = settings.guards.clock.is_some();
     let version = version(&next(), if strict { MIN_STRICT_VERSION } else { MIN_VERSION })?;

@@ -49,7 +49,7 @@ impl Memory {
             Op::Acquire { lease, ttl, patience, .. } | Op::Extend { lease, ttl, patience, .. } => {
                 (lease, *ttl, *patience)
             }
-            Op::Raise { .. } | Op::Release { .. } | Op::Inspect { .. } => return,
+            _ => return,
         };
         let deadline = clock.deadline(sent, patience);
         let until = sent + patience * 2 + ttl + Duration::from_secs(1);

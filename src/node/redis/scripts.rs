@@ -25,6 +25,9 @@ pub(super) const RELEASE: Script = Script {
 pub(super) const INSPECT: Script = Script {
     text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/inspect.lua")),
 };
+pub(super) const CLAIM: Script =
+    Script { text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/claim.lua")) };
+pub(super) const CLAIMS: Script = Script { text: include_str!("scripts/claims.lua") };
 pub(super) const ENROL: Script = Script {
     text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/enrol.lua")),
 };
@@ -46,4 +49,6 @@ pub(super) struct Digests {
     pub(super) extend: String,
     pub(super) release: String,
     pub(super) inspect: String,
+    pub(super) claim: String,
+    pub(super) claims: String,
 }

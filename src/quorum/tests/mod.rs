@@ -11,12 +11,14 @@
 //! | the order of the tokens, over random worlds | `fencing` |
 //! | nodes that come back without their keys, over random worlds | `restarts` |
 //! | every attempt ends, in time, and the order of the answers does not matter | `decision` |
+//! | jobs: one start per tick, over random worlds | `claims` |
 //! | examples to read, one for each rule | `cases` |
 //!
 //! `PROPTEST_CASES=10000 cargo test --lib quorum` looks longer.
 
 mod attempt;
 mod cases;
+mod claims;
 mod decision;
 mod fencing;
 mod heard;

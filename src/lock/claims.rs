@@ -1,0 +1,114 @@
+//! Asks the nodes about the ticks of jobs, and claims them.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    ask::{Answers, ask},
+    core::Core,
+};
+use crate::{
+    error::{LockError, Reason, VoteOutcome},
+    node::{Answer, Op, TickClaim},
+    quorum::{
+        claims::{Latest, Standing, standing},
+        rules,
+    },
+};
+
+/// What the nodes keep of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Kept {
+    /// The latest run.
+    pub(crate) latest: Option<Latest>,
+    /// Ticks up to here count as started: the nodes lost what they knew before.
+    pub(crate) burnt: Duration,
+}
+
+/// The latest runs of jobs, in their order. Binds nobody.
+pub(crate) async fn read(core: &Core, jobs: &[Arc<str>]) -> Result<Vec<Kept>, LockError> {
+    let mut kept = Vec::with_capacity(jobs.len());
+    for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
+        let op = Op::Claims { jobs: jobs.into() };
+        let of = |job: usize, answers: &Answers| {
+            judge(answers, None, |answer| match answer {
+                Answer::Claims { floor, claims } => Some((*floor, claims.get(job)?.as_ref())),
+                _ => None,
+            })
+        };
+        let known = |answers: &Answers| {
+            (0..jobs.len()).all(|job| matches!(of(job, answers), (Standing::Known(_), _)))
+        };
+        let answers = ask(core, &op, known).await;
+        for job in 0..jobs.len() {
+            kept.push(settled(core, &answers, of(job, &answers))?);
+        }
+    }
+    Ok(kept)
+}
+
+/// The latest run of a job whose lock is held with `token`; from now on nobody with an earlier
+/// token can claim a tick of it. `never_started`: see [`standing`].
+pub(crate) async fn prepare(
+    core: &Core,
+    job: &Arc<str>,
+    token: u64,
+    never_started: Option<u64>,
+) -> Result<Kept, LockError> {
+    let op = Op::Prepare { job: Arc::clone(job), token, patience: patience(core) };
+    let of = |answers: &Answers| {
+        judge(answers, never_started, |answer| match answer {
+            Answer::Promised { floor, claim } => Some((*floor, claim.as_ref())),
+            _ => None,
+        })
+    };
+    let answers = ask(core, &op, |answers| matches!(of(answers).0, Standing::Known(_))).await;
+    settled(core, &answers, of(&answers))
+}
+
+/// Has a claim kept by a quorum, after [`prepare`] with its token.
+pub(crate) async fn claim(core: &Core, job: &Arc<str>, claim: TickClaim) -> Result<(), LockError> {
+    let (claim, patience) = (Arc::new(claim), patience(core));
+    let op = Op::Claim { job: Arc::clone(job), claim, patience };
+    let quorum = rules::quorum(core.nodes.len());
+    let taken = |answers: &Answers| {
+        answers.iter().filter(|answer| matches!(answer, Ok(Answer::Claimed))).count() >= quorum
+    };
+    let answers = ask(core, &op, taken).await;
+    if taken(&answers) { Ok(()) } else { Err(no_quorum(core, &answers)) }
+}
+
+/// How long after sending a node may still take a claim: two node timeouts, as for grants.
+fn patience(core: &Core) -> Duration {
+    core.settings.node_timeout * 2
+}
+
+fn judge<'a>(
+    answers: &'a Answers,
+    never_started: Option<u64>,
+    of: impl Fn(&'a Answer) -> Option<(u64, Option<&'a TickClaim>)>,
+) -> (Standing, u64) {
+    let told = || answers.iter().flatten().filter_map(&of);
+    let floor = told().map(|(floor, _)| floor).max().unwrap_or(0);
+    (standing(told().map(|(_, claim)| claim), answers.len(), never_started), floor)
+}
+
+fn settled(
+    core: &Core,
+    answers: &Answers,
+    (standing, floor): (Standing, u64),
+) -> Result<Kept, LockError> {
+    let latest = match standing {
+        Standing::TooFew => return Err(no_quorum(core, answers)),
+        Standing::Known(latest) => latest,
+        Standing::Likely(latest) => Some(latest),
+    };
+    Ok(Kept { latest, burnt: TickClaim::burnt_before(floor) })
+}
+
+fn no_quorum(core: &Core, answers: &Answers) -> LockError {
+    let vote = |answer: &Result<Answer, Reason>| match answer {
+        Ok(_) => VoteOutcome::Granted,
+        Err(reason) => VoteOutcome::NotCounted(reason.clone()),
+    };
+    LockError::NoQuorum { votes: core.votes(answers.iter().map(vote).collect()) }
+}

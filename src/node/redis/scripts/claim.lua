@@ -1,0 +1,19 @@
+-- Promises to take no claim of a job with a smaller token, and keeps a claim if one is given.
+-- KEYS: meta, marks. ARGV: tag, deadline in µs of the server's time, strict clock guard, job, token,
+-- how many fields there may be, then the claim or nothing.
+-- Answers: 1, floor and the claim that was kept before; 4 other tag; 5 late; 11 clock off;
+-- 13 superseded; 14 too many jobs.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local meta = redis.call('HMGET', KEYS[1], 'tag', 'floor')
+local guard, token = ARGV[3], tonumber(ARGV[5])
+if meta[1] ~= ARGV[1] or (guard ~= '' and other_history(guard)) then return {4, now, meta[1] or ''} end
+if guard ~= '' and clock_is_off(guard, now) then return {11, now} end
+if now > tonumber(ARGV[2]) then return {5, now} end
+local promise, claim = 'promise:' .. ARGV[4], 'claim:' .. ARGV[4]
+local kept = redis.call('HMGET', KEYS[2], promise, claim)
+if tonumber(kept[1] or 0) > token then return {13, now} end
+if not kept[1] and redis.call('HLEN', KEYS[2]) >= tonumber(ARGV[6]) then return {14, now} end
+redis.call('HSET', KEYS[2], promise, ARGV[5])
+if ARGV[7] then redis.call('HSET', KEYS[2], claim, ARGV[7]) end
+return {1, now, tonumber(meta[2] or 0), kept[2]}

@@ -1,0 +1,70 @@
+//! Which tick of a job was started last, as far as the nodes tell.
+//!
+//! A tick is started only by who has its claim on a majority. Each claim goes two rounds, under the
+//! fencing token of the job's lock: the nodes first *promise* to take no claim with a smaller token,
+//! and tell what they keep; then they are given the new claim. So what a majority told stands still:
+//! a claim of somebody slower that is not among it can reach no majority any more.
+//!
+//! Source of the two rounds: L. Lamport, *Paxos Made Simple* (2001), section 2.2, with the fencing
+//! token as the proposal's number. What differs: a claim that may have been chosen is not proposed
+//! again; the tick counts as started.
+
+use std::sync::Arc;
+
+use super::rules;
+use crate::node::{TickClaim, TickRun};
+
+/// What is known of a job's latest run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Fewer than a quorum of nodes told.
+    TooFew,
+    /// It is this one; `None`: there was none.
+    Known(Option<Latest>),
+    /// It counts as this one, unless nodes that have not told yet say otherwise.
+    Likely(Latest),
+}
+
+/// The latest run of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Latest {
+    /// The run.
+    pub run: TickRun,
+    /// Who claimed it, where that is known.
+    pub owner: Option<Arc<str>>,
+}
+
+/// The latest run whose claim a majority keeps, or may keep.
+///
+/// `told` is what those nodes keep that answered, out of `nodes`. `never_started` is the token of a
+/// claim of one's own that came to nothing: it stands in nobody's way.
+pub fn standing<'a>(
+    told: impl IntoIterator<Item = Option<&'a TickClaim>>,
+    nodes: usize,
+    never_started: Option<u64>,
+) -> Standing {
+    let quorum = rules::quorum(nodes);
+    let told: Vec<Option<&TickClaim>> = told.into_iter().collect();
+    if told.len() < quorum {
+        return Standing::TooFew;
+    }
+    let silent = nodes - told.len();
+    let claims = || told.iter().copied().flatten();
+    let Some(token) = claims().map(|claim| claim.token).max() else {
+        return Standing::Known(None);
+    };
+    let same = || claims().filter(|claim| claim.token == token);
+    // Any node knows that a run has ended, if one does.
+    let Some(last) = same().max_by_key(|claim| claim.run.ended) else {
+        return Standing::Known(None);
+    };
+    let latest = || Latest { run: last.run, owner: Some(Arc::clone(&last.owner)) };
+    // Who made the claim had found out what stood before it, and nothing came between.
+    let before = || last.before.map(|run| Latest { run, owner: None });
+    match same().count() {
+        _ if Some(token) == never_started => Standing::Known(before()),
+        count if count >= quorum => Standing::Known(Some(latest())),
+        count if count + silent < quorum => Standing::Known(before()),
+        _ => Standing::Likely(latest()),
+    }
+}

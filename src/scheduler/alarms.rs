@@ -1,0 +1,106 @@
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use crate::{lock::Core, schedule::WallTime};
+
+/// Wakes whoever waits for a moment of the wall clock, from one task.
+///
+/// The wall clock may be set at any time, so it is looked at once a second at least.
+#[derive(Debug)]
+pub(super) struct Alarms {
+    core: Arc<Core>,
+    entries: Mutex<BTreeMap<(WallTime, u64), Waker>>,
+    next_id: AtomicU64,
+    changed: Notify,
+}
+
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Alarms {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        let entries = Mutex::default();
+        Self { core, entries, next_id: AtomicU64::new(0), changed: Notify::new() }
+    }
+
+    pub(super) fn now(&self) -> WallTime {
+        WallTime::since_epoch(self.core.clock().wall())
+    }
+
+    /// Completes when the wall clock shows `at`; never, if there is none.
+    pub(super) fn at(self: &Arc<Self>, at: Option<WallTime>) -> Alarm {
+        Alarm { alarms: Arc::clone(self), at, id: None }
+    }
+
+    /// Wakes until it is dropped.
+    pub(super) async fn run(&self) {
+        loop {
+            let now = self.now();
+            let (due, next) = {
+                let mut entries = crate::sync::lock(&self.entries);
+                let later = entries.split_off(&(now, u64::MAX));
+                let due = std::mem::replace(&mut *entries, later);
+                (due, entries.first_key_value().map(|((at, _), _)| *at))
+            };
+            due.into_values().for_each(Waker::wake);
+            let pause = next.map_or(LOOK_INTERVAL, |at| {
+                let left = Duration::from_millis(at.as_millis().saturating_sub(now.as_millis()));
+                left.clamp(Duration::from_millis(1), LOOK_INTERVAL)
+            });
+            let sleep = self.core.timers.sleep_until(self.core.clock().now() + pause);
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = sleep => {}
+            }
+        }
+    }
+}
+
+/// See [`Alarms::at`].
+#[derive(Debug)]
+pub(super) struct Alarm {
+    alarms: Arc<Alarms>,
+    at: Option<WallTime>,
+    id: Option<u64>,
+}
+
+impl Future for Alarm {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(at) = self.at else { return Poll::Pending };
+        if self.alarms.now() >= at {
+            return Poll::Ready(());
+        }
+        let id = self.id.unwrap_or_else(|| self.alarms.next_id.fetch_add(1, Ordering::Relaxed));
+        self.id = Some(id);
+        let is_first = {
+            let mut entries = crate::sync::lock(&self.alarms.entries);
+            entries.insert((at, id), cx.waker().clone());
+            entries.first_key_value().is_some_and(|(key, _)| *key == (at, id))
+        };
+        if is_first {
+            self.alarms.changed.notify_one();
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if let (Some(at), Some(id)) = (self.at, self.id) {
+            let waker = crate::sync::lock(&self.alarms.entries).remove(&(at, id));
+            drop(waker);
+        }
+    }
+}

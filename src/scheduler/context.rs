@@ -1,0 +1,84 @@
+use std::{
+    fmt,
+    ops::Deref,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use crate::{guard::LockContext, schedule::WallTime};
+
+/// What a run of a job knows: the lock that it runs under, and which tick it is for.
+///
+/// It is a [`LockContext`]: [`fencing_token`](LockContext::fencing_token),
+/// [`ensure_valid`](LockContext::ensure_valid) and [`stopping`](LockContext::stopping) are at hand.
+/// Here, `stopping` completes also when the scheduler shuts down or is led by another replica, and
+/// when the run has to give way to the next tick.
+#[derive(Clone)]
+pub struct JobContext {
+    pub(super) lock: LockContext,
+    pub(super) run: Arc<RunInfo>,
+    pub(super) attempt: u32,
+}
+
+/// What is the same for all attempts of a run.
+#[derive(Debug)]
+pub(super) struct RunInfo {
+    pub(super) job: Arc<str>,
+    pub(super) tick: WallTime,
+    pub(super) scheduled: WallTime,
+    pub(super) lateness: Duration,
+    pub(super) triggered: bool,
+}
+
+impl JobContext {
+    /// The job's name.
+    pub fn job(&self) -> &str {
+        &self.run.job
+    }
+
+    /// The tick: the moment that its schedule names, the same on every replica. A key for whatever
+    /// has to be done once a tick. For a run that was [triggered](Self::is_triggered): when that was.
+    pub fn tick(&self) -> WallTime {
+        self.run.tick
+    }
+
+    /// When the run was to start: the tick and its jitter.
+    pub fn scheduled_at(&self) -> SystemTime {
+        self.run.scheduled.into()
+    }
+
+    /// How long after that it started, by this replica's wall clock.
+    pub fn lateness(&self) -> Duration {
+        self.run.lateness
+    }
+
+    /// Which attempt at the tick this is, from 1: retries count, and so do runs of other replicas
+    /// that were broken off, where the job [claims at the end](super::Claim::AtEnd).
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Whether somebody asked for this run, apart from the schedule.
+    pub fn is_triggered(&self) -> bool {
+        self.run.triggered
+    }
+}
+
+impl Deref for JobContext {
+    type Target = LockContext;
+
+    fn deref(&self) -> &LockContext {
+        &self.lock
+    }
+}
+
+impl fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobContext")
+            .field("job", &self.run.job)
+            .field("tick", &self.run.tick)
+            .field("attempt", &self.attempt)
+            .field("lock", &self.lock)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+use std::{error::Error, fmt, sync::Arc};
+
+use crate::{error::LockError, node::Op, resource::ResourceError, schedule::ScheduleError};
+
+/// Why a scheduler was not started. Nothing was sent.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Two jobs have the same name.
+    DuplicateJob {
+        /// The name.
+        job: Arc<str>,
+    },
+    /// A job's name can't be one of a lock.
+    InvalidName {
+        /// The name.
+        job: Arc<str>,
+        /// Why.
+        error: ResourceError,
+    },
+    /// A job's schedule can't be used.
+    Schedule {
+        /// The job.
+        job: Arc<str>,
+        /// Why.
+        error: ScheduleError,
+    },
+    /// A job's options do not fit together, or not with the manager's.
+    InvalidJob {
+        /// The job.
+        job: Arc<str>,
+        /// What is wrong.
+        reason: Arc<str>,
+    },
+    /// There are more jobs than the nodes keep claims of.
+    TooManyJobs {
+        /// How many.
+        jobs: usize,
+    },
+    /// The manager was built with `fencing(false)`: claims of ticks are ordered by their tokens.
+    NoFencing,
+    /// It was started outside a tokio runtime, and has no spawner of its own.
+    NoRuntime,
+    /// The manager is shut down.
+    Closed,
+}
+
+impl StartError {
+    pub(super) fn invalid(job: &Arc<str>, reason: impl Into<Arc<str>>) -> Self {
+        Self::InvalidJob { job: Arc::clone(job), reason: reason.into() }
+    }
+
+    /// What the manager says of the lock that a job asks for.
+    pub(super) fn lock(job: &Arc<str>, error: LockError) -> Self {
+        match error {
+            LockError::InvalidRequest(reason) => Self::invalid(job, reason),
+            LockError::Closed => Self::Closed,
+            other => Self::invalid(job, other.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DuplicateJob { job } => write!(f, "there are two jobs named {job:?}"),
+            Self::InvalidName { job, error } => {
+                write!(f, "the job's name {job:?} can't be used: {error}")
+            }
+            Self::Schedule { job, error } => write!(f, "the schedule of job {job:?}: {error}"),
+            Self::InvalidJob { job, reason } => write!(f, "job {job:?}: {reason}"),
+            Self::TooManyJobs { jobs } => {
+                write!(f, "{jobs} jobs are more than the {} of one namespace", Op::MAX_JOBS)
+            }
+            Self::NoFencing => f.write_str(
+                "the scheduler needs fencing tokens: build the manager without fencing(false)",
+            ),
+            Self::NoRuntime => f.write_str(
+                "no tokio runtime: start the scheduler inside of one, or give it a spawner",
+            ),
+            Self::Closed => f.write_str("the lock manager is shut down"),
+        }
+    }
+}
+
+impl Error for StartError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::InvalidName { error, .. } => Some(error),
+            Self::Schedule { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// There is no job of this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownJob {
+    pub(super) name: Arc<str>,
+}
+
+impl fmt::Display for UnknownJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the scheduler has no job named {:?}", self.name)
+    }
+}
+
+impl Error for UnknownJob {}

@@ -1,0 +1,118 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::sync::broadcast;
+
+use super::{
+    JobEvent, JobStatus, UnknownJob,
+    jobs::{Control, JobState, Phase, Shared},
+};
+
+/// A scheduler that was started. Cheap to clone; dropping it stops nothing.
+#[derive(Clone)]
+pub struct SchedulerHandle {
+    shared: Arc<Shared>,
+}
+
+/// What a shutdown had to leave or to break off.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// Jobs whose run was going when the grace was over, and was dropped.
+    pub stopped: Vec<Arc<str>>,
+    /// Blocking jobs that still run: nothing can stop them. Each keeps its lock until its work has
+    /// ended.
+    pub still_running: Vec<Arc<str>>,
+}
+
+impl SchedulerHandle {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Stops the scheduler: starts no more runs, asks those that are going to stop, and waits for
+    /// them until `grace` is over; then drops their work. Each lock is given back after its work has
+    /// ended, and this returns when the nodes that can be reached know of it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not take the shutdown back: runs go on until they end by themselves.
+    /// A second call goes on with it.
+    pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        self.enter(Phase::Stopping);
+        let mut alive = self.shared.alive.subscribe();
+        tokio::select! {
+            _ = alive.wait_for(|jobs| *jobs == 0) => {}
+            () = self.shared.sleep(grace) => {}
+        }
+        let running = |job: &&Arc<JobState>| job.is_running();
+        let name = |job: &Arc<JobState>| Arc::clone(&job.name);
+        let late: Vec<_> = self.shared.jobs.iter().filter(running).cloned().collect();
+        self.enter(Phase::Stopped);
+        let gone = || self.shared.jobs.iter().all(|job| job.is_gone_or_blocks());
+        // A job tells of its end after that; who has ended is counted last.
+        while !gone() && alive.changed().await.is_ok() {}
+        self.shared.core().drain().await;
+        let (still_running, stopped): (Vec<_>, Vec<_>) =
+            late.iter().partition(|job| job.is_running());
+        let names = |jobs: Vec<&Arc<JobState>>| jobs.into_iter().map(name).collect();
+        ShutdownReport { stopped: names(stopped), still_running: names(still_running) }
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.shared.control.send_modify(|control: &mut Control| {
+            control.phase = control.phase.max(phase);
+        });
+    }
+
+    /// Runs a job now, once, if its lock is free: also while it is paused. Returns at once; what
+    /// becomes of it is told by [`events`](Self::events). Such a run is no tick: the schedule goes
+    /// on as if it had not been, but a tick that comes during it overlaps.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownJob`].
+    pub fn trigger(&self, name: &str) -> Result<(), UnknownJob> {
+        self.find(name).map(|job| job.trigger())
+    }
+
+    /// Starts no more runs of a job on this replica. The other replicas go on: to stop a job
+    /// everywhere, pause it on each. A run that is going goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownJob`].
+    pub fn pause(&self, name: &str) -> Result<(), UnknownJob> {
+        self.find(name).map(|job| job.set_paused(true))
+    }
+
+    /// Goes on after a [`pause`](Self::pause). Ticks that no replica has run meanwhile are missed.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownJob`].
+    pub fn resume(&self, name: &str) -> Result<(), UnknownJob> {
+        self.find(name).map(|job| job.set_paused(false))
+    }
+
+    /// How each job stands, as last seen from here. Asks nobody.
+    pub fn jobs(&self) -> Vec<JobStatus> {
+        self.shared.jobs.iter().map(|job| job.status()).collect()
+    }
+
+    /// What happens from now on, on this replica. A receiver that is more than 1,024 events behind
+    /// is told how many it lost.
+    pub fn events(&self) -> broadcast::Receiver<JobEvent> {
+        self.shared.events.subscribe()
+    }
+
+    fn find(&self, name: &str) -> Result<&Arc<JobState>, UnknownJob> {
+        let job = self.shared.jobs.iter().find(|job| &*job.name == name);
+        job.ok_or_else(|| UnknownJob { name: name.into() })
+    }
+}
+
+impl fmt::Debug for SchedulerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SchedulerHandle").field("jobs", &self.jobs()).finish_non_exhaustive()
+    }
+}

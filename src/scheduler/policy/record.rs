@@ -1,0 +1,22 @@
+use crate::schedule::WallTime;
+
+/// What the fleet knows of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::scheduler) struct Record {
+    /// The watermark: the newest tick that anyone claimed. It only rises.
+    pub(in crate::scheduler) tick: Option<WallTime>,
+    /// When the run of that tick ended, or a later one that was triggered, by the runner's clock;
+    /// `None` where that is not known, as the run is still going or was broken off.
+    pub(in crate::scheduler) last_end: Option<WallTime>,
+    /// The watermark's tick has to be run again: its run did not end, and the job claims at the end.
+    pub(in crate::scheduler) unfinished: bool,
+    /// When the job was first registered: ticks up to then are none of its own.
+    pub(in crate::scheduler) base: WallTime,
+}
+
+impl Record {
+    /// Ticks up to this are done with.
+    pub(super) fn floor(&self) -> WallTime {
+        self.tick.unwrap_or(self.base)
+    }
+}

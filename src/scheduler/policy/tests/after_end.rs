@@ -1,0 +1,73 @@
+use super::*;
+
+fn ask(record: &Record, now: u64) -> Due {
+    due(&Schedule::every_after(seconds(10)), JOB, &Policy::default(), record, at(now))
+}
+
+#[test]
+fn the_first_run_is_at_once() {
+    assert_eq!(ask(&Record { base: at(5), ..NEW }, 5), run(5, None));
+    let behind = ask(&Record { base: at(5), ..NEW }, 4);
+    assert_eq!(behind, wait(5, None));
+}
+
+#[test]
+fn the_next_run_is_a_delay_after_the_end() {
+    assert_eq!(ask(&ran_until(5, 8), 8), wait(18, None));
+    assert_eq!(ask(&ran_until(5, 8), 18), run(18, None));
+    // Not named after the moment of the question, so that replicas agree on it.
+    assert_eq!(ask(&ran_until(5, 8), 27), run(18, None));
+}
+
+#[test]
+fn a_triggered_run_puts_off_the_first() {
+    assert_eq!(ask(&Record { last_end: Some(at(8)), ..NEW }, 9), wait(18, None));
+}
+
+#[test]
+fn a_run_whose_end_is_not_known_counts_from_its_tick() {
+    let broken_off = Record { last_end: None, ..ran(5) };
+    assert_eq!(ask(&broken_off, 6), wait(15, None));
+    assert_eq!(ask(&broken_off, 15), run(15, None));
+    let unfinished = Record { unfinished: true, ..broken_off };
+    let again = Due::Run { tick: at(5), start: at(5), again: true, missed: None };
+    assert_eq!(ask(&unfinished, 6), again);
+}
+
+#[test]
+fn the_tick_is_above_the_watermark_whatever_the_clocks_say() {
+    let record = Record { last_end: Some(at(1)), ..ran(60) };
+    let soonest = WallTime::from_millis(60_001);
+    assert_eq!(ask(&record, 20), Due::Wait { tick: soonest, start: soonest, missed: None });
+}
+
+/// Each run is broken off at once. Were they named a delay apart, from before the outage on, all
+/// that have passed would follow one another without a pause.
+#[test]
+fn an_outage_is_not_made_up_for() {
+    let mut record = ran(10);
+    assert_eq!(ask(&record, 1_000), run(1_000, None));
+    record = Record { tick: Some(at(1_000)), last_end: None, ..record };
+    assert_eq!(ask(&record, 1_000), wait(1_010, None));
+}
+
+#[test]
+fn jitter_puts_off_the_run_and_never_for_good() {
+    let schedule = Schedule::every_after(seconds(10)).jitter(seconds(30));
+    let record = ran_until(5, 8);
+    let start = schedule.start(JOB, at(18));
+    assert!(start > at(18), "choose a job whose jitter is not zero");
+    let ask = |now| due(&schedule, JOB, &Policy::default(), &record, now);
+    let tick = at(18);
+    assert_eq!(ask(at(18)), Due::Wait { tick, start, missed: None });
+    assert_eq!(ask(start), Due::Run { tick, start, again: false, missed: None });
+    let late = at(start.as_millis() / 1_000 + 11);
+    let run = Due::Run { tick: late, start: late, again: false, missed: None };
+    assert_eq!(ask(late), run);
+}
+
+#[test]
+fn there_is_no_run_after_the_end_of_time() {
+    let record = Record { last_end: Some(WallTime::MAX), ..ran(5) };
+    assert_eq!(ask(&record, 6), Due::Never { missed: None });
+}

@@ -1,0 +1,140 @@
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::*;
+
+#[test]
+fn a_tick_is_run_at_its_start_and_once() {
+    let (schedule, policy) = every_ten();
+    let ask = |record, now| due(&schedule, JOB, &policy, &record, at(now));
+    assert_eq!(ask(NEW, 9), wait(10, None));
+    assert_eq!(ask(NEW, 10), run(10, None));
+    assert_eq!(ask(ran(10), 10), wait(20, None));
+    assert_eq!(ask(ran(10), 19), wait(20, None));
+    assert_eq!(ask(ran(10), 20), run(20, None));
+}
+
+#[test]
+fn a_tick_is_on_time_for_so_long_and_then_missed() {
+    let (schedule, policy) = every_ten();
+    let ask = |millis| due(&schedule, JOB, &policy, &ran(10), WallTime::from_millis(millis));
+    assert_eq!(ask(22_000), run(20, None));
+    assert_eq!(ask(22_001), wait(30, missed(1, 20, 20)));
+}
+
+#[test]
+fn a_tick_is_missed_once_the_next_has_started() {
+    let (schedule, policy) = every_ten();
+    let policy = Policy { start_within: seconds(60), ..policy };
+    let ask = |now| due(&schedule, JOB, &policy, &ran(10), at(now));
+    assert_eq!(ask(29), run(20, None));
+    assert_eq!(ask(30), run(30, missed(1, 20, 20)));
+}
+
+#[test]
+fn ticks_before_the_job_was_registered_are_not_missed() {
+    let schedule = Schedule::every(seconds(10));
+    for missed in [Missed::Skip, Missed::RunLatest, Missed::RunAll { at_most: 5 }] {
+        let policy = policy(missed, Overlap::Skip);
+        let record = Record { base: at(30), ..NEW };
+        assert_eq!(due(&schedule, JOB, &policy, &record, at(30)), wait(40, None));
+    }
+}
+
+/// The fleet was down from tick 30 to 90, and is back between two ticks.
+#[test]
+fn after_an_outage_the_policy_decides_about_what_was_missed() {
+    let schedule = Schedule::every(seconds(10));
+    let ask = |missed| drain(&schedule, &policy(missed, Overlap::Skip), ran(20), at(95));
+    let ticks = |seconds: &[u64]| seconds.iter().copied().map(at).collect::<Vec<_>>();
+    let given_up = |count, last| missed(count, 30, last).into_iter().collect::<Vec<_>>();
+
+    assert_eq!(ask(Missed::Skip), (ticks(&[]), given_up(7, 90)));
+    assert_eq!(ask(Missed::RunLatest), (ticks(&[90]), given_up(6, 80)));
+    assert_eq!(ask(Missed::RunAll { at_most: 3 }), (ticks(&[70, 80, 90]), given_up(4, 60)));
+    let all = ticks(&[30, 40, 50, 60, 70, 80, 90]);
+    assert_eq!(ask(Missed::RunAll { at_most: 7 }), (all.clone(), Vec::new()));
+    assert_eq!(ask(Missed::RunAll { at_most: usize::MAX }), (all, Vec::new()));
+    assert_eq!(ask(Missed::RunAll { at_most: 1 }), ask(Missed::RunLatest));
+    assert_eq!(ask(Missed::RunAll { at_most: 0 }), ask(Missed::Skip));
+}
+
+/// The same outage, but the fleet is back just as a tick comes.
+#[test]
+fn after_an_outage_a_tick_that_is_on_time_runs_under_every_policy() {
+    let schedule = Schedule::every(seconds(10));
+    let ask = |missed| drain(&schedule, &policy(missed, Overlap::Skip), ran(20), at(91)).0;
+    assert_eq!(ask(Missed::Skip), [at(90)]);
+    assert_eq!(ask(Missed::RunLatest), [at(90)]);
+    assert_eq!(ask(Missed::RunAll { at_most: 3 }), [at(70), at(80), at(90)]);
+}
+
+#[test]
+fn what_started_before_the_window_is_given_up() {
+    let schedule = Schedule::every(seconds(10));
+    let ask = |missed, catch_up| {
+        let policy = Policy { catch_up: seconds(catch_up), ..policy(missed, Overlap::Skip) };
+        drain(&schedule, &policy, ran(20), at(95)).0
+    };
+    let all = Missed::RunAll { at_most: 100 };
+    assert_eq!(ask(all, 25), [at(70), at(80), at(90)], "its first moment is in the window");
+    assert_eq!(ask(all, 24), [at(80), at(90)]);
+    assert_eq!(ask(all, 4), []);
+    assert_eq!(ask(Missed::RunLatest, 5), [at(90)]);
+    assert_eq!(ask(Missed::RunLatest, 4), []);
+}
+
+#[test]
+fn a_tick_that_is_on_time_needs_no_window() {
+    let schedule = Schedule::every(seconds(10));
+    for missed in [Missed::RunLatest, Missed::RunAll { at_most: 5 }] {
+        let policy = Policy { catch_up: seconds(0), ..policy(missed, Overlap::Skip) };
+        assert_eq!(drain(&schedule, &policy, ran(20), at(91)).0, [at(90)]);
+    }
+}
+
+#[test]
+fn a_broken_off_run_goes_first_whatever_has_passed() {
+    let (schedule, policy) = every_ten();
+    let broken_off = Record { last_end: None, unfinished: true, ..ran(20) };
+    let again = Due::Run { tick: at(20), start: at(20), again: true, missed: None };
+    // Whichever way this replica's clock is off.
+    for now in [5, 20, 25, 1_000_000] {
+        assert_eq!(due(&schedule, JOB, &policy, &broken_off, at(now)), again);
+    }
+    assert_eq!(due(&schedule, JOB, &policy, &ran_until(20, 29), at(30)), run(30, None));
+    // Nothing was claimed, so there is nothing to repeat.
+    let odd = Record { unfinished: true, ..NEW };
+    assert_eq!(due(&schedule, JOB, &policy, &odd, at(9)), wait(10, None));
+}
+
+#[test]
+fn a_clock_behind_the_watermark_waits_for_the_tick_after_it() {
+    let (schedule, policy) = every_ten();
+    assert_eq!(due(&schedule, JOB, &policy, &ran(50), at(15)), wait(60, None));
+}
+
+#[test]
+fn a_single_tick_is_run_missed_or_past() {
+    let schedule = Schedule::at(UNIX_EPOCH + seconds(10));
+    let ask =
+        |missed, record, now| due(&schedule, JOB, &policy(missed, Overlap::Skip), &record, at(now));
+    let never = |missed| Due::Never { missed };
+    assert_eq!(ask(Missed::Skip, NEW, 5), wait(10, None));
+    assert_eq!(ask(Missed::Skip, NEW, 10), run(10, None));
+    assert_eq!(ask(Missed::Skip, ran(10), 10), never(None));
+    assert_eq!(ask(Missed::Skip, NEW, 13), never(missed(1, 10, 10)));
+    assert_eq!(ask(Missed::RunLatest, NEW, 13), run(10, None));
+    assert_eq!(ask(Missed::RunLatest, Record { base: at(11), ..NEW }, 13), never(None));
+}
+
+#[test]
+fn a_schedule_that_ends_or_is_wrong_has_no_more_ticks() {
+    let ends = Schedule::custom(|after: WallTime| (after < at(20)).then_some(at(20)));
+    let (_, policy) = every_ten();
+    assert_eq!(due(&ends, JOB, &policy, &NEW, at(20)), run(20, None));
+    assert_eq!(due(&ends, JOB, &policy, &ran(20), at(20)), Due::Never { missed: None });
+    let wrong = [Schedule::every(seconds(0)), Schedule::at(SystemTime::UNIX_EPOCH)];
+    for schedule in wrong {
+        assert_eq!(due(&schedule, JOB, &policy, &NEW, at(20)), Due::Never { missed: None });
+    }
+}

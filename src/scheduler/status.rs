@@ -1,0 +1,172 @@
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use crate::{FencingToken, error::LossCause};
+
+/// How a job stands on this replica.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "config", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct JobStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// When it is due.
+    pub schedule: Arc<str>,
+    /// The next tick, as far as this replica knows: `None` while it runs here or is paused, and
+    /// where there is none.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub next_tick: Option<SystemTime>,
+    /// Whether it was [paused](super::SchedulerHandle::pause) on this replica.
+    pub paused: bool,
+    /// The run that this replica holds the job's lock for.
+    pub running: Option<RunningJob>,
+    /// The last run that ended here.
+    pub last: Option<LastRun>,
+    /// The latest run of the whole fleet, as last seen from here.
+    pub fleet: Option<FleetRun>,
+    /// What was counted on this replica since the start.
+    pub counts: JobCounts,
+}
+
+/// A run that is going.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "config", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct RunningJob {
+    /// Its tick.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub tick: SystemTime,
+    /// Since when.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub since: SystemTime,
+    /// Under which token.
+    pub token: FencingToken,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+}
+
+/// A run that has ended.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "config", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LastRun {
+    /// Its tick.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub tick: SystemTime,
+    /// When it started.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub started: SystemTime,
+    /// How long it took.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub took: Duration,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// The latest run of the whole fleet.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "config", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct FleetRun {
+    /// The newest tick that was started; `None` before the first.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub tick: Option<SystemTime>,
+    /// Since when, by the clock of the replica that ran it.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub since: SystemTime,
+    /// When it ended, by the same clock; `None` while it goes on, and after a crash.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub ended: Option<SystemTime>,
+    /// Which replica, as it calls itself.
+    pub owner: Option<Arc<str>>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The work did what it had to do.
+    Finished,
+    /// The work failed, retries included.
+    Failed {
+        /// What the last attempt failed with.
+        error: Arc<str>,
+    },
+    /// The work panicked.
+    Panicked {
+        /// The panic's message, if it is a text.
+        message: Arc<str>,
+    },
+    /// The lock was lost; what the work did until then is unknown.
+    Lost {
+        /// Why.
+        #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
+        cause: LossCause,
+    },
+    /// It took longer than [`max_run`](super::Job::max_run).
+    TimedOut,
+    /// It was stopped: the scheduler shut down, leadership was lost, or the next tick came.
+    Stopped,
+}
+
+/// What was counted of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct JobCounts {
+    /// Ticks that this replica claimed, and runs that were triggered here.
+    pub started: u64,
+    /// Runs that did what they had to do.
+    pub finished: u64,
+    /// Runs that failed, retries included.
+    pub failed: u64,
+    /// Runs that panicked.
+    pub panicked: u64,
+    /// Runs that lost their lock.
+    pub lost: u64,
+    /// Runs that took longer than they may.
+    pub timed_out: u64,
+    /// Runs that were stopped.
+    pub stopped: u64,
+    /// Retries within runs.
+    pub retries: u64,
+    /// Ticks that this replica did not run: somebody else did, or the run before was going.
+    pub skipped: u64,
+    /// Ticks that were given up, as far as this replica was the one to find it out.
+    pub missed: u64,
+}
+
+#[cfg(feature = "config")]
+fn as_text<S: serde::Serializer>(cause: &LossCause, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(cause)
+}
+
+impl Outcome {
+    /// One word for it, as in metrics.
+    pub(super) const fn label(&self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Failed { .. } => "failed",
+            Self::Panicked { .. } => "panicked",
+            Self::Lost { .. } => "lost",
+            Self::TimedOut => "timed_out",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+impl JobCounts {
+    pub(super) const fn count(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Finished => self.finished += 1,
+            Outcome::Failed { .. } => self.failed += 1,
+            Outcome::Panicked { .. } => self.panicked += 1,
+            Outcome::Lost { .. } => self.lost += 1,
+            Outcome::TimedOut => self.timed_out += 1,
+            Outcome::Stopped => self.stopped += 1,
+        }
+    }
+}
