@@ -61,7 +61,7 @@
 //! |---|---|---|
 //! | `config` | yes | [`Config`]: settings from any serde format |
 //! | `http` | yes | answers for HTTP: [`RedlockLayer::http`], [`FencingLayer::http`]; ready-made [keys](mod@key) |
-//! | `scheduler` | yes | periodic jobs, run once per tick across a fleet ([`Scheduler`]), and leaders |
+//! | `scheduler` | yes | [`Scheduler`]: periodic jobs, run once per tick across a fleet; [`Leader`]: one process leads |
 //! | `cron` | no | `Schedule::cron`: cron expressions in time zones, with a zone database built in |
 //! | `axum` | no | [`LockContext`] as an extractor, keys from the matched path |
 //! | `tonic` | no | statuses for gRPC: `RedlockLayer::grpc` |
@@ -77,6 +77,8 @@ pub mod guard;
 #[cfg(feature = "http")]
 pub mod key;
 pub mod layer;
+#[cfg(feature = "scheduler")]
+pub mod leader;
 pub mod lock;
 mod metrics;
 pub mod node;
@@ -108,6 +110,9 @@ pub use fencing::FencingLayer;
 pub use guard::LockContext;
 #[doc(inline)]
 pub use layer::{KeyError, RedlockLayer, ResourceKey};
+#[cfg(feature = "scheduler")]
+#[doc(inline)]
+pub use leader::{Leader, Leadership, Term};
 #[doc(inline)]
 pub use lock::{Holder, Lock, LockRequest, Overrun, Redlock, RedlockBuilder, Released};
 #[doc(inline)]

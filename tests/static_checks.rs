@@ -82,6 +82,24 @@ fn schedules_are_shared_and_their_ticks_are_values() {
     cloned::<tower_redlock::schedule::CronSchedule>();
 }
 
+#[cfg(feature = "scheduler")]
+#[test]
+fn candidates_are_shared_and_their_runs_are_sent() {
+    use tower_redlock::{Leader, Leadership, Term};
+    shared::<Leader>();
+    cloned::<Leader>();
+    shared::<Term>();
+    cloned::<Term>();
+    shared::<Leadership>();
+    cloned::<Leadership>();
+    let leader = Redlock::embedded().leader("x").on_lost(async |_| {});
+    let run = leader.run(|_| std::future::ready(()));
+    is_send(&run);
+    // It borrows nothing of the candidate.
+    drop(leader);
+    drop(run);
+}
+
 #[test]
 fn fences_are_shared_and_their_futures_are_sent() {
     type Layer = FencingLayer<fn(&u8) -> String, fn(&u8) -> u64>;

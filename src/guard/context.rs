@@ -89,23 +89,26 @@ impl LockContext {
         Stopping::new(Arc::clone(&self.lease))
     }
 
+    /// Whether the lock is held at this moment, by our clock.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn is_valid(&self) -> bool {
+        self.lease.is_valid()
+    }
+
     /// Lets [`stopping`](Self::stopping) complete now. The lock stays valid, and is renewed.
     #[cfg(feature = "scheduler")]
-    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
     pub(crate) fn ask_to_stop(&self) {
         self.lease.ask_to_stop();
     }
 
     /// The work lives.
     #[cfg(feature = "scheduler")]
-    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
     pub(crate) fn heartbeat(&self) {
         self.lease.heartbeat();
     }
 
     /// Tells of each renewal, without waking the work.
     #[cfg(feature = "scheduler")]
-    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
     pub(crate) fn renewals(&self) -> crate::lock::Renewals {
         crate::lock::Renewals::new(Arc::clone(&self.lease))
     }

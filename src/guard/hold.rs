@@ -96,6 +96,12 @@ impl Hold {
         LockError::lost(cause)
     }
 
+    /// Gives the lock back, and tells how that came out.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn give_back(self) -> crate::lock::Release {
+        self.lock.give_back()
+    }
+
     fn lease(&self) -> &Arc<ActiveLease> {
         self.lock.lease()
     }

@@ -84,10 +84,13 @@ impl Lock {
     ///
     /// Safe: the release is sent at the call, not at the first poll.
     pub fn release(self) -> Release {
-        let lease = Arc::clone(&self.lease);
-        lease.release(true);
-        // Drop would release a second time; that does nothing.
-        Release::new(lease)
+        // Drop releases a second time; that does nothing.
+        self.give_back()
+    }
+
+    pub(crate) fn give_back(&self) -> Release {
+        self.lease.release(true);
+        Release::new(Arc::clone(&self.lease))
     }
 
     pub(crate) fn lease(&self) -> &Arc<ActiveLease> {

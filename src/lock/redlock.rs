@@ -70,6 +70,12 @@ impl Redlock {
         LockRequest::new(Arc::clone(&self.core), resource)
     }
 
+    /// A request that fails when it is awaited.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn invalid(&self, error: LockError) -> LockRequest {
+        LockRequest::new(Arc::clone(&self.core), Err(error))
+    }
+
     /// Waits until a quorum of nodes is connected and votes.
     ///
     /// Waits for ever while that is not so: put a timeout around it, and show

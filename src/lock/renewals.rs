@@ -18,7 +18,6 @@ impl Renewals {
 
     /// How often the lease has been renewed, each time that it is; `None` once it is over. Cancel
     /// safe.
-    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
     pub(crate) async fn next(&mut self) -> Option<u64> {
         let lease = &self.lease;
         let renewed = poll_fn(|cx| lease.poll_renewed(self.seen, &mut self.watch, cx)).await;

@@ -88,7 +88,6 @@ impl LockRequest {
 
     /// For how long one poll of the work may go on before the lock is not renewed any more.
     #[cfg(feature = "scheduler")]
-    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
     pub(crate) fn stall_limit(mut self, limit: Option<Duration>) -> Self {
         self.overrides.stall_limit = limit;
         self
@@ -97,10 +96,22 @@ impl LockRequest {
     /// How often the work has to give a heartbeat, or the lock is
     /// not renewed any more.
     #[cfg(feature = "scheduler")]
-    #[allow(dead_code, reason = "for guarded work that this crate runs by itself")]
     pub(crate) fn heartbeat_within(mut self, limit: Option<Duration>) -> Self {
         self.overrides.heartbeat_within = limit;
         self
+    }
+}
+
+/// For what waits between requests.
+#[cfg(feature = "scheduler")]
+impl LockRequest {
+    /// What applies to this request.
+    pub(crate) fn plan(&self) -> Result<super::settings::Plan, LockError> {
+        self.core.settings.plan(&self.overrides)
+    }
+
+    pub(crate) fn timers(&self) -> &Arc<crate::time::Timers> {
+        &self.core.timers
     }
 }
 

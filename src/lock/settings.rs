@@ -115,8 +115,8 @@ impl Settings {
             max_attempts,
             auto_extend: overrides.auto_extend.unwrap_or(true),
             on_overrun: overrides.on_overrun.unwrap_or(self.on_overrun),
-            stall_limit: overrides.stall_limit,
-            heartbeat_within: overrides.heartbeat_within,
+            stall_limit: overrides.stall_limit.filter(|limit| *limit <= MAX_DURATION),
+            heartbeat_within: overrides.heartbeat_within.filter(|limit| *limit <= MAX_DURATION),
             validity,
             // Renewals start at a third of the validity: a later soft deadline is never met while
             // they work.

@@ -43,7 +43,7 @@ impl StallWatch {
         let (stall, heartbeat) = (plan.stall_limit, plan.heartbeat_within);
         let Some(shortest) = stall.into_iter().chain(heartbeat).min() else { return };
         // Rounded up, so that four pauses are no less than the limit.
-        let pause = (shortest + Duration::from_nanos(u64::from(LOOKS) - 1)) / LOOKS;
+        let pause = shortest.saturating_add(Duration::from_nanos(u64::from(LOOKS) - 1)) / LOOKS;
         let pause = pause.max(SHORTEST_PAUSE);
         let last = lease.timers().clock().now();
         let beats = Stillness { mark: Some(0), lasts: Duration::ZERO };
@@ -65,8 +65,8 @@ impl StallWatch {
         if self.stall.is_some_and(|limit| in_poll >= limit) {
             return Some((Halt::Stalled, in_poll));
         }
-        let is_dumb = self.heartbeat.is_some_and(|limit| silent >= limit);
-        is_dumb.then_some((Halt::NoHeartbeat, silent))
+        let is_silent = self.heartbeat.is_some_and(|limit| silent >= limit);
+        is_silent.then_some((Halt::NoHeartbeat, silent))
     }
 }
 

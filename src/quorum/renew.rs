@@ -23,7 +23,7 @@ impl Lease {
             self.terms.auto_extend && self.halted.is_none() && self.valid_until < self.hold_until();
         self.renew_at = if wanted {
             let counted_from = self.valid_until.minus(self.terms.validity);
-            counted_from + self.terms.validity / 3
+            counted_from + rules::renewal_interval(self.terms.validity)
         } else {
             Timestamp::MAX
         };

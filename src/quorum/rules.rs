@@ -39,6 +39,11 @@ pub fn node_timeout(configured: Duration, ttl: Duration) -> Duration {
     configured.min(ttl / 10)
 }
 
+/// How long after the start of a round the next one is due.
+pub fn renewal_interval(validity: Duration) -> Duration {
+    validity / 3
+}
+
 /// How long to wait after a renewal that did not reach a quorum.
 pub fn renewal_retry(validity: Duration) -> Duration {
     (validity / 20).clamp(Duration::from_millis(2), Duration::from_millis(250))

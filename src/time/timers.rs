@@ -144,7 +144,7 @@ impl Timers {
         self.changed.notify_one();
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, feature = "testing", feature = "scheduler"))]
     pub(crate) fn len(&self) -> usize {
         self.lock().entries.len()
     }

@@ -8,6 +8,8 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
+
 const VARIABLE: &str = "TOWER_REDLOCK_CHILD";
 
 /// What the parent wants of this process; `None` in an ordinary run.
@@ -31,6 +33,15 @@ impl Kin {
             .spawn()
             .expect("the binary starts again");
         Self(Some(child))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.as_ref().expect("it is not finished").id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let child = self.0.as_ref().expect("it is not finished");
+        kill_process(Pid::from_child(child), signal).expect("our child");
     }
 
     /// Waits for the end, whatever it is.

@@ -10,6 +10,7 @@ mod foreign;
 mod inspect;
 mod keeper;
 mod late;
+mod leader;
 mod lifecycle;
 mod loss;
 mod minority;

@@ -1,0 +1,89 @@
+//! One of several processes leads: it runs the work that must run once, and another takes over when
+//! it dies, hangs or is cut off. Feature `scheduler`.
+//!
+//! Each process is a *candidate*: it [runs](Leader::run) the same work, which is called once per
+//! *term*, while this candidate holds the lock of the leader's name. A term has no end of its own:
+//! the lock is renewed until the work returns, [resigns](Leader::resign), hangs, or the lock is
+//! lost. The work then runs under the same guard as any other: it is dropped before the lock's
+//! validity ends, so the next term begins only after this one's work has ended.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tower_redlock::{LockError, LossCause, Redlock, Term};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), LockError> {
+//! // In production: over real servers, in each replica of the service.
+//! let redlock = Redlock::embedded();
+//! let leader = redlock
+//!     .leader("billing")
+//!     .ttl(Duration::from_secs(5))
+//!     .on_lost(|cause: LossCause| eprintln!("not the leader any more: {cause}"));
+//!
+//! let billed = leader
+//!     .run(|term: Term| async move {
+//!         let mut billed = 0;
+//!         while billed < 3 {
+//!             // Whatever is written to checks the token, and turns former leaders away.
+//!             bill_one(term.fencing_token().get()).await;
+//!             billed += 1;
+//!         }
+//!         // Returning ends the term, and `run`.
+//!         billed
+//!     })
+//!     .await?;
+//! assert_eq!(billed, 3);
+//! assert!(!leader.is_leader());
+//! # Ok(())
+//! # }
+//! # async fn bill_one(_token: u64) {}
+//! ```
+//!
+//! # How long nobody leads
+//!
+//! | the leader | the next one leads after |
+//! |---|---|
+//! | is killed, or cut off from the nodes | at most its TTL and a tenth of it |
+//! | returns or resigns | at most about a third of a TTL |
+//! | hangs in a poll | `stall_limit`, a quarter of it, the TTL and a tenth of it at most |
+//! | gives no heartbeat | `heartbeat_within`, a quarter of it, the TTL and a tenth of it at most |
+//!
+//! The time that an attempt takes comes on top. While a live leader is known, a candidate asks the
+//! nodes about once per renewal interval (a third of the validity).
+//!
+//! # What leadership does not promise
+//!
+//! * **Exactly one effect.** A process that is paused inside a poll wakes up after its term and
+//!   writes once more. What must not see that checks the
+//!   [fencing token](crate::LockContext::fencing_token), which is the number of the term: see
+//!   [`fencing`](crate::fencing).
+//! * **An end to code that blocks.** A poll can't be interrupted. When it hangs, the lock runs out
+//!   and another leads, while the old code may still run; choose
+//!   [`Overrun::Abort`](crate::Overrun::Abort) where that must not be.
+//! * **An end to what the work spawned by itself**, tasks and threads: dropping the work does not
+//!   stop them. Let them watch [`stopping`](crate::LockContext::stopping), or tie them to the work,
+//!   as `tokio::task::JoinSet` does.
+//! * **Progress.** Work that awaits something for ever, or whose runtime does not poll it, keeps
+//!   its term. [`heartbeat_within`](Leader::heartbeat_within) ends that.
+//!
+//! | part | where |
+//! |---|---|
+//! | the candidate and its options | [`Leader`] |
+//! | from the campaign to the end of a term | `run` |
+//! | when to try again | `pace` |
+//! | what the clones of a candidate share | `shared` |
+//! | what the work is told | [`Term`] |
+//! | what others are told | [`Leadership`] |
+
+mod candidate;
+mod leadership;
+mod on_lost;
+mod pace;
+mod run;
+mod shared;
+mod term;
+
+pub use candidate::Leader;
+pub use leadership::Leadership;
+pub use on_lost::LostOutcome;
+pub use term::Term;

@@ -1,0 +1,72 @@
+//! How a run ends.
+
+use tower_redlock::{Leadership, LockError, Term};
+
+use super::scene::{FOLLOWED, Scene};
+
+#[test]
+fn work_that_returns_gives_the_lock_back_and_ends_the_run() {
+    let scene = Scene::new();
+    let (a, b) = (scene.candidate("a"), scene.candidate("b"));
+    let clock = scene.clock.clone();
+    let mut run = scene.clock.spawn(a.leader.run(move |term: Term| {
+        let sleep = clock.sleep(FOLLOWED);
+        async move {
+            sleep.await;
+            term.fencing_token()
+        }
+    }));
+    scene.clock.settle();
+    let _b = scene.run(&b.leader);
+    scene.clock.advance(FOLLOWED);
+    let token = run.take().unwrap().unwrap();
+    assert!(token.get() > 0);
+    assert_eq!(*a.leader.transitions().borrow(), Leadership::NotRunning);
+    assert!(!a.leader.is_leader());
+    scene.clock.advance(FOLLOWED);
+    assert!(b.leader.is_leader());
+}
+
+struct Checks(Term);
+
+impl Drop for Checks {
+    fn drop(&mut self) {
+        self.0.ensure_valid().expect("the work is dropped before the lock is given back");
+    }
+}
+
+#[test]
+fn a_run_that_is_dropped_drops_the_work_and_then_gives_the_lock_back() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    let mut run = Box::pin(a.leader.run(|term| async move {
+        let _checks = Checks(term);
+        std::future::pending::<()>().await;
+    }));
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(run.as_mut().poll(&mut cx).is_pending());
+    assert!(a.leader.is_leader());
+    assert_eq!(scene.nodes.key_counts(), [1; 5]);
+    drop(run);
+    assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    assert!(!a.leader.is_leader());
+    assert_eq!(*a.leader.transitions().borrow(), Leadership::NotRunning);
+    // It may run again.
+    let _again = scene.run(&a.leader);
+    assert!(a.leader.is_leader());
+}
+
+#[test]
+fn a_manager_that_is_shut_down_ends_a_campaign_and_no_term() {
+    let scene = Scene::new();
+    let (a, b) = (scene.candidate("a"), scene.candidate("b"));
+    let leading = scene.run(&a.leader);
+    let mut campaigning = scene.run(&b.leader);
+    let _down = scene.clock.spawn(async move {
+        a.redlock.shutdown().await;
+        b.redlock.shutdown().await;
+    });
+    scene.clock.advance(FOLLOWED);
+    assert_eq!(campaigning.take(), Some(Err(LockError::Closed)));
+    assert!(a.leader.is_leader() && !leading.is_finished());
+}

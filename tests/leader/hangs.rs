@@ -1,0 +1,125 @@
+//! Work that does not get on.
+
+use std::{
+    pin::pin,
+    sync::{Arc, Mutex, mpsc},
+    task::{Context, Waker},
+    thread,
+    time::Duration,
+};
+
+use tower_redlock::{Leader, LossCause, Term, testing::Task};
+
+use super::scene::{Scene, TTL};
+
+const LIMIT: Duration = Duration::from_secs(8);
+const HANG_GUARD: Duration = Duration::from_secs(60);
+
+type Causes = Arc<Mutex<Vec<LossCause>>>;
+
+fn notes(causes: &Causes) -> impl Fn(LossCause) + Send + Sync + use<> {
+    let causes = Arc::clone(causes);
+    move |cause| causes.lock().unwrap().push(cause)
+}
+
+/// Runs a candidate on a thread of its own, which blocks inside the first poll of the work.
+struct Hanging {
+    thread: thread::JoinHandle<()>,
+    go_on: mpsc::Sender<()>,
+}
+
+impl Hanging {
+    fn start(leader: &Leader) -> Self {
+        let leader = leader.clone();
+        let (begun, begins) = mpsc::channel();
+        let (go_on, blocked) = mpsc::channel::<()>();
+        let thread = thread::spawn(move || {
+            let run = leader.run(|_| {
+                // Later terms don't block: nobody listens any more.
+                if begun.send(()).is_ok() {
+                    blocked.recv_timeout(HANG_GUARD).unwrap();
+                }
+                std::future::pending::<()>()
+            });
+            assert!(pin!(run).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        });
+        begins.recv_timeout(HANG_GUARD).unwrap();
+        Self { thread, go_on }
+    }
+
+    fn end(self) {
+        self.go_on.send(()).unwrap();
+        self.thread.join().unwrap();
+    }
+}
+
+#[test]
+fn work_that_hangs_in_a_poll_loses_the_lock_and_another_leads() {
+    let scene = Scene::new();
+    let (a, b) = (scene.candidate("a"), scene.candidate("b"));
+    let causes = Causes::default();
+    let hanging = Hanging::start(&a.leader.clone().stall_limit(LIMIT).on_lost(notes(&causes)));
+    let _b = scene.run(&b.leader);
+    // It is renewed until the limit has passed, and then not any more.
+    scene.clock.advance(LIMIT);
+    assert!(a.leader.is_leader());
+    scene.clock.advance(LIMIT / 4 + TTL + TTL / 10);
+    assert!(!a.leader.is_leader());
+    assert!(b.leader.is_leader());
+    hanging.end();
+    assert_eq!(*causes.lock().unwrap(), [LossCause::Stalled { limit: LIMIT }]);
+}
+
+#[test]
+fn the_default_stall_limit_is_a_minute() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    let hanging = Hanging::start(&a.leader);
+    scene.clock.advance(Duration::from_secs(60));
+    assert!(a.leader.is_leader());
+    scene.clock.advance(Duration::from_secs(15) + TTL);
+    assert!(!a.leader.is_leader());
+    hanging.end();
+}
+
+fn run_beating(
+    scene: &Scene,
+    causes: &Causes,
+    beats: u32,
+) -> (super::scene::Candidate, Task<Result<(), tower_redlock::LockError>>) {
+    let a = scene.candidate("a");
+    let leader = a.leader.clone().heartbeat_within(LIMIT).on_lost(notes(causes));
+    let clock = scene.clock.clone();
+    let run = scene.clock.spawn(leader.run(move |term: Term| {
+        let clock = clock.clone();
+        async move {
+            for _ in 0..beats {
+                clock.sleep(LIMIT / 2).await;
+                term.heartbeat();
+            }
+            std::future::pending::<()>().await;
+        }
+    }));
+    (a, run)
+}
+
+#[test]
+fn work_without_heartbeats_loses_the_lock() {
+    let scene = Scene::new();
+    let causes = Causes::default();
+    let _run = run_beating(&scene, &causes, 0);
+    scene.clock.advance(LIMIT + TTL);
+    assert_eq!(*causes.lock().unwrap(), [LossCause::NoHeartbeat { limit: LIMIT }]);
+}
+
+#[test]
+fn heartbeats_keep_the_term() {
+    let scene = Scene::new();
+    let causes = Causes::default();
+    let (a, _run) = run_beating(&scene, &causes, 20);
+    scene.clock.advance(LIMIT * 10);
+    assert!(a.leader.is_leader());
+    assert!(causes.lock().unwrap().is_empty());
+    scene.clock.advance(LIMIT * 5 / 4 + TTL);
+    assert_eq!(*causes.lock().unwrap(), [LossCause::NoHeartbeat { limit: LIMIT }]);
+}

@@ -1,0 +1,53 @@
+//! Names and options that are not valid, and a candidate that runs twice.
+
+use std::time::Duration;
+
+use tower_redlock::{Leader, LockError, ResourceError};
+
+use super::scene::Scene;
+
+#[track_caller]
+fn fails(scene: &Scene, leader: &Leader) -> LockError {
+    scene.run(leader).take().expect("it ends at once").unwrap_err()
+}
+
+#[test]
+fn invalid_names_show_when_the_candidate_is_run() {
+    let scene = Scene::new();
+    let redlock = scene.candidate("a").redlock;
+    let empty = LockError::InvalidResource(ResourceError::EmptyName);
+    assert_eq!(fails(&scene, &redlock.leader("")), empty);
+    for name in ["x".repeat(512), "a\nb".into()] {
+        let error = fails(&scene, &redlock.leader(name));
+        assert!(matches!(error, LockError::InvalidResource(_)), "{error}");
+    }
+}
+
+#[test]
+fn invalid_options_show_when_the_candidate_is_run() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    for leader in [
+        a.leader.clone().ttl(Duration::ZERO),
+        a.leader.clone().ttl(Duration::from_secs(3_600)),
+        a.leader.clone().stall_limit(Duration::ZERO),
+        a.leader.clone().heartbeat_within(Duration::ZERO),
+    ] {
+        let error = fails(&scene, &leader);
+        assert!(matches!(error, LockError::InvalidRequest(_)), "{error}");
+    }
+    // None of them counts as running.
+    let _run = scene.run(&a.leader.clone().stall_limit(Duration::MAX));
+    assert!(a.leader.is_leader());
+}
+
+#[test]
+fn a_candidate_runs_once_at_a_time() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    let _run = scene.run(&a.leader);
+    let error = fails(&scene, &a.leader.clone());
+    assert!(matches!(error, LockError::InvalidRequest(_)), "{error}");
+    assert!(error.to_string().contains("runs already"), "{error}");
+    assert!(a.leader.is_leader(), "the first goes on");
+}

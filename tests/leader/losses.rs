@@ -1,0 +1,80 @@
+//! A leader that is cut off.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tower_redlock::{Leadership, LossCause, time::Clock};
+
+use super::scene::{FOLLOWED, Scene, TTL};
+
+#[test]
+fn the_work_of_a_leader_that_is_cut_off_ends_before_the_next_one_leads() {
+    let scene = Scene::new();
+    let (a, b) = (scene.candidate("a"), scene.candidate("b"));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let leader = {
+        let (told, witness) = (Arc::clone(&told), scene.witness.clone());
+        a.leader.clone().on_lost(move |cause| {
+            assert!(witness.is_empty(), "the work was dropped before");
+            told.lock().unwrap().push(cause);
+        })
+    };
+    let _a = scene.run(&leader);
+    let _b = scene.run(&b.leader.clone().resign_grace(Duration::ZERO));
+    let mut transitions = a.leader.transitions();
+    assert!(matches!(*transitions.borrow_and_update(), Leadership::Leading { .. }));
+
+    a.replica.partition(0..3);
+    let cut_off = scene.clock.now();
+    // The witness panics where both lead.
+    scene.clock.advance(TTL + TTL / 10);
+    assert!(b.leader.is_leader() && !a.leader.is_leader());
+    assert!(scene.witness.elected_at() > cut_off);
+    assert!(matches!(told.lock().unwrap()[..], [LossCause::Expired { .. }]));
+    assert_eq!(*transitions.borrow_and_update(), Leadership::Standby { leader: None });
+
+    // It stands by, and leads again when it is its turn.
+    a.replica.heal(0..3);
+    scene.clock.advance(FOLLOWED);
+    let owner = Some("b".into());
+    assert_eq!(*transitions.borrow_and_update(), Leadership::Standby { leader: owner });
+    let _resigned = scene.clock.spawn(async move { b.leader.resign().await });
+    scene.clock.advance(FOLLOWED);
+    assert!(a.leader.is_leader());
+    assert_eq!(scene.witness.terms(), 3);
+    assert_eq!(told.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn the_next_campaign_waits_for_what_is_to_be_done_after_a_loss() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    let clock = scene.clock.clone();
+    let leader = a.leader.clone().on_lost(move |_| clock.sleep(TTL * 3));
+    let _run = scene.run(&leader);
+    a.replica.partition(0..5);
+    scene.clock.advance(TTL);
+    a.replica.heal(0..5);
+    scene.clock.advance(TTL * 2);
+    assert!(!a.leader.is_leader());
+    scene.clock.advance(TTL);
+    assert!(a.leader.is_leader());
+}
+
+/// The run is not polled while the clock leaps.
+#[test]
+fn nobody_is_told_to_lead_after_the_validity() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    let mut run = Box::pin(a.leader.run(scene.witness.work()));
+    let waker = std::task::Waker::noop();
+    assert!(run.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    assert!(a.leader.is_leader());
+    scene.clock.leap(TTL);
+    assert!(!a.leader.is_leader());
+    assert!(!scene.witness.is_empty(), "nobody has polled the run");
+    assert!(run.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    assert_eq!(scene.witness.terms(), 2, "the first was dropped, or the witness had complained");
+}

@@ -1,0 +1,96 @@
+//! A leader that gives up its term.
+
+use std::time::Duration;
+
+use tower_redlock::{Leader, Leadership, Term, testing::Task};
+
+use super::scene::{FOLLOWED, Scene, TTL};
+
+fn resign(scene: &Scene, leader: &Leader) -> Task<()> {
+    let leader = leader.clone();
+    let task = scene.clock.spawn(async move { leader.resign().await });
+    scene.clock.settle();
+    task
+}
+
+#[test]
+fn who_does_not_lead_has_nothing_to_resign() {
+    let scene = Scene::new();
+    let (a, b) = (scene.candidate("a"), scene.candidate("b"));
+    assert!(resign(&scene, &a.leader).is_finished());
+    let _a = scene.run(&a.leader);
+    let _b = scene.run(&b.leader);
+    assert!(resign(&scene, &b.leader).is_finished());
+    assert!(a.leader.is_leader());
+}
+
+#[test]
+fn work_that_stops_when_it_is_asked_ends_the_run_with_its_output() {
+    let scene = Scene::new();
+    let (a, b) = (scene.candidate("a"), scene.candidate("b"));
+    let clock = scene.clock.clone();
+    let tidy_up = Duration::from_secs(2);
+    let mut run = scene.clock.spawn(a.leader.run(move |term: Term| {
+        let clock = clock.clone();
+        async move {
+            term.stopping().await;
+            clock.sleep(tidy_up).await;
+            term.ensure_valid().is_ok()
+        }
+    }));
+    scene.clock.settle();
+    let _b = scene.run(&b.leader);
+    let resigned = resign(&scene, &a.leader);
+    assert!(!resigned.is_finished(), "the work tidies up");
+    assert!(a.leader.is_leader());
+    scene.clock.advance(tidy_up);
+    assert!(resigned.is_finished());
+    assert_eq!(run.take(), Some(Ok(true)));
+    assert_eq!(*a.leader.transitions().borrow(), Leadership::NotRunning);
+    scene.clock.advance(FOLLOWED);
+    assert!(b.leader.is_leader());
+}
+
+#[test]
+fn work_that_does_not_stop_is_dropped_after_the_grace_and_not_before() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    // Longer than what is valid without renewal.
+    let grace = TTL * 3;
+    let run = scene.run(&a.leader.clone().resign_grace(grace));
+    let resigned = resign(&scene, &a.leader);
+    scene.clock.advance(grace.saturating_sub(Duration::from_millis(1)));
+    assert!(!resigned.is_finished());
+    assert!(a.leader.is_leader() && !scene.witness.is_empty());
+    scene.clock.advance(Duration::from_millis(1));
+    assert!(resigned.is_finished());
+    assert!(!a.leader.is_leader() && scene.witness.is_empty());
+    assert_eq!(scene.nodes.key_counts(), [0; 5], "given back");
+    assert!(!run.is_finished());
+}
+
+#[test]
+fn who_resigned_leaves_the_others_their_turn_for_a_ttl() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    let _run = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));
+    let resigned = resign(&scene, &a.leader);
+    assert!(resigned.is_finished());
+    scene.clock.advance(TTL.saturating_sub(Duration::from_millis(1)));
+    assert_eq!(scene.witness.terms(), 1);
+    scene.clock.advance(Duration::from_millis(1));
+    assert_eq!(scene.witness.terms(), 2);
+    assert!(a.leader.is_leader());
+}
+
+#[test]
+fn a_resignation_of_a_leader_that_is_cut_off_ends_with_its_term() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    let _run = scene.run(&a.leader.clone().resign_grace(TTL * 3));
+    a.replica.partition(0..5);
+    let resigned = resign(&scene, &a.leader);
+    scene.clock.advance(TTL);
+    assert!(resigned.is_finished());
+    assert!(scene.witness.is_empty());
+}

@@ -1,0 +1,132 @@
+//! Nodes, candidates over them, and a witness of who leads.
+
+use std::{
+    future::{Future, pending},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tower_redlock::{
+    Leader, LockError, Redlock, Term,
+    testing::{ManualClock, Nodes, Replica, Task},
+    time::{Clock, Timestamp},
+};
+
+/// The default.
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+/// Of the default TTL: within this, a lock that was given back is taken.
+pub(crate) const FOLLOWED: Duration = Duration::from_millis(3_700);
+
+pub(crate) struct Scene {
+    pub(crate) clock: ManualClock,
+    pub(crate) nodes: Nodes,
+    pub(crate) witness: Witness,
+}
+
+pub(crate) struct Candidate {
+    pub(crate) replica: Replica,
+    pub(crate) redlock: Redlock,
+    pub(crate) leader: Leader,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let clock = ManualClock::new();
+        let nodes = Nodes::new(5, &clock);
+        let witness = Witness::new(&clock);
+        Self { clock, nodes, witness }
+    }
+
+    pub(crate) fn candidate(&self, name: &str) -> Candidate {
+        let replica = self.nodes.replica(name);
+        let redlock = replica.redlock();
+        let leader = redlock.leader("x");
+        Candidate { replica, redlock, leader }
+    }
+
+    /// Runs a candidate whose work goes on for ever.
+    pub(crate) fn run(&self, leader: &Leader) -> Task<Result<(), LockError>> {
+        let task = self.clock.spawn(leader.run(self.witness.work()));
+        self.clock.settle();
+        task
+    }
+
+    /// The same, until it is stopped.
+    pub(crate) fn run_until_dropped(&self, leader: &Leader) -> Running {
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let run = leader.run(self.witness.work());
+        let _task = self.clock.spawn(async move {
+            tokio::select! {
+                _ = run => {}
+                _ = stopped => {}
+            }
+        });
+        self.clock.settle();
+        Running(stop)
+    }
+}
+
+/// Its end is noticed when the clock is moved or settled.
+pub(crate) struct Running(#[expect(dead_code, reason = "held")] tokio::sync::oneshot::Sender<()>);
+
+/// Sees whoever leads, and that nobody leads beside another.
+#[derive(Clone)]
+pub(crate) struct Witness {
+    clock: ManualClock,
+    inside: Arc<AtomicUsize>,
+    elections: Arc<Mutex<Vec<(u64, Timestamp)>>>,
+}
+
+impl Witness {
+    fn new(clock: &ManualClock) -> Self {
+        Self { clock: clock.clone(), inside: Arc::default(), elections: Arc::default() }
+    }
+
+    pub(crate) fn enter(&self, term: &Term) -> Inside {
+        assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "one leads at a time");
+        let mut elections = self.elections.lock().unwrap();
+        let token = term.fencing_token().get();
+        assert!(elections.last().is_none_or(|(last, _)| *last < token), "tokens rise");
+        elections.push((token, self.clock.now()));
+        Inside(Arc::clone(&self.inside))
+    }
+
+    /// Work that goes on until it is dropped.
+    pub(crate) fn work(
+        &self,
+    ) -> impl Fn(Term) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send + use<> {
+        let witness = self.clone();
+        move |term| {
+            let witness = witness.clone();
+            Box::pin(async move {
+                let _inside = witness.enter(&term);
+                pending::<()>().await;
+            })
+        }
+    }
+
+    /// How many terms there were.
+    pub(crate) fn terms(&self) -> usize {
+        self.elections.lock().unwrap().len()
+    }
+
+    /// When the latest term began.
+    pub(crate) fn elected_at(&self) -> Timestamp {
+        self.elections.lock().unwrap().last().expect("somebody was elected").1
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inside.load(Ordering::SeqCst) == 0
+    }
+}
+
+pub(crate) struct Inside(Arc<AtomicUsize>);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}

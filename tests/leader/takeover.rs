@@ -1,0 +1,93 @@
+//! How long nobody leads after a leader was killed, and what a candidate costs meanwhile.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tower_redlock::{
+    NodeHealth, Redlock,
+    node::{Node, Op, Reply},
+    time::Clock,
+};
+
+use super::scene::{Scene, TTL};
+
+/// Whenever in a renewal interval it is killed, and whoever else wants to lead.
+#[test]
+fn a_killed_leader_is_followed_within_its_ttl_and_a_tenth() {
+    let scene = Scene::new();
+    let mut longest = Duration::ZERO;
+    for round in 0..24 {
+        let killed = scene.candidate("killed");
+        let dying = scene.run_until_dropped(&killed.leader);
+        assert!(killed.leader.is_leader());
+        let others = ["b", "c", "d"].map(|name| scene.candidate(name));
+        let standing_by = others.each_ref().map(|other| scene.run_until_dropped(&other.leader));
+        scene.clock.advance(TTL + Duration::from_millis(round * 250));
+
+        // Nothing of what it would say at its end reaches a node: as after SIGKILL.
+        killed.replica.partition(0..5);
+        drop(dying);
+        let killed_at = scene.clock.now();
+        scene.clock.settle();
+        assert!(scene.witness.is_empty());
+        let terms = scene.witness.terms();
+        scene.clock.advance(TTL + TTL / 10);
+        assert_eq!(scene.witness.terms(), terms + 1, "round {round}: nobody took over in time");
+        let leading = others.iter().filter(|other| other.leader.is_leader()).count();
+        assert_eq!(leading, 1);
+        longest = longest.max(scene.witness.elected_at().since(killed_at));
+
+        drop(standing_by);
+        scene.clock.settle();
+        assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    }
+    println!("longest without a leader: {longest:?}");
+    assert!(longest > TTL / 2, "the keys of the dead were waited for");
+}
+
+#[derive(Debug)]
+struct Counted(Arc<dyn Node>, Arc<AtomicUsize>);
+
+impl Node for Counted {
+    fn send(&self, op: Op, reply: Reply) {
+        if let Op::Acquire { .. } = op {
+            self.1.fetch_add(1, Ordering::SeqCst);
+        }
+        self.0.send(op, reply);
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn health(&self) -> NodeHealth {
+        self.0.health()
+    }
+}
+
+#[test]
+fn a_candidate_asks_about_once_per_renewal_interval_while_another_leads() {
+    let scene = Scene::new();
+    let leading = scene.candidate("a");
+    let _term = scene.run(&leading.leader);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let other = scene.candidate("b");
+    let builder = Redlock::builder().clock(scene.clock.clone()).spawner(scene.clock.spawner());
+    let redlock = other
+        .redlock
+        .nodes()
+        .iter()
+        .fold(builder, |builder, node| builder.node(Counted(Arc::clone(node), Arc::clone(&asked))))
+        .build()
+        .unwrap();
+    let _standing_by = scene.run(&redlock.leader("x"));
+    scene.clock.advance(TTL * 60);
+    let tries = asked.load(Ordering::SeqCst) / scene.nodes.len();
+    assert!((160..190).contains(&tries), "{tries} in sixty TTLs");
+    assert_eq!(scene.witness.terms(), 1, "renewed all the time, beyond the default max_hold");
+}

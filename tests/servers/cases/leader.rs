@@ -1,0 +1,194 @@
+//! Leaders: processes that are killed and frozen, and a thread that hangs.
+
+use std::{
+    sync::{Mutex, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+};
+use tower_redlock::{Redlock, Term};
+
+use super::{
+    child::{Kin, orders},
+    scene::{Scene, connected, patient},
+};
+use crate::{
+    facts::log::{Log, LoggedSpawner},
+    support::{HANG_GUARD, RedisServer, Resp, eventually, eventually_async, over},
+};
+
+const TTL: Duration = Duration::from_secs(2);
+const TICK: Duration = Duration::from_millis(10);
+
+/// Writes down which process leads, how often it works, and work of a former leader.
+const TICK_SCRIPT: &str = "local newest = tonumber(redis.call('GET', 'token') or '0') \
+    local token = tonumber(ARGV[1]) \
+    if token > newest then \
+      redis.call('SET', 'token', ARGV[1]) redis.call('RPUSH', 'leaders', ARGV[2]) \
+    elseif token < newest then redis.call('INCR', 'stale') end \
+    return redis.call('INCR', 'ticks')";
+
+async fn work(term: Term, witness: &str) {
+    let mut stream = BufReader::new(TcpStream::connect(witness).await.unwrap());
+    let (token, process) = (term.fencing_token(), std::process::id());
+    let mut answer = String::new();
+    loop {
+        let command = format!("EVAL \"{TICK_SCRIPT}\" 0 {token} {process}\r\n");
+        stream.get_mut().write_all(command.as_bytes()).await.unwrap();
+        answer.clear();
+        stream.read_line(&mut answer).await.unwrap();
+        assert!(answer.starts_with(':'), "{answer}");
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// Runs in processes of its own, until it is killed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn candidate() {
+    let Some(orders) = orders() else { return };
+    let mut urls = orders.split(' ');
+    let witness = urls.next().unwrap().to_owned();
+    let redlock = connected(over(Redlock::builder().ttl(TTL), urls)).await;
+    let run = redlock.leader("x").run(move |term| {
+        let witness = witness.clone();
+        async move { work(term, &witness).await }
+    });
+    run.await.unwrap();
+}
+
+struct Company {
+    servers: Vec<RedisServer>,
+    kin: Vec<Kin>,
+}
+
+impl Company {
+    /// Candidates, of which one leads.
+    fn start(candidates: usize) -> Self {
+        let servers = RedisServer::start_n(6);
+        let urls = servers[1..].iter().map(RedisServer::url).collect::<Vec<_>>().join(" ");
+        let orders = format!("{} {urls}", servers[0].addr());
+        let start = |_| Kin::start(module_path!(), "candidate", &orders);
+        let company = Self { servers, kin: (0..candidates).map(start).collect() };
+        eventually("somebody leads", || company.terms() == 1);
+        company
+    }
+
+    fn ask(&self, command: &[&str]) -> u64 {
+        match self.servers[0].cli(command) {
+            Resp::Int(number) => u64::try_from(number).unwrap(),
+            Resp::Bulk(None) => 0,
+            answer => answer.text().parse().unwrap(),
+        }
+    }
+
+    fn terms(&self) -> u64 {
+        self.ask(&["LLEN", "leaders"])
+    }
+
+    fn ticks(&self) -> u64 {
+        self.ask(&["GET", "ticks"])
+    }
+
+    /// Takes the process that leads out of the company.
+    fn take_leader(&mut self) -> Kin {
+        let pid = self.ask(&["LINDEX", "leaders", "-1"]);
+        let leads = self.kin.iter().position(|kin| u64::from(kin.pid()) == pid);
+        self.kin.remove(leads.expect("one of ours"))
+    }
+
+    fn another_leads(&self, terms: u64, since: Instant) {
+        eventually("another leads", || self.terms() == terms);
+        println!("nobody led for {:.2?}, of a TTL of {TTL:?}", since.elapsed());
+        let ticks = self.ticks();
+        eventually("it works", || self.ticks() > ticks + 20);
+        assert_eq!(self.ask(&["GET", "stale"]), 0, "work of a former leader");
+    }
+}
+
+#[test]
+fn a_killed_process_is_followed_by_another() {
+    let mut company = Company::start(3);
+    for terms in 2..4 {
+        let leader = company.take_leader();
+        let since = Instant::now();
+        // SIGKILL.
+        drop(leader);
+        company.another_leads(terms, since);
+    }
+}
+
+/// Frozen, it can't drop its work in time; thawed, it must not poll it any more.
+#[test]
+fn a_frozen_process_is_followed_and_does_not_work_when_it_is_thawed() {
+    let mut company = Company::start(2);
+    let frozen = company.take_leader();
+    frozen.signal(Signal::STOP);
+    company.another_leads(2, Instant::now());
+    frozen.signal(Signal::CONT);
+    let ticks = company.ticks();
+    eventually("the other works on", || company.ticks() > ticks + 100);
+    assert_eq!(company.terms(), 2);
+    assert_eq!(company.ask(&["GET", "stale"]), 0, "work of a former leader");
+    // It stands by again.
+    let leader = company.take_leader();
+    drop(leader);
+    eventually("the thawed one leads", || company.terms() == 3);
+}
+
+#[tokio::test]
+async fn a_thread_that_hangs_is_told_of_and_loses_the_lock() {
+    const LIMIT: Duration = Duration::from_millis(400);
+    let scene = Scene::new(3);
+    let log = Log::new();
+    let spawner = LoggedSpawner::start(&log);
+    let hanging = scene.direct(Redlock::builder().ttl(TTL).spawner(spawner)).await;
+    let (go_on, blocked) = mpsc::channel::<()>();
+    let (told, mut causes) = tokio::sync::mpsc::unbounded_channel::<tower_redlock::LossCause>();
+    let leader = hanging.leader("x").stall_limit(LIMIT).on_lost(move |cause| {
+        told.send(cause).unwrap();
+    });
+    let known = leader.clone();
+    let blocked = Mutex::new(blocked);
+    let thread = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(leader.run(|_| async {
+            // The second term does not block: nobody is there to be waited for.
+            let _ = blocked.lock().unwrap().recv_timeout(HANG_GUARD);
+            std::future::ready(()).await;
+        }))
+    });
+    eventually_async("it leads", async || known.is_leader()).await;
+    log.wait_for("WARN", &["resource=leader:x", "hangs in one poll", "for_at_least="]).await;
+
+    let other = scene.direct(Redlock::builder().ttl(TTL)).await;
+    let (elected, is_elected) = tokio::sync::oneshot::channel();
+    let elected = Mutex::new(Some(elected));
+    let second = other.leader("x");
+    let second = tokio::spawn(second.run(move |_| {
+        elected.lock().unwrap().take().unwrap().send(()).unwrap();
+        std::future::pending::<()>()
+    }));
+    tokio::time::timeout(HANG_GUARD, is_elected).await.expect("another leads").unwrap();
+    assert!(!known.is_leader());
+    go_on.send(()).unwrap();
+    // The poll began under the lock: its result stands.
+    assert_eq!(thread.join().unwrap(), Ok(()));
+    assert!(causes.try_recv().is_err(), "the work had returned");
+    second.abort();
+}
+
+#[tokio::test]
+async fn when_the_run_has_ended_the_lock_is_free() {
+    let scene = Scene::new(5);
+    let (a, b) = (scene.direct(patient()).await, scene.direct(patient()).await);
+    for _ in 0..50 {
+        a.leader("x").run(|term| async move { term.fencing_token() }).await.unwrap();
+        b.lock("leader:x").await.expect("no wait is needed").release().await.unwrap();
+    }
+    scene.all_keys_gone().await;
+}
