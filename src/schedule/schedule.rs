@@ -174,6 +174,17 @@ impl fmt::Debug for Schedule {
     }
 }
 
+/// For people: `every 10s, up to 2s later`.
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.rule {
+            Ok(rule) => write!(f, "{rule:?}")?,
+            Err(error) => write!(f, "none ({error})")?,
+        }
+        if self.jitter.is_zero() { Ok(()) } else { write!(f, ", up to {:?} later", self.jitter) }
+    }
+}
+
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -22,6 +22,7 @@ use crate::{
     },
     metrics,
     node::{TickClaim, TickRun},
+    quorum::claims::Latest,
     random,
     schedule::{Schedule, WallTime},
     time::Timestamp,
@@ -310,8 +311,11 @@ impl Driver {
     ) -> bool {
         let owner = Arc::clone(&self.shared.core().settings.owner);
         let claim = TickClaim::new(token, run, owner, before);
+        let owner = Some(Arc::clone(&claim.owner));
         match claims::claim(self.shared.core(), &self.job.name, claim).await {
             Ok(()) => {
+                self.kept.latest = Some(Latest { run, owner });
+                self.job.seen(&self.kept);
                 self.never_started = None;
                 true
             }
@@ -353,7 +357,10 @@ impl Driver {
         let ends = if triggered { !self.record.unfinished } else { !broken_off };
         if ends {
             let owner = Arc::clone(&self.shared.core().settings.owner);
-            let claim = TickClaim::new(token, run.ended(millis(now)), owner, before);
+            let run = run.ended(millis(now));
+            self.kept.latest = Some(Latest { run, owner: Some(Arc::clone(&owner)) });
+            self.job.seen(&self.kept);
+            let claim = TickClaim::new(token, run, owner, before);
             if let Err(error) = claims::claim(self.shared.core(), &self.job.name, claim).await {
                 tracing::warn!(
                     job = %self.job.name,

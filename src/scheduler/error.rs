@@ -18,6 +18,13 @@ pub enum StartError {
         /// Why.
         error: ResourceError,
     },
+    /// The name that is to be led under can't be used.
+    InvalidLeader {
+        /// The name.
+        name: Arc<str>,
+        /// Why.
+        error: ResourceError,
+    },
     /// A job's schedule can't be used.
     Schedule {
         /// The job.
@@ -67,6 +74,9 @@ impl fmt::Display for StartError {
             Self::InvalidName { job, error } => {
                 write!(f, "the job's name {job:?} can't be used: {error}")
             }
+            Self::InvalidLeader { name, error } => {
+                write!(f, "the leader's name {name:?} can't be used: {error}")
+            }
             Self::Schedule { job, error } => write!(f, "the schedule of job {job:?}: {error}"),
             Self::InvalidJob { job, reason } => write!(f, "job {job:?}: {reason}"),
             Self::TooManyJobs { jobs } => {
@@ -86,7 +96,7 @@ impl fmt::Display for StartError {
 impl Error for StartError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::InvalidName { error, .. } => Some(error),
+            Self::InvalidName { error, .. } | Self::InvalidLeader { error, .. } => Some(error),
             Self::Schedule { error, .. } => Some(error),
             _ => None,
         }

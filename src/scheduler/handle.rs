@@ -51,6 +51,9 @@ impl SchedulerHandle {
         let gone = || self.shared.jobs.iter().all(|job| job.is_gone_or_blocks());
         // A job tells of its end after that; who has ended is counted last.
         while !gone() && alive.changed().await.is_ok() {}
+        if let Some(leader) = &self.shared.leader {
+            leader.resign().await;
+        }
         self.shared.core().drain().await;
         let (still_running, stopped): (Vec<_>, Vec<_>) =
             late.iter().partition(|job| job.is_running());
@@ -92,6 +95,12 @@ impl SchedulerHandle {
     /// [`UnknownJob`].
     pub fn resume(&self, name: &str) -> Result<(), UnknownJob> {
         self.find(name).map(|job| job.set_paused(false))
+    }
+
+    /// Whether this replica may run jobs now: always, but for a scheduler that is
+    /// [led](super::Scheduler::leader_only), whose leader is another replica.
+    pub fn leads(&self) -> bool {
+        self.shared.control().leads
     }
 
     /// How each job stands, as last seen from here. Asks nobody.

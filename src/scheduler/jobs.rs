@@ -12,6 +12,7 @@ use super::{
     alarms::Alarms,
 };
 use crate::{
+    leader::Leader,
     lock::{Core, Redlock, Spawner, claims::Kept},
     metrics,
     schedule::WallTime,
@@ -38,6 +39,7 @@ pub(super) struct Control {
 
 pub(super) struct Shared {
     pub(super) redlock: Redlock,
+    pub(super) leader: Option<Leader>,
     pub(super) alarms: Arc<Alarms>,
     pub(super) spawner: Arc<dyn Spawner>,
     /// What blocking jobs run in.

@@ -15,6 +15,7 @@ mod attempts;
 mod blocking;
 mod context;
 mod driver;
+mod election;
 mod error;
 mod event;
 mod handle;

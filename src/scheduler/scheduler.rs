@@ -9,6 +9,7 @@ use super::{
     Job, SchedulerHandle, StartError,
     alarms::Alarms,
     driver::{Driver, lock_name, request},
+    election,
     job::JobOptions,
     jobs::{Control, JobState, Phase, Shared},
 };
@@ -47,6 +48,7 @@ pub struct Scheduler {
     redlock: Redlock,
     jobs: Vec<Job>,
     spawner: Option<Arc<dyn Spawner>>,
+    leader: Option<String>,
 }
 
 /// So many events are kept for a receiver that is slow.
@@ -55,7 +57,7 @@ const EVENTS: usize = 1_024;
 impl Scheduler {
     /// A scheduler without jobs.
     pub fn new(redlock: Redlock) -> Self {
-        Self { redlock, jobs: Vec::new(), spawner: None }
+        Self { redlock, jobs: Vec::new(), spawner: None, leader: None }
     }
 
     /// Adds a job.
@@ -77,6 +79,16 @@ impl Scheduler {
         self
     }
 
+    /// Lets the replicas elect a [leader](crate::Leader) of this name, which alone runs jobs.
+    ///
+    /// Without it each tick goes to whoever is first. With it all ticks go to one replica, as long as
+    /// it leads; the others stand by. Each run still has the job's own lock, and each tick its claim.
+    /// A replica that loses its leadership drops the runs that are going, at once.
+    pub fn leader_only(mut self, name: impl Into<String>) -> Self {
+        self.leader = Some(name.into());
+        self
+    }
+
     /// Starts the jobs.
     ///
     /// It needs no server: one that is down is asked again until it is up. The jobs go on for as
@@ -88,7 +100,7 @@ impl Scheduler {
     /// [`StartError`]: a job that can't be run as it is, two of one name, no runtime. No job was
     /// started then.
     pub fn start(self) -> Result<SchedulerHandle, StartError> {
-        let Self { redlock, jobs, spawner } = self;
+        let Self { redlock, jobs, spawner, leader } = self;
         let core = Arc::clone(redlock.core());
         if !core.settings.fencing {
             return Err(StartError::NoFencing);
@@ -106,8 +118,9 @@ impl Scheduler {
             (None, None) => return Err(StartError::NoRuntime),
         };
         check_all(&redlock, &jobs)?;
+        let leader = leader.map(|name| election::candidate(&redlock, &name)).transpose()?;
         let state = |job: &Job| {
-            let schedule = format!("{:?}", job.schedule);
+            let schedule = job.schedule.to_string();
             Arc::new(JobState::new(job.name.as_str().into(), &schedule))
         };
         let shared = Arc::new(Shared {
@@ -115,12 +128,16 @@ impl Scheduler {
             redlock,
             spawner,
             runtime,
-            control: watch::Sender::new(Control { phase: Phase::Running, leads: true }),
+            control: watch::Sender::new(Control { phase: Phase::Running, leads: leader.is_none() }),
+            leader,
             events: broadcast::Sender::new(EVENTS),
             jobs: jobs.iter().map(state).collect(),
             alive: watch::Sender::new(jobs.len()),
         });
         shared.spawner.spawn(Box::pin(begin(Arc::clone(&shared), jobs)));
+        if let Some(leader) = shared.leader.clone() {
+            shared.spawner.spawn(Box::pin(election::lead(leader, Arc::clone(&shared))));
+        }
         Ok(SchedulerHandle::new(shared))
     }
 }

@@ -92,3 +92,12 @@ fn schedules_say_what_they_are() {
             .contains("cron \"0 3 * * *\" in Europe/Berlin")
     );
 }
+
+#[test]
+fn schedules_are_shown_to_people() {
+    let every = Schedule::every(Duration::from_secs(10));
+    assert_eq!(every.to_string(), "every 10s");
+    assert_eq!(every.jitter(Duration::from_secs(2)).to_string(), "every 10s, up to 2s later");
+    let none = Schedule::every(Duration::ZERO);
+    assert_eq!(none.to_string(), format!("none ({})", none.check().unwrap_err()));
+}
