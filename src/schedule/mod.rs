@@ -22,9 +22,9 @@
 //!
 //! # Errors
 //!
-//! The constructors don't return a `Result`. A schedule that can't be used keeps its
-//! [`ScheduleError`] until it is [checked](Schedule::check), as it is when its job is registered:
-//! there the error comes with the job's name, and a list of jobs reads as a list.
+//! A cron expression and its zone are read at once. Other constructors don't return a `Result`: a
+//! schedule that can't be used, with a period of zero say, keeps its [`ScheduleError`] until it is
+//! [checked](Schedule::check), as it is when its job is started.
 //!
 //! | part | where |
 //! |---|---|

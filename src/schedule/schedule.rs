@@ -55,7 +55,11 @@ impl Schedule {
 
     /// The ticks of a cron expression, in UTC unless a [zone](CronSchedule::in_tz) is given.
     #[cfg(feature = "cron")]
-    pub fn cron(expression: impl Into<String>) -> CronSchedule {
+    ///
+    /// # Errors
+    ///
+    /// An expression that can't be read, or that no date will ever match; the error names it.
+    pub fn cron(expression: impl Into<String>) -> Result<CronSchedule, ScheduleError> {
         CronSchedule::new(expression.into())
     }
 
@@ -65,8 +69,8 @@ impl Schedule {
     }
 
     #[cfg(feature = "cron")]
-    pub(super) fn of_cron(ticks: Result<CronTicks, ScheduleError>) -> Self {
-        Self::new(ticks.map(Arc::new).map(Rule::Cron))
+    pub(super) const fn of_cron(ticks: Arc<CronTicks>) -> Self {
+        Self::new(Ok(Rule::Cron(ticks)))
     }
 
     const fn new(rule: Result<Rule, ScheduleError>) -> Self {

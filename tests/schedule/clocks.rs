@@ -14,7 +14,7 @@ const AUTUMN: u64 = 1_761_440_400_000;
 
 /// Ticks within three hours of the change, in minutes from it.
 fn around(change: u64, expression: &str, zone: &str) -> Vec<i64> {
-    let schedule: Schedule = Schedule::cron(expression).in_tz(zone).into();
+    let schedule: Schedule = Schedule::cron(expression).unwrap().in_tz(zone).unwrap().into();
     let minutes = |millis: u64| i64::try_from(millis / MINUTE).unwrap();
     let found = ticks(&schedule, change - 3 * HOUR, change + 3 * HOUR);
     found.into_iter().map(|tick| minutes(tick) - minutes(change)).collect()
@@ -50,12 +50,14 @@ fn intervals_leave_a_gap_out_and_run_through_a_fold_twice() {
 
 #[test]
 fn moments_within_a_fold_lead_to_what_is_left_of_it() {
-    let nightly: Schedule = Schedule::cron("30 2 * * *").in_tz("Europe/Berlin").into();
+    let nightly: Schedule =
+        Schedule::cron("30 2 * * *").unwrap().in_tz("Europe/Berlin").unwrap().into();
     let tomorrow = at(AUTUMN + 24 * HOUR + HOUR / 2);
     for moment in [AUTUMN - HOUR / 2, AUTUMN - 1, AUTUMN, AUTUMN + HOUR / 2 - 1, AUTUMN + HOUR] {
         assert_eq!(nightly.next(at(moment), None), Some(tomorrow), "{moment}");
     }
-    let often: Schedule = Schedule::cron("30 * * * *").in_tz("Europe/Berlin").into();
+    let often: Schedule =
+        Schedule::cron("30 * * * *").unwrap().in_tz("Europe/Berlin").unwrap().into();
     assert_eq!(often.next(at(AUTUMN - HOUR / 2), None), Some(at(AUTUMN + HOUR / 2)));
 }
 

@@ -88,7 +88,7 @@ fn schedules_say_what_they_are() {
     assert!(text(Schedule::every_after(Duration::from_secs(3))).contains("3s after the last run"));
     #[cfg(feature = "cron")]
     assert!(
-        text(Schedule::cron("0 3 * * *").in_tz("Europe/Berlin").into())
+        text(Schedule::cron("0 3 * * *").unwrap().in_tz("Europe/Berlin").unwrap().into())
             .contains("cron \"0 3 * * *\" in Europe/Berlin")
     );
 }

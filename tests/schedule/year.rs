@@ -24,7 +24,7 @@ fn parse(line: &str) -> Line {
             ticks.push(ticks.last().unwrap() + distance.parse::<u64>().unwrap() * MINUTE);
         }
     }
-    let schedule = Schedule::cron(expression).in_tz(zone).into();
+    let schedule = Schedule::cron(expression).unwrap().in_tz(zone).unwrap().into();
     Line { name: format!("{expression} in {zone}"), schedule, ticks }
 }
 

@@ -1,22 +1,21 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::ticks::CronTicks;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, ScheduleError};
 
 /// The ticks of a cron expression; see [`Schedule::cron`].
 ///
 /// ```
 /// use tower_redlock::schedule::{Schedule, WallTime};
 ///
-/// let nightly: Schedule = Schedule::cron("0 3 * * *").in_tz("Europe/Berlin").into();
-/// nightly.check()?;
+/// let nightly: Schedule = Schedule::cron("0 3 * * *")?.in_tz("Europe/Berlin")?.into();
 /// // Midnight UTC of 1 July 2025; in Berlin it is then two o'clock.
 /// let midnight = WallTime::from_millis(1_751_328_000_000);
 /// let three = WallTime::from_millis(1_751_328_000_000 + 3_600_000);
 /// assert_eq!(nightly.next(midnight, None), Some(three));
 ///
-/// let wrong: Schedule = Schedule::cron("0 0 30 2 *").into();
-/// assert!(wrong.check().unwrap_err().to_string().contains("0 0 30 2 *"));
+/// let never = Schedule::cron("0 0 30 2 *").unwrap_err();
+/// assert!(never.to_string().contains("0 0 30 2 *"));
 /// # Ok::<(), tower_redlock::schedule::ScheduleError>(())
 /// ```
 ///
@@ -36,23 +35,28 @@ use crate::schedule::Schedule;
 ///
 /// The zone database is part of the program: replicas of the same build have the same ticks,
 /// whatever is installed on their machines. There are no ticks after the year 4999.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[must_use = "a cron schedule does nothing until a job has it"]
 pub struct CronSchedule {
     expression: String,
-    zone: String,
+    ticks: Arc<CronTicks>,
 }
 
 impl CronSchedule {
-    pub(in crate::schedule) fn new(expression: String) -> Self {
-        Self { expression, zone: "UTC".into() }
+    pub(in crate::schedule) fn new(expression: String) -> Result<Self, ScheduleError> {
+        let ticks = Arc::new(CronTicks::new(expression.clone(), "UTC")?);
+        Ok(Self { expression, ticks })
     }
 
     /// Reads the expression in the time zone of this name in the IANA database; UTC by default,
     /// never the machine's own.
-    pub fn in_tz(mut self, zone: impl Into<String>) -> Self {
-        self.zone = zone.into();
-        self
+    ///
+    /// # Errors
+    ///
+    /// [`ScheduleError::UnknownZone`].
+    pub fn in_tz(self, zone: impl AsRef<str>) -> Result<Self, ScheduleError> {
+        let ticks = Arc::new(CronTicks::new(self.expression.clone(), zone.as_ref())?);
+        Ok(Self { ticks, ..self })
     }
 
     /// See [`Schedule::jitter`].
@@ -61,10 +65,8 @@ impl CronSchedule {
     }
 }
 
-/// Reads the expression and looks up the zone; what is wrong with them is told by
-/// [`Schedule::check`].
 impl From<CronSchedule> for Schedule {
     fn from(cron: CronSchedule) -> Self {
-        Self::of_cron(CronTicks::new(cron.expression, &cron.zone))
+        Self::of_cron(cron.ticks)
     }
 }

@@ -49,7 +49,7 @@ fn an_hour_that_comes_twice_is_made_up_for_as_its_ticks_say() {
     let down_since = Record { base: at(midnight), ..NEW };
     let policy = policy(Missed::RunAll { at_most: 100 }, Overlap::Skip);
     let hours = |expression| {
-        let schedule = Schedule::cron(expression).in_tz("Europe/Berlin").into();
+        let schedule = Schedule::cron(expression).unwrap().in_tz("Europe/Berlin").unwrap().into();
         let (runs, given_up) =
             drain(&schedule, &policy, down_since.clone(), at(midnight + 5 * 3_600 + 60));
         assert_eq!(given_up, []);
