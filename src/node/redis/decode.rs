@@ -4,10 +4,10 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use ::redis::{ErrorKind, RedisError, ServerError, Value};
 
-use super::node::Request;
+use super::{claim_text, node::Request};
 use crate::{
     error::Reason,
-    node::{Answer, Nonce, Op, Stored, StoredLease, TickClaim, TickRun},
+    node::{Answer, Nonce, Op, Stored, StoredLease, TickClaim},
 };
 
 /// What one command came back with.
@@ -141,27 +141,9 @@ fn lease(value: &Value) -> Option<StoredLease> {
     Some(StoredLease::new(nonce, token, since, parts.next()?.into()))
 }
 
-/// A job's claim, if it was written by this crate.
 fn claim(value: &Value) -> Option<TickClaim> {
     let Value::BulkString(bytes) = value else { return None };
-    let mut parts = std::str::from_utf8(bytes).ok()?.splitn(10, ' ');
-    let token = parts.next()?.parse().ok()?;
-    let run = run(&mut parts)?;
-    let before = run_before(&mut parts)?;
-    Some(TickClaim::new(token, run, parts.next()?.into(), before))
-}
-
-fn run_before<'a>(parts: &mut impl Iterator<Item = &'a str>) -> Option<Option<TickRun>> {
-    run(parts).map(|run| (run.attempt > 0).then_some(run))
-}
-
-fn run<'a>(parts: &mut impl Iterator<Item = &'a str>) -> Option<TickRun> {
-    let tick = Duration::from_millis(parts.next()?.parse().ok()?);
-    let attempt = parts.next()?.parse().ok()?;
-    let since = Duration::from_millis(parts.next()?.parse().ok()?);
-    let ended = parts.next()?.parse().ok()?;
-    let run = TickRun::new(tick, attempt, since);
-    Some(if ended > 0 { run.ended(Duration::from_millis(ended)) } else { run })
+    claim_text::read(std::str::from_utf8(bytes).ok()?)
 }
 
 /// A number that is not negative.
