@@ -237,7 +237,7 @@ impl fmt::Display for Reason {
                 "has forgotten its records, and is taking them over from the other nodes",
             ),
             Self::TooManyJobs => f.write_str(
-                "keeps claims of as many jobs as it may: remove fields of old ones from the marks hash",
+                "keeps claims of as many jobs as it may: remove those of jobs that run no more from its marks hash",
             ),
             Self::KeyGone => f.write_str("the key is gone"),
             Self::FenceAhead => f.write_str("granted, but its fence is above our tokens"),

@@ -72,7 +72,8 @@ pub enum Op {
         /// How long after it was sent the server may still run it.
         patience: Duration,
     },
-    /// Keep a claim of the job in place of the one before, unless a greater token was promised.
+    /// Keep a claim of the job in place of the one before, unless a greater token was promised. A
+    /// token is for one run: of two claims with one token, the later comes from the same holder.
     /// Answered by [`Answer::Claimed`], or as [`Prepare`](Self::Prepare).
     Claim {
         /// The job.

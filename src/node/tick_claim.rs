@@ -41,6 +41,9 @@ impl TickClaim {
     /// Where a majority of the nodes lost what they knew, they can't tell which ticks were started
     /// before that: those up to this moment count as started. From the floor that such a node has
     /// for its fences, which lies 60 s ahead of its clock at that time; zero stays zero.
+    ///
+    /// In the `max_ttl` before that, its probation, nothing was claimed. So this holds as long as
+    /// the wall clocks of clients are ahead of the nodes' by less than that.
     pub const fn burnt_before(floor: u64) -> Duration {
         Duration::from_millis(floor.saturating_sub(TOKEN_LEAD) / 1_000)
     }

@@ -54,8 +54,10 @@ pub fn standing<'a>(
         return Standing::Known(None);
     };
     let same = || claims().filter(|claim| claim.token == token);
-    // Any node knows that a run has ended, if one does.
-    let Some(last) = same().max_by_key(|claim| claim.run.ended) else {
+    // Any node knows that a run has ended, if one does. A token is for one run; should it have been
+    // used for a second one, that is the latest.
+    let order = |run: &TickRun| (run.tick, run.attempt, run.ended);
+    let Some(last) = same().max_by_key(|claim| order(&claim.run)) else {
         return Standing::Known(None);
     };
     let latest = || Latest { run: last.run, owner: Some(Arc::clone(&last.owner)) };

@@ -89,8 +89,8 @@ impl Nodes {
     }
 
     /// Lets frozen nodes go on: what they were sent meanwhile runs now, in order, before this
-    /// returns. As on a server, a grant is refused once its deadline has passed: two node timeouts
-    /// after it was sent. No effect on others.
+    /// returns. As on a server, a grant, or a claim of a tick, is refused once its deadline has
+    /// passed: two node timeouts after it was sent. No effect on others.
     ///
     /// # Panics
     ///
@@ -99,10 +99,10 @@ impl Nodes {
         self.each(nodes, Server::thaw);
     }
 
-    /// Lets nodes lose all keys and fences, as a server without persistence does when it restarts.
-    /// They go on voting, as servers under
+    /// Lets nodes lose all keys, fences and claims of ticks, as a server without persistence does
+    /// when it restarts. They go on voting, as servers under
     /// [`RestartGuard::Off`](crate::RestartGuard::Off): with too many of them, two managers hold the
-    /// same lock, and fencing tokens may repeat.
+    /// same lock, fencing tokens may repeat, and a tick may start twice.
     ///
     /// # Panics
     ///

@@ -8,6 +8,7 @@ mod clocks;
 mod conformance;
 mod facts;
 mod guards;
+mod jobs;
 mod layer;
 #[cfg(feature = "tls")]
 mod tls;

@@ -1,5 +1,6 @@
 //! What the testing kit promises: time that moves by hand, nodes that fail when they are told to.
 
+mod claims;
 mod clock;
 mod failures;
 mod frozen;

@@ -4,11 +4,11 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use ::redis::{ErrorKind, RedisError, ServerError, Value};
 
-use super::node::Request;
+use super::{claim_text, node::Request};
 use crate::{
     error::Reason,
     lock::MAX_DURATION,
-    node::{Answer, Nonce, Op, Record, Stored, StoredLease, TickClaim, TickRun},
+    node::{Answer, Nonce, Op, Record, Stored, StoredLease, TickClaim},
 };
 
 /// What one command came back with.
@@ -93,12 +93,13 @@ fn one(op: &Op, value: Value) -> Decoded {
             fence,
         }),
         (1, Op::Prepare { .. }) => {
-            Ok(Answer::Promised { floor: fence, claim: items.get(3).and_then(claim) })
+            claim(items.get(3)).map(|claim| Answer::Promised { floor: fence, claim })
         }
         (1, Op::Claim { .. }) => Ok(Answer::Claimed),
         (1, Op::Claims { jobs }) => match items.get(3) {
             Some(Value::Array(claims)) if claims.len() == jobs.len() => {
-                Ok(Answer::Claims { floor: fence, claims: claims.iter().map(claim).collect() })
+                let claims: Result<_, _> = claims.iter().map(|item| claim(Some(item))).collect();
+                claims.map(|claims| Answer::Claims { floor: fence, claims })
             }
             _ => Err(unexpected(&Value::Array(items.clone()))),
         },
@@ -167,23 +168,12 @@ fn record(value: &Value) -> Option<Record> {
     Some(Record::new(state == "d", lease_of(lease)?, payload.into()))
 }
 
-/// A job's claim, if it was written by this crate.
-fn claim(value: &Value) -> Option<TickClaim> {
-    let Value::BulkString(bytes) = value else { return None };
-    let mut parts = std::str::from_utf8(bytes).ok()?.splitn(10, ' ');
-    let token = parts.next()?.parse().ok()?;
-    let run = self::run(&mut parts)?;
-    let before = Some(self::run(&mut parts)?).filter(|run| run.attempt > 0);
-    Some(TickClaim::new(token, run, parts.next()?.into(), before))
-}
-
-fn run<'a>(parts: &mut impl Iterator<Item = &'a str>) -> Option<TickRun> {
-    let tick = Duration::from_millis(parts.next()?.parse().ok()?);
-    let attempt = parts.next()?.parse().ok()?;
-    let since = Duration::from_millis(parts.next()?.parse().ok()?);
-    let ended = parts.next()?.parse().ok()?;
-    let run = TickRun::new(tick, attempt, since);
-    Some(if ended > 0 { run.ended(Duration::from_millis(ended)) } else { run })
+/// A job's claim, if there is one. What this crate did not write is no word that there is none.
+fn claim(value: Option<&Value>) -> Result<Option<TickClaim>, Reason> {
+    let Some(value) = value.filter(|value| **value != Value::Nil) else { return Ok(None) };
+    let Value::BulkString(bytes) = value else { return Err(unexpected(value)) };
+    let claim = std::str::from_utf8(bytes).ok().and_then(claim_text::read);
+    claim.map(Some).ok_or_else(|| unexpected(value))
 }
 
 /// A number that is not negative.

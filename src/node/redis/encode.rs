@@ -5,12 +5,13 @@ use std::{io::Write, sync::Arc, time::Duration};
 use ::redis::{Cmd, RedisWrite};
 
 use super::{
+    claim_text,
     node::Request,
     scripts::{self, Digests, Script},
     server_clock::ServerClock,
 };
 use crate::{
-    node::{LeaseId, Op, Record, StoredLease, TickClaim, TickRun},
+    node::{LeaseId, Op, Record, StoredLease},
     stripe::stripes,
     time::Timestamp,
 };
@@ -91,7 +92,7 @@ impl Encoder<'_> {
             Op::Prepare { job, token, patience } => self.claim(by, job, *token, *patience),
             Op::Claim { job, claim, patience } => {
                 let mut cmd = self.claim(by, job, claim.token, *patience);
-                write_claim(&mut cmd, claim);
+                claim_text::write(&mut cmd.writer_for_next_arg(), claim);
                 cmd
             }
             Op::Claims { jobs } => {
@@ -248,22 +249,6 @@ fn write_record(cmd: &mut Cmd, record: &Record) {
     let _ = arg.write_all(&nonce.to_hex());
     let _ = writeln!(arg, " {token} {} {owner}", since.as_millis());
     let _ = arg.write_all(&record.payload);
-}
-
-/// What is stored of a claim: its token; tick, attempt, since when and until when (zero: not ended)
-/// of its run and of the run before (zeros: none); the owner. The token comes first: of two claims
-/// the one with the greater number stands.
-fn write_claim(cmd: &mut Cmd, claim: &TickClaim) {
-    let none = TickRun::new(Duration::ZERO, 0, Duration::ZERO);
-    let mut arg = cmd.writer_for_next_arg();
-    // Writing into memory does not fail.
-    let _ = write!(arg, "{} ", claim.token);
-    for TickRun { tick, attempt, since, ended } in [claim.run, claim.before.unwrap_or(none)] {
-        let (tick, since) = (tick.as_millis(), since.as_millis());
-        let ended = ended.map_or(0, |ended| ended.as_millis());
-        let _ = write!(arg, "{tick} {attempt} {since} {ended} ");
-    }
-    let _ = write!(arg, "{}", claim.owner);
 }
 
 /// One field for each of the lease's keys.

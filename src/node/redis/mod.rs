@@ -12,6 +12,7 @@
 //! | what must outlive a connection: clock readings, unanswered grants | `memory` |
 
 mod batch;
+mod claim_text;
 mod connector;
 mod credentials;
 mod decode;

@@ -75,6 +75,19 @@ fn the_end_of_a_run_is_known_from_one_node() {
     assert_eq!(of(&[Some(&begun), Some(&ended), None], 3), Standing::Known(Some(latest(&ended))));
 }
 
+#[test]
+fn of_two_runs_under_one_token_the_later_one_counts() {
+    let later = claim(5, 200, Some(100));
+    let earlier = claim(5, 100, None);
+    let mut ended = earlier.clone();
+    ended.run = earlier.run.ended(Duration::from_millis(7));
+    for other in [&earlier, &ended] {
+        for told in [[&later, &later, other], [other, &later, &later], [&later, other, other]] {
+            assert_eq!(of(&told.map(Some), 3), Standing::Known(Some(latest(&later))));
+        }
+    }
+}
+
 #[derive(Clone, Default)]
 struct Voter {
     promised: u64,

@@ -4,6 +4,7 @@
 mod own_clock;
 mod scene;
 
+mod claims;
 mod jumps;
 mod late;
 mod still;

@@ -6,6 +6,7 @@ use tower_redlock::node::{Answer, Op};
 
 use super::party::{Said, TTL};
 use super::{Party, Subject, now_token};
+use crate::jobs::{SUPERSEDED, ask, claim, claims, of_tick, prepare, run};
 
 /// Resources that overlap in several ways.
 const RESOURCES: [&[&str]; 6] =
@@ -60,6 +61,48 @@ async fn both_nodes_answer_bursts_of_acquires_alike() {
         for (ours, theirs) in released {
             assert_eq!(ours.await, theirs.await, "step {step}");
         }
+    }
+}
+
+#[tokio::test]
+async fn both_nodes_answer_random_promises_and_claims_alike() {
+    for seed in 1..=4 {
+        let (embedded, server) = (Subject::embedded(), Subject::server().await);
+        let mut random = Random(seed);
+        let mut refused = 0;
+        for step in 0..1000 {
+            let op = about_jobs(&mut random, step);
+            let shown = format!("{op:?}");
+            let (ours, theirs) = (ask(embedded.node(), op.clone()), ask(server.node(), op));
+            let (ours, theirs) = (ours.await, theirs.await);
+            refused += usize::from(ours == SUPERSEDED);
+            assert_eq!(ours, theirs, "seed {seed}, step {step}: {shown}");
+        }
+        assert!((100..600).contains(&refused), "{refused} are refused");
+    }
+}
+
+/// Tokens around those that were promised; a run before, an end, a second attempt now and then.
+fn about_jobs(random: &mut Random, step: u64) -> Op {
+    const JOBS: [&str; 4] = ["a", "b", "a b", ""];
+    let job = JOBS[random.below(JOBS.len())];
+    let token = step + random.below(20) as u64;
+    match random.below(10) {
+        0..=3 => prepare(job, token),
+        4..=7 => {
+            let mut kept = of_tick(token, random.below(1_000_000) as u64);
+            kept.run.attempt += u32::try_from(random.below(2)).expect("0 or 1");
+            if random.below(2) == 0 {
+                kept.run = kept.run.ended(kept.run.since + Duration::from_millis(1));
+            }
+            if random.below(2) == 0 {
+                kept.before = Some(run(random.below(3) as u64));
+            }
+            claim(job, &kept)
+        }
+        _ => claims(
+            (0..=random.below(5)).map(|_| JOBS[random.below(JOBS.len())]).collect::<Vec<_>>(),
+        ),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What servers do on bad days, and what becomes of the lock then: a bad minority costs nothing, a
 //! bad majority is an error that names each node's reason.
 
+mod claims;
 mod evicting;
 mod fake;
 mod flushed;

@@ -7,6 +7,7 @@
 mod scene;
 
 mod adopt;
+mod claims;
 mod crowd;
 mod duplicates;
 mod history;

@@ -1,0 +1,62 @@
+//! Claims of ticks under the strict clock guard.
+
+use std::time::Duration;
+
+use tower_redlock::{Reason, RedlockBuilder, node::Op};
+
+use super::scene::{MINUTES, Scene, in_time, patient};
+use crate::{
+    jobs::{CLAIMED, ask, claim, claims, of_tick, prepare, promised, told},
+    support::{RedisServer, eventually_async, over},
+};
+
+const MARKS: &str = "redlock:marks";
+
+fn strict() -> RedlockBuilder {
+    patient().clock_guard(Duration::from_secs(2))
+}
+
+#[tokio::test]
+async fn a_server_whose_clock_is_off_neither_promises_nor_keeps_a_claim() {
+    for off in [MINUTES, -MINUTES, 5.0, -5.0] {
+        let scene = Scene::new();
+        scene.servers[0].set_clock_offset(off);
+        let redlock = scene.manager(strict()).await;
+        let say = |node: usize, op: Op| in_time(ask(&redlock.nodes()[node], op));
+        for op in [prepare("a", 5), claim("a", &of_tick(5, 100))] {
+            assert_eq!(say(0, op).await, Err(Reason::ClockOff), "{off} s");
+        }
+        assert!(!scene.servers[0].exists(MARKS));
+        assert_eq!(say(1, prepare("a", 5)).await, promised(None));
+        assert_eq!(say(1, claim("a", &of_tick(5, 100))).await, CLAIMED);
+        // That is not made of its clock.
+        assert_eq!(say(0, claims(["a"])).await, told([None]));
+        scene.servers[0].set_clock_offset(0.0);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_began_another_history_neither_promises_nor_keeps_a_claim() {
+    for op in [prepare("a", 5), claim("a", &of_tick(5, 100))] {
+        let server = RedisServer::with(&["--enable-debug-command", "yes"]);
+        let redlock = over(strict(), [server.url()]).build().unwrap();
+        in_time(redlock.ready()).await;
+        let node = &redlock.nodes()[0];
+        assert_eq!(in_time(ask(node, prepare("a", 1))).await, promised(None));
+        // A look may come in between, after which the new history is the known one.
+        eventually_async("the script finds it out", async || {
+            let before = (history(&server), server.cli(&["HGETALL", MARKS]));
+            server.cli(&["DEBUG", "CHANGE-REPL-ID"]);
+            assert_ne!(history(&server), before.0);
+            let said = in_time(ask(node, op.clone())).await;
+            let refused = matches!(said, Err(Reason::WrongTag { .. }));
+            assert!(!refused || server.cli(&["HGETALL", MARKS]) == before.1, "nothing is kept");
+            refused
+        })
+        .await;
+    }
+}
+
+fn history(server: &RedisServer) -> Option<String> {
+    server.info("replication", "master_replid")
+}

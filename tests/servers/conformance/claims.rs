@@ -1,0 +1,236 @@
+//! Promises and claims of jobs' ticks.
+
+use std::time::Duration;
+
+use tower_redlock::node::{Answer, Op, TickClaim};
+use tower_redlock::{MAX_NAME_BYTES, Reason};
+
+use super::Subject;
+use crate::jobs::{
+    CLAIMED, SUPERSEDED, Said, ask, claim, claims, of_tick, prepare, promised, run, told,
+};
+use crate::support::Resp;
+
+on_both! {
+    a_job_that_nobody_claimed_has_no_claim
+    a_promise_shuts_out_smaller_tokens_and_no_others
+    a_claim_is_a_promise_too
+    what_is_refused_changes_nothing
+    a_claim_is_told_by_the_next_prepare_and_on_demand
+    a_later_claim_replaces_the_one_before
+    the_end_of_a_run_is_kept_by_a_claim_with_the_same_token
+    runs_before_are_kept_with_all_they_tell
+    owners_come_back_as_they_are
+    job_names_are_kept_apart_whatever_they_are
+    claims_of_many_jobs_are_told_in_the_order_of_the_question
+    jobs_and_locks_of_one_name_have_nothing_to_do_with_each_other
+}
+
+async fn say(subject: &Subject, op: Op) -> Said {
+    ask(subject.node(), op).await
+}
+
+async fn a_job_that_nobody_claimed_has_no_claim(subject: &Subject) {
+    assert_eq!(say(subject, claims(["a"])).await, told([None]));
+    assert_eq!(say(subject, prepare("a", 1)).await, promised(None));
+    assert_eq!(say(subject, claims(["a"])).await, told([None]), "a promise is no claim");
+}
+
+async fn a_promise_shuts_out_smaller_tokens_and_no_others(subject: &Subject) {
+    // The largest tokens that there are: exact to the last digit.
+    let t = (1 << 53) - 2;
+    assert_eq!(say(subject, prepare("a", t)).await, promised(None));
+    assert_eq!(say(subject, prepare("a", t - 1)).await, SUPERSEDED);
+    assert_eq!(say(subject, claim("a", &of_tick(t - 1, 9))).await, SUPERSEDED);
+    assert_eq!(say(subject, prepare("a", t)).await, promised(None), "the same token again");
+    assert_eq!(say(subject, prepare("a", t + 1)).await, promised(None));
+    assert_eq!(say(subject, prepare("a", t)).await, SUPERSEDED);
+    assert_eq!(say(subject, claim("a", &of_tick(t, 9))).await, SUPERSEDED);
+    assert_eq!(say(subject, prepare("b", 1)).await, promised(None), "another job");
+}
+
+async fn a_claim_is_a_promise_too(subject: &Subject) {
+    let kept = of_tick(10, 100);
+    // Without a promise before it: this node was not among those that promised.
+    assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
+    assert_eq!(say(subject, prepare("a", 9)).await, SUPERSEDED);
+    assert_eq!(say(subject, claim("a", &of_tick(9, 200))).await, SUPERSEDED);
+    assert_eq!(say(subject, prepare("a", 10)).await, promised(Some(&kept)));
+}
+
+async fn what_is_refused_changes_nothing(subject: &Subject) {
+    let kept = of_tick(10, 100);
+    assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
+    assert_eq!(say(subject, prepare("a", 20)).await, promised(Some(&kept)));
+    // Who has the older token was slow: its claim was made before the promise.
+    assert_eq!(say(subject, claim("a", &of_tick(15, 200))).await, SUPERSEDED);
+    assert_eq!(say(subject, prepare("a", 15)).await, SUPERSEDED);
+    assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]));
+    assert_eq!(say(subject, prepare("a", 20)).await, promised(Some(&kept)));
+    assert_eq!(say(subject, claim("a", &of_tick(20, 200))).await, CLAIMED);
+}
+
+async fn a_claim_is_told_by_the_next_prepare_and_on_demand(subject: &Subject) {
+    let kept = of_tick(10, 100);
+    assert_eq!(say(subject, prepare("a", 10)).await, promised(None));
+    assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
+    for _ in 0..2 {
+        assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]), "asking binds nobody");
+    }
+    assert_eq!(say(subject, prepare("a", 11)).await, promised(Some(&kept)));
+    assert_eq!(say(subject, prepare("a", 12)).await, promised(Some(&kept)));
+}
+
+async fn a_later_claim_replaces_the_one_before(subject: &Subject) {
+    for token in 10..15 {
+        let kept = of_tick(token, 1_000 - token);
+        assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
+        assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]), "whatever its tick");
+    }
+}
+
+async fn the_end_of_a_run_is_kept_by_a_claim_with_the_same_token(subject: &Subject) {
+    let begun = of_tick(10, 100);
+    let mut ended = begun.clone();
+    ended.run = begun.run.ended(Duration::from_millis(105));
+    assert_eq!(say(subject, claim("a", &begun)).await, CLAIMED);
+    assert_eq!(say(subject, claim("a", &ended)).await, CLAIMED);
+    assert_eq!(say(subject, claims(["a"])).await, told([Some(&ended)]));
+    assert_eq!(say(subject, prepare("a", 11)).await, promised(Some(&ended)));
+    assert_eq!(say(subject, claim("a", &ended)).await, SUPERSEDED, "it is too late for that");
+}
+
+async fn runs_before_are_kept_with_all_they_tell(subject: &Subject) {
+    let mut again = run(1 << 42);
+    again.attempt = u32::MAX;
+    let on_demand = run(0);
+    let befores =
+        [None, Some(run(99)), Some(again), Some(on_demand), Some(run(99).ended(run(100).since))];
+    for (token, before) in (10..).zip(befores) {
+        let mut kept = of_tick(token, 100);
+        (kept.run, kept.before) = (again, before);
+        assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
+        assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]));
+    }
+}
+
+async fn owners_come_back_as_they_are(subject: &Subject) {
+    let owners = [
+        "svc@host:7",
+        "",
+        " ",
+        "two  words ",
+        "7 8 9",
+        "line\r\nbreak",
+        "nul\0",
+        "日本 %s",
+        "$1\\\"",
+    ];
+    for (token, owner) in (10..).zip(owners) {
+        let mut kept = of_tick(token, 100);
+        kept.owner = owner.into();
+        assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
+        assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]), "{owner:?}");
+    }
+}
+
+/// Names that are easily mistaken for others, and as long as can be.
+fn names() -> Vec<String> {
+    let long = "x".repeat(MAX_NAME_BYTES - 1);
+    let odd = [
+        "a",
+        "a ",
+        "A",
+        "",
+        ":",
+        "claim:a",
+        "promise:a",
+        "*",
+        "a\nb",
+        "a\0",
+        "ä",
+        "tag",
+        "7",
+        "%d",
+    ];
+    odd.map(str::to_owned)
+        .into_iter()
+        .chain([format!("{long}1"), format!("{long}2"), long])
+        .collect()
+}
+
+async fn job_names_are_kept_apart_whatever_they_are(subject: &Subject) {
+    let names = names();
+    let kept: Vec<TickClaim> =
+        (10..).take(names.len()).map(|token| of_tick(token, token)).collect();
+    for (name, kept) in names.iter().zip(&kept) {
+        assert_eq!(say(subject, prepare(name, kept.token)).await, promised(None), "{name:?}");
+        assert_eq!(say(subject, claim(name, kept)).await, CLAIMED, "{name:?}");
+    }
+    for (name, kept) in names.iter().zip(&kept) {
+        assert_eq!(say(subject, prepare(name, kept.token)).await, promised(Some(kept)), "{name:?}");
+        assert_eq!(say(subject, prepare(name, kept.token - 1)).await, SUPERSEDED, "{name:?}");
+    }
+}
+
+async fn claims_of_many_jobs_are_told_in_the_order_of_the_question(subject: &Subject) {
+    let names: Vec<String> = (0..Op::MAX_JOBS_A_CALL).map(|i| format!("job {i}")).collect();
+    let kept = |i: usize| (!i.is_multiple_of(3)).then(|| of_tick(i as u64, 7 * i as u64));
+    for (i, name) in names.iter().enumerate() {
+        if let Some(kept) = kept(i) {
+            assert_eq!(say(subject, claim(name, &kept)).await, CLAIMED);
+        }
+    }
+    let expected: Vec<_> = (0..names.len()).map(kept).collect();
+    let said = say(subject, claims(names.iter().map(String::as_str))).await;
+    assert_eq!(said, Ok(Answer::Claims { floor: 0, claims: expected.clone() }));
+    let backwards: Vec<_> = expected.into_iter().rev().collect();
+    let said = say(subject, claims(names.iter().rev().map(String::as_str))).await;
+    assert_eq!(said, Ok(Answer::Claims { floor: 0, claims: backwards }));
+    let said = say(subject, claims(["job 1", "job 0", "job 1", "unheard of"])).await;
+    assert_eq!(said, told([kept(1).as_ref(), None, kept(1).as_ref(), None]));
+}
+
+async fn jobs_and_locks_of_one_name_have_nothing_to_do_with_each_other(subject: &Subject) {
+    let holder = subject.party("a");
+    let fence = super::fence_of(&holder.acquire_with(super::now_token()).await);
+    assert_eq!(fence, 0);
+    assert_eq!(say(subject, prepare("a", 1)).await, promised(None), "tokens are not compared");
+    assert_eq!(say(subject, claim("a", &of_tick(1, 1))).await, CLAIMED);
+    assert_eq!(holder.release().await, Ok(Answer::Released { existed: true }));
+    assert_eq!(say(subject, claims(["a"])).await, told([Some(&of_tick(1, 1))]));
+}
+
+/// The node keeps claims of as many jobs as it may.
+async fn assert_full(subject: &Subject, known: &str) {
+    for op in [prepare("new", 9), claim("new", &of_tick(9, 9))] {
+        assert_eq!(say(subject, op).await, Err(Reason::TooManyJobs));
+    }
+    assert_eq!(say(subject, claims(["new"])).await, told([None]));
+    let kept = of_tick(9, 9);
+    assert_eq!(say(subject, claim(known, &kept)).await, CLAIMED, "a known job");
+    assert_eq!(say(subject, prepare(known, 10)).await, promised(Some(&kept)));
+    assert_eq!(say(subject, prepare("new", 9)).await, Err(Reason::TooManyJobs));
+}
+
+#[tokio::test]
+async fn an_embedded_node_keeps_claims_of_so_many_jobs_and_no_more() {
+    let subject = Subject::embedded();
+    for i in 0..Op::MAX_JOBS {
+        assert_eq!(say(&subject, prepare(&format!("job {i}"), 1)).await, promised(None));
+    }
+    assert_full(&subject, "job 7").await;
+}
+
+#[tokio::test]
+async fn a_server_keeps_claims_of_so_many_jobs_and_no_more() {
+    let subject = Subject::server().await;
+    // All but the last.
+    let fill = "for i = 2, ARGV[1] do redis.call('HSET', KEYS[1], 'promise:job ' .. i, 1, \
+                'claim:job ' .. i, '1 1 1 1 0 0 0 0 0 me') end return redis.call('HLEN', KEYS[1])";
+    let jobs = Op::MAX_JOBS.to_string();
+    let fields = subject.redis().cli(&["EVAL", fill, "1", "redlock:marks", &jobs]);
+    assert_eq!(fields, Resp::Int(2 * i64::try_from(Op::MAX_JOBS).unwrap() - 2));
+    assert_eq!(say(&subject, claim("job 1", &of_tick(1, 1))).await, CLAIMED);
+    assert_full(&subject, "job 7").await;
+}

@@ -1,0 +1,158 @@
+//! Promises and claims on servers that fail in one way or another.
+
+use std::{sync::Arc, time::Duration};
+
+use tower_redlock::{
+    Reason, Redlock,
+    node::{Answer, Node, Op},
+};
+
+use super::scene::{all_vote, in_time, manager, patient};
+use crate::{
+    jobs::{CLAIMED, SUPERSEDED, Said, ask, claim, claims, of_tick, prepare, promised, told},
+    support::{Proxy, RedisServer, Resp, eventually_async},
+};
+
+const MARKS: &str = "redlock:marks";
+
+async fn say(node: &Arc<dyn Node>, op: Op) -> Said {
+    in_time(ask(node, op)).await
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_its_scripts_is_asked_by_their_text() {
+    let server = RedisServer::start();
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    let (node, kept) = (&redlock.nodes()[0], of_tick(5, 100));
+    let flush = || server.cli(&["SCRIPT", "FLUSH"]);
+    flush();
+    assert_eq!(say(node, prepare("a", 5)).await, promised(None));
+    flush();
+    assert_eq!(say(node, claim("a", &kept)).await, CLAIMED);
+    flush();
+    assert_eq!(say(node, claims(["a"])).await, told([Some(&kept)]));
+    flush();
+    assert_eq!(say(node, claim("a", &of_tick(4, 50))).await, SUPERSEDED);
+    // Both at once, and they stay in order.
+    flush();
+    let (first, second) = (ask(node, prepare("a", 9)), ask(node, claim("a", &of_tick(8, 200))));
+    assert_eq!((in_time(first).await, in_time(second).await), (promised(Some(&kept)), SUPERSEDED));
+}
+
+#[tokio::test]
+async fn a_user_without_the_key_of_the_claims_lacks_permission_for_them_alone() {
+    let server = RedisServer::start();
+    let rules = ["~redlock:meta", "~redlock:lock:*", "+@all"];
+    let user = ["ACL", "SETUSER", "app", "on", ">word"];
+    let command: Vec<&str> = user.into_iter().chain(rules).collect();
+    assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
+    let redlock = manager([server.url().replace("redis://", "redis://app:word@")]);
+    all_vote(&redlock).await;
+    let node = &redlock.nodes()[0];
+    for op in [prepare("a", 5), claim("a", &of_tick(5, 100)), claims(["a"])] {
+        let said = say(node, op).await;
+        assert!(matches!(said, Err(Reason::NoPermission(_))), "{said:?}");
+    }
+    super::scene::works(&redlock).await;
+    assert!(!server.exists(MARKS));
+    server.cli(&["ACL", "SETUSER", "app", "~redlock:*"]);
+    assert_eq!(say(node, prepare("a", 5)).await, promised(None));
+}
+
+#[tokio::test]
+async fn what_is_no_claim_of_ours_is_no_word_and_another_type_is_an_error() {
+    let server = RedisServer::start();
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    let node = &redlock.nodes()[0];
+    let kept = of_tick(5, 100);
+    assert_eq!(say(node, claim("b", &kept)).await, CLAIMED);
+    server.cli(&["HSET", MARKS, "claim:a", "nonsense", "promise:a", "7"]);
+    assert_eq!(say(node, claims(["b"])).await, told([Some(&kept)]));
+    for op in [claims(["b", "a"]), prepare("a", 7)] {
+        let said = say(node, op).await;
+        assert!(matches!(&said, Err(Reason::Protocol(_))), "{said:?}");
+    }
+    server.cli(&["DEL", MARKS]);
+    server.set(MARKS, "a string");
+    for op in [prepare("a", 9), claim("a", &kept), claims(["a"])] {
+        let said = say(node, op).await;
+        assert!(
+            matches!(&said, Err(Reason::Server(text)) if text.contains("WRONGTYPE")),
+            "{said:?}"
+        );
+    }
+}
+
+/// A full server keeps no claim, and goes on telling those that it has.
+#[tokio::test]
+async fn a_full_server_keeps_no_claim() {
+    let server = RedisServer::start();
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    let (node, kept) = (&redlock.nodes()[0], of_tick(5, 100));
+    assert_eq!(say(node, claim("a", &kept)).await, CLAIMED);
+    server.set_config("maxmemory", "1");
+    for op in [prepare("a", 9), claim("a", &of_tick(9, 200))] {
+        assert_eq!(say(node, op).await, Err(Reason::OutOfMemory));
+    }
+    assert_eq!(say(node, claims(["a"])).await, told([Some(&kept)]));
+    server.set_config("maxmemory", "0");
+    assert_eq!(say(node, prepare("a", 8)).await, promised(Some(&kept)), "9 was not promised");
+}
+
+/// A server whose clock passes the deadline of what it was sent and has not run.
+struct Behind {
+    server: RedisServer,
+    proxy: Proxy,
+    redlock: Redlock,
+}
+
+/// Told apart by its length from whatever else is sent meanwhile.
+const LONG_NAME: usize = 50_000;
+
+impl Behind {
+    async fn new() -> Self {
+        let server = RedisServer::with_clock(&[]);
+        let proxy = Proxy::start(server.addr());
+        let redlock = patient([proxy.url()]).build().unwrap();
+        all_vote(&redlock).await;
+        Self { server, proxy, redlock }
+    }
+
+    /// Asks; the server sees the question after that many seconds.
+    async fn ask_and_wait(&self, op: Op, seconds: f64) -> Said {
+        self.server.freeze();
+        let before = self.proxy.bytes_up();
+        let said = ask(&self.redlock.nodes()[0], op);
+        let sent = async || self.proxy.bytes_up() >= before + LONG_NAME as u64;
+        eventually_async("it is sent", sent).await;
+        self.server.set_clock_offset(seconds);
+        self.server.thaw();
+        in_time(said).await
+    }
+}
+
+fn with_patience(op: Op, given: Duration) -> Op {
+    match op {
+        Op::Prepare { job, token, .. } => Op::Prepare { job, token, patience: given },
+        Op::Claim { job, claim, .. } => Op::Claim { job, claim, patience: given },
+        other => other,
+    }
+}
+
+#[tokio::test]
+async fn promises_and_claims_that_come_after_their_deadline_are_refused() {
+    let job = "x".repeat(LONG_NAME);
+    let minute = Duration::from_secs(60);
+    for op in [prepare(&job, 9), claim(&job, &of_tick(9, 100))] {
+        let behind = Behind::new().await;
+        let op = with_patience(op, minute);
+        assert_eq!(behind.ask_and_wait(op, 120.0).await, Err(Reason::Late));
+        assert!(!behind.server.exists(MARKS), "nothing is kept of it");
+    }
+    let in_time = Behind::new().await;
+    let op = with_patience(claim(&job, &of_tick(9, 100)), minute);
+    assert_eq!(in_time.ask_and_wait(op, 30.0).await, Ok(Answer::Claimed), "within its deadline");
+}

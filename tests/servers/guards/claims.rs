@@ -1,0 +1,170 @@
+//! Claims of ticks, where servers forget them, or are not those that they were.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tower_redlock::{
+    Reason, Redlock,
+    node::{Answer, Op, TickClaim},
+};
+
+use super::scene::{
+    all_vote, forgets, guarded, hash, in_time, probation, quick, settled, urls, votes,
+};
+use crate::{
+    jobs::{CLAIMED, SUPERSEDED, Said, ask, claim, claims, of_tick, prepare},
+    support::{RedisServer, eventually_async},
+};
+
+const MARKS: &str = "redlock:marks";
+
+async fn say(redlock: &Redlock, node: usize, op: Op) -> Said {
+    in_time(ask(&redlock.nodes()[node], op)).await
+}
+
+/// What a node tells along with its promise.
+async fn promise(redlock: &Redlock, node: usize, token: u64) -> Option<TickClaim> {
+    match say(redlock, node, prepare("job", token)).await {
+        Ok(Answer::Promised { claim, .. }) => claim,
+        other => panic!("no promise: {other:?}"),
+    }
+}
+
+async fn kept(redlock: &Redlock, node: usize) -> Option<TickClaim> {
+    match say(redlock, node, claims(["job"])).await {
+        Ok(Answer::Claims { mut claims, .. }) => claims.pop().expect("one answer for one job"),
+        other => panic!("not told: {other:?}"),
+    }
+}
+
+fn each_question() -> [Op; 3] {
+    [prepare("job", 99), claim("job", &of_tick(99, 900)), claims(["job"])]
+}
+
+#[tokio::test]
+async fn a_node_that_forgot_keeps_the_promises_and_the_latest_claim_of_the_others() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    let (old, new) = (of_tick(9, 300), of_tick(10, 200));
+    assert_eq!(say(&redlock, 2, claim("job", &old)).await, CLAIMED);
+    for node in [0, 1] {
+        assert_eq!(promise(&redlock, node, 10).await, None);
+        assert_eq!(say(&redlock, node, claim("job", &new)).await, CLAIMED);
+    }
+    // Promised to somebody who has not claimed yet.
+    assert_eq!(promise(&redlock, 2, 20).await.as_ref(), Some(&old));
+    servers[1].restart();
+    probation(&redlock, &[1]).await;
+    for op in each_question() {
+        let said = say(&redlock, 1, op).await;
+        assert!(matches!(said, Err(Reason::Probation { .. })), "{said:?}");
+    }
+    assert!(hash(&servers[1], MARKS).is_empty());
+    votes(&redlock, 1).await;
+
+    assert_eq!(kept(&redlock, 1).await.as_ref(), Some(&new), "10 is more than 9, as a number");
+    assert_eq!(say(&redlock, 1, prepare("job", 19)).await, SUPERSEDED);
+    assert_eq!(say(&redlock, 1, claim("job", &of_tick(19, 400))).await, SUPERSEDED);
+    assert_eq!(promise(&redlock, 1, 20).await.as_ref(), Some(&new));
+    // The others are left as they were.
+    assert_eq!(kept(&redlock, 2).await.as_ref(), Some(&old));
+    assert_eq!(promise(&redlock, 0, 11).await.as_ref(), Some(&new));
+}
+
+#[tokio::test]
+async fn a_node_that_went_back_to_older_data_has_the_newer_claim_before_it_votes() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    let (old, new) = (of_tick(5, 100), of_tick(6, 200));
+    for node in 0..3 {
+        assert_eq!(say(&redlock, node, claim("job", &old)).await, CLAIMED);
+    }
+    let snapshot = servers[1].save_snapshot();
+    for node in [0, 1] {
+        assert_eq!(say(&redlock, node, claim("job", &new)).await, CLAIMED);
+    }
+    forgets(&redlock, 1, || servers[1].restart_from(&snapshot)).await;
+    assert_eq!(kept(&redlock, 1).await, Some(new));
+    assert_eq!(say(&redlock, 1, prepare("job", 5)).await, SUPERSEDED);
+}
+
+/// They don't know any more which ticks were started, and say so.
+#[tokio::test]
+async fn a_majority_that_forgot_tells_since_when() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    for node in 0..3 {
+        assert_eq!(say(&redlock, node, claim("job", &of_tick(5, 100))).await, CLAIMED);
+    }
+    let before = floor(&say(&redlock, 0, prepare("job", 6)).await);
+    let forgot = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    servers[0].restart();
+    servers[1].restart();
+    probation(&redlock, &[0, 1]).await;
+    all_vote(&redlock).await;
+    for (node, op) in [(0, prepare("job", 7)), (1, claims(["job"]))] {
+        let floor = floor(&say(&redlock, node, op).await);
+        assert!(floor > before, "a set that starts has a floor too, and this one is later");
+        let burnt = TickClaim::burnt_before(floor);
+        assert!(burnt >= forgot.saturating_sub(Duration::from_millis(1)), "{burnt:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_with_another_tag_gives_no_word_and_keeps_nothing() {
+    let servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    for (node, op) in each_question().into_iter().enumerate() {
+        // Nobody has looked at it yet.
+        servers[node].cli(&["HSET", "redlock:meta", "tag", "a 0 0"]);
+        let said = say(&redlock, node, op).await;
+        let refused = matches!(said, Err(Reason::WrongTag { .. } | Reason::OtherLayout { .. }));
+        assert!(refused, "{said:?}");
+        assert!(hash(&servers[node], MARKS).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_node_of_another_set_gives_no_word() {
+    let servers = RedisServer::start_n(3);
+    let _redlock = settled(&servers).await;
+    let other = guarded(quick(), urls(&servers[..1])).build().unwrap();
+    super::scene::refusal(&other, 0).await;
+    for op in each_question() {
+        let said = say(&other, 0, op).await;
+        assert!(matches!(said, Err(Reason::OtherLayout { .. })), "{said:?}");
+    }
+    assert!(hash(&servers[0], MARKS).is_empty());
+}
+
+/// It comes to have the claims of its master, which would count twice.
+#[tokio::test]
+async fn a_replica_of_another_node_gives_no_word() {
+    let servers = Arc::new(RedisServer::start_n(3));
+    let redlock = settled(&servers).await;
+    assert_eq!(say(&redlock, 0, claim("job", &of_tick(5, 100))).await, CLAIMED);
+    let both = Arc::clone(&servers);
+    let joined = tokio::task::spawn_blocking(move || both[1].replica_of(&both[0]));
+    eventually_async("it is known not to vote", async || {
+        let said = say(&redlock, 1, claims(["job"])).await;
+        let own = Ok(Answer::Claims { floor: floor(&said), claims: vec![None] });
+        assert!(said.is_err() || said == own, "{said:?}");
+        joined.is_finished() && !redlock.health()[1].is_voting()
+    })
+    .await;
+    for op in each_question() {
+        let said = say(&redlock, 1, op).await;
+        assert!(said.is_err(), "{said:?}");
+    }
+    assert_eq!(hash(&servers[1], MARKS).len(), 2, "what its master has");
+    assert_eq!(hash(&servers[0], MARKS).len(), 2, "nor does it keep anything");
+}
+
+fn floor(said: &Said) -> u64 {
+    match said {
+        Ok(Answer::Promised { floor, .. } | Answer::Claims { floor, .. }) => *floor,
+        _ => 0,
+    }
+}

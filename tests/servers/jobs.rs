@@ -1,0 +1,56 @@
+//! Asking a node about a job's ticks.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+use tower_redlock::{
+    Reason,
+    node::{Answer, Node, Op, Reply, TickClaim, TickRun},
+};
+
+/// Long enough never to matter.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) type Said = Result<Answer, Reason>;
+
+/// Sends the operation now, and gives what the node will say.
+pub(crate) fn ask(node: &Arc<dyn Node>, op: Op) -> impl Future<Output = Said> + use<> {
+    let (answer, answered) = oneshot::channel();
+    node.send(op, Reply::from_fn(move |said| drop(answer.send(said))));
+    async { answered.await.expect("every reply is answered or dropped") }
+}
+
+pub(crate) fn prepare(job: &str, token: u64) -> Op {
+    Op::Prepare { job: job.into(), token, patience: PATIENCE }
+}
+
+pub(crate) fn claim(job: &str, claim: &TickClaim) -> Op {
+    Op::Claim { job: job.into(), claim: Arc::new(claim.clone()), patience: PATIENCE }
+}
+
+pub(crate) fn claims<'a>(jobs: impl IntoIterator<Item = &'a str>) -> Op {
+    Op::Claims { jobs: jobs.into_iter().map(Arc::from).collect() }
+}
+
+/// The first run of a tick, and nothing before it.
+pub(crate) fn of_tick(token: u64, tick: u64) -> TickClaim {
+    TickClaim::new(token, run(tick), format!("owner of {token}").into(), None)
+}
+
+pub(crate) fn run(tick: u64) -> TickRun {
+    TickRun::new(Duration::from_millis(tick), 1, Duration::from_millis(tick + 3))
+}
+
+/// What a node says that never lost what it knew.
+#[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
+pub(crate) fn promised(claim: Option<&TickClaim>) -> Said {
+    Ok(Answer::Promised { floor: 0, claim: claim.cloned() })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
+pub(crate) fn told<const N: usize>(claims: [Option<&TickClaim>; N]) -> Said {
+    Ok(Answer::Claims { floor: 0, claims: claims.map(Option::<&TickClaim>::cloned).into() })
+}
+
+pub(crate) const CLAIMED: Said = Ok(Answer::Claimed);
+pub(crate) const SUPERSEDED: Said = Err(Reason::Superseded);

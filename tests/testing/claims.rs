@@ -1,0 +1,125 @@
+//! Claims of jobs' ticks on nodes that are frozen, stopped or blank.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tower_redlock::{
+    Reason, Redlock,
+    node::{Answer, Op, Reply, TickClaim, TickRun},
+    testing::{ManualClock, Nodes},
+};
+
+const MS: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_millis(100);
+
+type Said = Result<Answer, Reason>;
+
+fn prepare(token: u64) -> Op {
+    Op::Prepare { job: "job".into(), token, patience: PATIENCE }
+}
+
+fn kept(token: u64) -> TickClaim {
+    TickClaim::new(token, TickRun::new(9 * MS, 1, 10 * MS), "blue".into(), None)
+}
+
+fn claim(token: u64) -> Op {
+    Op::Claim { job: "job".into(), claim: Arc::new(kept(token)), patience: PATIENCE }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
+fn promised(token: Option<u64>) -> Said {
+    Ok(Answer::Promised { floor: 0, claim: token.map(kept) })
+}
+
+/// One node, asked directly.
+struct Asked {
+    clock: ManualClock,
+    nodes: Nodes,
+    redlock: Redlock,
+    said: Arc<Mutex<Vec<Said>>>,
+}
+
+impl Asked {
+    fn new() -> Self {
+        let clock = ManualClock::new();
+        let nodes = Nodes::new(1, &clock);
+        let redlock = nodes.replica("blue").redlock();
+        Self { clock, nodes, redlock, said: Arc::default() }
+    }
+
+    fn send(&self, op: Op) {
+        let said = Arc::clone(&self.said);
+        let reply = Reply::from_fn(move |result| said.lock().unwrap().push(result));
+        self.redlock.nodes()[0].send(op, reply);
+    }
+
+    /// What was said since the last time.
+    fn said(&self) -> Vec<Said> {
+        std::mem::take(&mut *self.said.lock().unwrap())
+    }
+
+    fn ask(&self, op: Op) -> Said {
+        self.send(op);
+        self.said().pop().expect("an answer at once")
+    }
+
+    fn kept(&self) -> Option<TickClaim> {
+        match self.ask(Op::Claims { jobs: ["job".into()].into() }) {
+            Ok(Answer::Claims { mut claims, .. }) => claims.pop().expect("one answer for one job"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_frozen_node_runs_what_is_within_its_deadline_and_in_order() {
+    let asked = Asked::new();
+    asked.nodes.freeze([0]);
+    for op in [prepare(5), claim(5), prepare(7), claim(5), claim(7)] {
+        asked.send(op);
+    }
+    asked.clock.advance(PATIENCE);
+    assert!(asked.said().is_empty(), "it is silent");
+    asked.nodes.thaw([0]);
+    let expected = [
+        promised(None),
+        Ok(Answer::Claimed),
+        promised(Some(5)),
+        Err(Reason::Superseded),
+        Ok(Answer::Claimed),
+    ];
+    assert_eq!(asked.said(), expected);
+    assert_eq!(asked.kept(), Some(kept(7)));
+}
+
+#[test]
+fn a_frozen_node_refuses_promises_and_claims_that_come_late() {
+    let asked = Asked::new();
+    assert_eq!(asked.ask(claim(5)), Ok(Answer::Claimed));
+    asked.nodes.freeze([0]);
+    asked.send(prepare(8));
+    asked.send(claim(9));
+    asked.send(Op::Claims { jobs: ["job".into()].into() });
+    asked.clock.advance(PATIENCE + MS);
+    asked.send(prepare(6));
+    asked.nodes.thaw([0]);
+    let told = Ok(Answer::Claims { floor: 0, claims: vec![Some(kept(5))] });
+    let expected = [Err(Reason::Late), Err(Reason::Late), told, promised(Some(5))];
+    assert_eq!(asked.said(), expected, "6 is taken: neither 8 nor 9 was promised");
+}
+
+#[test]
+fn a_node_that_forgets_forgets_promises_and_claims() {
+    let asked = Asked::new();
+    assert_eq!(asked.ask(claim(5)), Ok(Answer::Claimed));
+    asked.nodes.stop([0]);
+    assert!(matches!(asked.ask(prepare(6)), Err(Reason::NotConnected(_))));
+    asked.nodes.start([0]);
+    assert_eq!(asked.kept(), Some(kept(5)), "a stopped one keeps them");
+    assert_eq!(asked.ask(prepare(4)), Err(Reason::Superseded));
+    asked.nodes.forget([0]);
+    assert_eq!(asked.kept(), None);
+    assert_eq!(asked.ask(prepare(4)), promised(None));
+}
