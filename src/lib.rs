@@ -52,6 +52,9 @@
 //! | `redlock_losses_total` | counter | `cause` | locks that ended before they were given back |
 //! | `redlock_hard_stops_total` | counter | | guarded work that was dropped |
 //! | `redlock_overruns_total` | counter | | guarded work that was inside a poll when its lock ended |
+//! | `redlock_job_run_seconds` | histogram | `job`, `outcome` | the runs of a job on this replica |
+//! | `redlock_job_skips_total` | counter | `job`, `reason` | ticks that this replica did not run |
+//! | `redlock_job_missed_ticks_total` | counter | `job` | ticks that were given up |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
 //! | `redlock_node_voting` | gauge | `node` | 1 while its votes count |
 //!

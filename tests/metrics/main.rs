@@ -28,13 +28,16 @@ async fn what_happens_is_counted_and_no_resource_is_named() {
     acquires_holds_and_waiters(&redlock, &numbers).await;
     renewals_losses_and_stops(&redlock, &numbers).await;
     nodes_up_and_voting(&numbers).await;
+    #[cfg(feature = "scheduler")]
+    jobs(&redlock, &numbers).await;
 
     let all = numbers.all();
     assert!(all.len() > 9, "{all:?}");
     for Series { name, label, .. } in all {
         assert!(name.starts_with("redlock_"), "{name}");
         let (key, text) = label.unwrap_or_default();
-        assert!(["", "outcome", "cause", "node"].contains(&&*key), "{key}");
+        let keys = ["", "outcome", "cause", "node", "job", "job,outcome", "job,reason"];
+        assert!(keys.contains(&&*key), "{key}");
         assert!(!text.contains("secret"), "a resource's name is a label: {key}={text}");
     }
 }
@@ -110,4 +113,36 @@ async fn nodes_up_and_voting(numbers: &Numbers) {
     eventually_async("it is up and refuses", async || both() == (1, 0)).await;
     server.kill();
     eventually_async("it is down", async || both() == (0, 0)).await;
+}
+
+#[cfg(feature = "scheduler")]
+async fn jobs(redlock: &Redlock, numbers: &Numbers) {
+    use tower_redlock::{Job, Schedule, Scheduler};
+
+    let never = Schedule::at(std::time::SystemTime::now() + Duration::from_secs(3600));
+    let often = Schedule::every(Duration::from_millis(20));
+    let mut runs = 0;
+    let jobs = Scheduler::new(redlock.clone())
+        .job(Job::new("fails", never.clone(), |_| async { Err::<(), _>("on purpose") }))
+        .job(Job::new("held", never, |_| async {}))
+        // The first takes a few ticks' time.
+        .job(Job::new("slow", often, move |_| {
+            runs += 1;
+            tokio::time::sleep(Duration::from_millis(if runs == 1 { 90 } else { 0 }))
+        }))
+        .start()
+        .unwrap();
+    let runs = |of: &str| numbers.get("redlock_job_run_seconds", Some(("job,outcome", of)));
+    jobs.trigger("fails").unwrap();
+    let lock = redlock.lock("job:held").await.unwrap();
+    jobs.trigger("held").unwrap();
+    eventually_async("jobs are counted", async || {
+        let held = numbers.get("redlock_job_skips_total", Some(("job,reason", "held,held")));
+        let missed = numbers.get("redlock_job_missed_ticks_total", Some(("job", "slow")));
+        runs("fails,failed") == 1 && runs("slow,finished") > 1 && held == 1 && missed > 0
+    })
+    .await;
+    assert_eq!(runs("held,finished"), 0);
+    drop(lock);
+    jobs.shutdown(HANG_GUARD).await;
 }

@@ -45,9 +45,10 @@ impl Numbers {
     }
 
     fn number(&self, key: &Key, is_gauge: bool) -> Arc<AtomicU64> {
-        let mut labels = key.labels().map(|l| (l.key().to_owned(), l.value().to_owned()));
-        let series = Series { name: key.name().to_owned(), label: labels.next(), is_gauge };
-        assert_eq!(labels.next(), None, "one label at the most");
+        // Of several labels, the keys are joined, and the values: `job,outcome` is `report,finished`.
+        let label = key.labels().map(|l| (l.key().to_owned(), l.value().to_owned()));
+        let label = label.reduce(|(key, value), l| (key + "," + &l.0, value + "," + &l.1));
+        let series = Series { name: key.name().to_owned(), label, is_gauge };
         Arc::clone(self.0.lock().unwrap().entry(series).or_default())
     }
 }
