@@ -52,6 +52,7 @@
 //! | `redlock_losses_total` | counter | `cause` | locks that ended before they were given back |
 //! | `redlock_hard_stops_total` | counter | | guarded work that was dropped |
 //! | `redlock_overruns_total` | counter | | guarded work that was inside a poll when its lock ended |
+//! | `redlock_once_total` | counter | `outcome` | requests of work that is to be done [once](mod@once), by their end |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
 //! | `redlock_node_voting` | gauge | `node` | 1 while its votes count |
 //!
@@ -80,6 +81,7 @@ pub mod layer;
 pub mod lock;
 mod metrics;
 pub mod node;
+pub mod once;
 // Public for model checkers and simulations, which are no part of this crate.
 #[doc(hidden)]
 pub mod quorum;
@@ -115,6 +117,8 @@ pub use node::{
     ClockOffset, EmbeddedNodes, Memory, NodeHealth, NodeState, Persistence, Role,
     redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
+#[doc(inline)]
+pub use once::{Once, OnceError, OnceLayer, OnceRequest, Unknown};
 pub use resource::{MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
 #[cfg(feature = "scheduler")]
 #[doc(inline)]

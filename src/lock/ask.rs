@@ -1,7 +1,6 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -26,11 +25,25 @@ pub(crate) fn ask<F>(core: &Core, op: &Op, enough: F) -> Ask<F>
 where
     F: Fn(&[Result<Answer, Reason>]) -> bool,
 {
+    ask_and_hear(core, op, enough, |_, _| {})
+}
+
+/// As [`ask`]; `hear` is told every answer, those that come after the future is ready or dropped
+/// included, on the thread that they arrive on.
+pub(crate) fn ask_and_hear<F, H>(core: &Core, op: &Op, enough: F, hear: H) -> Ask<F>
+where
+    F: Fn(&[Result<Answer, Reason>]) -> bool,
+    H: Fn(usize, &Result<Answer, Reason>) + Clone + Send + 'static,
+{
     let (sender, receiver) = mpsc::unbounded_channel();
     let answers = vec![Err(Reason::TimedOut); core.nodes.len()];
     for (node, to) in core.nodes.iter().enumerate() {
-        let sender = sender.clone();
-        to.send(op.clone(), Reply::from_fn(move |answer| drop(sender.send((node, answer)))));
+        let (sender, hear) = (sender.clone(), hear.clone());
+        let reply = Reply::from_fn(move |answer| {
+            hear(node, &answer);
+            drop(sender.send((node, answer)));
+        });
+        to.send(op.clone(), reply);
     }
     let timeout = core.timers.sleep_until(core.clock().now() + core.settings.node_timeout);
     Ask { answers, receiver, timeout, enough }
@@ -73,8 +86,7 @@ where
 }
 
 /// Asks every node, and waits for no answer.
-#[allow(dead_code, reason = "for what is sent when a future is dropped")]
-pub(crate) fn tell(core: &Arc<Core>, op: &Op) {
+pub(crate) fn tell(core: &Core, op: &Op) {
     for node in &core.nodes {
         node.send(op.clone(), Reply::from_fn(|_| {}));
     }
