@@ -67,21 +67,20 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answers> {
         let this = &mut *self;
-        loop {
-            match this.receiver.poll_recv(cx) {
-                Poll::Ready(Some((node, answer))) => {
-                    this.answers[node] = answer;
-                    if !(this.enough)(&this.answers) {
-                        continue;
-                    }
-                }
-                Poll::Pending if Pin::new(&mut this.timeout).poll(cx).is_pending() => {
-                    return Poll::Pending;
-                }
-                Poll::Ready(None) | Poll::Pending => {}
-            }
-            return Poll::Ready(std::mem::take(&mut this.answers));
+        // All that has come is looked at together: who said little may be followed by who knows.
+        let mut has_heard = false;
+        while let Poll::Ready(heard) = this.receiver.poll_recv(cx) {
+            let Some((node, answer)) = heard else {
+                return Poll::Ready(std::mem::take(&mut this.answers));
+            };
+            this.answers[node] = answer;
+            has_heard = true;
         }
+        let is_enough = has_heard && (this.enough)(&this.answers);
+        if !is_enough && Pin::new(&mut this.timeout).poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        Poll::Ready(std::mem::take(&mut this.answers))
     }
 }
 

@@ -219,7 +219,7 @@ where
                 let answers = ready!(Pin::new(asked).poll(cx));
                 let (lock, work, check) = start.take().expect(AFTER);
                 if records::is_kept(&answers) || !lock.is_valid() {
-                    begin(lock, work, check)
+                    begin((lock, work, check), this.marker)
                 } else {
                     Next::End(Err(records::no_quorum(lock.lease().core(), &answers).into()))
                 }
@@ -275,7 +275,7 @@ fn after_reading<W: Work, C: Check<W::Failure>>(
         })),
         Standing::TooFew => Next::End(Err(records::no_quorum(lock.lease().core(), answers).into())),
         Standing::Nothing => match unknown {
-            Unknown::Release => begin(lock, work, check),
+            Unknown::Release => begin((lock, work, check), marker),
             Unknown::Hold(hold) => {
                 let (set, asked) = Marker::set(lock.lease(), hold);
                 *marker = Some(set);
@@ -310,8 +310,18 @@ fn after_work<W: Work, C: Check<W::Failure>>(
 }
 
 /// Starts the check and the work, unless the lock's validity is over.
-fn begin<W: Work, C: Check<W::Failure>>(lock: Lock, work: W, check: C) -> Next<W, C> {
-    match Guarded::start(lock, |context| Checked::new(work, check, context)) {
+fn begin<W: Work, C: Check<W::Failure>>(
+    (lock, work, check): (Lock, W, C),
+    marker: &mut Option<Marker>,
+) -> Next<W, C> {
+    let make = |context| {
+        // Where this panics, it is forgotten under the lock.
+        let set = marker.take();
+        let checked = Checked::new(work, check, context);
+        *marker = set;
+        checked
+    };
+    match Guarded::start(lock, make) {
         Ok(guarded) => Next::State(State::Running { guarded }),
         Err(error) => Next::End(Err(error.into())),
     }
