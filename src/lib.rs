@@ -55,6 +55,7 @@
 //! | `redlock_job_run_seconds` | histogram | `job`, `outcome` | the runs of a job on this replica |
 //! | `redlock_job_skips_total` | counter | `job`, `reason` | ticks that this replica did not run |
 //! | `redlock_job_missed_ticks_total` | counter | `job` | ticks that were given up |
+//! | `redlock_once_total` | counter | `outcome` | requests of work that is to be done [once](mod@once), by their end |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
 //! | `redlock_node_voting` | gauge | `node` | 1 while its votes count |
 //!
@@ -85,6 +86,7 @@ pub mod leader;
 pub mod lock;
 mod metrics;
 pub mod node;
+pub mod once;
 // Public for model checkers and simulations, which are no part of this crate.
 #[doc(hidden)]
 pub mod quorum;
@@ -123,6 +125,8 @@ pub use node::{
     ClockOffset, EmbeddedNodes, Memory, NodeHealth, NodeState, Persistence, Role,
     redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
+#[doc(inline)]
+pub use once::{Once, OnceError, OnceLayer, OnceRequest, Unknown};
 pub use resource::{MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
 #[cfg(feature = "scheduler")]
 #[doc(inline)]

@@ -68,6 +68,10 @@ pub(crate) fn overrun() {
     note!(counter "redlock_overruns_total"; increment 1);
 }
 
+pub(crate) fn once(outcome: &'static str) {
+    note!(counter "redlock_once_total", "outcome" => outcome; increment 1);
+}
+
 /// Jobs are few, and named by who wrote them.
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_run(job: &str, outcome: &'static str, took: Duration) {

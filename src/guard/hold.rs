@@ -89,6 +89,7 @@ impl Hold {
         metrics::hard_stop();
         tracing::warn!(
             resource = %self.lease().resource(),
+            token = self.lease().token().get(),
             %cause,
             "hard stop: guarded work is dropped"
         );
@@ -102,7 +103,7 @@ impl Hold {
         self.lock.give_back()
     }
 
-    fn lease(&self) -> &Arc<ActiveLease> {
+    pub(crate) fn lease(&self) -> &Arc<ActiveLease> {
         self.lock.lease()
     }
 }

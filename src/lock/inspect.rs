@@ -55,7 +55,7 @@ impl fmt::Debug for Holder {
     }
 }
 
-pub(super) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<Holder>, LockError> {
+pub(crate) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<Holder>, LockError> {
     for name in resource.shared_names() {
         let op = Op::Inspect { name: Arc::clone(name) };
         let answers = ask(core, &op, |_| false).await;

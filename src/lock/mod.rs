@@ -8,6 +8,7 @@
 //! | the line of local waiters | `queue` |
 //! | asking guarded work to stop, and what is done when it does not | [`Stopping`], [`Overrun`] |
 //! | claims of jobs' ticks | `claims` |
+//! | records of work that is done | `records` |
 //! | finding out that the work hangs, telling of renewals | `stall`, `renewals` |
 //! | runs the algorithm of one lease against the nodes | `lease` |
 //! | repeats releases that were not acknowledged | `releaser` |
@@ -26,6 +27,7 @@ mod lease;
 mod lost;
 mod overrun;
 mod queue;
+pub(crate) mod records;
 mod redlock;
 mod release;
 mod releaser;
@@ -41,10 +43,10 @@ mod watchers;
 
 pub use acquire::Acquire;
 pub use builder::RedlockBuilder;
-#[cfg(feature = "scheduler")]
 pub(crate) use core::Core;
 pub use held::Lock;
 pub use inspect::Holder;
+pub(crate) use inspect::inspect;
 pub(crate) use lease::ActiveLease;
 pub use lost::Lost;
 pub use overrun::Overrun;

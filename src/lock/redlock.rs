@@ -51,7 +51,6 @@ impl Redlock {
         Self { core }
     }
 
-    #[cfg(feature = "scheduler")]
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
     }

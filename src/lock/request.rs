@@ -31,7 +31,7 @@ pub struct LockRequest {
 }
 
 impl LockRequest {
-    pub(super) fn new(core: Arc<Core>, resource: Result<Resource, LockError>) -> Self {
+    pub(crate) fn new(core: Arc<Core>, resource: Result<Resource, LockError>) -> Self {
         Self { core, resource, overrides: Overrides::default() }
     }
 

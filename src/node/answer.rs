@@ -70,7 +70,7 @@ pub enum Answer {
 pub struct Record {
     /// Whether the work is done; else it was begun, and what became of it is not known.
     pub is_done: bool,
-    /// The lease under which it was recorded. Its token is the lease's own.
+    /// The lease under which it was recorded, and when that was.
     pub lease: StoredLease,
     /// What is kept along with it: an answer to be given again, say.
     pub payload: Arc<[u8]>,

@@ -164,15 +164,14 @@ impl Op {
     }
 
     /// Whether it is too late to send the operation at the moment `now`. A release is never too
-    /// late, and neither is an acquire whose lease is over already: its release follows behind it,
-    /// and the node's word belongs to the verdict.
+    /// late, and neither is an acquire or a record whose lease is over already: its release follows
+    /// behind it, and the node's word belongs to the verdict, or the work is done.
     pub fn is_stale(&self, now: Timestamp) -> bool {
         match self {
             Self::Acquire { expires, .. } => now >= *expires,
             Self::Raise { lease, .. } => lease.is_over(),
-            Self::Extend { lease, until, .. } | Self::Record { lease, until, .. } => {
-                lease.is_over() || now >= *until
-            }
+            Self::Extend { lease, until, .. } => lease.is_over() || now >= *until,
+            Self::Record { until, .. } => now >= *until,
             Self::Release { .. }
             | Self::Inspect { .. }
             | Self::Prepare { .. }

@@ -13,6 +13,7 @@
 //! | giving back, and who acknowledged it | `release` |
 //! | keys that a node may still keep for us | [`backlog`] |
 //! | which tick of a job was started last | [`claims`] |
+//! | whether the work of a name is done | [`records`] |
 //! | nodes that may have forgotten locks | [`enrol`] |
 //! | servers whose clocks jump | [`offsets`] |
 
@@ -25,6 +26,7 @@ mod event;
 mod fence;
 mod lease;
 pub mod offsets;
+pub mod records;
 mod release;
 mod renew;
 pub mod rules;

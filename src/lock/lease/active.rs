@@ -191,6 +191,14 @@ impl ActiveLease {
         self.id.resource()
     }
 
+    pub(crate) const fn id(&self) -> &Arc<LeaseId> {
+        &self.id
+    }
+
+    pub(crate) const fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     pub(crate) fn token(&self) -> FencingToken {
         FencingToken::new(self.token.load(Ordering::Acquire))
     }

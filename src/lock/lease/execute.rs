@@ -229,7 +229,7 @@ impl ActiveLease {
     }
 
     /// How long after sending a node may still store our key: two node timeouts.
-    fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         self.plan.node_timeout * 2
     }
 

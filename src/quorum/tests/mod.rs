@@ -12,6 +12,7 @@
 //! | nodes that come back without their keys, over random worlds | `restarts` |
 //! | every attempt ends, in time, and the order of the answers does not matter | `decision` |
 //! | jobs: one start per tick, over random worlds | `claims` |
+//! | records of work that is done: what a quorum keeps, every quorum tells | `records` |
 //! | examples to read, one for each rule | `cases` |
 //!
 //! `PROPTEST_CASES=10000 cargo test --lib quorum` looks longer.
@@ -23,6 +24,7 @@ mod decision;
 mod fencing;
 mod heard;
 mod model;
+mod records;
 mod restarts;
 mod safety;
 mod steps;

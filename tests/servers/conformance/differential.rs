@@ -1,8 +1,9 @@
 //! Both kinds of node, the same operations in the same order: the same answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tower_redlock::node::{Answer, Op};
+use tower_redlock::node::{Answer, Op, Record, StoredLease};
 
 use super::party::{Said, TTL};
 use super::{Party, Subject, now_token};
@@ -106,6 +107,62 @@ fn about_jobs(random: &mut Random, step: u64) -> Op {
     }
 }
 
+/// Locks of one name each, and what is recorded of them.
+#[tokio::test]
+async fn both_nodes_answer_four_thousand_random_operations_on_records_alike() {
+    const NAMES: usize = 3;
+    for seed in 11..=14 {
+        let (embedded, server) = (Subject::embedded(), Subject::server().await);
+        let mut random = Random(seed);
+        let single = |number: usize| {
+            let (owner, name) = (format!("owner {number}"), format!("name {}", number % NAMES));
+            // Of both nodes the leases have the same secret, as it is told.
+            let ours = embedded.party_named(&owner, &*name);
+            let theirs = ours.at(server.node());
+            (ours, theirs)
+        };
+        let mut pairs: Vec<_> = (0..2 * NAMES).map(single).collect();
+        for step in 0..1000 {
+            let chosen = random.below(pairs.len());
+            if random.below(20) == 0 {
+                pairs[chosen] = single(random.below(100));
+            }
+            let (ours, theirs) = &pairs[chosen];
+            let op = record_operation(ours, &mut random, step);
+            let shown = format!("{op:?}");
+            let other = op.clone();
+            let answers = (comparable(ours.ask(op).await), comparable(theirs.ask(other).await));
+            assert_eq!(answers.0, answers.1, "seed {seed}, step {step}: {shown}");
+        }
+    }
+}
+
+fn record_operation(party: &Party, random: &mut Random, step: u64) -> Op {
+    let lease = Arc::clone(party.lease());
+    let name: Arc<str> = lease.resource().names().next().expect("one name").into();
+    let retain = Duration::from_secs(3600);
+    let mut record = |is_done| {
+        let owner = Arc::clone(lease.owner());
+        let since = Duration::from_millis(step);
+        let stored = StoredLease::new(lease.nonce(), step, since, owner);
+        let payload: Vec<u8> = (0..random.below(4)).map(|_| random.below(256) as u8).collect();
+        Arc::new(Record::new(is_done, stored, payload.into()))
+    };
+    let (begun, done) = (record(false), record(true));
+    match random.below(12) {
+        0..=2 => party.acquire_op(TTL, 0),
+        3 | 4 => party.release_op(),
+        5 | 6 => Op::ReadRecord { name },
+        7 => Op::Repair { name, record: done, retain },
+        8 | 9 => Op::Forget { name, nonce: lease.nonce() },
+        kind => {
+            let record = if kind == 10 { begun } else { done };
+            let (until, patience) = (super::party::soon(), retain);
+            Op::Record { lease: Arc::clone(&lease), record, retain, until, patience }
+        }
+    }
+}
+
 fn pair(embedded: &Subject, server: &Subject, number: usize) -> (Party, Party) {
     let names = RESOURCES[number % RESOURCES.len()];
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
@@ -138,6 +195,7 @@ fn comparable(said: Said) -> Said {
             let remaining = remaining.map(|_| Duration::ZERO);
             Answer::Held { owner, remaining, fence }
         }
+        Answer::Recorded(Some((record, _))) => Answer::Recorded(Some((record, Duration::ZERO))),
         other => other,
     })
 }

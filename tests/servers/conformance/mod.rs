@@ -29,6 +29,7 @@ mod grants;
 mod late;
 mod party;
 mod raising;
+mod records;
 mod releasing;
 mod sets;
 mod subject;

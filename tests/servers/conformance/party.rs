@@ -26,6 +26,15 @@ impl Party {
         Self { node, lease }
     }
 
+    /// The same lease at another node.
+    pub(super) fn at(&self, node: &Arc<dyn Node>) -> Self {
+        Self { node: node.clone(), lease: self.lease.clone() }
+    }
+
+    pub(super) const fn lease(&self) -> &Arc<LeaseId> {
+        &self.lease
+    }
+
     pub(super) async fn acquire(&self) -> Said {
         self.ask(self.acquire_op(TTL, 0)).await
     }

@@ -1,0 +1,48 @@
+use std::fmt;
+
+use crate::{error::LockError, guard};
+
+/// Why work that was to be done once is not known to be done.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum OnceError<E> {
+    /// The lock of the key, or what is recorded of it. Nothing ran; but with
+    /// [`LockError::Lost`] the work ran, and was stopped: its outcome is unknown.
+    Lock(LockError),
+    /// The work, or the check before it, failed. The key is free again.
+    Work(E),
+}
+
+impl<E> From<LockError> for OnceError<E> {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl<E> From<OnceError<E>> for guard::Error<E> {
+    fn from(error: OnceError<E>) -> Self {
+        match error {
+            OnceError::Lock(error) => Self::Lock(error),
+            OnceError::Work(error) => Self::Service(error),
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for OnceError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(error) => error.fmt(f),
+            Self::Work(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for OnceError<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // Transparent: Display already shows the inner error, so the chain goes on below it.
+        match self {
+            Self::Lock(error) => error.source(),
+            Self::Work(error) => error.source(),
+        }
+    }
+}

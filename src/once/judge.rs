@@ -1,0 +1,29 @@
+use std::sync::Arc;
+
+/// Tells whether what the work made means that it is done. Closures are.
+pub trait Completes<T> {
+    /// Whether the key is done; else it is given back, for the next try.
+    fn completes(&self, output: &T) -> bool;
+
+    /// What is kept with the record.
+    #[doc(hidden)]
+    fn payload(&self, _output: &T) -> Arc<[u8]> {
+        Arc::from([])
+    }
+}
+
+/// All that is `Ok` is done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Always(pub(super) ());
+
+impl<T> Completes<T> for Always {
+    fn completes(&self, _: &T) -> bool {
+        true
+    }
+}
+
+impl<T, F: Fn(&T) -> bool> Completes<T> for F {
+    fn completes(&self, output: &T) -> bool {
+        self(output)
+    }
+}

@@ -1,0 +1,144 @@
+use std::time::Duration;
+
+use tower_layer::Layer;
+
+use super::{Always, OnceService, Unknown, terms::Terms};
+use crate::{error::LockError, lock::Redlock, resource::Resource};
+
+use super::{OnceRequest, terms};
+
+/// Runs each request to success once per key, and tells the rest that it is done or in progress.
+///
+/// The key is found as for [`RedlockLayer`](crate::RedlockLayer): by a closure, or any
+/// [`ResourceKey`](crate::ResourceKey); `None` lets a request pass without one. It is one name: a set
+/// of names is an error. Settings that are not made here are the manager's; but a request does not
+/// wait for another that does the same, unless [`wait`](Self::wait) says so.
+///
+/// `C` tells which responses complete the key: all that are `Ok`, or what
+/// [`complete_when`](Self::complete_when) says. `F` is the face that the outcomes have: with [`Plain`]
+/// the response is [`Once<S::Response>`](super::Once).
+///
+/// ```
+/// use std::convert::Infallible;
+/// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+/// use tower_redlock::{Once, OnceError, OnceLayer, Redlock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), OnceError<Infallible>> {
+/// let mut ship = ServiceBuilder::new()
+///     .layer(OnceLayer::new(Redlock::embedded(), |order: &u64| format!("order:{order}")))
+///     .service(service_fn(|order: u64| async move { Ok::<_, Infallible>(order) }));
+/// assert!(matches!(ship.ready().await?.call(7).await?, Once::Ran(7)));
+/// assert!(matches!(ship.ready().await?.call(7).await?, Once::AlreadyDone { .. }));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing until it wraps a service"]
+pub struct OnceLayer<K, C = Always, F = Plain> {
+    pub(super) redlock: Redlock,
+    pub(super) key: K,
+    pub(super) complete: C,
+    pub(super) face: F,
+    settings: Settings,
+}
+
+/// Outcomes are part of the response: [`Once`](super::Once).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plain(());
+
+/// What the layer asks for with each request.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    ttl: Option<Duration>,
+    wait: Option<Duration>,
+    max_hold: Option<Duration>,
+    terms: Terms,
+}
+
+impl<K> OnceLayer<K> {
+    /// A layer that runs requests once for what `key` finds in them.
+    pub const fn new(redlock: Redlock, key: K) -> Self {
+        let settings = Settings { ttl: None, wait: None, max_hold: None, terms: Terms::DEFAULT };
+        Self { redlock, key, complete: Always(()), face: Plain(()), settings }
+    }
+}
+
+impl<K, C, F> OnceLayer<K, C, F> {
+    /// How long the servers keep the lock without renewal. Default: the manager's (10 s). A crash in
+    /// the middle of a request blocks its key for at most this long.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.settings.ttl = Some(ttl);
+        self
+    }
+
+    /// How long a request waits while another with its key runs. Default: zero.
+    pub const fn wait(mut self, wait: Duration) -> Self {
+        self.settings.wait = Some(wait);
+        self
+    }
+
+    /// The longest time that a request runs. Default: the manager's (5 min).
+    pub const fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.settings.max_hold = Some(max_hold);
+        self
+    }
+
+    /// How long the nodes keep that a key is done. Default: 96 hours. See
+    /// [`OnceRequest::retain`].
+    pub const fn retain(mut self, retain: Duration) -> Self {
+        self.settings.terms.retain = retain;
+        self
+    }
+
+    /// What becomes of a key where nobody knows how far its request came. Default:
+    /// [`Unknown::Release`].
+    pub const fn unknown(mut self, unknown: Unknown) -> Self {
+        self.settings.terms.unknown = unknown;
+        self
+    }
+
+    /// Which responses mean that the key is done. After another its key is free, for the next try.
+    /// Errors of the service never complete.
+    ///
+    /// Closures need the type of their argument where they are written apart from this call.
+    pub fn complete_when<G>(self, complete: G) -> OnceLayer<K, G, F> {
+        let Self { redlock, key, face, settings, .. } = self;
+        OnceLayer { redlock, key, complete, face, settings }
+    }
+
+    /// The same with another face.
+    #[cfg(feature = "http")]
+    #[allow(dead_code, reason = "for faces")]
+    pub(super) fn with_face<D, G>(self, change: impl FnOnce(C, F) -> (D, G)) -> OnceLayer<K, D, G> {
+        let Self { redlock, key, complete, face, settings } = self;
+        let (complete, face) = change(complete, face);
+        OnceLayer { redlock, key, complete, face, settings }
+    }
+
+    /// A request for a key of one name, on the layer's terms.
+    pub(super) fn request(&self, key: &Resource) -> OnceRequest {
+        let resource = terms::resource(key).map_err(LockError::from);
+        let mut request = OnceRequest::new(&self.redlock, resource);
+        let Settings { ttl, wait, max_hold, terms } = self.settings;
+        if let Some(ttl) = ttl {
+            request = request.ttl(ttl);
+        }
+        if let Some(wait) = wait {
+            request = request.wait(wait);
+        }
+        if let Some(max_hold) = max_hold {
+            request = request.max_hold(max_hold);
+        }
+        request.terms = terms;
+        request
+    }
+}
+
+impl<S, K: Clone, C: Clone, F: Clone> Layer<S> for OnceLayer<K, C, F> {
+    type Service = OnceService<S, K, C, F>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        OnceService::new(inner, self.clone())
+    }
+}

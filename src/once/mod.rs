@@ -1,0 +1,64 @@
+//! Work that is to be done once per key: webhooks that are delivered again and again, requests that
+//! are sent again.
+//!
+//! A key is free; then *in progress*, under a lock that is renewed while the work runs, with the hard
+//! stop and the fencing token of every lock of this crate; then *done*: a majority of the nodes keeps
+//! a record of it, 96 hours unless it is said otherwise. A crash gives the key back after the lock's
+//! TTL.
+//!
+//! ```
+//! use tower_redlock::{Once, OnceError, Redlock};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), OnceError<std::io::Error>> {
+//! let redlock = Redlock::embedded();
+//! let ship = || redlock.once("order:7").run(|_| async { Ok::<_, std::io::Error>("shipped") });
+//! assert!(matches!(ship().await?, Once::Ran("shipped")));
+//! assert!(matches!(ship().await?, Once::AlreadyDone { .. }));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What the work's end does to the key
+//!
+//! | the work | the key | [`Once`] or [`OnceError`] |
+//! |---|---|---|
+//! | is `Ok` | done | [`Ran`](Once::Ran) |
+//! | is `Ok`, and too few nodes keep the record | free, or done where one is found later | [`RanUnrecorded`](Once::RanUnrecorded) |
+//! | is `Err`, panics, is dropped by the caller | free at once | [`Work`](OnceError::Work) |
+//! | is stopped, as the lock was lost | see [`Unknown`] | [`Lock`](OnceError::Lock) with [`Lost`](crate::LockError::Lost) |
+//! | never ends, as the process crashed | free after the TTL, or see [`Unknown`] | |
+//!
+//! "Once" is about work that was recorded. Work that has its effect, and then crashes before its
+//! record is kept, runs again. Effects that must not happen twice need a resource that is asked: see
+//! [`OnceRequest::unless`].
+
+mod call;
+mod check;
+mod error;
+mod future;
+mod judge;
+mod layer;
+mod marker;
+mod notes;
+mod outcome;
+mod recording;
+mod request;
+mod run;
+mod service;
+mod status;
+mod terms;
+mod work;
+
+pub use check::{Check, Unchecked};
+pub use error::OnceError;
+pub use future::OnceFuture;
+pub use judge::{Always, Completes};
+pub use layer::{OnceLayer, Plain};
+pub use outcome::Once;
+pub use request::OnceRequest;
+pub use run::OnceRun;
+pub use service::{OnceService, ServiceCall};
+pub use status::{OnceState, OnceStatus};
+pub use terms::Unknown;
+pub use work::Work;

@@ -1,0 +1,26 @@
+use super::{OnceError, outcome::Outcome};
+use crate::{error::LockError, metrics, resource::Resource};
+
+/// Whoever operates this has to look whether it happened twice.
+pub(super) fn unrecorded(resource: &Resource, token: u64, error: &LockError) {
+    tracing::warn!(
+        key = %resource, token, %error,
+        "work was done, and too few nodes keep that: it may run again, or may have run elsewhere"
+    );
+}
+
+/// How a request ended.
+pub(super) fn ended<T, E>(resource: &Resource, result: &Result<Outcome<T>, OnceError<E>>) {
+    let outcome = match result {
+        Ok(Outcome::Ran(_)) => "ran",
+        Ok(Outcome::Unrecorded(..)) => "unrecorded",
+        Ok(Outcome::Done { .. }) => "already_done",
+        Ok(Outcome::Busy { unknown: false, .. }) => "in_progress",
+        Ok(Outcome::Busy { unknown: true, .. }) => "unknown",
+        Err(OnceError::Work(_)) => "failed",
+        Err(OnceError::Lock(LockError::Lost { .. })) => "lost",
+        Err(OnceError::Lock(_)) => "not_run",
+    };
+    metrics::once(outcome);
+    tracing::debug!(key = %resource, outcome, "once");
+}

@@ -1,0 +1,108 @@
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use crate::{
+    error::{LockError, Reason},
+    lock::{
+        ActiveLease,
+        records::{self, Answers, Asked},
+    },
+    node::Record,
+    time::{Sleep, Timestamp},
+};
+
+/// It is tried for so many node timeouts.
+const TRIED_FOR: u32 = 10;
+
+/// Has a record of work that is done kept by a quorum, while the lock is valid.
+///
+/// The first round is sent at once, not at the first poll.
+#[derive(Debug)]
+pub(super) struct Recording {
+    lease: Arc<ActiveLease>,
+    record: Arc<Record>,
+    retain: Duration,
+    until: Timestamp,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// The lock was over: nothing is sent.
+    TooLate,
+    Asking(Asked),
+    Pausing(Sleep),
+}
+
+impl Recording {
+    pub(super) fn start(lease: Arc<ActiveLease>, record: Arc<Record>, retain: Duration) -> Self {
+        let core = lease.core();
+        let until = core.clock().now() + core.settings.node_timeout * TRIED_FOR;
+        let mut this = Self { lease, record, retain, until, step: Step::TooLate };
+        this.ask();
+        this
+    }
+
+    pub(super) const fn record(&self) -> &Arc<Record> {
+        &self.record
+    }
+
+    pub(super) const fn retain(&self) -> Duration {
+        self.retain
+    }
+
+    fn ask(&mut self) {
+        self.step = if self.lease.is_valid() {
+            Step::Asking(records::record(&self.lease, &self.record, self.retain))
+        } else {
+            Step::TooLate
+        };
+    }
+
+    /// What follows a round without a quorum: a pause, or the end.
+    fn after(&mut self, answers: &Answers) -> Result<(), LockError> {
+        let core = self.lease.core();
+        if !self.lease.is_valid() {
+            return Err(LockError::lost(self.lease.loss()));
+        }
+        let now = core.clock().now();
+        if now >= self.until {
+            return Err(records::no_quorum(core, answers));
+        }
+        // Nodes that lost the lock's key are given it again.
+        if answers.contains(&Err(Reason::KeyGone)) {
+            self.lease.extend();
+        }
+        let pause = core.settings.node_timeout / 2;
+        self.step = Step::Pausing(core.timers.sleep_until(now + pause));
+        Ok(())
+    }
+}
+
+impl Future for Recording {
+    type Output = Result<(), LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            match &mut self.step {
+                Step::TooLate => return Poll::Ready(Err(LockError::lost(self.lease.loss()))),
+                Step::Asking(asked) => {
+                    let answers = ready!(Pin::new(asked).poll(cx));
+                    if records::is_kept(&answers) {
+                        return Poll::Ready(Ok(()));
+                    }
+                    self.after(&answers)?;
+                }
+                Step::Pausing(sleep) => {
+                    ready!(Pin::new(sleep).poll(cx));
+                    self.ask();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+use std::{future::Future, sync::Arc, time::Duration};
+
+use super::{
+    Always, Check, OnceRun, Unchecked, Unknown,
+    call::OnceCall,
+    terms::{self, Terms},
+};
+use crate::{
+    error::LockError,
+    guard::LockContext,
+    lock::{Core, LockRequest, Redlock},
+    resource::{Resource, ResourceError},
+};
+
+/// A request for work that is to be done once per key. Made by [`Redlock::once`].
+///
+/// Nothing is sent before it is run. What is not set here is as the manager was built; but it does
+/// not wait for another that does the same work, unless [`wait`](Self::wait) says so.
+#[derive(Clone, Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct OnceRequest<C = Unchecked> {
+    pub(super) core: Arc<Core>,
+    pub(super) resource: Result<Resource, LockError>,
+    pub(super) lock: LockRequest,
+    pub(super) terms: Terms,
+    check: C,
+}
+
+impl Redlock {
+    /// A request for work that is to be done once for this key, which is one name of at most 507
+    /// bytes: see [`once`](mod@crate::once).
+    ///
+    /// It is locked, and [inspected](Self::inspect), under the name `once:` with the key behind it,
+    /// so that [locks](Self::lock) of the same name are others.
+    ///
+    /// An invalid key, or a set of names, shows when it is run, as
+    /// [`LockError::InvalidResource`]; nothing is sent then.
+    pub fn once<R>(&self, key: R) -> OnceRequest
+    where
+        R: TryInto<Resource>,
+        R::Error: Into<ResourceError>,
+    {
+        let key = key.try_into().map_err(Into::into);
+        let resource = key.and_then(|key| terms::resource(&key)).map_err(LockError::from);
+        OnceRequest::new(self, resource)
+    }
+}
+
+impl OnceRequest {
+    pub(super) fn new(redlock: &Redlock, resource: Result<Resource, LockError>) -> Self {
+        let core = Arc::clone(redlock.core());
+        let lock = LockRequest::new(Arc::clone(&core), resource.clone()).wait(Duration::ZERO);
+        Self { core, resource, lock, terms: Terms::DEFAULT, check: Unchecked(()) }
+    }
+
+    /// Asks `check` under the lock, before the work, whether it is done already. Where it is, the
+    /// work does not run, and the nodes keep that it is done. An error of the check is one of the
+    /// work.
+    ///
+    /// This is for effects that must not happen twice, in a database of your own. The nodes alone
+    /// can't promise that: a process may crash between the effect and the record. Let the check leave
+    /// its [fencing token](LockContext::fencing_token) in a row of the key, and let the work write
+    /// that it is done *in the same transaction* as its effect, only if that token still stands:
+    ///
+    /// ```sql
+    /// CREATE TABLE once (key text PRIMARY KEY, token bigint NOT NULL, done bool NOT NULL);
+    ///
+    /// -- The check. Whoever comes later has a greater token, and turns the slower away.
+    /// INSERT INTO once VALUES ($key, $token, false)
+    ///   ON CONFLICT (key) DO UPDATE SET token = greatest(once.token, $token)
+    ///   RETURNING done;
+    ///
+    /// -- The work: one transaction.
+    /// BEGIN;
+    /// UPDATE once SET done = true WHERE key = $key AND token = $token AND NOT done;
+    /// -- No row: ROLLBACK, and fail. Somebody else does it, or has done it.
+    /// UPDATE stock SET count = count - 1 WHERE item = $item;
+    /// COMMIT;
+    /// ```
+    ///
+    /// So the effect happens once even where a process crashed behind it, or stood still for longer
+    /// than its lock was valid.
+    ///
+    /// ```
+    /// use tower_redlock::{Once, OnceError, Redlock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), OnceError<std::io::Error>> {
+    /// # async fn is_in_database(_token: u64) -> Result<bool, std::io::Error> { Ok(true) }
+    /// # async fn ship_in_one_transaction(_token: u64) -> Result<(), std::io::Error> { Ok(()) }
+    /// # let redlock = Redlock::embedded();
+    /// let shipped = redlock
+    ///     .once("order:7")
+    ///     .unless(|cx| async move { is_in_database(cx.fencing_token().get()).await })
+    ///     .run(|cx| async move { ship_in_one_transaction(cx.fencing_token().get()).await })
+    ///     .await?;
+    /// assert!(matches!(shipped, Once::AlreadyDone { .. }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unless<F, Fut, E>(self, check: F) -> OnceRequest<F>
+    where
+        F: FnOnce(LockContext) -> Fut,
+        Fut: Future<Output = Result<bool, E>>,
+    {
+        let Self { core, resource, lock, terms, .. } = self;
+        OnceRequest { core, resource, lock, terms, check }
+    }
+}
+
+impl<C> OnceRequest<C> {
+    /// How long the servers keep the lock without renewal. Default: the manager's (10 s). A crash in
+    /// the middle of the work blocks the key for at most this long.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.lock = self.lock.ttl(ttl);
+        self
+    }
+
+    /// How long to wait while another does the work. Default: zero, it is
+    /// [`InProgress`](super::Once::InProgress) at once.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.lock = self.lock.wait(wait);
+        self
+    }
+
+    /// The longest time that the work runs. Default: the manager's (5 min).
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.lock = self.lock.max_hold(max_hold);
+        self
+    }
+
+    /// How long the nodes keep that the work is done. Default: 96 hours. Above zero, and at most 100
+    /// years. Choose it longer than senders go on sending.
+    pub fn retain(mut self, retain: Duration) -> Self {
+        self.terms.retain = retain;
+        self
+    }
+
+    /// What becomes of the key where nobody knows how far the work came. Default:
+    /// [`Unknown::Release`].
+    pub fn unknown(mut self, unknown: Unknown) -> Self {
+        self.terms.unknown = unknown;
+        self
+    }
+
+    /// Does the work, unless it is done, or somebody does it.
+    ///
+    /// Takes the key's lock, asks a majority of the nodes whether the work is done, runs it under
+    /// the lock, and has a majority keep that it is done before the lock is given back. That is tried
+    /// for ten node timeouts.
+    ///
+    /// # Errors
+    ///
+    /// [`OnceError::Work`](super::OnceError::Work) is the work's own. With
+    /// [`OnceError::Lock`](super::OnceError::Lock) nothing ran, except for [`LockError::Lost`]: the
+    /// lock was lost while the work ran, it was dropped, and its outcome is unknown.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work, then gives the key back; also with [`Unknown::Hold`].
+    /// Once the work is over, it is recorded all the same.
+    ///
+    /// # Panics
+    ///
+    /// Where the work panics; the key is free then.
+    pub fn run<W, Fut, T, E>(self, work: W) -> OnceRun<W, C>
+    where
+        W: FnOnce(LockContext) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        C: Check<E>,
+    {
+        let Self { core, resource, lock, terms, check } = self;
+        OnceRun::new(match resource {
+            Ok(resource) => OnceCall::new((core, resource, lock), terms, (work, check), Always(())),
+            Err(error) => OnceCall::rejected(error, Always(())),
+        })
+    }
+}

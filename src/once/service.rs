@@ -1,0 +1,107 @@
+use std::task::{Context, Poll};
+
+use tower_service::Service;
+
+use super::{
+    Always, Completes, Once, OnceError, OnceFuture, OnceLayer, OnceRequest, Plain, Unchecked, Work,
+    call::OnceCall,
+};
+use crate::{error::LockError, guard::LockContext, layer::ResourceKey};
+
+/// A service whose requests run once per key. Made by [`OnceLayer`].
+///
+/// The inner service is made ready before the wait for the lock: a permit of an inner
+/// `ConcurrencyLimit`, or a place in a `Buffer`, is held meanwhile. Put such layers outside.
+#[derive(Clone, Debug)]
+pub struct OnceService<S, K, C = Always, F = Plain> {
+    pub(super) inner: S,
+    pub(super) layer: OnceLayer<K, C, F>,
+}
+
+/// What is done with a request under the lock.
+#[derive(Debug)]
+pub struct ServiceCall<S, Request> {
+    service: S,
+    request: Request,
+}
+
+impl<S: Service<Request>, Request> Work for ServiceCall<S, Request> {
+    type Future = S::Future;
+    type Success = S::Response;
+    type Failure = S::Error;
+
+    fn begin(mut self, _: LockContext) -> S::Future {
+        self.service.call(self.request)
+    }
+}
+
+impl<S, K, C, F> OnceService<S, K, C, F> {
+    pub(super) const fn new(inner: S, layer: OnceLayer<K, C, F>) -> Self {
+        Self { inner, layer }
+    }
+
+    /// The wrapped service.
+    pub const fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The wrapped service.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// The wrapped service.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+
+    /// The service that was made ready; a clone of it stays behind.
+    pub(super) fn take_ready(&mut self) -> S
+    where
+        S: Clone,
+    {
+        let clone = self.inner.clone();
+        std::mem::replace(&mut self.inner, clone)
+    }
+}
+
+impl<S, K, C, Request> Service<Request> for OnceService<S, K, C>
+where
+    S: Service<Request> + Clone,
+    K: ResourceKey<Request>,
+    C: Completes<S::Response> + Clone,
+{
+    type Response = Once<S::Response>;
+    type Error = OnceError<S::Error>;
+    type Future = OnceFuture<S, Request, C>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(OnceError::Work)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let judge = self.layer.complete.clone();
+        OnceFuture::new(match self.layer.key.key(&request) {
+            Ok(Some(key)) => {
+                let asked = self.layer.request(&key);
+                let call = ServiceCall { service: self.take_ready(), request };
+                begin(asked, call, judge)
+            }
+            Ok(None) => OnceCall::unguarded(self.inner.call(request), judge),
+            Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), judge),
+        })
+    }
+}
+
+/// Begins a request of a layer.
+pub(super) fn begin<W: Work, J>(
+    request: OnceRequest,
+    work: W,
+    judge: J,
+) -> OnceCall<W, Unchecked, J> {
+    let OnceRequest { core, resource, lock, terms, .. } = request;
+    match resource {
+        Ok(resource) => OnceCall::new((core, resource, lock), terms, (work, Unchecked(())), judge),
+        Err(error) => OnceCall::rejected(error, judge),
+    }
+}

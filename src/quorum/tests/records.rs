@@ -1,0 +1,140 @@
+//! What a quorum keeps, every quorum tells.
+
+use std::{sync::Arc, time::Duration};
+
+use proptest::prelude::*;
+
+use super::safety::config;
+use crate::{
+    node::{Nonce, Record, StoredLease},
+    quorum::{
+        records::{Standing, standing},
+        rules,
+    },
+};
+
+const LEFT: Duration = Duration::from_secs(60);
+
+fn record(number: u8, is_done: bool) -> Arc<Record> {
+    let owner = format!("replica {number}").into();
+    let lease = StoredLease::new(Nonce::from_bytes([number; 16]), 1, LEFT, owner);
+    Arc::new(Record::new(is_done, lease, Arc::from([])))
+}
+
+fn of(told: &[Option<&Arc<Record>>], nodes: usize) -> Standing {
+    standing(told.iter().map(|kept| kept.map(|record| (record, LEFT))), nodes)
+}
+
+fn done(record: &Arc<Record>) -> Standing {
+    Standing::Done { record: Arc::clone(record), remaining: LEFT }
+}
+
+fn unknown(record: &Arc<Record>, is_certain: bool) -> Standing {
+    Standing::Unknown { record: Arc::clone(record), remaining: LEFT, is_certain }
+}
+
+#[test]
+fn one_node_is_enough_to_tell_that_work_is_done() {
+    let (ours, begun) = (record(1, true), record(2, false));
+    assert_eq!(of(&[Some(&ours)], 5), done(&ours));
+    assert_eq!(of(&[None, None, None, None, Some(&ours)], 5), done(&ours));
+    assert_eq!(of(&[Some(&begun), Some(&begun), Some(&ours)], 3), done(&ours));
+}
+
+#[test]
+fn of_two_records_of_work_that_is_done_the_one_that_is_kept_longer_is_told() {
+    let (one, two) = (record(1, true), record(2, true));
+    let told = [Some((&one, LEFT)), Some((&two, LEFT * 2)), None];
+    assert_eq!(standing(told, 3), Standing::Done { record: two, remaining: LEFT * 2 });
+}
+
+#[test]
+fn nothing_is_recorded_only_where_a_quorum_says_so() {
+    assert_eq!(of(&[], 1), Standing::TooFew);
+    assert_eq!(of(&[None], 1), Standing::Nothing);
+    assert_eq!(of(&[None, None], 5), Standing::TooFew);
+    assert_eq!(of(&[None, None, None], 5), Standing::Nothing);
+    // Half of an even number is none.
+    assert_eq!(of(&[None, None], 4), Standing::TooFew);
+}
+
+#[test]
+fn work_that_was_begun_blocks_where_a_quorum_keeps_that_or_may() {
+    let (a, b) = (record(1, false), record(2, false));
+    assert_eq!(of(&[Some(&a), Some(&a)], 3), unknown(&a, true));
+    assert_eq!(of(&[Some(&a), None], 3), unknown(&a, false));
+    assert_eq!(of(&[Some(&a), None, None], 3), Standing::Nothing);
+    assert_eq!(of(&[Some(&a), Some(&b), None], 3), Standing::Nothing);
+    assert_eq!(of(&[Some(&a)], 3), Standing::TooFew);
+    assert_eq!(of(&[Some(&a), Some(&b), Some(&b), None], 5), unknown(&b, false));
+}
+
+/// What one node keeps.
+fn kept() -> impl Strategy<Value = Option<Arc<Record>>> {
+    proptest::option::of((0..3_u8, any::<bool>()).prop_map(|(number, done)| record(number, done)))
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn what_reached_a_quorum_is_seen_by_every_reader_of_a_quorum(
+        (nodes, before) in (1..8_usize)
+            .prop_flat_map(|n| (Just(n), proptest::collection::vec(kept(), n))),
+        writes in any::<u64>(),
+        order in any::<u64>(),
+        is_done in any::<bool>(),
+    ) {
+        let quorum = rules::quorum(nodes);
+        let mut kept = before;
+        // Work runs only where nothing was found, so no other is done on any node.
+        kept.retain(|kept| kept.as_ref().is_none_or(|record| !record.is_done));
+        kept.resize(nodes, None);
+        let ours = record(9, is_done);
+        let written: Vec<usize> = (0..nodes).filter(|node| writes >> node & 1 == 1).collect();
+        for node in &written {
+            kept[*node] = Some(Arc::clone(&ours));
+        }
+        let mut readers: Vec<usize> = (0..nodes).collect();
+        readers.sort_by_key(|node| (order >> (node * 8)) & 0xff);
+        for heard in quorum..=nodes {
+            let told: Vec<_> = readers[..heard].iter().map(|node| kept[*node].as_ref()).collect();
+            let found = of(&told, nodes);
+            if written.len() >= quorum {
+                let seen = match &found {
+                    Standing::Done { record, .. } => *record == ours && is_done,
+                    // Whose it is, is told for certain once enough nodes have spoken.
+                    Standing::Unknown { record, is_certain, .. } => {
+                        !is_done && (*record == ours || !is_certain)
+                    }
+                    Standing::TooFew | Standing::Nothing => false,
+                };
+                prop_assert!(seen, "{heard} of {nodes}: {found:?}");
+            }
+            prop_assert_ne!(found, Standing::TooFew);
+        }
+    }
+
+    #[test]
+    fn a_verdict_that_is_settled_changes_only_to_done(
+        kept in proptest::collection::vec(kept(), 1..8),
+        order in any::<u64>(),
+    ) {
+        let nodes = kept.len();
+        let mut readers: Vec<usize> = (0..nodes).collect();
+        readers.sort_by_key(|node| (order >> (node * 8)) & 0xff);
+        let mut settled: Option<Standing> = None;
+        for heard in 0..=nodes {
+            let told: Vec<_> = readers[..heard].iter().map(|node| kept[*node].as_ref()).collect();
+            let found = of(&told, nodes);
+            if let Some(settled) = &settled {
+                let is_done = matches!(found, Standing::Done { .. });
+                prop_assert!(is_done || found == *settled, "{settled:?}, then {found:?}");
+            }
+            if found.is_settled() {
+                settled = Some(found);
+            }
+        }
+        prop_assert!(settled.is_some(), "all have told");
+    }
+}

@@ -1,0 +1,86 @@
+//! Locks that end before the work does.
+
+use std::convert::Infallible;
+
+use futures_util::FutureExt;
+use tower_redlock::{LockError, LossCause, Once, OnceError, OnceRequest, Unknown, testing::Task};
+
+use super::scene::{Ended, HOUR, KEY, Scene, TTL, assert_done_by, assert_ran, in_progress_by};
+
+/// Work of blue's that is cut off from the nodes until its lock is lost.
+fn loses(scene: &Scene, request: OnceRequest) -> Task<Ended> {
+    let forever = std::future::pending::<Result<usize, Infallible>>();
+    let mut work = scene.clock.spawn(request.run(|_| forever));
+    scene.clock.settle();
+    assert_eq!(scene.nodes.key_counts(), [1; 3]);
+    scene.blue.partition(0..3);
+    scene.clock.advance(TTL);
+    let ended = work.take().expect("it was stopped");
+    let Err(OnceError::Lock(LockError::Lost { cause: LossCause::Expired { .. } })) = ended else {
+        panic!("{ended:?}")
+    };
+    scene.blue.heal(0..3);
+    work
+}
+
+#[test]
+fn what_was_lost_is_free_for_the_next() {
+    let scene = Scene::new(3);
+    let _work = loses(&scene, scene.at_blue.once(KEY));
+    assert_ran(&scene.green_does(), 1);
+}
+
+#[test]
+fn what_was_lost_is_held_for_somebody_to_decide() {
+    let scene = Scene::new(3);
+    let _work = loses(&scene, scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR)));
+    for ended in [scene.green_does(), scene.blue_does()] {
+        let (unknown, retry_after) = in_progress_by(&ended, "blue");
+        assert_eq!((unknown, retry_after), (true, Some(HOUR.saturating_sub(TTL))));
+    }
+    assert_eq!(scene.nodes.key_counts(), [0; 3], "asking leaves no lock");
+    scene.clock.advance(HOUR.saturating_sub(TTL));
+    assert_ran(&scene.green_does(), 1);
+}
+
+#[test]
+fn while_it_runs_it_is_not_called_unknown() {
+    let scene = Scene::new(3);
+    let forever = std::future::pending::<Result<usize, Infallible>>();
+    let request = scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR));
+    let _work = scene.clock.spawn(request.run(|_| forever));
+    scene.clock.settle();
+    let (unknown, _) = in_progress_by(&scene.green_does(), "blue");
+    assert!(!unknown);
+}
+
+#[test]
+fn work_that_is_held_and_done_is_done() {
+    let scene = Scene::new(3);
+    let hold = || scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR));
+    assert_ran(&scene.does(hold()), 1);
+    scene.clock.advance(2 * HOUR);
+    assert_done_by(&scene.does(hold()), "blue");
+    assert_done_by(&scene.green_does(), "blue");
+}
+
+/// A process that stands still inside a poll of the work, while another does it.
+#[test]
+fn a_holder_that_stood_still_past_its_validity_is_refused_and_says_so() {
+    let scene = Scene::new(3);
+    let (clock, at_green, runs) = (scene.clock.clone(), scene.at_green.clone(), scene.runs.clone());
+    let frozen = scene.at_blue.once(KEY).run(|_| async move {
+        // Nothing of blue runs meanwhile.
+        clock.leap(TTL);
+        let ours = runs.clone();
+        let retry = at_green.once(KEY).run(|_| async move { Ok::<_, Infallible>(ours.run()) });
+        assert_ran(&retry.now_or_never().expect("at once"), 1);
+        Ok::<_, Infallible>(runs.run())
+    });
+    let ended = frozen.now_or_never().expect("it ends in its first poll");
+    let Ok(Once::RanUnrecorded(2, LockError::Lost { .. })) = ended else { panic!("{ended:?}") };
+    // The retry's record stands.
+    for ended in [scene.green_does(), scene.blue_does()] {
+        assert_done_by(&ended, "green");
+    }
+}

@@ -1,0 +1,11 @@
+//! Work that is done once per key, over nodes that fail and clocks that are moved by hand.
+
+mod ends;
+mod layer;
+mod lost;
+mod people;
+mod recording;
+mod refused;
+mod repeats;
+mod scene;
+mod unless;

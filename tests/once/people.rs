@@ -1,0 +1,116 @@
+//! What a person, or a reconciler, can see and decide.
+
+use std::{convert::Infallible, time::UNIX_EPOCH};
+
+use futures_util::FutureExt;
+use tower_redlock::{
+    LockError, Once, Unknown,
+    once::{OnceState, OnceStatus},
+    time::Clock,
+};
+
+use super::scene::{HOUR, KEY, Scene, TTL, assert_done_by, assert_ran};
+
+fn status(scene: &Scene) -> Option<OnceStatus> {
+    scene.at_green.once(KEY).status().now_or_never().expect("at once").expect("a quorum")
+}
+
+/// Work of blue's that nobody knows the outcome of.
+fn unknown(scene: &Scene) {
+    let forever = std::future::pending::<Result<usize, Infallible>>();
+    let request = scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR));
+    let mut work = scene.clock.spawn(request.run(|_| forever));
+    scene.clock.settle();
+    scene.blue.partition(0..3);
+    scene.clock.advance(TTL);
+    work.take().expect("it was stopped").unwrap_err();
+}
+
+#[test]
+fn a_key_is_seen_free_in_progress_and_done() {
+    let scene = Scene::new(3);
+    assert_eq!(status(&scene), None);
+    let began = UNIX_EPOCH + scene.clock.wall();
+    let sleep = scene.clock.sleep(TTL / 2);
+    let _work = scene.clock.spawn(scene.at_blue.once(KEY).run(|_| async move {
+        sleep.await;
+        Ok::<_, Infallible>(1)
+    }));
+    scene.clock.settle();
+    let seen = status(&scene).expect("in progress");
+    assert_eq!((seen.state, seen.by.as_deref()), (OnceState::InProgress, Some("blue")));
+    assert_eq!((seen.since, seen.remaining), (Some(began), Some(TTL)));
+    let token = seen.token;
+    scene.clock.advance(TTL / 2);
+    let seen = status(&scene).expect("done");
+    assert_eq!((seen.state, seen.by.as_deref()), (OnceState::Done, Some("blue")));
+    assert_eq!((seen.since, seen.remaining), (Some(began + TTL / 2), Some(96 * HOUR)));
+    assert_eq!(seen.token, token);
+}
+
+#[test]
+fn what_is_unknown_is_seen_and_marked_done() {
+    let scene = Scene::new(3);
+    unknown(&scene);
+    let seen = status(&scene).expect("unknown");
+    assert_eq!((seen.state, seen.by.as_deref()), (OnceState::Unknown, Some("blue")));
+    assert_eq!(seen.remaining, Some(HOUR.saturating_sub(TTL)));
+    scene.at_green.once(KEY).mark_done().now_or_never().expect("at once").unwrap();
+    assert_done_by(&scene.blue_does_after_healing(), "green");
+    assert_eq!(scene.runs.count(), 0);
+}
+
+#[test]
+fn what_is_unknown_is_forgotten_and_runs() {
+    let scene = Scene::new(3);
+    unknown(&scene);
+    let forget = || scene.at_green.once(KEY).forget().now_or_never().expect("at once");
+    assert_eq!(forget(), Ok(true));
+    assert_eq!(forget(), Ok(false));
+    assert_eq!(status(&scene), None);
+    assert_ran(&scene.green_does(), 1);
+    assert_eq!(forget(), Ok(true), "also what is done");
+    assert_ran(&scene.green_does(), 2);
+}
+
+#[test]
+fn nothing_is_decided_about_work_that_runs() {
+    let scene = Scene::new(3);
+    let forever = std::future::pending::<Result<usize, Infallible>>();
+    let request = scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR));
+    let _work = scene.clock.spawn(request.run(|_| forever));
+    scene.clock.settle();
+    assert_eq!(status(&scene).expect("it runs").state, OnceState::InProgress);
+    let done = scene.at_green.once(KEY).mark_done().now_or_never().expect("at once");
+    assert!(matches!(done, Err(LockError::Held { .. })), "{done:?}");
+    let forgotten = scene.at_green.once(KEY).forget().now_or_never().expect("at once");
+    assert!(matches!(forgotten, Err(LockError::Held { .. })), "{forgotten:?}");
+}
+
+#[test]
+fn what_one_node_may_still_keep_is_not_called_forgotten() {
+    let scene = Scene::new(3);
+    assert_ran(&scene.green_does(), 1);
+    scene.nodes.stop([1]);
+    let forget = || scene.at_green.once(KEY).forget().now_or_never().expect("at once");
+    assert!(matches!(forget(), Err(LockError::NoQuorum { .. })));
+    assert!(matches!(scene.green_does(), Ok(Once::AlreadyDone { .. })));
+    scene.nodes.start([1]);
+    assert_eq!(forget(), Ok(true));
+    assert_ran(&scene.green_does(), 2);
+}
+
+#[test]
+fn without_a_quorum_nobody_says_how_a_key_stands() {
+    let scene = Scene::new(3);
+    scene.nodes.stop([0, 1]);
+    let status = scene.at_green.once(KEY).status().now_or_never().expect("at once");
+    assert!(matches!(status, Err(LockError::NoQuorum { .. })), "{status:?}");
+}
+
+impl Scene {
+    fn blue_does_after_healing(&self) -> super::scene::Ended {
+        self.blue.heal(0..3);
+        self.blue_does()
+    }
+}

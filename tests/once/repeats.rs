@@ -1,0 +1,191 @@
+//! The first does it, and the rest are told.
+
+use std::{convert::Infallible, time::Duration};
+
+use futures_util::{FutureExt, future::join_all};
+use tower_redlock::{
+    EmbeddedNodes, LockError, Once, OnceError, Redlock, ResourceError, time::Clock,
+};
+
+use super::scene::{
+    HOUR, KEY, MS, Runs, SECOND, Scene, TTL, assert_done_by, assert_ran, in_progress_by,
+};
+
+#[test]
+fn it_runs_once_and_every_repeat_is_told_who_did_it_and_when() {
+    let scene = Scene::new(5);
+    let at = std::time::UNIX_EPOCH + scene.clock.wall();
+    assert_ran(&scene.blue_does(), 1);
+    scene.clock.advance(HOUR);
+    for ended in [scene.blue_does(), scene.green_does()] {
+        let Ok(Once::AlreadyDone { by, at: when, token, remaining, .. }) = ended else {
+            panic!("{ended:?}")
+        };
+        assert_eq!((&*by, when, remaining), ("blue", at, 95 * HOUR));
+        assert!(token.get() > 0);
+    }
+    assert_eq!(scene.runs.count(), 1);
+    assert_eq!(scene.nodes.key_counts(), [0; 5], "no lock is left");
+}
+
+#[test]
+fn it_is_remembered_for_as_long_as_was_asked_for_and_no_longer() {
+    let scene = Scene::new(3);
+    assert_ran(&scene.does(scene.at_blue.once(KEY).retain(HOUR)), 1);
+    scene.clock.advance(HOUR.saturating_sub(MS));
+    assert_done_by(&scene.green_does(), "blue");
+    scene.clock.advance(MS);
+    assert_ran(&scene.green_does(), 2);
+    // By default: 96 hours.
+    scene.clock.advance((96 * HOUR).saturating_sub(MS));
+    assert_done_by(&scene.blue_does(), "green");
+    scene.clock.advance(MS);
+    assert_ran(&scene.blue_does(), 3);
+}
+
+#[test]
+fn while_it_runs_the_rest_are_told_who_does_it() {
+    let scene = Scene::new(3);
+    let (runs, sleep) = (scene.runs.clone(), scene.clock.sleep(3 * TTL));
+    let mut work = scene.clock.spawn(scene.at_blue.once(KEY).run(|_| async move {
+        sleep.await;
+        Ok::<_, Infallible>(runs.run())
+    }));
+    // It is renewed.
+    scene.clock.advance(2 * TTL);
+    for ended in [scene.green_does(), scene.blue_does()] {
+        let (unknown, retry_after) = in_progress_by(&ended, "blue");
+        assert!(!unknown);
+        assert!(retry_after.is_some_and(|after| after <= TTL), "{retry_after:?}");
+    }
+    scene.clock.advance(TTL);
+    assert_ran(&work.take().expect("it is over"), 1);
+    assert_done_by(&scene.green_does(), "blue");
+}
+
+#[test]
+fn whoever_waits_is_told_that_it_is_done_when_it_is() {
+    let scene = Scene::new(3);
+    let sleep = scene.clock.sleep(5 * SECOND);
+    let mut first = scene.clock.spawn(scene.at_blue.once(KEY).run(|_| async move {
+        sleep.await;
+        Ok::<_, Infallible>(1)
+    }));
+    scene.clock.settle();
+    let waiting = scene.at_green.once(KEY).wait(TTL);
+    let mut waiting = scene.clock.spawn(waiting.run(|_| async { Ok::<_, Infallible>(2) }));
+    scene.clock.advance(5 * SECOND);
+    assert_ran(&first.take().expect("it is over"), 1);
+    scene.clock.advance(SECOND);
+    assert_done_by(&waiting.take().expect("it is done"), "blue");
+}
+
+#[test]
+fn a_wait_that_is_over_says_in_progress_and_not_an_error() {
+    let scene = Scene::new(3);
+    let forever = std::future::pending::<Result<usize, Infallible>>();
+    let _work = scene.clock.spawn(scene.at_blue.once(KEY).run(|_| forever));
+    scene.clock.settle();
+    let waiting = scene.at_green.once(KEY).wait(SECOND);
+    let mut waiting = scene.clock.spawn(waiting.run(|_| async { Ok::<_, Infallible>(2) }));
+    scene.clock.advance(2 * SECOND);
+    let (unknown, _) = in_progress_by(&waiting.take().expect("the wait is over"), "blue");
+    assert!(!unknown);
+}
+
+#[test]
+fn a_key_and_a_lock_of_the_same_name_do_not_meet() {
+    let scene = Scene::new(3);
+    let lock = scene.at_blue.lock(KEY).now_or_never_ok();
+    assert_ran(&scene.green_does(), 1);
+    drop(lock);
+    // It is locked under this name.
+    let _lock = scene.at_blue.lock(format!("once:{KEY}")).now_or_never_ok();
+    assert_done_by(&scene.green_does(), "green");
+    let other = scene.does(scene.at_green.once("order:8"));
+    assert_ran(&other, 2);
+}
+
+trait NowOrNever {
+    fn now_or_never_ok(self) -> tower_redlock::Lock;
+}
+
+impl NowOrNever for tower_redlock::LockRequest {
+    fn now_or_never_ok(self) -> tower_redlock::Lock {
+        self.into_future().now_or_never().expect("at once").expect("it is free")
+    }
+}
+
+#[test]
+fn what_is_no_key_or_no_setting_is_an_error_and_nothing_runs() {
+    let scene = Scene::new(3);
+    let resource = |ended| match ended {
+        Err(OnceError::Lock(LockError::InvalidResource(error))) => error,
+        other => panic!("{other:?}"),
+    };
+    let set = scene.does(scene.at_blue.once(["a", "b"]));
+    assert!(matches!(resource(set), ResourceError::Setup(_)));
+    let empty = scene.does(scene.at_blue.once(""));
+    assert_eq!(resource(empty), ResourceError::EmptyName);
+    let long = scene.does(scene.at_blue.once("x".repeat(508)));
+    assert_eq!(resource(long), ResourceError::NameTooLong { bytes: 513 });
+    assert_ran(&scene.does(scene.at_blue.once("x".repeat(507))), 1);
+
+    let hold = tower_redlock::Unknown::Hold;
+    for request in [
+        scene.at_blue.once(KEY).retain(Duration::ZERO),
+        scene.at_blue.once(KEY).retain(Duration::MAX),
+        scene.at_blue.once(KEY).unknown(hold(Duration::ZERO)),
+        scene.at_blue.once(KEY).ttl(Duration::ZERO),
+    ] {
+        let ended = scene.does(request);
+        let Err(OnceError::Lock(LockError::InvalidRequest(_))) = ended else { panic!("{ended:?}") };
+    }
+    assert_eq!(scene.runs.count(), 1);
+}
+
+#[test]
+fn without_a_quorum_nothing_runs() {
+    let scene = Scene::new(5);
+    scene.nodes.stop(0..3);
+    let ended = scene.blue_does();
+    let Err(OnceError::Lock(LockError::NoQuorum { votes })) = ended else { panic!("{ended:?}") };
+    assert_eq!(votes.len(), 5);
+    assert_eq!(scene.runs.count(), 0);
+    scene.nodes.start([0]);
+    assert_ran(&scene.blue_does(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_at_once_at_two_managers_one_does_it() {
+    let nodes = EmbeddedNodes::new(5);
+    let manager = || Redlock::builder().nodes_from(&nodes).build().unwrap();
+    let managers = [manager(), manager()];
+    let runs = Runs::default();
+    for key in 0..50 {
+        let before = runs.count();
+        let all = (0..20).map(|i| {
+            let (redlock, runs) = (managers[i % 2].clone(), runs.clone());
+            tokio::spawn(async move {
+                loop {
+                    let request = redlock.once(format!("key {key}"));
+                    let work = |_| async {
+                        tokio::task::yield_now().await;
+                        Ok::<_, Infallible>(runs.run())
+                    };
+                    match request.run(work).await {
+                        Ok(Once::InProgress { .. }) | Err(OnceError::Lock(_)) => {
+                            tokio::time::sleep(MS).await;
+                        }
+                        ended => return ended,
+                    }
+                }
+            })
+        });
+        let ended: Vec<_> = join_all(all).await.into_iter().map(Result::unwrap).collect();
+        let ran = ended.iter().filter(|ended| matches!(ended, Ok(Once::Ran(_)))).count();
+        let done =
+            ended.iter().filter(|ended| matches!(ended, Ok(Once::AlreadyDone { .. }))).count();
+        assert_eq!((ran, done, runs.count() - before), (1, 19, 1), "{ended:?}");
+    }
+}

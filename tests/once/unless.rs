@@ -1,0 +1,112 @@
+//! Work that is known to be done in a database of the user's own.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt;
+use tower_redlock::{LockContext, Once, OnceError};
+
+use super::scene::{KEY, Scene, TTL, assert_done_by, assert_ran};
+
+#[test]
+fn what_the_database_has_done_does_not_run_and_is_recorded() {
+    let scene = Scene::new(3);
+    let ask = |answer: Result<bool, &'static str>| {
+        let runs = scene.runs.clone();
+        let request = scene.at_blue.once(KEY).unless(move |cx: LockContext| async move {
+            cx.ensure_valid().expect("under the lock");
+            answer
+        });
+        request.run(|_| async move { Ok(runs.run()) }).now_or_never().expect("at once")
+    };
+    assert_eq!(ask(Err("no connection")), Err(OnceError::Work("no connection")));
+    assert_done_by(&ask(Ok(true)), "blue");
+    assert_eq!(scene.runs.count(), 0);
+    // The next one need not ask the database.
+    assert_done_by(&ask(Err("no connection")), "blue");
+    assert_done_by(&scene.green_does(), "blue");
+}
+
+#[test]
+fn what_the_database_has_not_done_runs() {
+    let scene = Scene::new(3);
+    let runs = scene.runs.clone();
+    let request = scene.at_blue.once(KEY).unless(|_| async { Ok(false) });
+    let ended = request.run(|_| async move { Ok(runs.run()) }).now_or_never().expect("at once");
+    assert_ran(&ended, 1);
+    assert_done_by(&scene.green_does(), "blue");
+}
+
+/// The table of the documentation: the check leaves its token, the work needs it.
+#[derive(Clone, Debug, Default)]
+struct Table(Arc<Mutex<(u64, bool, usize)>>);
+
+impl Table {
+    fn check(&self, token: u64) -> bool {
+        let mut row = self.0.lock().unwrap();
+        row.0 = row.0.max(token);
+        row.1
+    }
+
+    fn commit(&self, token: u64) -> Result<(), &'static str> {
+        let mut row = self.0.lock().unwrap();
+        if row.0 != token || row.1 {
+            return Err("rolled back");
+        }
+        row.1 = true;
+        row.2 += 1;
+        Ok(())
+    }
+}
+
+/// The pattern holds where the lock alone does not: a holder stands still between its check and its
+/// transaction, and another does it meanwhile.
+#[test]
+fn the_effect_happens_once_though_a_holder_stood_still_past_its_validity() {
+    let scene = Scene::new(3);
+    let table = Table::default();
+    let request = |redlock: &tower_redlock::Redlock| {
+        let table = table.clone();
+        redlock.once(KEY).unless(move |cx: LockContext| async move {
+            Ok::<_, &str>(table.check(cx.fencing_token().get()))
+        })
+    };
+    let retry = request(&scene.at_green);
+    let (clock, of_green, of_blue) = (scene.clock.clone(), table.clone(), table.clone());
+    let frozen = request(&scene.at_blue).run(|cx| async move {
+        clock.leap(TTL);
+        let retry = retry.run(|cx| async move { of_green.commit(cx.fencing_token().get()) });
+        let retry = retry.now_or_never().expect("at once");
+        assert!(matches!(retry, Ok(Once::Ran(()))), "{retry:?}");
+        of_blue.commit(cx.fencing_token().get())
+    });
+    let ended = frozen.now_or_never().expect("at once");
+    assert_eq!(ended, Err(OnceError::Work("rolled back")));
+    assert_eq!(table.0.lock().unwrap().2, 1);
+    assert_done_by(&scene.does(scene.at_blue.once(KEY)), "green");
+}
+
+/// A crash between the transaction and the record: the check finds it.
+#[test]
+fn what_was_done_and_not_recorded_is_found_by_the_check() {
+    let scene = Scene::new(3);
+    let table = Table::default();
+    let (of_blue, nodes) = (table.clone(), scene.nodes.clone());
+    let request = |table: &Table| {
+        let table = table.clone();
+        scene.at_blue.once(KEY).unless(move |cx: LockContext| async move {
+            Ok::<_, &str>(table.check(cx.fencing_token().get()))
+        })
+    };
+    let run = request(&table).run(|cx| async move {
+        of_blue.commit(cx.fencing_token().get())?;
+        nodes.stop(0..3);
+        Ok(())
+    });
+    assert!(run.now_or_never().is_none(), "it is dropped before a node has its record");
+    scene.nodes.start(0..3);
+    scene.clock.advance(TTL);
+    let of_retry = table.clone();
+    let retry = request(&table).run(|cx| async move { of_retry.commit(cx.fencing_token().get()) });
+    assert_done_by(&retry.now_or_never().expect("at once"), "blue");
+    assert_eq!(table.0.lock().unwrap().2, 1);
+}

@@ -1,0 +1,172 @@
+//! Records of work: who may have them kept, and what stands.
+
+use std::{sync::Arc, time::Duration};
+
+use tower_redlock::{
+    Reason,
+    node::{Answer, Op, Record, StoredLease},
+};
+
+use super::{
+    Party, Subject, granted,
+    party::{Said, TTL, soon},
+};
+
+const RETAIN: Duration = Duration::from_secs(3600);
+
+on_both! {
+    a_record_is_kept_for_who_holds_the_lock_and_told_to_everybody
+    without_the_lock_nothing_is_kept
+    work_that_is_done_stands_and_work_that_was_begun_does_not
+    a_repair_keeps_only_what_is_done_where_nothing_else_is
+    only_the_own_record_is_forgotten
+    a_record_ends
+    a_record_may_be_anything
+    a_lock_and_its_record_do_not_meet
+}
+
+impl Party {
+    fn record(&self, is_done: bool, payload: &[u8]) -> Arc<Record> {
+        let lease = self.lease();
+        let stored = StoredLease::new(lease.nonce(), 7, lease.since(), Arc::clone(lease.owner()));
+        Arc::new(Record::new(is_done, stored, payload.into()))
+    }
+
+    async fn has_kept(&self, record: &Arc<Record>, retain: Duration) -> Said {
+        self.ask(Op::Record {
+            lease: Arc::clone(self.lease()),
+            record: Arc::clone(record),
+            retain,
+            until: soon(),
+            patience: Duration::from_secs(30),
+        })
+        .await
+    }
+
+    async fn reads(&self) -> Said {
+        self.ask(Op::ReadRecord { name: self.name() }).await
+    }
+
+    async fn repairs(&self, record: &Arc<Record>) -> Said {
+        let record = Arc::clone(record);
+        self.ask(Op::Repair { name: self.name(), record, retain: RETAIN }).await
+    }
+
+    async fn forgets(&self) -> Said {
+        self.ask(Op::Forget { name: self.name(), nonce: self.lease().nonce() }).await
+    }
+
+    fn name(&self) -> Arc<str> {
+        self.lease().resource().names().next().expect("one name").into()
+    }
+}
+
+const NOTHING: Said = Ok(Answer::Recorded(None));
+
+#[track_caller]
+fn assert_kept(said: &Said, record: &Arc<Record>) {
+    let Ok(Answer::Recorded(Some((kept, remaining)))) = said else { panic!("{said:?}") };
+    assert_eq!(kept, record);
+    let least = RETAIN.saturating_sub(Duration::from_secs(60));
+    assert!((least..=RETAIN).contains(remaining), "{remaining:?}");
+}
+
+async fn a_record_is_kept_for_who_holds_the_lock_and_told_to_everybody(subject: &Subject) {
+    let (ours, other) = (subject.party("a"), subject.party("a"));
+    let record = ours.record(true, b"");
+    assert_eq!(other.reads().await, NOTHING);
+    assert_eq!(ours.acquire().await, granted(false, 0));
+    assert_kept(&ours.has_kept(&record, RETAIN).await, &record);
+    assert_kept(&other.reads().await, &record);
+    ours.release().await.unwrap();
+    assert_kept(&other.reads().await, &record);
+    assert_eq!(subject.party("b").reads().await, NOTHING);
+}
+
+async fn without_the_lock_nothing_is_kept(subject: &Subject) {
+    let (ours, other) = (subject.party("a"), subject.party("a"));
+    let gone: Said = Err(Reason::KeyGone);
+    assert_eq!(ours.has_kept(&ours.record(true, b""), RETAIN).await, gone);
+    other.acquire().await.unwrap();
+    assert_eq!(ours.has_kept(&ours.record(true, b""), RETAIN).await, gone);
+    other.release().await.unwrap();
+    assert_eq!(other.has_kept(&other.record(false, b""), RETAIN).await, gone);
+    assert_eq!(ours.reads().await, NOTHING);
+}
+
+async fn work_that_is_done_stands_and_work_that_was_begun_does_not(subject: &Subject) {
+    let (first, second, third) = (subject.party("a"), subject.party("a"), subject.party("a"));
+    let begun = first.record(false, b"");
+    first.acquire().await.unwrap();
+    assert_kept(&first.has_kept(&begun, RETAIN).await, &begun);
+    first.release().await.unwrap();
+    // Another begins, and is done.
+    second.acquire().await.unwrap();
+    let begun = second.record(false, b"");
+    assert_kept(&second.has_kept(&begun, RETAIN).await, &begun);
+    let done = second.record(true, b"made");
+    assert_kept(&second.has_kept(&done, RETAIN).await, &done);
+    // It may tell more of it.
+    let done = second.record(true, b"made, and more");
+    assert_kept(&second.has_kept(&done, RETAIN).await, &done);
+    second.release().await.unwrap();
+    third.acquire().await.unwrap();
+    for is_done in [false, true] {
+        assert_kept(&third.has_kept(&third.record(is_done, b""), RETAIN).await, &done);
+    }
+    assert_kept(&first.reads().await, &done);
+}
+
+async fn a_repair_keeps_only_what_is_done_where_nothing_else_is(subject: &Subject) {
+    let (ours, other) = (subject.party("a"), subject.party("a"));
+    other.acquire().await.unwrap();
+    let begun = other.record(false, b"");
+    assert_kept(&other.has_kept(&begun, RETAIN).await, &begun);
+    let done = ours.record(true, b"payload");
+    assert_kept(&ours.repairs(&done).await, &done);
+    assert_kept(&other.repairs(&other.record(true, b"")).await, &done);
+    assert_kept(&ours.reads().await, &done);
+}
+
+async fn only_the_own_record_is_forgotten(subject: &Subject) {
+    let (ours, other) = (subject.party("a"), subject.party("a"));
+    let existed = |existed| Ok(Answer::Forgotten { existed });
+    assert_eq!(ours.forgets().await, existed(false));
+    ours.acquire().await.unwrap();
+    let record = ours.record(false, b"");
+    ours.has_kept(&record, RETAIN).await.unwrap();
+    assert_eq!(other.forgets().await, existed(false));
+    assert_kept(&other.reads().await, &record);
+    assert_eq!(ours.forgets().await, existed(true));
+    assert_eq!(ours.forgets().await, existed(false));
+    assert_eq!(ours.reads().await, NOTHING);
+}
+
+async fn a_record_ends(subject: &Subject) {
+    let ours = subject.party("a");
+    ours.acquire_for(TTL).await.unwrap();
+    ours.has_kept(&ours.record(true, b""), Duration::from_millis(1)).await.unwrap();
+    crate::support::eventually_async("it is over", async || ours.reads().await == NOTHING).await;
+    assert_eq!(ours.forgets().await, Ok(Answer::Forgotten { existed: false }));
+}
+
+async fn a_record_may_be_anything(subject: &Subject) {
+    let all: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    for (i, payload) in [&b""[..], b"\n", b"\n\nd x\r\n", b"\0", &all].into_iter().enumerate() {
+        let ours = subject.party_named("Ow ner: ä\u{2028}1 2 3", &*format!("name {i} \u{e4}:*"));
+        ours.acquire().await.unwrap();
+        let record = ours.record(true, payload);
+        assert_kept(&ours.has_kept(&record, RETAIN).await, &record);
+        assert_kept(&ours.reads().await, &record);
+    }
+}
+
+async fn a_lock_and_its_record_do_not_meet(subject: &Subject) {
+    let (ours, other) = (subject.party("a"), subject.party("a"));
+    ours.acquire().await.unwrap();
+    ours.has_kept(&ours.record(true, b""), RETAIN).await.unwrap();
+    assert_eq!(ours.release().await, Ok(Answer::Released { existed: true }));
+    assert_eq!(other.acquire().await, granted(false, 0));
+    assert_eq!(ours.forgets().await, Ok(Answer::Forgotten { existed: true }));
+    assert_eq!(other.release().await, Ok(Answer::Released { existed: true }));
+}
