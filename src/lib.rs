@@ -80,6 +80,7 @@ pub mod layer;
 pub mod lock;
 mod metrics;
 pub mod node;
+pub mod once;
 // Public for model checkers and simulations, which are no part of this crate.
 #[doc(hidden)]
 pub mod quorum;
