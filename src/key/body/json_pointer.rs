@@ -20,6 +20,15 @@ use crate::key::{
 /// missing, which [`optional()`](Key::optional) lets pass. The rest of the body is read over and not
 /// kept.
 ///
+/// It needs the body, so a layer that looks at heads alone does not take it:
+///
+/// ```compile_fail,E0277
+/// use tower_redlock::{ResourceKey, key};
+///
+/// fn takes(_: impl ResourceKey<http::Request<()>>) {}
+/// takes(key::json_pointer("/id"));
+/// ```
+///
 /// Source: P. Bryan, K. Zyp, M. Nottingham, *JavaScript Object Notation (JSON) Pointer* (RFC 6901).
 ///
 /// # Panics

@@ -110,3 +110,42 @@ impl fmt::Debug for StoredHeaders {
         f.debug_set().entries(self.names.iter()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_and_what_belongs_to_a_connection_are_never_kept() {
+        let mut headers = HeaderMap::new();
+        for name in NEVER.into_iter().chain(["etag"]) {
+            headers.append(name, "x".parse().unwrap());
+        }
+        let named = NEVER.into_iter().fold(StoredHeaders::default(), StoredHeaders::and);
+        let asked = StoredHeaders::only(NEVER.into_iter().chain(["Etag"]));
+        for kept in [named, asked, StoredHeaders::default()] {
+            let kept = kept.of(&headers);
+            assert_eq!(kept.keys().collect::<Vec<_>>(), ["etag"]);
+        }
+    }
+
+    #[test]
+    fn what_describes_the_body_is_kept_with_it_and_other_things_are_not() {
+        let kept = StoredHeaders::default();
+        for name in ["content-type", "content-encoding", "location", "etag", "link"] {
+            assert!(kept.contains(&name.parse().unwrap()), "{name}");
+        }
+        for name in ["date", "x-request-id", "retry-after", "cache-control", "www-authenticate"] {
+            assert!(!kept.contains(&name.parse().unwrap()), "{name}");
+        }
+        let one = StoredHeaders::only([header::ETAG]);
+        assert!(one.contains(&header::ETAG) && !one.contains(&header::LOCATION));
+        assert!(one.and("X-Payment").contains(&"x-payment".parse().unwrap()));
+    }
+
+    #[test]
+    #[should_panic(expected = "a header's name")]
+    fn what_is_no_name_of_a_header_is_refused_at_once() {
+        let _ = StoredHeaders::default().and("a b");
+    }
+}

@@ -11,6 +11,8 @@ mod memory;
 #[allow(clippy::module_inception)]
 mod store;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use error::StoreError;
 pub use memory::{DEFAULT_STORE_CAPACITY, MemoryStore};
