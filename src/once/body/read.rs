@@ -45,7 +45,7 @@ const FRAMES_PER_POLL: u32 = 64;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let request = http::Request::post("/").body(Full::from("payload"))?;
+/// let request = http::Request::post("/").body(Full::<Bytes>::from("payload"))?;
 /// let (parts, body) = request.into_parts();
 /// let body = ReadBody::new(&parts.headers, body, 1024).await.map_err(|short| short.into_error())?;
 /// assert_eq!(body.data(), "payload");
