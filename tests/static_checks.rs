@@ -128,11 +128,21 @@ fn keys_are_shared_and_cloned() {
         shared::<Key<S>>();
         cloned::<Key<S>>();
     }
+    fn check_body<S: Debug + Clone + Send + Sync + 'static>(_: &Key<S>)
+    where
+        Key<S>: key::BodyKey,
+    {
+        shared::<Key<S>>();
+    }
     check(&key::header("a").prefixed("x").hashed().hashed_with("secret").optional());
     check(&key::path_segment(0).only([axum::http::Method::PUT]).when(|_| true));
     check(&key::all((key::query("a"), key::method_and_path())));
     check(&key::query("a").parsed::<u64>());
     check(&key::extension(|name: &String| name.clone()));
+    check(&key::idempotency_key());
+    check_body(&key::json_pointer("/id").prefixed("x").hashed().hashed_with("secret").optional());
+    check_body(&key::json_pointer("/id").only([axum::http::Method::PUT]).when(|_| true));
+    check_body(&key::all((key::query("a"), key::json_pointer("/id").parsed::<u64>())));
 }
 
 #[cfg(feature = "testing")]

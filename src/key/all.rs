@@ -1,7 +1,10 @@
 use super::{
     Key, RequestHead,
     names::Names,
-    source::{Miss, sealed::Find},
+    source::{
+        Miss,
+        sealed::{Find, OfHead},
+    },
 };
 
 /// Several keys: their names are locked all or none. Takes a tuple of two to four.
@@ -20,7 +23,7 @@ use super::{
 /// ```
 pub fn all<T>(keys: T) -> Key<All<T>>
 where
-    All<T>: super::Source,
+    All<T>: super::BodySource,
 {
     Key::new(All { keys })
 }
@@ -47,6 +50,8 @@ macro_rules! tuples {
                 all.ok_or(Miss::Unguarded)
             }
         }
+
+        impl<$($source: OfHead),*> OfHead for All<($(Key<$source>,)*)> {}
     )*};
 }
 tuples! {

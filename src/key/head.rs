@@ -1,6 +1,6 @@
 use std::fmt;
 
-use http::{Extensions, HeaderMap, Method, Request, Uri};
+use http::{Extensions, HeaderMap, Method, Request, Uri, request::Parts};
 
 /// A request without its body: what keys look at.
 #[derive(Clone, Copy)]
@@ -9,16 +9,19 @@ pub struct RequestHead<'r> {
     uri: &'r Uri,
     headers: &'r HeaderMap,
     extensions: &'r Extensions,
+    /// For keys that look into it; closures are given it apart from the head.
+    body: Option<&'r [u8]>,
 }
 
 impl<'r> RequestHead<'r> {
-    pub(super) fn of<B>(request: &'r Request<B>) -> Self {
-        Self {
-            method: request.method(),
-            uri: request.uri(),
-            headers: request.headers(),
-            extensions: request.extensions(),
-        }
+    /// The same request with its whole body.
+    pub(super) const fn with_body(self, body: &'r [u8]) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    /// The whole body, where it was read.
+    pub(super) const fn body(&self) -> Option<&'r [u8]> {
+        self.body
     }
 
     /// The method, as it was sent.
@@ -49,6 +52,25 @@ impl<'r> RequestHead<'r> {
     /// The extensions.
     pub const fn extensions(&self) -> &'r Extensions {
         self.extensions
+    }
+}
+
+impl<'r, B> From<&'r Request<B>> for RequestHead<'r> {
+    fn from(request: &'r Request<B>) -> Self {
+        Self {
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            extensions: request.extensions(),
+            body: None,
+        }
+    }
+}
+
+impl<'r> From<&'r Parts> for RequestHead<'r> {
+    fn from(parts: &'r Parts) -> Self {
+        let Parts { method, uri, headers, extensions, .. } = parts;
+        Self { method, uri, headers, extensions, body: None }
     }
 }
 

@@ -59,4 +59,4 @@ impl Find for Header {
 }
 
 /// What may stand around a value, and is no part of it (RFC 9110, section 5.5).
-const BLANK: [char; 2] = [' ', '\t'];
+pub(super) const BLANK: [char; 2] = [' ', '\t'];

@@ -3,15 +3,16 @@ use std::{fmt::Display, str::FromStr};
 use http::{Method, Request};
 
 use super::{
-    Hashed, HashedWith, Only, Optional, Parsed, Prefixed, RequestHead, Source, When, source::Miss,
+    BodyKey, BodySource, Hashed, HashedWith, Only, Optional, Parsed, Prefixed, RequestHead, Source,
+    When, source::Miss,
 };
 use crate::{
     layer::{KeyError, ResourceKey},
     resource::Resource,
 };
 
-/// A ready-made key for [`http::Request`]s with any body. Made by the functions of
-/// [this module](crate::key).
+/// A ready-made key for [`http::Request`]s with any body, or for their bodies (a [`BodyKey`]). Made
+/// by the functions of [this module](crate::key).
 ///
 /// The methods apply in the order in which they are called: `.prefixed("mail:").hashed()` hashes
 /// the prefix too, `.hashed().prefixed("mail:")` leaves it readable.
@@ -30,7 +31,7 @@ impl<S> Key<S> {
     }
 }
 
-impl<S: Source> Key<S> {
+impl<S: BodySource> Key<S> {
     /// Reads each name as a `T`, and writes it as `T` does; a request with another one is turned
     /// away. To be called first.
     ///
@@ -167,7 +168,19 @@ impl<S: Source> Key<S> {
 
 impl<S: Source, B> ResourceKey<Request<B>> for Key<S> {
     fn key(&self, request: &Request<B>) -> Result<Option<Resource>, KeyError> {
-        match self.source.find(&RequestHead::of(request)) {
+        self.resource(&RequestHead::from(request))
+    }
+}
+
+impl<S: BodySource> BodyKey for Key<S> {
+    fn body_key(&self, head: &RequestHead<'_>, body: &[u8]) -> Result<Option<Resource>, KeyError> {
+        self.resource(&head.with_body(body))
+    }
+}
+
+impl<S: BodySource> Key<S> {
+    fn resource(&self, head: &RequestHead<'_>) -> Result<Option<Resource>, KeyError> {
+        match self.source.find(head) {
             Ok(names) => Ok(Some(names.into_resource()?)),
             Err(Miss::Unguarded) => Ok(None),
             Err(Miss::Absent(error) | Miss::Bad(error)) => Err(error),

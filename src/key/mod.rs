@@ -7,6 +7,8 @@
 //! | `path_param` (feature `axum`) | a parameter of the matched route, by its name |
 //! | [`query`] | a parameter of the query |
 //! | [`method_and_path`] | the method and the path |
+//! | [`idempotency_key`] | the value of `Idempotency-Key`, with or without quotes |
+//! | [`json_pointer`] | a value inside of a JSON body: a [`BodyKey`] |
 //! | [`extension`] | something that a layer outside found out: the caller's account, say |
 //! | [`all`] | several of these: locked all or none |
 //!
@@ -37,12 +39,14 @@
 //! ```
 
 mod all;
+mod body;
 mod decode;
 mod extension;
 mod filter;
 mod hash;
 mod head;
 mod header;
+mod idempotency;
 #[allow(clippy::module_inception)]
 mod key;
 mod method_and_path;
@@ -58,11 +62,13 @@ mod source;
 mod tests;
 
 pub use all::{All, all};
+pub use body::{BodyKey, JsonPointer, json_pointer};
 pub use extension::{Extension, extension};
 pub use filter::{Only, Optional, When};
 pub use hash::{Hashed, HashedWith};
 pub use head::RequestHead;
 pub use header::{Header, header};
+pub use idempotency::{IdempotencyKey, MAX_IDEMPOTENCY_KEY_BYTES, idempotency_key};
 pub use key::Key;
 pub use method_and_path::{MethodAndPath, method_and_path};
 #[cfg(feature = "axum")]
@@ -71,4 +77,4 @@ pub use parsed::Parsed;
 pub use path::{PathSegment, path_segment};
 pub use prefix::Prefixed;
 pub use query::{Query, query};
-pub use source::Source;
+pub use source::{BodySource, Source};

@@ -3,11 +3,19 @@ use std::borrow::Cow;
 use super::{RequestHead, names::Names};
 use crate::layer::KeyError;
 
-/// Where a [`Key`](super::Key) takes its names from. Implemented by the keys of this module alone;
-/// for one of your own, a closure is a [`ResourceKey`](crate::ResourceKey).
-pub trait Source: sealed::Find {}
+/// Where a [`Key`](super::Key) takes its names from that needs no more than a request's head.
+/// Implemented by the keys of this module alone; for one of your own, a closure is a
+/// [`ResourceKey`](crate::ResourceKey).
+pub trait Source: BodySource + sealed::OfHead {}
 
-impl<S: sealed::Find> Source for S {}
+impl<S: sealed::Find + sealed::OfHead> Source for S {}
+
+/// Where a [`Key`](super::Key) takes its names from that may need the request's whole body; every
+/// [`Source`] is one. Implemented by the keys of this module alone; for one of your own, a closure
+/// is a [`BodyKey`](super::BodyKey).
+pub trait BodySource: sealed::Find {}
+
+impl<S: sealed::Find> BodySource for S {}
 
 pub(super) mod sealed {
     use super::{Miss, Names, RequestHead};
@@ -16,7 +24,33 @@ pub(super) mod sealed {
     pub trait Find {
         fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss>;
     }
+
+    /// Does so without the body.
+    pub trait OfHead {}
 }
+
+macro_rules! of_head {
+    ($([$($generics:tt)*] $source:ty),* $(,)?) => {$(
+        impl<$($generics)*> sealed::OfHead for $source {}
+    )*};
+}
+of_head!(
+    [] super::Header,
+    [] super::IdempotencyKey,
+    [] super::MethodAndPath,
+    [] super::PathSegment,
+    [] super::Query,
+    [T, F] super::Extension<T, F>,
+    [S: sealed::OfHead] super::Hashed<S>,
+    [S: sealed::OfHead] super::HashedWith<S>,
+    [S: sealed::OfHead] super::Only<S>,
+    [S: sealed::OfHead] super::Optional<S>,
+    [S: sealed::OfHead, T] super::Parsed<S, T>,
+    [S: sealed::OfHead] super::Prefixed<S>,
+    [S: sealed::OfHead, P] super::When<S, P>,
+);
+#[cfg(feature = "axum")]
+of_head!([] super::PathParam);
 
 /// Why there are no names.
 #[derive(Debug)]

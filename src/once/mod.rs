@@ -32,6 +32,15 @@
 //! "Once" is about work that was recorded. Work that has its effect, and then crashes before its
 //! record is kept, runs again. Effects that must not happen twice need a resource that is asked: see
 //! [`OnceRequest::unless`].
+//!
+//! # For HTTP
+//!
+//! | part | where |
+//! |---|---|
+//! | a body that is read whole, and handed on as it was | [`ReadBody`], [`Intact`] |
+//! | whether a request is the same as the first with its key | [`Fingerprint`] |
+//! | a response as it is kept, and which of its headers | [`StoredResponse`], [`StoredHeaders`] |
+//! | where responses are kept | [`ResponseStore`], [`MemoryStore`] |
 
 mod call;
 mod check;
@@ -62,3 +71,21 @@ pub use service::{OnceService, ServiceCall};
 pub use status::{OnceState, OnceStatus};
 pub use terms::Unknown;
 pub use work::Work;
+
+#[cfg(feature = "http")]
+mod body;
+#[cfg(feature = "http")]
+mod fingerprint;
+#[cfg(feature = "http")]
+mod response;
+#[cfg(feature = "http")]
+mod store;
+
+#[cfg(feature = "http")]
+pub use body::{DEFAULT_BODY_LIMIT, Incomplete, Intact, ReadBody, ReadBodyError, WholeBody};
+#[cfg(feature = "http")]
+pub use fingerprint::{Fingerprint, ParseFingerprintError};
+#[cfg(feature = "http")]
+pub use response::{DecodeResponseError, StoredHeaders, StoredResponse};
+#[cfg(feature = "http")]
+pub use store::{DEFAULT_STORE_CAPACITY, MemoryStore, ResponseStore, StoreError, StoredBy};

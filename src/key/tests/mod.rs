@@ -1,5 +1,7 @@
+mod body;
 mod combined;
 mod found;
+mod idempotency;
 mod spellings;
 
 use http::Request;

@@ -1,0 +1,105 @@
+//! The header `Idempotency-Key`.
+
+use http::{HeaderValue, Request};
+use proptest::prelude::*;
+
+use super::{error, name, some};
+use crate::key;
+
+fn of(values: &[&[u8]]) -> Result<Option<String>, String> {
+    let mut request = Request::new(());
+    for value in values {
+        let value = HeaderValue::from_bytes(value).unwrap();
+        request.headers_mut().append("Idempotency-Key", value);
+    }
+    name(&key::idempotency_key(), &request)
+}
+
+fn fault(text: &str) -> Result<Option<String>, String> {
+    error(&format!("the header idempotency-key {text}"))
+}
+
+#[test]
+fn with_and_without_quotes_it_is_one_name() {
+    let uuid = "8e03978e-40d5-43e8-bc93-6894a57f9324";
+    assert_eq!(of(&[uuid.as_bytes()]), some(uuid));
+    assert_eq!(of(&[format!("\"{uuid}\"").as_bytes()]), some(uuid));
+    let cases: [(&[u8], _); 26] = [
+        (b" \t\"a b\"\t", some("a b")),
+        (b"  a ", some("a")),
+        (br#""a\"b\\c""#, some(r#"a"b\c"#)),
+        (br#""\\""#, some("\\")),
+        (br#""a,b;c=d""#, some("a,b;c=d")),
+        (b"a:b/c=d+e_f~", some("a:b/c=d+e_f~")),
+        (br#""  ""#, some("  ")),
+        (b"", fault("is empty")),
+        (b" ", fault("is empty")),
+        (br#""""#, fault("is empty")),
+        (br#"""#, fault("has no closing quote")),
+        (br#""a"#, fault("has no closing quote")),
+        (br#""a\""#, fault("has no closing quote")),
+        (br#""a\"#, fault("has a backslash before neither a quote nor a backslash")),
+        (br#""a\b""#, fault("has a backslash before neither a quote nor a backslash")),
+        (b"\"a\tb\"", fault("has a control character")),
+        (b"\"\\\\\tb\"", fault("has a control character")),
+        (br#""a" "#, some("a")),
+        (br#""a";v=1"#, fault("has text behind its quotes")),
+        (br#""a", "b""#, fault("has text behind its quotes")),
+        (br#""\\", "b""#, fault("has text behind its quotes")),
+        (b"a, b", fault("is not a string in double quotes")),
+        (b"a,b", fault("is not a string in double quotes")),
+        (b"a;v=1", fault("is not a string in double quotes")),
+        (b"a\"b", fault("is not a string in double quotes")),
+        (b"a\\b", fault("is not a string in double quotes")),
+    ];
+    for (value, expected) in cases {
+        assert_eq!(of(&[value]), expected, "{:?}", String::from_utf8_lossy(value));
+    }
+    assert_eq!(of(&["\"ä\"".as_bytes()]), fault("is not ASCII"));
+    assert_eq!(of(&[b"\xff"]), fault("is not ASCII"));
+    assert_eq!(of(&[b"a\tb"]), fault("is not a string in double quotes"));
+}
+
+#[test]
+fn it_is_there_once() {
+    assert_eq!(of(&[]), fault("is missing"));
+    assert_eq!(of(&[b"a", b"a"]), fault("is given more than once"));
+    assert_eq!(of(&[b"", b"a"]), fault("is given more than once"));
+    let optional = key::idempotency_key().optional();
+    assert_eq!(name(&optional, &Request::new(())), Ok(None));
+}
+
+#[test]
+fn what_is_inside_has_255_bytes_at_most() {
+    let longest = "x".repeat(255);
+    assert_eq!(of(&[longest.as_bytes()]), some(&longest));
+    assert_eq!(of(&[format!("\"{longest}\"").as_bytes()]), some(&longest));
+    let escaped = format!("\"{}\"", "\\\\".repeat(255));
+    assert_eq!(of(&[escaped.as_bytes()]), some(&"\\".repeat(255)));
+    let too_long = fault("is longer than 255 bytes");
+    assert_eq!(of(&[format!("{longest}x").as_bytes()]), too_long);
+    assert_eq!(of(&[format!("\"{longest}x\"").as_bytes()]), too_long);
+}
+
+proptest! {
+    #[test]
+    fn whatever_can_be_quoted_is_read_back(key in "[ -~]{1,255}") {
+        let quoted = format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""));
+        prop_assert_eq!(of(&[quoted.as_bytes()]), some(&key));
+    }
+
+    #[test]
+    fn any_value_is_a_name_or_an_error_and_a_bare_name_is_the_value(
+        value in "[ab\"\\\\,; é\t]{0,6}",
+    ) {
+        let trimmed = value.trim_matches([' ', '\t']);
+        match of(&[value.as_bytes()]) {
+            Ok(Some(name)) if trimmed.starts_with('"') => {
+                let quoted = format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""));
+                prop_assert_eq!(quoted, trimmed);
+            }
+            Ok(name) => prop_assert_eq!(name.as_deref(), Some(trimmed)),
+            Err(text) => prop_assert!(text.starts_with("the header idempotency-key ")),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use pin_project::pin_project;
+
+use super::WholeBody;
+
+/// A body of the type `B` that was read, and is handed on as it was: the same data and trailers,
+/// the same size hint and end.
+///
+/// It is also the body of a request that was not read, or not to its end: what was read comes
+/// first, then the rest.
+///
+/// # What takes it
+///
+/// A service around which a layer reads bodies takes `Request<Intact<B>>`. The routes and handlers
+/// of axum, tonic's servers, and whatever else takes any body of `Bytes` do so as they are, and
+/// hyper's `Incoming`, which nobody can make, needs nothing. What takes one type of body only, such
+/// as a service of `Request<axum::body::Body>` or `axum::middleware::from_fn` in the same
+/// `ServiceBuilder`, gets it through one more layer between: tower-http's
+/// `MapRequestBodyLayer::new(axum::body::Body::new)`.
+#[pin_project]
+pub struct Intact<B: Body> {
+    read: Bytes,
+    trailers: Option<HeaderMap>,
+    #[pin]
+    rest: Rest<B>,
+}
+
+#[pin_project(project = RestProj)]
+enum Rest<B: Body> {
+    /// All of it was read.
+    None,
+    Body(#[pin] B),
+    Failed(Option<B::Error>),
+}
+
+impl<B: Body> Intact<B> {
+    /// A body of which nothing was read.
+    pub fn untouched(body: B) -> Self {
+        Self { read: Bytes::new(), trailers: None, rest: Rest::Body(body) }
+    }
+
+    pub(super) fn begun(read: WholeBody, rest: B) -> Self {
+        let (read, trailers) = read.into_parts();
+        Self { read, trailers, rest: Rest::Body(rest) }
+    }
+
+    pub(super) fn failing(read: WholeBody, error: B::Error) -> Self {
+        let (read, trailers) = read.into_parts();
+        Self { read, trailers, rest: Rest::Failed(Some(error)) }
+    }
+}
+
+impl<B: Body> From<WholeBody> for Intact<B> {
+    fn from(whole: WholeBody) -> Self {
+        let (read, trailers) = whole.into_parts();
+        Self { read, trailers, rest: Rest::None }
+    }
+}
+
+/// An empty body.
+impl<B: Body> Default for Intact<B> {
+    fn default() -> Self {
+        WholeBody::default().into()
+    }
+}
+
+impl<B: Body> Body for Intact<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = self.project();
+        if !this.read.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(this.read)))));
+        }
+        let rest = match this.rest.project() {
+            RestProj::None => None,
+            RestProj::Failed(error) => error.take().map(Err),
+            RestProj::Body(rest) => ready!(rest.poll_frame(cx)),
+        };
+        let whole = |mut data: B::Data| data.copy_to_bytes(data.remaining());
+        let rest = rest.map(|frame| frame.map(|frame| frame.map_data(whole)));
+        // Trailers that were read are the last frame: nothing may follow them.
+        Poll::Ready(rest.or_else(|| this.trailers.take().map(Frame::trailers).map(Ok)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.read.is_empty()
+            && self.trailers.is_none()
+            && match &self.rest {
+                Rest::None => true,
+                Rest::Body(rest) => rest.is_end_stream(),
+                Rest::Failed(error) => error.is_none(),
+            }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let read = self.read.len() as u64;
+        let rest = match &self.rest {
+            Rest::None => return SizeHint::with_exact(read),
+            Rest::Body(rest) => rest.size_hint(),
+            Rest::Failed(_) => SizeHint::default(),
+        };
+        let mut both = SizeHint::default();
+        both.set_lower(read.saturating_add(rest.lower()));
+        if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(read)) {
+            both.set_upper(upper);
+        }
+        both
+    }
+}
+
+/// Bodies may hold secrets: only lengths are shown.
+impl<B: Body> fmt::Debug for Intact<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rest = match &self.rest {
+            Rest::None => "none",
+            Rest::Body(_) => "unread",
+            Rest::Failed(_) => "failed",
+        };
+        f.debug_struct("Intact")
+            .field("read", &self.read.len())
+            .field("rest", &rest)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,101 @@
+use std::fmt;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode, response::Parts};
+
+use super::{
+    StoredHeaders,
+    encoding::{self, DecodeResponseError},
+};
+
+/// A response that is kept: its status, some of its headers, and its whole body.
+///
+/// How large a body may be is up to whoever keeps it: see [`ReadBody`](crate::once::ReadBody). The
+/// version, trailers and extensions are not kept.
+///
+/// ```
+/// use bytes::Bytes;
+/// use tower_redlock::once::{StoredHeaders, StoredResponse};
+///
+/// let response = http::Response::builder()
+///     .status(201)
+///     .header("location", "/payments/7")
+///     .header("set-cookie", "session=secret")
+///     .body(Bytes::from("made"))?;
+/// let (parts, body) = response.into_parts();
+/// let stored = StoredResponse::new(&parts, body, &StoredHeaders::default());
+///
+/// let record = stored.encode();
+/// let again = StoredResponse::decode(record).unwrap().to_response();
+/// assert_eq!((again.status().as_u16(), again.body().as_ref()), (201, &b"made"[..]));
+/// assert_eq!(again.headers().len(), 1);
+/// # Ok::<(), http::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoredResponse {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl StoredResponse {
+    /// What is kept of a response: those of its headers that `headers` names.
+    pub fn new(parts: &Parts, body: Bytes, headers: &StoredHeaders) -> Self {
+        Self { status: parts.status, headers: headers.of(&parts.headers), body }
+    }
+
+    /// Its status.
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The headers that were kept.
+    pub const fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// Its body.
+    pub const fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The response, to be sent again. The body is shared, not copied.
+    pub fn to_response(&self) -> Response<Bytes> {
+        let mut response = Response::new(self.body.clone());
+        *response.status_mut() = self.status;
+        response.headers_mut().clone_from(&self.headers);
+        response
+    }
+
+    /// The response as bytes: for a record in a store. Every version of this crate that reads the
+    /// format's version reads them.
+    ///
+    /// They are: the format's version (1) in one byte; the status in two, the higher first; the
+    /// number of headers; of each header its name, and then its value; the body. A number is in base
+    /// 128, the lowest seven bits first, with the high bit set in every byte but the last (LEB128,
+    /// in its shortest form); names, values and the body begin with their length as such a number,
+    /// and nothing follows.
+    pub fn encode(&self) -> Bytes {
+        encoding::encode(self)
+    }
+
+    /// The response of a record. Its body shares the record's memory.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeResponseError`] if the bytes are no response, or one in a format of a later version.
+    pub fn decode(record: impl Into<Bytes>) -> Result<Self, DecodeResponseError> {
+        encoding::decode(record.into())
+    }
+}
+
+/// Headers and bodies may hold secrets: they are not shown.
+impl fmt::Debug for StoredResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredResponse")
+            .field("status", &self.status)
+            .field("headers", &self.headers.len())
+            .field("bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,19 @@
+//! Where the responses are kept that are sent again.
+//!
+//! | part | where |
+//! |---|---|
+//! | what a store must do | [`ResponseStore`] |
+//! | why it could not | [`StoreError`] |
+//! | one in this process's memory | [`MemoryStore`], `table` |
+
+mod error;
+mod memory;
+#[allow(clippy::module_inception)]
+mod store;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use error::StoreError;
+pub use memory::{DEFAULT_STORE_CAPACITY, MemoryStore};
+pub use store::{ResponseStore, StoredBy};

@@ -1,0 +1,154 @@
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use proptest::{collection::vec, prelude::*};
+
+use super::{MemoryStore, ResponseStore, StoreError};
+use crate::{
+    once::{StoredHeaders, StoredResponse},
+    time::{Clock, Timestamp},
+    token::FencingToken,
+};
+
+/// Seconds, moved by hand.
+#[derive(Clone, Debug, Default)]
+struct Hand(Arc<AtomicU64>);
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO + Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
+}
+
+fn response(body: u64) -> Arc<StoredResponse> {
+    let (parts, body) = http::Response::new(body.to_string().into()).into_parts();
+    Arc::new(StoredResponse::new(&parts, body, &StoredHeaders::default()))
+}
+
+fn put(store: &MemoryStore, key: &str, body: u64, seconds: u64, token: u64) -> bool {
+    let (retain, token) = (Duration::from_secs(seconds), FencingToken::new(token));
+    match store.put(key, response(body), retain, token).now_or_never().unwrap() {
+        Ok(()) => true,
+        Err(StoreError::Stale) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The token, and the number that the body is.
+fn get(store: &MemoryStore, key: &str) -> Option<(u64, u64)> {
+    let stored = store.get(key).now_or_never().unwrap().unwrap()?;
+    let body = std::str::from_utf8(stored.response.body()).unwrap();
+    Some((stored.token.get(), body.parse().unwrap()))
+}
+
+#[test]
+fn an_older_holder_changes_nothing_and_the_same_one_may_put_again() {
+    let store = MemoryStore::new().clock(Hand::default());
+    assert_eq!(get(&store, "a"), None);
+    assert!(put(&store, "a", 1, 9, 5));
+    assert!(!put(&store, "a", 2, 9, 4));
+    assert_eq!(get(&store, "a"), Some((5, 1)));
+    assert!(put(&store.clone(), "a", 3, 9, 5), "clones are one store");
+    assert!(put(&store, "a", 4, 9, 6));
+    assert_eq!(get(&store, "a"), Some((6, 4)));
+    assert_eq!(store.len(), 1);
+}
+
+#[test]
+fn a_response_is_gone_at_the_end_of_its_time() {
+    let clock = Hand::default();
+    let store = MemoryStore::new().clock(clock.clone());
+    assert!(put(&store, "a", 1, 10, 5));
+    assert!(put(&store, "never", 2, u64::MAX, 5));
+    clock.0.store(9, Ordering::SeqCst);
+    assert_eq!(get(&store, "a"), Some((5, 1)));
+    clock.0.store(10, Ordering::SeqCst);
+    assert_eq!(get(&store, "a"), None);
+    assert!(put(&store, "b", 3, 10, 1));
+    assert_eq!(store.len(), 2, "what is over takes no memory");
+    assert!(put(&store, "a", 4, 10, 4), "what is over bars no older token");
+    assert_eq!(get(&store, "never"), Some((5, 2)));
+}
+
+#[test]
+fn of_too_many_those_go_whose_time_is_over_first() {
+    let store = MemoryStore::with_capacity(2).clock(Hand::default());
+    assert!(put(&store, "long", 1, 30, 1));
+    assert!(put(&store, "short", 2, 10, 1));
+    assert!(put(&store, "longer", 3, 40, 1));
+    assert_eq!(get(&store, "short"), None);
+    assert!(put(&store, "long", 4, 50, 1), "its time begins anew");
+    assert!(put(&store, "more", 5, 45, 1));
+    assert_eq!(get(&store, "longer"), None);
+    assert_eq!((get(&store, "long"), get(&store, "more")), (Some((1, 4)), Some((1, 5))));
+    let none = MemoryStore::with_capacity(0);
+    assert!(put(&none, "a", 1, 10, 1) && none.is_empty());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put { key: u64, token: u64, retain: u64 },
+    Wait(u64),
+}
+
+#[derive(Debug)]
+struct Known {
+    key: u64,
+    token: u64,
+    body: u64,
+    end: u64,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..6_u64, 0..4_u64, 0..20_u64)
+            .prop_map(|(key, token, retain)| Step::Put { key, token, retain }),
+        1 => (1..8_u64).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn it_does_as_a_list_does_that_is_searched_from_end_to_end(
+        steps in vec(step(), 0..60),
+        capacity in 1..5_usize,
+    ) {
+        let clock = Hand::default();
+        let store = MemoryStore::with_capacity(capacity).clock(clock.clone());
+        let (mut known, mut now) = (Vec::<Known>::new(), 0);
+        for (body, step) in (0..).zip(steps) {
+            match step {
+                Step::Wait(seconds) => {
+                    now += seconds;
+                    clock.0.store(now, Ordering::SeqCst);
+                }
+                Step::Put { key, token, retain } => {
+                    known.retain(|entry| entry.end > now);
+                    let stale = known.iter().any(|entry| entry.key == key && entry.token > token);
+                    prop_assert_eq!(put(&store, &key.to_string(), body, retain, token), !stale);
+                    if !stale {
+                        known.retain(|entry| entry.key != key);
+                        known.push(Known { key, token, body, end: now + retain });
+                    }
+                    if known.len() > capacity {
+                        // Of several that end at once, the one that was put first.
+                        let ends = known.iter().enumerate().map(|(i, entry)| (entry.end, i));
+                        known.remove(ends.min().unwrap().1);
+                    }
+                    prop_assert_eq!(store.len(), known.len());
+                }
+            }
+            for key in 0..6 {
+                let entry = known.iter().find(|entry| entry.key == key && entry.end > now);
+                let expected = entry.map(|entry| (entry.token, entry.body));
+                prop_assert_eq!(get(&store, &key.to_string()), expected);
+            }
+        }
+    }
+}

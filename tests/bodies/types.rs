@@ -1,0 +1,68 @@
+//! What the types promise by their traits.
+
+use std::{error::Error, fmt::Debug};
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use tower::Service;
+use tower_redlock::{
+    key::RequestHead,
+    once::{
+        DecodeResponseError, Fingerprint, Incomplete, Intact, MemoryStore, ParseFingerprintError,
+        ReadBody, ReadBodyError, ResponseStore, StoreError, StoredBy, StoredHeaders,
+        StoredResponse, WholeBody,
+    },
+};
+
+const fn shared<T: Send + Sync + Debug + 'static>() {}
+const fn cloned<T: Clone>() {}
+const fn unpinned<T: Unpin>() {}
+const fn error<T: Error + Clone + Send + Sync + Unpin + 'static>() {}
+const fn takes<T, R: Service<Request<T>>>() {}
+const fn a_store<S: ResponseStore>() {}
+
+type Body = Full<Bytes>;
+
+#[test]
+fn types_are_as_shareable_as_what_they_wrap() {
+    shared::<WholeBody>();
+    cloned::<WholeBody>();
+    shared::<ReadBody<Body>>();
+    unpinned::<ReadBody<Body>>();
+    shared::<Incomplete<Body>>();
+    shared::<Intact<Body>>();
+    unpinned::<Intact<Body>>();
+    shared::<Fingerprint>();
+    shared::<StoredHeaders>();
+    cloned::<StoredHeaders>();
+    shared::<StoredResponse>();
+    cloned::<StoredResponse>();
+    shared::<StoredBy>();
+    cloned::<StoredBy>();
+    shared::<MemoryStore>();
+    cloned::<MemoryStore>();
+    a_store::<MemoryStore>();
+    shared::<RequestHead<'static>>();
+    error::<ReadBodyError<std::fmt::Error>>();
+    error::<DecodeResponseError>();
+    error::<ParseFingerprintError>();
+    error::<StoreError>();
+}
+
+#[test]
+fn frameworks_take_the_body_that_is_handed_on() {
+    takes::<Intact<axum::body::Body>, axum::routing::Route>();
+    takes::<Intact<axum::body::Body>, axum::Router>();
+    takes::<Intact<hyper::body::Incoming>, axum::Router>();
+    #[cfg(feature = "tonic")]
+    takes::<Intact<tonic::body::Body>, tonic::service::Routes>();
+}
+
+#[test]
+fn a_stores_own_error_is_the_source() {
+    let failed = StoreError::failed("no route to host");
+    assert_eq!(failed.to_string(), "the store of responses failed");
+    assert_eq!(failed.source().unwrap().to_string(), "no route to host");
+    assert!(StoreError::Stale.source().is_none());
+}
