@@ -9,6 +9,7 @@ mod conformance;
 mod facts;
 mod guards;
 mod layer;
+mod once;
 #[cfg(feature = "tls")]
 mod tls;
 mod workbench;

@@ -33,6 +33,10 @@ impl Kin {
         Self(Some(child))
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.0.as_ref().map_or(0, Child::id)
+    }
+
     /// Waits for the end, whatever it is.
     pub(crate) fn output(mut self) -> Output {
         let child = self.0.take().expect("it is finished once");
