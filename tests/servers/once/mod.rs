@@ -2,5 +2,6 @@
 
 mod crash;
 mod crowd;
+mod log;
 mod memory;
 mod restarts;
