@@ -60,6 +60,41 @@ fn handles_are_shared_between_threads_and_tasks() {
     cloned::<TlsOptions>();
 }
 
+#[test]
+fn once_is_shared_and_its_futures_are_sent() {
+    use tower_redlock::once::{Once, OnceError, OnceFuture, OnceService, OnceState, OnceStatus};
+    use tower_redlock::{OnceLayer, OnceRequest, Unknown};
+    type Layer = OnceLayer<fn(&u8) -> String, fn(&u8) -> bool>;
+    type Service = OnceService<Inner, fn(&u8) -> String>;
+    shared::<OnceRequest>();
+    cloned::<OnceRequest>();
+    shared::<Layer>();
+    cloned::<Layer>();
+    shared::<Service>();
+    cloned::<Service>();
+    sendable::<OnceFuture<Inner, String, tower_redlock::once::Always>>();
+    shared::<Once<u8>>();
+    cloned::<Once<u8>>();
+    shared::<OnceStatus>();
+    shared::<OnceState>();
+    shared::<Unknown>();
+    error::<OnceError<ResourceError>>();
+    let work = OnceError::Work(ResourceError::EmptyName);
+    assert_eq!(work.to_string(), ResourceError::EmptyName.to_string());
+    let last = Box::new(LockError::Closed);
+    let lock =
+        OnceError::<ResourceError>::Lock(LockError::WaitTimedOut { waited: Duration::ZERO, last });
+    assert_eq!(chain(&lock), ["the lock manager is shut down"]);
+
+    let redlock = Redlock::embedded();
+    is_send(&redlock.once("x").run(|_| async { Ok::<_, LockError>(()) }));
+    let checked = redlock.once("x").unless(|_| async { Ok::<_, LockError>(false) });
+    is_send(&checked.run(|_| async { Ok::<_, LockError>(()) }));
+    is_send(&redlock.once("x").status());
+    is_send(&redlock.once("x").mark_done());
+    is_send(&redlock.once("x").forget());
+}
+
 #[cfg(feature = "scheduler")]
 #[test]
 fn schedules_are_shared_and_their_ticks_are_values() {

@@ -130,7 +130,10 @@ impl<C> OnceRequest<C> {
     }
 
     /// How long the nodes keep that the work is done. Default: 96 hours. Above zero, and at most 100
-    /// years. Choose it longer than senders go on sending.
+    /// years. Choose it longer than senders go on sending: published schedules reach 75 hours.
+    ///
+    /// A done key takes about 275 bytes of each server's memory, with 31 bytes of key and 20 of
+    /// owner (Redis 7.0): a million of them a day, kept for 96 hours, take 1.1 GB.
     pub fn retain(mut self, retain: Duration) -> Self {
         self.terms.retain = retain;
         self

@@ -30,6 +30,7 @@ async fn what_happens_is_counted_and_no_resource_is_named() {
     nodes_up_and_voting(&numbers).await;
     #[cfg(feature = "scheduler")]
     jobs(&redlock, &numbers).await;
+    work_done_once(&redlock, &numbers).await;
 
     let all = numbers.all();
     assert!(all.len() > 9, "{all:?}");
@@ -145,4 +146,21 @@ async fn jobs(redlock: &Redlock, numbers: &Numbers) {
     assert_eq!(runs("held,finished"), 0);
     drop(lock);
     jobs.shutdown(HANG_GUARD).await;
+}
+
+async fn work_done_once(redlock: &Redlock, numbers: &Numbers) {
+    let once = |outcome| numbers.get("redlock_once_total", Some(("outcome", outcome)));
+    let run = |ended: Result<u8, u8>| redlock.once("secret").run(move |_| async move { ended });
+    run(Err(1)).await.unwrap_err();
+    assert_eq!(once("failed"), 1);
+    let forever = std::future::pending::<Result<u8, u8>>();
+    let mut running = Box::pin(redlock.once("secret").run(|_| forever));
+    let mut task = Context::from_waker(Waker::noop());
+    assert!(running.as_mut().poll(&mut task).is_pending());
+    run(Ok(1)).await.unwrap();
+    assert_eq!(once("in_progress"), 1);
+    drop(running);
+    run(Ok(1)).await.unwrap();
+    run(Ok(1)).await.unwrap();
+    assert_eq!((once("ran"), once("already_done"), once("lost")), (1, 1, 0));
 }

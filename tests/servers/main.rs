@@ -10,6 +10,7 @@ mod facts;
 mod guards;
 mod jobs;
 mod layer;
+mod once;
 #[cfg(feature = "tls")]
 mod tls;
 mod workbench;

@@ -48,6 +48,22 @@ impl Records {
         self.read(name, now)
     }
 
+    /// A record of work that is done is left as it is.
+    pub(super) fn repair(
+        &mut self,
+        name: &Arc<str>,
+        record: &Arc<Record>,
+        retain: Duration,
+        now: Timestamp,
+    ) -> Answer {
+        match self.read(name, now) {
+            Answer::Recorded(Some((kept, left))) if kept.is_done => {
+                Answer::Recorded(Some((kept, left)))
+            }
+            _ => self.keep(name, record, retain, now),
+        }
+    }
+
     pub(super) fn forget(&mut self, name: &str, nonce: Nonce, now: Timestamp) -> Answer {
         let is_it = |kept: &Kept| now < kept.expires && kept.record.lease.nonce == nonce;
         let existed = self.kept.get(name).is_some_and(is_it);

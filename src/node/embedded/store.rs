@@ -68,7 +68,7 @@ impl Store {
             Op::ReadRecord { name } => Ok(self.records.read(name, now)),
             Op::Record { lease, record, retain, .. } => self.record(lease, record, *retain, now),
             Op::Repair { name, record, retain } => {
-                Ok(self.records.keep(name, record, *retain, now))
+                Ok(self.records.repair(name, record, *retain, now))
             }
             Op::Forget { name, nonce } => Ok(self.records.forget(name, *nonce, now)),
         }

@@ -2,7 +2,7 @@
 
 pub(crate) mod child;
 mod nodes;
-mod scene;
+pub(crate) mod scene;
 
 mod cancel;
 mod fencing;

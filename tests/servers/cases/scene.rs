@@ -12,43 +12,43 @@ use tower_redlock::{NodeHealth, Reason, Redlock, RedlockBuilder, VoteOutcome, Vo
 use crate::support::{Proxy, RedisServer, eventually_async, over};
 
 /// Longer than any test runs: keys that go within it were released.
-pub(super) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-pub(super) struct Scene {
-    pub(super) servers: Vec<RedisServer>,
-    pub(super) proxies: Vec<Proxy>,
+pub(crate) struct Scene {
+    pub(crate) servers: Vec<RedisServer>,
+    pub(crate) proxies: Vec<Proxy>,
 }
 
 impl Scene {
-    pub(super) fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         let servers = RedisServer::start_n(count);
         let proxies = servers.iter().map(|server| Proxy::start(server.addr())).collect();
         Self { servers, proxies }
     }
 
     /// A manager that goes straight to the servers.
-    pub(super) async fn direct(&self, builder: RedlockBuilder) -> Redlock {
+    pub(crate) async fn direct(&self, builder: RedlockBuilder) -> Redlock {
         connected(over(builder, self.servers.iter().map(RedisServer::url))).await
     }
 
     /// A manager that goes through the proxies.
-    pub(super) async fn proxied(&self, builder: RedlockBuilder) -> Redlock {
+    pub(crate) async fn proxied(&self, builder: RedlockBuilder) -> Redlock {
         connected(over(builder, self.proxies.iter().map(Proxy::url))).await
     }
 
     /// How many lock keys each server keeps.
-    pub(super) fn key_counts(&self) -> Vec<usize> {
+    pub(crate) fn key_counts(&self) -> Vec<usize> {
         self.servers.iter().map(|server| server.keys("redlock:lock:*").len()).collect()
     }
 
-    pub(super) async fn all_keys_gone(&self) {
+    pub(crate) async fn all_keys_gone(&self) {
         eventually_async("no server keeps a lock key", async || {
             self.key_counts().iter().all(|count| *count == 0)
         })
         .await;
     }
 
-    pub(super) async fn keys_everywhere(&self) {
+    pub(crate) async fn keys_everywhere(&self) {
         eventually_async("every server keeps a lock key", async || {
             self.key_counts().iter().all(|count| *count > 0)
         })
@@ -56,33 +56,33 @@ impl Scene {
     }
 
     /// The remaining lives of the key of `name`, in ms.
-    pub(super) fn pttls(&self, name: &str) -> Vec<i64> {
+    pub(crate) fn pttls(&self, name: &str) -> Vec<i64> {
         self.servers.iter().map(|server| server.pttl(&key(name))).collect()
     }
 }
 
 /// The key of a lock with the default prefix.
-pub(super) fn key(name: &str) -> String {
+pub(crate) fn key(name: &str) -> String {
     format!("redlock:lock:{name}")
 }
 
 /// Settings under which a busy machine times nothing out and nothing expires.
-pub(super) fn patient() -> RedlockBuilder {
+pub(crate) fn patient() -> RedlockBuilder {
     Redlock::builder().ttl(LONG).node_timeout(Duration::from_secs(3))
 }
 
 /// Settings with the default node timeout, under which nothing expires.
-pub(super) fn brisk() -> RedlockBuilder {
+pub(crate) fn brisk() -> RedlockBuilder {
     Redlock::builder().ttl(LONG)
 }
 
-pub(super) async fn connected(builder: RedlockBuilder) -> Redlock {
+pub(crate) async fn connected(builder: RedlockBuilder) -> Redlock {
     let redlock = builder.build().expect("valid settings");
     all_vote(&redlock).await;
     redlock
 }
 
-pub(super) async fn all_vote(redlock: &Redlock) {
+pub(crate) async fn all_vote(redlock: &Redlock) {
     eventually_async("every node votes", async || {
         redlock.health().iter().all(NodeHealth::is_voting)
     })
@@ -90,13 +90,13 @@ pub(super) async fn all_vote(redlock: &Redlock) {
 }
 
 /// One poll, with a waker that does nothing.
-pub(super) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Why the votes did not count; panics at a vote that did.
 #[track_caller]
-pub(super) fn reasons(votes: &Votes) -> Vec<Reason> {
+pub(crate) fn reasons(votes: &Votes) -> Vec<Reason> {
     votes
         .iter()
         .map(|vote| match &vote.outcome {

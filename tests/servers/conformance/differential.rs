@@ -145,7 +145,8 @@ fn record_operation(party: &Party, random: &mut Random, step: u64) -> Op {
         let owner = Arc::clone(lease.owner());
         let since = Duration::from_millis(step);
         let stored = StoredLease::new(lease.nonce(), step, since, owner);
-        let payload: Vec<u8> = (0..random.below(4)).map(|_| random.below(256) as u8).collect();
+        let mut byte = |_| u8::try_from(random.below(256)).expect("a byte");
+        let payload: Vec<u8> = (0..4).map(&mut byte).collect();
         Arc::new(Record::new(is_done, stored, payload.into()))
     };
     let (begun, done) = (record(false), record(true));

@@ -4,7 +4,7 @@
 //! Probations are as short as the TTL. A test that passes only because of a guard has a counterpart
 //! that shows what happens without it, or says in its commit how it failed then.
 
-mod scene;
+pub(crate) mod scene;
 
 mod adopt;
 mod claims;

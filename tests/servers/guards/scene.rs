@@ -14,18 +14,18 @@ use tower_redlock::{
 use crate::support::{HANG_GUARD, RedisServer, Resp, eventually_async, over};
 
 /// The longest TTL, and so about the length of a probation.
-pub(super) const MAX_TTL: Duration = Duration::from_secs(1);
+pub(crate) const MAX_TTL: Duration = Duration::from_secs(1);
 
 /// Longer than any test waits.
-pub(super) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Settings under which a probation lasts about a second.
-pub(super) fn quick() -> RedlockBuilder {
+pub(crate) fn quick() -> RedlockBuilder {
     Redlock::builder().ttl(MAX_TTL).node_timeout(Duration::from_millis(100))
 }
 
 /// Nodes named by their order, with the restart guard.
-pub(super) fn guarded<I>(builder: RedlockBuilder, urls: I) -> RedlockBuilder
+pub(crate) fn guarded<I>(builder: RedlockBuilder, urls: I) -> RedlockBuilder
 where
     I: IntoIterator,
     I::Item: Into<String>,
@@ -33,39 +33,39 @@ where
     over(builder, urls).restart_guard(RestartGuard::Quarantine)
 }
 
-pub(super) fn urls(servers: &[RedisServer]) -> Vec<String> {
+pub(crate) fn urls(servers: &[RedisServer]) -> Vec<String> {
     servers.iter().map(RedisServer::url).collect()
 }
 
 /// A guarded manager over all servers.
-pub(super) fn manager(servers: &[RedisServer]) -> Redlock {
+pub(crate) fn manager(servers: &[RedisServer]) -> Redlock {
     guarded(quick(), urls(servers)).build().expect("valid settings")
 }
 
 /// The same, once every node votes.
-pub(super) async fn settled(servers: &[RedisServer]) -> Redlock {
+pub(crate) async fn settled(servers: &[RedisServer]) -> Redlock {
     let redlock = manager(servers);
     all_vote(&redlock).await;
     redlock
 }
 
-pub(super) async fn all_vote(redlock: &Redlock) {
+pub(crate) async fn all_vote(redlock: &Redlock) {
     eventually_async("every node votes", async || {
         redlock.health().iter().all(NodeHealth::is_voting)
     })
     .await;
 }
 
-pub(super) async fn votes(redlock: &Redlock, node: usize) {
+pub(crate) async fn votes(redlock: &Redlock, node: usize) {
     eventually_async("the node votes", async || redlock.health()[node].is_voting()).await;
 }
 
-pub(super) fn in_probation(health: &NodeHealth) -> bool {
+pub(crate) fn in_probation(health: &NodeHealth) -> bool {
     matches!(health.state, NodeState::Probation { .. })
 }
 
 /// Waits until all of these nodes are in probation.
-pub(super) async fn probation(redlock: &Redlock, nodes: &[usize]) {
+pub(crate) async fn probation(redlock: &Redlock, nodes: &[usize]) {
     eventually_async("the nodes are in probation", async || {
         let health = redlock.health();
         nodes.iter().all(|node| in_probation(&health[*node]))
@@ -74,7 +74,7 @@ pub(super) async fn probation(redlock: &Redlock, nodes: &[usize]) {
 }
 
 /// Waits until the node is connected, and has no vote; why.
-pub(super) async fn refusal(redlock: &Redlock, node: usize) -> Reason {
+pub(crate) async fn refusal(redlock: &Redlock, node: usize) -> Reason {
     let mut found = None;
     eventually_async("the node has no vote", async || {
         if let NodeState::Refusing { reason, .. } = &redlock.health()[node].state {
@@ -87,7 +87,7 @@ pub(super) async fn refusal(redlock: &Redlock, node: usize) -> Reason {
 }
 
 /// The votes of an attempt that finds no quorum.
-pub(super) async fn refused(redlock: &Redlock, name: &str) -> Votes {
+pub(crate) async fn refused(redlock: &Redlock, name: &str) -> Votes {
     match in_time(async { redlock.lock(name).await }).await {
         Err(LockError::NoQuorum { votes }) => votes,
         other => panic!("expected NoQuorum, got {other:?}"),
@@ -96,7 +96,7 @@ pub(super) async fn refused(redlock: &Redlock, name: &str) -> Votes {
 
 /// Why a vote did not count; panics if it did.
 #[track_caller]
-pub(super) fn reason(votes: &Votes, node: usize) -> Reason {
+pub(crate) fn reason(votes: &Votes, node: usize) -> Reason {
     match &votes[node].outcome {
         VoteOutcome::NotCounted(reason) => reason.clone(),
         other => panic!("{} has {other:?}", votes[node].node),
@@ -104,12 +104,12 @@ pub(super) fn reason(votes: &Votes, node: usize) -> Reason {
 }
 
 /// Panics if it hangs.
-pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> T {
+pub(crate) async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(HANG_GUARD, work).await.expect("it hangs")
 }
 
 /// `act` makes node `node` forget: it is found out soon, and votes again after a full probation.
-pub(super) async fn forgets(redlock: &Redlock, node: usize, act: impl FnOnce()) {
+pub(crate) async fn forgets(redlock: &Redlock, node: usize, act: impl FnOnce()) {
     let started = Instant::now();
     act();
     let acted = Instant::now();
@@ -121,20 +121,20 @@ pub(super) async fn forgets(redlock: &Redlock, node: usize, act: impl FnOnce()) 
 }
 
 /// What a server keeps of its enrolment.
-pub(super) fn meta(server: &RedisServer) -> BTreeMap<String, String> {
+pub(crate) fn meta(server: &RedisServer) -> BTreeMap<String, String> {
     hash(server, "redlock:meta")
 }
 
-pub(super) fn hash(server: &RedisServer, key: &str) -> BTreeMap<String, String> {
+pub(crate) fn hash(server: &RedisServer, key: &str) -> BTreeMap<String, String> {
     pairs(server.cli(&["HGETALL", key]))
 }
 
-pub(super) fn pairs(answer: Resp) -> BTreeMap<String, String> {
+pub(crate) fn pairs(answer: Resp) -> BTreeMap<String, String> {
     let items: Vec<String> = answer.items().into_iter().map(Resp::text).collect();
     items.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
 }
 
-pub(super) fn tag(server: &RedisServer) -> String {
+pub(crate) fn tag(server: &RedisServer) -> String {
     server
         .cli(&["HGET", "redlock:meta", "tag"])
         .bytes()
@@ -142,7 +142,7 @@ pub(super) fn tag(server: &RedisServer) -> String {
 }
 
 /// The fences of all stripes that have one.
-pub(super) fn fences(server: &RedisServer) -> BTreeMap<String, u64> {
+pub(crate) fn fences(server: &RedisServer) -> BTreeMap<String, u64> {
     let is_stripe = |field: &str| field.strip_prefix('f').is_some_and(|n| n.parse::<u16>().is_ok());
     let fields = meta(server).into_iter().filter(|(field, _)| is_stripe(field));
     let numbers = fields.map(|(field, value)| (field, value.parse().expect("a number")));
@@ -151,7 +151,7 @@ pub(super) fn fences(server: &RedisServer) -> BTreeMap<String, u64> {
 
 /// A wall clock that is an hour slow: it proposes tokens that are below all others'.
 #[derive(Debug)]
-pub(super) struct Slow(pub(super) SystemClock);
+pub(crate) struct Slow(pub(crate) SystemClock);
 
 impl Clock for Slow {
     fn now(&self) -> Timestamp {
@@ -164,7 +164,7 @@ impl Clock for Slow {
 }
 
 /// Takes the lock, however often a probation or somebody else is in the way.
-pub(super) async fn taken(redlock: &Redlock, name: &str) -> Lock {
+pub(crate) async fn taken(redlock: &Redlock, name: &str) -> Lock {
     in_time(async {
         loop {
             match redlock.lock(name).wait(LONG).await {
@@ -178,7 +178,7 @@ pub(super) async fn taken(redlock: &Redlock, name: &str) -> Lock {
 }
 
 /// Takes a lock and gives it back.
-pub(super) async fn works(redlock: &Redlock) {
+pub(crate) async fn works(redlock: &Redlock) {
     let released = taken(redlock, "works").await.release().await;
     released.unwrap_or_else(|error| panic!("no release: {error}"));
 }

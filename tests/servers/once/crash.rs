@@ -1,0 +1,120 @@
+//! Processes that stand still, or are killed, in the middle of the work.
+
+use std::{convert::Infallible, path::Path, time::Duration};
+
+use rustix::process::Signal;
+use tower_redlock::{LockError, Once, OnceError, Redlock, RedlockBuilder, Unknown};
+
+use crate::{
+    cases::{
+        child::{Kin, orders},
+        scene::connected,
+    },
+    support::{RedisServer, TempDir, eventually, eventually_async, over},
+};
+
+const TTL: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+const KEY: &str = "order:7";
+const WORKING: &str = "working";
+const GO_ON: &str = "go-on";
+
+fn settings() -> RedlockBuilder {
+    Redlock::builder().ttl(TTL).node_timeout(TTL / 10)
+}
+
+/// Does the work, which ends when it may.
+#[tokio::test]
+async fn worker() {
+    let Some(orders) = orders() else { return };
+    let mut orders = orders.split(' ');
+    let (kind, files) = (orders.next().unwrap(), Path::new(orders.next().unwrap()));
+    let redlock = connected(over(settings().owner("worker"), orders)).await;
+    let unknown = if kind == "hold" { Unknown::Hold(HOUR) } else { Unknown::Release };
+    let ended = redlock.once(KEY).unknown(unknown).wait(HOUR).run(|_| async {
+        std::fs::write(files.join(WORKING), "").unwrap();
+        // Within one poll, so that its end is seen, however late that is.
+        while !files.join(GO_ON).exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok::<_, Infallible>(())
+    });
+    match ended.await {
+        Ok(Once::RanUnrecorded((), LockError::Lost { .. })) => println!("refused"),
+        ended => println!("ended {ended:?}"),
+    }
+    redlock.shutdown().await;
+}
+
+struct Worker {
+    kin: Kin,
+    files: TempDir,
+}
+
+impl Worker {
+    /// A process that is in the middle of the work.
+    fn start(kind: &str, servers: &[RedisServer]) -> Self {
+        let files = TempDir::new();
+        let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+        let orders = format!("{kind} {} {}", files.path().display(), urls.join(" "));
+        let kin = Kin::start(module_path!(), "worker", &orders);
+        eventually("it works", || files.path().join(WORKING).exists());
+        Self { kin, files }
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.kin.signal(signal);
+    }
+}
+
+async fn run(redlock: &Redlock) -> Result<Once<()>, OnceError<Infallible>> {
+    redlock.once(KEY).run(|_| async { Ok::<_, Infallible>(()) }).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_was_frozen_past_its_validity_is_refused_and_says_so() {
+    let servers = RedisServer::start_n(3);
+    let worker = Worker::start("release", &servers);
+    worker.signal(Signal::STOP);
+    let settings = settings().owner("retry");
+    let redlock = connected(over(settings, servers.iter().map(RedisServer::url))).await;
+    eventually_async("another does it", async || matches!(run(&redlock).await, Ok(Once::Ran(()))))
+        .await;
+    std::fs::write(worker.files.path().join(GO_ON), "").unwrap();
+    worker.signal(Signal::CONT);
+    let output = worker.kin.output();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("refused"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let ended = run(&redlock).await;
+    let Ok(Once::AlreadyDone { by, .. }) = ended else { panic!("{ended:?}") };
+    assert_eq!(&*by, "retry");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_killed_frees_its_key_after_the_ttl() {
+    let servers = RedisServer::start_n(3);
+    let worker = Worker::start("release", &servers);
+    let redlock = connected(over(settings(), servers.iter().map(RedisServer::url))).await;
+    assert!(matches!(run(&redlock).await, Ok(Once::InProgress { unknown: false, .. })));
+    worker.signal(Signal::KILL);
+    drop(worker);
+    eventually_async("it is free", async || matches!(run(&redlock).await, Ok(Once::Ran(())))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_killed_leaves_its_key_to_somebody_who_decides() {
+    let servers = RedisServer::start_n(3);
+    let worker = Worker::start("hold", &servers);
+    let redlock = connected(over(settings(), servers.iter().map(RedisServer::url))).await;
+    worker.signal(Signal::KILL);
+    drop(worker);
+    eventually_async("it is unknown", async || {
+        matches!(run(&redlock).await, Ok(Once::InProgress { unknown: true, .. }))
+    })
+    .await;
+    let status = redlock.once(KEY).status().await.unwrap().expect("unknown");
+    assert_eq!(status.by.as_deref(), Some("worker"));
+    redlock.once(KEY).mark_done().await.unwrap();
+    let ended = run(&redlock).await;
+    assert!(matches!(ended, Ok(Once::AlreadyDone { .. })), "{ended:?}");
+}

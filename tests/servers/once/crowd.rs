@@ -1,0 +1,109 @@
+//! Many duplicates at once.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use tower_redlock::{Once, OnceError, Redlock};
+
+use crate::{
+    cases::scene::{Scene, patient},
+    support::RedisServer,
+};
+
+const KEYS: usize = 200;
+const DUPLICATES: usize = 50;
+
+/// As a sender does: again until it is told that it is done. Whether it ran here.
+async fn deliver(redlock: Redlock, key: String, effects: Arc<AtomicUsize>) -> bool {
+    loop {
+        let work = |_| async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            effects.fetch_add(1, Ordering::SeqCst);
+            Ok::<_, Infallible>(())
+        };
+        match redlock.once(key.clone()).run(work).await {
+            Ok(Once::Ran(())) => return true,
+            Ok(Once::AlreadyDone { .. }) => return false,
+            // Held by another, or the votes were split between the two managers.
+            Ok(Once::InProgress { .. }) | Err(OnceError::Lock(_)) => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            ended => panic!("{ended:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_fifty_duplicates_of_each_of_two_hundred_keys_one_runs() {
+    let scene = Scene::new(3);
+    let managers = [scene.direct(patient()).await, scene.direct(patient()).await];
+    let effects: Vec<_> = (0..KEYS).map(|_| Arc::new(AtomicUsize::new(0))).collect();
+    // All duplicates of a key at once, and twenty keys side by side.
+    for keys in (0..KEYS).collect::<Vec<_>>().chunks(20) {
+        let deliveries = keys.iter().flat_map(|key| (0..DUPLICATES).map(move |i| (*key, i)));
+        let ran = join_all(deliveries.map(|(key, i)| {
+            let (redlock, effects) = (managers[i % 2].clone(), Arc::clone(&effects[key]));
+            tokio::spawn(deliver(redlock, format!("event {key}"), effects))
+        }));
+        let ran = ran.await.into_iter().filter(|ran| *ran.as_ref().unwrap()).count();
+        assert_eq!(ran, keys.len(), "each key was done by one");
+    }
+    for (key, effects) in effects.iter().enumerate() {
+        assert_eq!(effects.load(Ordering::SeqCst), 1, "key {key}");
+    }
+    scene.all_keys_gone().await;
+    for server in &scene.servers {
+        assert_eq!(server.keys("redlock:done:once:event *").len(), KEYS);
+    }
+}
+
+#[tokio::test]
+async fn scripts_that_a_server_has_forgotten_are_sent_again() {
+    let scene = Scene::new(3);
+    let redlock = scene.direct(patient()).await;
+    let flush = |server: &RedisServer| drop(server.cli(&["SCRIPT", "FLUSH"]));
+    let unknown = tower_redlock::Unknown::Hold(Duration::from_secs(3600));
+    let run = redlock.once("a").unknown(unknown).run(|_| async {
+        scene.servers.iter().for_each(flush);
+        Ok::<_, Infallible>(1)
+    });
+    assert!(matches!(run.await, Ok(Once::Ran(1))));
+    scene.servers.iter().for_each(flush);
+    let again = redlock.once("a").run(|_| async { Ok::<_, Infallible>(2) }).await;
+    assert!(matches!(again, Ok(Once::AlreadyDone { .. })), "{again:?}");
+    // The record of a node that lost it comes back, by a script as well.
+    scene.servers[0].cli(&["DEL", "redlock:done:once:a"]);
+    scene.servers.iter().for_each(flush);
+    crate::support::eventually_async("it is repaired", async || {
+        redlock.once("a").status().await.unwrap().expect("done");
+        scene.servers[0].exists("redlock:done:once:a")
+    })
+    .await;
+    scene.servers.iter().for_each(flush);
+    assert_eq!(redlock.once("a").forget().await, Ok(true));
+    let again = redlock.once("a").run(|_| async { Ok::<_, Infallible>(3) }).await;
+    assert!(matches!(again, Ok(Once::Ran(3))), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_record_ends_with_its_retention() {
+    let scene = Scene::new(3);
+    let redlock = scene.direct(patient()).await;
+    let run = || {
+        redlock.once("a").retain(Duration::from_secs(2)).run(|_| async { Ok::<_, Infallible>(()) })
+    };
+    assert!(matches!(run().await, Ok(Once::Ran(()))));
+    let Ok(Once::AlreadyDone { remaining, .. }) = run().await else { panic!() };
+    assert!(remaining <= Duration::from_secs(2), "{remaining:?}");
+    crate::support::eventually_async("it runs again", async || {
+        matches!(run().await, Ok(Once::Ran(())))
+    })
+    .await;
+}

@@ -1,0 +1,49 @@
+//! What a person is told who looks into the log.
+
+use std::{convert::Infallible, time::Duration};
+
+use tower_redlock::{LockError, Once, OnceError, Redlock};
+
+use crate::{
+    cases::scene::{Scene, connected},
+    facts::log::Log,
+    support::{Proxy, over},
+};
+
+const TTL: Duration = Duration::from_secs(1);
+
+async fn proxied(scene: &Scene) -> Redlock {
+    let builder = over(Redlock::builder(), scene.proxies.iter().map(Proxy::url));
+    connected(builder.ttl(TTL).node_timeout(TTL / 10)).await
+}
+
+#[tokio::test]
+async fn work_that_was_done_and_not_recorded_is_a_warning_with_key_and_token() {
+    let (log, scene) = (Log::new(), Scene::new(3));
+    let redlock = proxied(&scene).await;
+    let run = redlock.once("order:7").run(|cx| {
+        let token = cx.fencing_token();
+        scene.proxies.iter().for_each(Proxy::stall);
+        async move { Ok::<_, Infallible>(token) }
+    });
+    let ended = log.during(run).await;
+    let Ok(Once::RanUnrecorded(token, _)) = ended else { panic!("{ended:?}") };
+    let parts = ["too few nodes keep that", "once:order:7", &token.to_string()];
+    log.wait_for("WARN", &parts).await;
+}
+
+#[tokio::test]
+async fn work_that_was_stopped_is_a_warning_with_key_and_token() {
+    let (log, scene) = (Log::new(), Scene::new(3));
+    let redlock = proxied(&scene).await;
+    let mut token = None;
+    let run = redlock.once("order:7").run(|cx| {
+        token = Some(cx.fencing_token());
+        scene.proxies.iter().for_each(Proxy::stall);
+        std::future::pending::<Result<(), Infallible>>()
+    });
+    let ended = log.during(run).await;
+    let Err(OnceError::Lock(LockError::Lost { .. })) = ended else { panic!("{ended:?}") };
+    let token = token.expect("it began").to_string();
+    log.wait_for("WARN", &["hard stop", "once:order:7", &token]).await;
+}

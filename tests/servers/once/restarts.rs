@@ -1,0 +1,61 @@
+//! Servers that lose their data, with the restart guard on.
+
+use std::convert::Infallible;
+
+use tower_redlock::{Once, Redlock};
+
+use crate::{
+    guards::scene::{forgets, settled},
+    support::{RedisServer, eventually_async},
+};
+
+async fn run(redlock: &Redlock, key: &str) -> Once<()> {
+    let run = redlock.once(key).run(|_| async { Ok::<_, Infallible>(()) });
+    run.await.expect("a quorum answers")
+}
+
+/// Servers whose nodes say what is recorded.
+async fn complete(servers: &[RedisServer]) -> Redlock {
+    let redlock = settled(servers).await;
+    eventually_async("a new set has no records to take over", async || {
+        servers.iter().all(|server| server.cli(&["HGET", "redlock:meta", "once"]).text().is_empty())
+    })
+    .await;
+    redlock
+}
+
+const KEYS: usize = 20;
+
+#[tokio::test]
+async fn done_keys_survive_that_one_server_after_another_is_flushed() {
+    let servers = RedisServer::start_n(3);
+    let redlock = complete(&servers).await;
+    for key in 0..KEYS {
+        assert_eq!(run(&redlock, &format!("key {key}")).await, Once::Ran(()));
+    }
+    for (node, server) in servers.iter().enumerate() {
+        forgets(&redlock, node, || drop(server.cli(&["FLUSHALL"]))).await;
+        // Nobody asks meanwhile: it is copied, not repaired.
+        eventually_async("the records are back", async || {
+            server.keys("redlock:done:once:*").len() == KEYS
+        })
+        .await;
+    }
+    for key in 0..KEYS {
+        let ended = run(&redlock, &format!("key {key}")).await;
+        assert!(matches!(ended, Once::AlreadyDone { .. }), "{key}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_done_key_survives_the_loss_of_a_minority() {
+    let mut servers = RedisServer::start_n(5);
+    let redlock = complete(&servers).await;
+    assert_eq!(run(&redlock, "a").await, Once::Ran(()));
+    servers[0].kill();
+    servers[3].restart();
+    for _ in 0..20 {
+        let ended = run(&redlock, "a").await;
+        assert!(matches!(ended, Once::AlreadyDone { .. }), "{ended:?}");
+    }
+}
