@@ -3,6 +3,7 @@
 use std::{
     pin::pin,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -12,6 +13,9 @@ use http_body_util::{Empty, Full};
 use tower_redlock::once::{Intact, ReadBody, ReadBodyError};
 
 use crate::scripted::{Broken, Scripted, Step, drain, poll_to_end, trailers};
+
+/// Far longer than anything here takes.
+const HANG: Duration = Duration::from_secs(30);
 
 fn none() -> HeaderMap {
     HeaderMap::new()
@@ -110,10 +114,12 @@ fn a_body_of_one_frame_is_not_copied() {
     assert_eq!(whole.data().as_ptr(), sent.as_ptr());
 }
 
-#[test]
-fn a_body_that_is_always_ready_leaves_room_for_other_tasks() {
-    let steps = std::iter::repeat_n(Step::Data(Vec::new()), 1000);
-    let mut read = pin!(ReadBody::new(&none(), Scripted::new(steps), 9));
+#[tokio::test]
+async fn a_body_that_is_always_ready_leaves_room_for_other_tasks_and_goes_on() {
+    let body = || Scripted::new(std::iter::repeat_n(Step::Data(Vec::new()), 1000));
+    let whole = tokio::time::timeout(HANG, ReadBody::new(&none(), body(), 9)).await;
+    assert!(whole.expect("nobody woke it").is_ok());
+    let mut read = pin!(ReadBody::new(&none(), body(), 9));
     let mut polls = 1;
     while read.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
         polls += 1;

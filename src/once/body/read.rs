@@ -22,6 +22,9 @@ const FRAMES_PER_POLL: u32 = 64;
 /// grows with what came, not with what was announced. Trailers are bounded by the server that
 /// reads them from the connection.
 ///
+/// Bodies that are not `Unpin` are read as `Box::pin(body)`: what was read and the rest are handed on
+/// together, so the body has to move.
+///
 /// There is no time-out in it: put one around a service that reads what strangers send.
 ///
 /// # Errors
@@ -66,6 +69,9 @@ pub struct ReadBody<B> {
 
 impl<B: Body> ReadBody<B> {
     /// Reads `body`, which came with these headers, and has at most `limit` bytes of data.
+    ///
+    /// The `Content-Length` of a response to HEAD tells of a body that is not there: read that with
+    /// no headers.
     pub fn new(headers: &HeaderMap, body: B, limit: usize) -> Self {
         let length =
             headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
