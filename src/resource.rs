@@ -176,6 +176,8 @@ pub enum ResourceError {
     },
     /// A request did not yield a key; the text says why.
     Key(Cow<'static, str>),
+    /// A request has nothing where its key should be; the text says where.
+    Missing(Cow<'static, str>),
     /// No request like this one can have a key, as the service is put together; the text says what
     /// to change.
     Setup(Cow<'static, str>),
@@ -196,7 +198,7 @@ impl fmt::Display for ResourceError {
             Self::ControlCharacter { position } => {
                 write!(f, "a resource's name has a control character at byte {position}")
             }
-            Self::Key(reason) | Self::Setup(reason) => f.write_str(reason),
+            Self::Key(reason) | Self::Missing(reason) | Self::Setup(reason) => f.write_str(reason),
         }
     }
 }

@@ -65,7 +65,7 @@ pub enum Miss {
 
 impl Miss {
     pub(super) fn absent(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::Absent(KeyError::new(reason))
+        Self::Absent(KeyError::missing(reason))
     }
 
     /// The key is at the wrong place: nothing that any request can help.

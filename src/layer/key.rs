@@ -77,11 +77,22 @@ impl KeyError {
         Self(ResourceError::Key(reason.into()))
     }
 
+    /// The same for a request that has nothing where its key should be: layers may let such requests
+    /// run all the same, and [`new`](Self::new) is for keys that are there and wrong.
+    pub fn missing(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self(ResourceError::Missing(reason.into()))
+    }
+
     /// An error that is not the fault of whoever sent the request: as the service is put together,
     /// no such request can have a key. The text is for the log; the request is answered with an
     /// error of the service's own (500, `INTERNAL`).
     pub fn setup(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(ResourceError::Setup(reason.into()))
+    }
+
+    /// Whether it is one of [`missing`](Self::missing).
+    pub const fn is_missing(&self) -> bool {
+        matches!(self.0, ResourceError::Missing(_))
     }
 
     /// Whether it is one of [`setup`](Self::setup).

@@ -36,7 +36,7 @@ mod key;
 mod layer;
 mod service;
 #[cfg(feature = "http")]
-mod token_header;
+pub(crate) mod token_header;
 
 pub use crate::guard::Error;
 #[cfg(feature = "axum")]

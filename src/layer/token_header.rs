@@ -6,13 +6,13 @@ use crate::token::FencingToken;
 
 /// The header of a request that carries the fencing token to the service, and nothing else.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TokenHeader(Option<HeaderName>);
+pub(crate) struct TokenHeader(Option<HeaderName>);
 
 impl TokenHeader {
     /// # Panics
     ///
     /// If it is not the name of a header.
-    pub(super) fn new<N>(name: N) -> Self
+    pub(crate) fn new<N>(name: N) -> Self
     where
         N: TryInto<HeaderName>,
         N::Error: fmt::Debug,
@@ -21,13 +21,13 @@ impl TokenHeader {
     }
 
     /// Takes out what the client sent: nobody but the layer says which token it is.
-    pub(super) fn strip(&self, headers: &mut HeaderMap) {
+    pub(crate) fn strip(&self, headers: &mut HeaderMap) {
         if let Some(name) = &self.0 {
             headers.remove(name);
         }
     }
 
-    pub(super) fn set(&self, headers: &mut HeaderMap, token: FencingToken) {
+    pub(crate) fn set(&self, headers: &mut HeaderMap, token: FencingToken) {
         if let Some(name) = &self.0 {
             headers.insert(name, HeaderValue::from(token.get()));
         }

@@ -11,8 +11,8 @@ use pin_project::pin_project;
 use super::held_body::{HeldBody, Out};
 use crate::{error::LockError, guard::Hold};
 
-/// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer) or a
-/// [`FencingLayer`](crate::FencingLayer): the service's own, under whose lock (if there is one) it is
+/// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer), an
+/// [`OnceLayer`](crate::OnceLayer) or a [`FencingLayer`](crate::FencingLayer): the service's own, under whose lock (if there is one) it is
 /// still polled, or the answer to a request that was turned away.
 ///
 /// Data, trailers, size hint and end are those of the service's body. The lock is given back at

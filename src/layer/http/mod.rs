@@ -18,5 +18,6 @@ mod reject;
 pub use body::{BodyError, HttpBody};
 pub use face::Http;
 pub use future::HttpFuture;
-pub(crate) use problem::problem;
+pub(crate) use problem::{problem, problem_of};
+pub(crate) use reject::in_whole_seconds;
 pub use reject::{OnReject, Problems, Rejection};

@@ -8,12 +8,22 @@ pub(crate) fn problem(
     detail: &str,
     has_begun: bool,
 ) -> Response<Bytes> {
+    problem_of(status, code, detail, if has_begun { "unknown" } else { "not-run" })
+}
+
+/// The same with any outcome.
+pub(crate) fn problem_of(
+    status: StatusCode,
+    code: &str,
+    detail: &str,
+    outcome: &str,
+) -> Response<Bytes> {
     let body = serde_json::json!({
         "title": status.canonical_reason().unwrap_or_default(),
         "status": status.as_u16(),
         "detail": detail,
         "code": code,
-        "outcome": if has_begun { "unknown" } else { "not-run" },
+        "outcome": outcome,
     });
     let mut response = Response::new(Bytes::from(body.to_string()));
     *response.status_mut() = status;

@@ -19,11 +19,15 @@ pub struct Rejection<'a> {
 /// Without anything better to go by, clients are told to come back after so long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// What `Retry-After` can say, and not at once.
+pub(crate) fn in_whole_seconds(after: Option<Duration>) -> Duration {
+    let after = after.unwrap_or(RETRY_AFTER);
+    let seconds = after.as_secs().saturating_add((after.subsec_nanos() > 0).into());
+    Duration::from_secs(seconds.max(1))
+}
+
 impl<'a> Rejection<'a> {
-    pub(in crate::layer) const fn new(
-        error: &'a LockError,
-        resource: Option<&'a Resource>,
-    ) -> Self {
+    pub(crate) const fn new(error: &'a LockError, resource: Option<&'a Resource>) -> Self {
         Self { error, resource }
     }
 
@@ -61,9 +65,7 @@ impl<'a> Rejection<'a> {
     pub fn retry_after(&self) -> Option<Duration> {
         match self.error.root() {
             LockError::Held { retry_after, .. } => {
-                let after = retry_after.unwrap_or(RETRY_AFTER);
-                let seconds = after.as_secs().saturating_add((after.subsec_nanos() > 0).into());
-                Some(Duration::from_secs(seconds.max(1)))
+                Some(in_whole_seconds(*retry_after))
             }
             LockError::InvalidResource(_)
             | LockError::Lost { .. }
@@ -121,7 +123,7 @@ impl<'a> Rejection<'a> {
     }
 
     /// For the person who asks why: the answer itself says less.
-    pub(in crate::layer) fn log(&self) {
+    pub(crate) fn log(&self) {
         let resource = self.resource.map(tracing::field::display);
         let (error, outcome) = (self.error, self.code());
         match self.error.root() {
