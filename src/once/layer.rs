@@ -109,7 +109,6 @@ impl<K, C, F> OnceLayer<K, C, F> {
 
     /// The same with another face.
     #[cfg(feature = "http")]
-    #[allow(dead_code, reason = "for faces")]
     pub(super) fn with_face<D, G>(self, change: impl FnOnce(C, F) -> (D, G)) -> OnceLayer<K, D, G> {
         let Self { redlock, key, complete, face, settings } = self;
         let (complete, face) = change(complete, face);

@@ -77,6 +77,8 @@ mod body;
 #[cfg(feature = "http")]
 mod fingerprint;
 #[cfg(feature = "http")]
+pub mod http;
+#[cfg(feature = "http")]
 mod response;
 #[cfg(feature = "http")]
 mod store;
@@ -85,6 +87,8 @@ mod store;
 pub use body::{DEFAULT_BODY_LIMIT, Incomplete, Intact, ReadBody, ReadBodyError, WholeBody};
 #[cfg(feature = "http")]
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
+#[cfg(feature = "http")]
+pub use http::Missing;
 #[cfg(feature = "http")]
 pub use response::{DecodeResponseError, StoredHeaders, StoredResponse};
 #[cfg(feature = "http")]

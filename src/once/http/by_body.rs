@@ -1,0 +1,190 @@
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use http::{Request, Response, request::Parts};
+use http_body::Body;
+use pin_project::pin_project;
+use tower_service::Service;
+
+use super::{CompletesHttp, Http, HttpFuture, OnReject, Refused, reject::reject};
+use crate::{
+    key::{BodyKey, RequestHead},
+    layer::http::HttpBody,
+    lock::Redlock,
+    once::{
+        Always, DEFAULT_BODY_LIMIT, Incomplete, Intact, OnceLayer, OnceService, ReadBody,
+        ReadBodyError,
+    },
+};
+
+/// Webhooks whose key is in the request's body. Made by [`OnceLayer::by_body`].
+#[derive(Clone, Copy, Debug)]
+pub struct ByBody {
+    limit: usize,
+}
+
+impl<K> OnceLayer<K, Always, Http<super::Problems, ByBody>> {
+    /// A layer for webhooks, as [`http`](OnceLayer::http) makes it, whose key is in the body: a JSON
+    /// pointer ([`key::json_pointer`](crate::key::json_pointer)), or any
+    /// [`BodyKey`](crate::key::BodyKey).
+    ///
+    /// The body is read whole before the key's lock is asked for, and handed on as it was: see
+    /// [`Intact`], which also says what takes it. One that is larger than
+    /// [`body_limit`](Self::body_limit) is answered 413, and one that is not what the key needs (no
+    /// JSON) 400. There is no time-out in it: put one outside.
+    ///
+    /// Signatures are over the body as it was sent. What checks them belongs *outside* of this
+    /// layer, and hands the body on too.
+    ///
+    /// ```
+    /// use axum::{Router, routing::post};
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// async fn handle(event: String) -> String {
+    ///     event
+    /// }
+    ///
+    /// let once = OnceLayer::by_body(Redlock::embedded(), key::json_pointer("/id").prefixed("stripe:"));
+    /// let app: Router = Router::new().route("/stripe", post(handle)).route_layer(once);
+    /// # let _ = app;
+    /// ```
+    pub fn by_body(redlock: Redlock, key: K) -> Self {
+        let mode = ByBody { limit: DEFAULT_BODY_LIMIT };
+        OnceLayer::new(redlock, key).with_face(|complete, _| (complete, Http::new(mode)))
+    }
+}
+
+impl<K, C, R> OnceLayer<K, C, Http<R, ByBody>> {
+    /// The most data that a request's body may have, in bytes. Default:
+    /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. So much memory a request may
+    /// take before its key is known.
+    pub const fn body_limit(mut self, bytes: usize) -> Self {
+        self.face.mode.limit = bytes;
+        self
+    }
+}
+
+impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, Http<R, ByBody>>
+where
+    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone,
+    K: BodyKey + Clone,
+    C: CompletesHttp<A> + Clone,
+    R: OnReject + Clone,
+    B: Body + Unpin,
+    A: Body,
+{
+    type Response = Response<HttpBody<A>>;
+    type Error = S::Error;
+    type Future = ByBodyFuture<S, B, K, C, R>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let layer = &self.layer;
+        layer.face.token_header.strip(request.headers_mut());
+        let (parts, body) = request.into_parts();
+        let read = ReadBody::new(&parts.headers, body, layer.face.mode.limit);
+        let ready = OnceService::new(self.take_ready(), self.layer.clone());
+        ByBodyFuture { state: State::Reading { read, start: Some((ready, parts)) } }
+    }
+}
+
+/// The future of a webhook behind [`OnceLayer::by_body`]: reads the body, then is as
+/// [`HttpFuture`].
+///
+/// # Cancel safety
+///
+/// Dropping it drops the body or the inner future, then gives the key back. Once the service has
+/// answered, that is recorded all the same.
+///
+/// # Panics
+///
+/// If polled again after it was ready, and where the service panics; the key is free then.
+#[pin_project]
+#[must_use = "futures do nothing unless polled"]
+pub struct ByBodyFuture<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
+    #[pin]
+    state: State<S, B, K, C, R>,
+}
+
+#[pin_project(project = StateProj)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "what a task keeps in its own memory need not be allocated once more"
+)]
+enum State<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
+    Reading {
+        read: ReadBody<B>,
+        /// The service is ready.
+        start: Option<Start<S, K, C, R>>,
+    },
+    Calling {
+        #[pin]
+        future: HttpFuture<S, Intact<B>, C, R>,
+    },
+}
+
+type Start<S, K, C, R> = (OnceService<S, K, C, Http<R, ByBody>>, Parts);
+
+impl<S, B, K, C, R, A> Future for ByBodyFuture<S, B, K, C, R>
+where
+    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone,
+    K: BodyKey,
+    C: CompletesHttp<A> + Clone,
+    R: OnReject + Clone,
+    B: Body + Unpin,
+    A: Body,
+{
+    type Output = Result<Response<HttpBody<A>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            match this.state.as_mut().project() {
+                StateProj::Reading { read, start } => {
+                    let body = ready!(Pin::new(read).poll(cx));
+                    let (mut service, parts) = start.take().expect("polled after it was ready");
+                    let body = match body {
+                        Ok(body) => body,
+                        Err(incomplete) => {
+                            let on_reject = &service.layer.face.on_reject;
+                            let answer = reject(on_reject, refused(&incomplete), None);
+                            return Poll::Ready(Ok(answer.map(HttpBody::of_rejection)));
+                        }
+                    };
+                    let head = RequestHead::from(&parts);
+                    let found = service.layer.key.body_key(&head, body.data());
+                    let request = Request::from_parts(parts, Intact::from(body));
+                    let future = service.begin_http(request, found);
+                    this.state.set(State::Calling { future });
+                }
+                StateProj::Calling { future } => return future.poll(cx),
+            }
+        }
+    }
+}
+
+/// Why a request whose body was not read to its end is turned away.
+pub(super) const fn refused<B: Body>(incomplete: &Incomplete<B>) -> Refused<'static> {
+    match incomplete.error() {
+        ReadBodyError::TooLarge { limit } => Refused::BodyTooLarge { limit: *limit },
+        ReadBodyError::Body(_) => Refused::BodyFailed,
+    }
+}
+
+impl<S: Service<Request<Intact<B>>>, B: Body, K, C, R> fmt::Debug for ByBodyFuture<S, B, K, C, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("ByBodyFuture");
+        match &self.state {
+            State::Reading { read, .. } => shown.field("reading", read),
+            State::Calling { future } => shown.field("calling", future),
+        };
+        shown.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,30 @@
+use http::Request;
+use tower_service::Service;
+
+use crate::{guard::LockContext, layer::token_header::TokenHeader, once::Work};
+
+/// A request that is given to the service with its lock's context.
+#[derive(Debug)]
+pub(super) struct HttpCall<S, B> {
+    service: S,
+    request: Request<B>,
+    token_header: TokenHeader,
+}
+
+impl<S, B> HttpCall<S, B> {
+    pub(super) const fn new(service: S, request: Request<B>, token_header: TokenHeader) -> Self {
+        Self { service, request, token_header }
+    }
+}
+
+impl<S: Service<Request<B>>, B> Work for HttpCall<S, B> {
+    type Future = S::Future;
+    type Success = S::Response;
+    type Failure = S::Error;
+
+    fn begin(mut self, context: LockContext) -> S::Future {
+        self.token_header.set(self.request.headers_mut(), context.fencing_token());
+        self.request.extensions_mut().insert(context);
+        self.service.call(self.request)
+    }
+}

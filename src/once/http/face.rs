@@ -1,0 +1,168 @@
+use std::{
+    fmt,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderName, Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use super::{
+    CompletesHttp, HttpFuture, Missing, OnReject, Problems, Rejection, call::HttpCall,
+    complete::Successes,
+};
+use crate::{
+    error::LockError,
+    layer::{KeyError, ResourceKey, http::HttpBody, token_header::TokenHeader},
+    once::{OnceLayer, OnceService, call::OnceCall, service::begin},
+    resource::Resource,
+};
+
+/// Outcomes are HTTP responses. Made by [`OnceLayer::http`], [`OnceLayer::by_body`] and
+/// [`OnceLayer::idempotency`]; `M` says which.
+#[derive(Clone, Debug)]
+pub struct Http<R = Problems, M = ByHead> {
+    pub(super) missing: Missing,
+    pub(super) token_header: TokenHeader,
+    pub(super) on_reject: R,
+    pub(super) mode: M,
+}
+
+/// Webhooks whose key is in the request's head. Made by [`OnceLayer::http`].
+#[derive(Clone, Copy, Debug)]
+pub struct ByHead(());
+
+impl<M> Http<Problems, M> {
+    pub(super) fn new(mode: M) -> Self {
+        let (missing, token_header) = (Missing::Reject, TokenHeader::default());
+        Self { missing, token_header, on_reject: Problems(()), mode }
+    }
+}
+
+impl<K, C> OnceLayer<K, C> {
+    /// Makes outcomes HTTP responses, for webhooks: senders go on sending until they see a 2xx.
+    ///
+    /// | what happened | status | `Retry-After` | does the handler run? |
+    /// |---|---|---|---|
+    /// | the key is free | the handler's | the handler's | yes |
+    /// | done before | 200, empty, `once: duplicate` | | no |
+    /// | another request with the key runs | 409, `in-progress` | when that one's lease would end | no |
+    /// | stopped in the middle, and [held](crate::Unknown::Hold) | 409, `unknown-outcome` | none: nobody knows when it is decided | no |
+    /// | no key | 400, `bad-key`; or see [`missing`](Self::missing) | none | no |
+    /// | a key that is no key | 400, `bad-key` | none | no |
+    /// | no quorum, too slow, shutting down | 503 | 1 s | no |
+    /// | the lock was lost while it ran | 500, `lost`, `outcome: unknown` | none | yes, to some point |
+    /// | a TTL or wait that the manager refuses, a set of names as a key | 500 | none | no |
+    ///
+    /// Refusals have problem bodies after RFC 9457: see [`on_reject`](Self::on_reject).
+    ///
+    /// A response with a 2xx means that the key is done, unless
+    /// [`complete_when`](Self::complete_when) says something else: after any other the key is free
+    /// again, for the sender's next try. That it is done is recorded, and the lock is given back, when
+    /// the handler has made its response, before that is sent. Its body follows then: one that fails
+    /// on its way takes nothing back. A handler that did its work, and of which too few nodes keep
+    /// that, is answered as it answered: the sender must not send it again. A WARN tells whoever
+    /// operates it.
+    ///
+    /// The [`LockContext`](crate::LockContext) is in the request's extensions; with the feature
+    /// `axum` it is an extractor. HEAD is a request like another here: axum runs the handler of GET
+    /// for it, and leaves the body away. Put the layer around the routes of POST alone, or say
+    /// [`only`](crate::key::Key::only).
+    pub fn http(self) -> OnceLayer<K, C, Http> {
+        self.with_face(|complete, _| (complete, Http::new(ByHead(()))))
+    }
+}
+
+impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
+    /// What becomes of a request without a key. Default: [`Missing::Reject`].
+    ///
+    /// A key that is a closure says so with [`KeyError::missing`]; one that returns `None` lets the
+    /// request run in any case.
+    pub fn missing(mut self, missing: Missing) -> Self {
+        self.face.missing = missing;
+        self
+    }
+
+    /// The service finds the fencing token in this header of the request, in decimal digits: for
+    /// services that can't see the request's extensions. Default: in none.
+    ///
+    /// Who sent the request can't set it: what the header held is replaced, and is taken out of
+    /// requests that run without a key.
+    ///
+    /// # Panics
+    ///
+    /// If it is not the name of a header.
+    pub fn token_header<N>(mut self, name: N) -> Self
+    where
+        N: TryInto<HeaderName>,
+        N::Error: fmt::Debug,
+    {
+        self.face.token_header = TokenHeader::new(name);
+        self
+    }
+
+    /// Answers requests that were turned away, or lost their lock before they answered, by
+    /// `answer` instead of a problem body. [`Rejection::response`] is what would be answered
+    /// otherwise. Duplicates of what is done are none of these, and a handler that failed by itself
+    /// is not asked about.
+    ///
+    /// Closures need the type of their argument where they are written apart from this call.
+    pub fn on_reject<G>(self, answer: G) -> OnceLayer<K, C, Http<G, M>>
+    where
+        G: Fn(Rejection<'_>) -> Response<Bytes>,
+    {
+        self.with_face(|complete, Http { missing, token_header, mode, .. }| {
+            (complete, Http { missing, token_header, on_reject: answer, mode })
+        })
+    }
+}
+
+impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
+    /// Begins a call of the service, which was made ready.
+    pub(super) fn begin_http<B>(
+        &mut self,
+        request: Request<B>,
+        found: Result<Option<Resource>, KeyError>,
+    ) -> HttpFuture<S, B, C, R>
+    where
+        S: Service<Request<B>> + Clone,
+        C: Clone,
+        R: Clone,
+    {
+        let face = &self.layer.face;
+        let (judge, on_reject) = (Successes(self.layer.complete.clone()), face.on_reject.clone());
+        let call = match face.missing.settle(found) {
+            Ok(Some(key)) => {
+                let (asked, token_header) = (self.layer.request(&key), face.token_header.clone());
+                begin(asked, HttpCall::new(self.take_ready(), request, token_header), judge)
+            }
+            Ok(None) => OnceCall::unguarded(self.inner.call(request), judge),
+            Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), judge),
+        };
+        HttpFuture::new(call, on_reject)
+    }
+}
+
+impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, Http<R>>
+where
+    S: Service<Request<B>, Response = Response<A>> + Clone,
+    K: ResourceKey<Request<B>>,
+    C: CompletesHttp<A> + Clone,
+    R: OnReject + Clone,
+    A: Body,
+{
+    type Response = Response<HttpBody<A>>;
+    type Error = S::Error;
+    type Future = HttpFuture<S, B, C, R>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        self.layer.face.token_header.strip(request.headers_mut());
+        let found = self.layer.key.key(&request);
+        self.begin_http(request, found)
+    }
+}

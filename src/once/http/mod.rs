@@ -1,0 +1,25 @@
+//! The faces that outcomes have over HTTP.
+//!
+//! | part | where |
+//! |---|---|
+//! | settings, and webhooks with a key in the head | [`Http`], [`HttpFuture`] |
+//! | webhooks with a key in the body | [`ByBody`], [`ByBodyFuture`] |
+//! | which responses mean that a key is done | [`CompletesHttp`] |
+//! | what becomes of a request without a key | [`Missing`] |
+//! | why a request was turned away, and what it is answered | [`Rejection`], [`Refused`], [`OnReject`] |
+//! | a request under its lock | `call` |
+
+mod by_body;
+mod call;
+mod complete;
+mod face;
+mod future;
+mod missing;
+mod reject;
+
+pub use by_body::{ByBody, ByBodyFuture};
+pub use complete::CompletesHttp;
+pub use face::{ByHead, Http};
+pub use future::HttpFuture;
+pub use missing::Missing;
+pub use reject::{OnReject, Problems, Refused, Rejection};
