@@ -61,7 +61,7 @@
 //! |---|---|---|
 //! | `config` | yes | [`Config`]: settings from any serde format |
 //! | `http` | yes | answers for HTTP: [`RedlockLayer::http`], [`FencingLayer::http`]; ready-made [keys](mod@key) |
-//! | `scheduler` | yes | [`Schedule`](schedule::Schedule): when periodic jobs are due |
+//! | `scheduler` | yes | [`Scheduler`]: periodic jobs, each tick run by one replica of a fleet |
 //! | `cron` | no | `Schedule::cron`: cron expressions in time zones, with a zone database built in |
 //! | `axum` | no | [`LockContext`] as an extractor, keys from the matched path |
 //! | `tonic` | no | statuses for gRPC: `RedlockLayer::grpc` |
