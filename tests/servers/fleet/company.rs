@@ -20,7 +20,7 @@ pub(super) struct Company {
     dir: TempDir,
 }
 
-/// A replica that stood still.
+/// A replica that stood still: from a moment after `from`, until one after `to`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Freeze {
     pub(super) replica: usize,
@@ -98,21 +98,23 @@ impl Company {
         found.expect("it was waited for")
     }
 
-    /// SIGSTOP to the replica of a run that has just begun, and SIGCONT after `time`; at once where
-    /// the run had ended before. Whether it was in time is for the journal to tell.
-    pub(super) fn freeze_in(&mut self, run: &Line, time: Duration) -> Freeze {
+    /// SIGSTOP to the replica of a run that has just begun, and SIGCONT after `time`. `None`, and no
+    /// such pause, if the run had ended before.
+    pub(super) fn freeze_in(&mut self, run: &Line, time: Duration) -> Option<Freeze> {
         let replica = run.run.replica;
         let process = self.replicas[replica].as_ref().expect("it runs");
         let from = now();
         process.signal(Signal::STOP);
-        // What was under way is written by then.
+        // What was under way is written by then. If not, the run counts as frozen in its last poll.
         thread::sleep(Duration::from_millis(20));
         let lines = self.journal.lines();
-        if !lines.iter().any(|line| line.what == What::End && line.run == run.run) {
+        let is_late = lines.iter().any(|line| line.what == What::End && line.run == run.run);
+        if !is_late {
             thread::sleep(time);
         }
+        let to = now();
         process.signal(Signal::CONT);
-        Freeze { replica, from, to: now() }
+        (!is_late).then_some(Freeze { replica, from, to })
     }
 
     /// SIGTERM to all: each ends by itself, and no lock is left. Returns what was written.

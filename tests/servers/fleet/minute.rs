@@ -70,6 +70,9 @@ fn kill(company: &mut Company, replica: usize) {
 }
 
 fn freeze(company: &mut Company) -> Freeze {
-    let run = company.next_run("a run to be frozen", any);
-    company.freeze_in(&run, FREEZE)
+    let mut tries = (0..10).filter_map(|_| {
+        let run = company.next_run("a run to be frozen", any);
+        company.freeze_in(&run, FREEZE)
+    });
+    tries.next().expect("one of ten runs is caught before its end")
 }

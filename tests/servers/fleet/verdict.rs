@@ -29,6 +29,8 @@ pub(super) struct Verdict {
     /// Runs that were frozen past the end of their lock, and those of them that went on.
     frozen: usize,
     went_on: usize,
+    /// Runs that were broken off by a kill.
+    killed: usize,
     /// Starts of others while a frozen run's replica stood still.
     meanwhile: usize,
     /// Lines that whoever checks tokens would have turned away.
@@ -60,6 +62,7 @@ impl Verdict {
             late_polls: count(What::LatePoll),
             overlaps: overlaps(&runs, freezes),
             stale: stale(lines),
+            killed: runs.iter().filter(|run| run.end.is_none()).count(),
             ..Self::default()
         };
         for run in &runs {
@@ -78,6 +81,7 @@ impl Verdict {
             verdict.meanwhile += meanwhile.count();
             let began_after = |(from, _): &(Timestamp, Timestamp)| *from > freeze.to;
             verdict.went_on += usize::from(run.polls.iter().any(began_after));
+            verdict.killed -= usize::from(run.end.is_none());
         }
         verdict
     }
@@ -88,7 +92,8 @@ impl Verdict {
         assert_eq!([again, overlaps, backward, late_polls, went_on], [0; 5], "{self}");
         assert!(10 * self.started >= 9 * self.ticks, "nine in ten: {self}");
         assert!(self.by_replica.len() == 3, "each has its share: {self}");
-        assert!(self.frozen >= 2 && self.meanwhile >= self.frozen, "what it is all for: {self}");
+        assert!(self.killed > 0, "a kill came in the middle of a run: {self}");
+        assert!(self.frozen >= 2 && self.meanwhile >= self.frozen, "so did freezes: {self}");
     }
 }
 
@@ -114,7 +119,7 @@ fn deeds(lines: &[Line]) -> Vec<Deeds> {
 fn overlaps(runs: &[Deeds], freezes: &[Freeze]) -> usize {
     let frozen_in = |run: &Run, (from, to): (Timestamp, Timestamp)| {
         let mut of_replica = freezes.iter().filter(|freeze| freeze.replica == run.replica);
-        of_replica.any(|freeze| from <= freeze.from && freeze.to <= to)
+        of_replica.any(|freeze| from <= freeze.to && freeze.to <= to)
     };
     let (mut until, mut overlaps) = (Timestamp::ZERO, 0);
     for run in runs {
@@ -152,8 +157,9 @@ impl fmt::Display for Verdict {
         let (frozen, meanwhile) = (self.frozen, self.meanwhile);
         write!(
             f,
-            "frozen in a run: {frozen}, of which went on: {}; runs of others meanwhile: {meanwhile}",
-            self.went_on
+            "killed in a run: {}; frozen in a run: {frozen}, of which went on: {}; \
+             runs of others meanwhile: {meanwhile}",
+            self.killed, self.went_on
         )
     }
 }
