@@ -9,6 +9,37 @@
 //! | what happened, how a job stands | [`JobEvent`], [`JobStatus`] |
 //! | what a job does next, without a clock | `policy` |
 //! | the life of a job on a replica, and one run | `driver`, `run`, `attempts`, `blocking` |
+#![cfg_attr(
+    feature = "cron",
+    doc = r#"
+With cron expressions, in time zones:
+
+```
+use std::{convert::Infallible, time::Duration};
+use tower_redlock::{Job, Redlock, Schedule, Scheduler};
+
+# #[tokio::main(flavor = "current_thread")]
+# async fn main() -> Result<(), Box<dyn std::error::Error>> {
+let three_at_night = Schedule::cron("0 3 * * *").in_tz("Europe/Berlin");
+let jobs = Scheduler::new(Redlock::embedded())
+    .job(Job::new("nightly-report", three_at_night, |cx| async move {
+        println!("the report of {:?}, under token {}", cx.tick(), cx.fencing_token());
+        Ok::<_, Infallible>(())
+    }))
+    .start()?;
+# assert_eq!(jobs.jobs().len(), 1);
+jobs.shutdown(Duration::from_secs(10)).await;
+
+let error = Scheduler::new(Redlock::embedded())
+    .job(Job::new("never", Schedule::cron("0 0 31 2 *"), |_| async {}))
+    .start()
+    .unwrap_err();
+assert!(error.to_string().contains("0 0 31 2 *"), "{error}");
+# Ok(())
+# }
+```
+"#
+)]
 
 mod alarms;
 mod attempts;

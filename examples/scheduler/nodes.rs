@@ -1,0 +1,49 @@
+//! The nodes that vote: real servers, or five inside this process.
+
+use std::{fmt::Write, time::Duration};
+
+use tower_redlock::{EmbeddedNodes, Redlock, RedlockBuilder};
+
+use crate::Failure;
+
+/// Servers that are new to this set vote after 10 s: they might have forgotten locks.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+const QUIET: Duration = Duration::from_secs(1);
+
+pub(crate) enum Nodes {
+    Embedded(EmbeddedNodes),
+    Servers(Vec<String>),
+}
+
+impl Nodes {
+    pub(crate) fn from_env() -> Self {
+        let given = std::env::var("REDLOCK_NODES").unwrap_or_default();
+        let urls = given.split(',').map(str::trim).filter(|url| !url.is_empty());
+        let urls: Vec<_> = urls.map(ToOwned::to_owned).collect();
+        if urls.is_empty() { Self::Embedded(EmbeddedNodes::new(5)) } else { Self::Servers(urls) }
+    }
+
+    /// A lock manager over them, to be completed.
+    pub(crate) fn builder(&self) -> RedlockBuilder {
+        match self {
+            Self::Embedded(nodes) => Redlock::builder().nodes_from(nodes),
+            Self::Servers(urls) => Redlock::builder().nodes(urls),
+        }
+    }
+
+    pub(crate) async fn wait_until_ready(&self) -> Result<(), Failure> {
+        let redlock = self.builder().build()?;
+        if tokio::time::timeout(QUIET, redlock.ready()).await.is_ok() {
+            return Ok(());
+        }
+        println!("waiting for a quorum of nodes");
+        if tokio::time::timeout(READY_WITHIN, redlock.ready()).await.is_ok() {
+            return Ok(());
+        }
+        let mut text = format!("no quorum of nodes within {READY_WITHIN:?}; REDLOCK_NODES are:");
+        for node in redlock.health() {
+            let _ = write!(text, "\n  {}: {}", node.name, node.state);
+        }
+        Err(text.into())
+    }
+}
