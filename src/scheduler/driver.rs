@@ -114,12 +114,12 @@ impl Driver {
                 self.idle(None, None).await;
             } else if self.job.take_trigger() {
                 self.acquire(Purpose::Trigger).await;
-            } else if self.job.is_paused() {
-                self.job.set_next(None);
-                self.idle(None, None).await;
             } else if self.register_at.is_some_and(|at| self.shared.core().clock().now() >= at) {
                 self.register_at = None;
                 self.acquire(Purpose::Register).await;
+            } else if self.job.is_paused() {
+                self.job.set_next(None);
+                self.idle(None, self.register_at).await;
             } else {
                 self.follow_schedule(now).await;
             }
@@ -137,6 +137,7 @@ impl Driver {
                     && self.shared.core().clock().now() < until
                 {
                     let next = next_overlap(&self.schedule, &self.job.name, tick, now.max(start));
+                    let until = self.register_at.map_or(until, |at| at.min(until));
                     self.idle(next.map(|(_, start)| start), Some(until)).await;
                 } else {
                     self.acquire(Purpose::Tick(tick)).await;
@@ -145,12 +146,12 @@ impl Driver {
             Due::Wait { tick, start, missed } => {
                 self.tell_missed(missed);
                 self.job.set_next(Some(tick));
-                self.idle(Some(start), None).await;
+                self.idle(Some(start), self.register_at).await;
             }
             Due::Never { missed } => {
                 self.tell_missed(missed);
                 self.job.set_next(None);
-                self.idle(None, None).await;
+                self.idle(None, self.register_at).await;
             }
         }
     }
@@ -158,10 +159,6 @@ impl Driver {
     /// Until the wall clock shows a moment, or time has come to another, or something is asked for.
     async fn idle(&mut self, wall: Option<WallTime>, until: Option<Timestamp>) {
         let alarm = self.shared.alarms.at(wall);
-        let until = match (until, self.register_at) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
         let timer = until.map(|at| self.shared.core().timers.sleep_until(at));
         tokio::select! {
             () = alarm => {}

@@ -1,0 +1,5 @@
+//! What the scheduler promises, over the testing kit's clock and nodes.
+
+mod control;
+mod scene;
+mod site;
