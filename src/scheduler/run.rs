@@ -137,7 +137,9 @@ impl Driver {
                 return Ok((Outcome::Stopped, Some(hold)));
             }
             let alarm = self.shared.alarms.at(watching.overlap.map(|(_, start)| start));
-            let stop_at = watching.stop_at.map(|at| self.shared.core().timers.sleep_until(at));
+            // Work on a thread may go on past it: there is nothing left to wait for then.
+            let stop_at = watching.stop_at.filter(|_| !watching.is_to_be_dropped(self));
+            let stop_at = stop_at.map(|at| self.shared.core().timers.sleep_until(at));
             tokio::select! {
                 biased;
                 ended = runs.end() => return ended,
@@ -154,9 +156,7 @@ impl Driver {
                     self.tell(watching, JobEventKind::Stopping);
                 }
                 () = alarm => self.on_overlap(watching),
-                () = async { stop_at.expect("there is one").await }, if stop_at.is_some() => {
-                    watching.stop_at = Some(Timestamp::ZERO);
-                }
+                () = async { stop_at.expect("there is one").await }, if stop_at.is_some() => {}
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What the scheduler promises, over the testing kit's clock and nodes.
 
+mod blocking;
 mod control;
 mod scene;
 mod site;
