@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     error::LockError,
+    guard::LockContext,
     lock::{
         Lock, LockRequest, Redlock,
         claims::{self, Kept},
@@ -332,6 +333,7 @@ impl Driver {
         let triggered = info.triggered;
         let first_attempt = run.filter(|_| !triggered).map_or(1, |run| run.attempt);
         let begun = self.shared.core().clock().now();
+        let context = lock.context();
         let Some((outcome, hold)) = self.guarded(lock, info, first_attempt).await else {
             // The lock was over before anything ran.
             self.never_started = (!triggered).then_some(token);
@@ -350,14 +352,8 @@ impl Driver {
         let ends = if triggered { !self.record.unfinished } else { !broken_off };
         if ends {
             let owner = Arc::clone(&self.shared.core().settings.owner);
-            let claim = TickClaim::new(token, run.ended(millis(now)), owner, before);
-            if let Err(error) = claims::claim(self.shared.core(), &self.job.name, claim).await {
-                tracing::warn!(
-                    job = %self.job.name,
-                    %error,
-                    "the end of a run is not stored: others take it for one that was broken off"
-                );
-            }
+            let end = TickClaim::new(token, run.ended(millis(now)), owner, before);
+            self.store_end(end, &context).await;
         }
         self.record.last_end = ends.then_some(now);
         if !triggered {
@@ -374,6 +370,28 @@ impl Driver {
                 }
             }
             drop(hold);
+        }
+    }
+
+    /// Has the end of a run kept by a majority: tries again for as long as the lock is held, under
+    /// which nobody can take it for a run that was broken off.
+    async fn store_end(&mut self, end: TickClaim, lock: &LockContext) {
+        loop {
+            let stored = claims::claim(self.shared.core(), &self.job.name, end.clone()).await;
+            let Err(error) = stored else { return };
+            if lock.ensure_valid().is_err() || self.shared.control().phase == Phase::Stopped {
+                tracing::warn!(
+                    job = %self.job.name,
+                    %error,
+                    "the end of a run is not stored: others take it for one that was broken off"
+                );
+                return;
+            }
+            let pause = self.pause();
+            tokio::select! {
+                () = self.shared.sleep(pause) => {}
+                _ = self.control.wait_for(|control| control.phase == Phase::Stopped) => {}
+            }
         }
     }
 

@@ -2,5 +2,6 @@
 
 mod blocking;
 mod control;
+mod crash;
 mod scene;
 mod site;
