@@ -47,11 +47,19 @@ pub(super) struct Driver {
     /// How often in a row the nodes, or the line before the lock, turned us away.
     tries: u32,
     /// The latest tick that was told of as skipped, or as missed.
-    told_skipped: Option<WallTime>,
+    told_skipped: Option<Told>,
     told_missed: Option<WallTime>,
     /// When the job is to be made known to the nodes, if it is not.
     register_at: Option<Timestamp>,
     is_closed: bool,
+}
+
+/// A tick that was told of as skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    tick: WallTime,
+    /// Nothing more is to come of it here.
+    is_final: bool,
 }
 
 /// What the job's lock is wanted for.
@@ -188,7 +196,7 @@ impl Driver {
 
     /// The lock was not to be had: sees how the tick stands.
     async fn refused(&mut self, error: LockError, purpose: Purpose) {
-        let tick = self.tick_of(purpose);
+        let known = self.record.tick;
         match error.root().clone() {
             LockError::Closed => {
                 tracing::warn!(job = %self.job.name, "the lock manager is shut down: the job ends");
@@ -201,11 +209,12 @@ impl Driver {
                 {
                     self.learn(kept);
                 }
-                if matches!(purpose, Purpose::Tick(_)) && self.record.tick >= Some(tick) {
-                    self.tell_skipped(tick, SkipReason::AlreadyStarted { by: owner });
-                } else if purpose != Purpose::Register {
-                    self.tell_skipped(tick, SkipReason::Held { by: owner });
-                }
+                let reason = if self.is_started(purpose, known) {
+                    SkipReason::AlreadyStarted { by: owner }
+                } else {
+                    SkipReason::Held { by: owner }
+                };
+                self.tell_skipped(purpose, reason);
                 // Who runs it gives the lock back when it is done, and goes on with the schedule
                 // itself. Only if it crashes, others have to.
                 let going =
@@ -224,7 +233,7 @@ impl Driver {
 
     fn unavailable(&mut self, purpose: Purpose, error: &LockError) {
         let reason = SkipReason::Unavailable { error: error.to_string().into() };
-        self.tell_skipped(self.tick_of(purpose), reason);
+        self.tell_skipped(purpose, reason);
         let pause = self.pause();
         self.hold_off(purpose, pause);
     }
@@ -248,7 +257,7 @@ impl Driver {
 
     /// Under the job's lock: what the nodes keep is the truth, and a claim is ours alone.
     async fn locked(&mut self, lock: Lock, purpose: Purpose) {
-        let token = lock.fencing_token().get();
+        let (token, known) = (lock.fencing_token().get(), self.record.tick);
         let shared = Arc::clone(&self.shared);
         let name = Arc::clone(&self.job.name);
         match claims::prepare(shared.core(), &name, token, self.never_started).await {
@@ -267,7 +276,7 @@ impl Driver {
             }
             // A run on demand is no tick: what the nodes keep stays the latest.
             Purpose::Trigger => (before, self.info(now, now, now, true)),
-            Purpose::Tick(asked) => {
+            Purpose::Tick(_) => {
                 let policy = &self.options.policy;
                 match due(&self.schedule, &self.job.name, policy, &self.record, now) {
                     Due::Run { tick, start, again, missed } => {
@@ -279,6 +288,7 @@ impl Driver {
                         if !self.claim(token, run, before, purpose).await {
                             return;
                         }
+                        self.forget_skipped(tick);
                         self.tell_missed(missed);
                         let kind = JobEventKind::Claimed { attempt };
                         self.shared.emit(&self.job, tick, kind);
@@ -287,7 +297,10 @@ impl Driver {
                     Due::Wait { .. } | Due::Never { .. } => {
                         let by = self.kept.latest.as_ref().and_then(|latest| latest.owner.clone());
                         drop(lock);
-                        self.tell_skipped(asked, SkipReason::AlreadyStarted { by });
+                        // Or it is too late for it meanwhile.
+                        if self.is_started(purpose, known) {
+                            self.tell_skipped(purpose, SkipReason::AlreadyStarted { by });
+                        }
                         return;
                     }
                 }
@@ -425,25 +438,57 @@ impl Driver {
         }
     }
 
-    fn tick_of(&self, purpose: Purpose) -> WallTime {
-        match purpose {
-            Purpose::Tick(tick) => tick,
-            Purpose::Trigger | Purpose::Register => self.shared.now(),
+    /// Whether the tick that was asked for is known to be started, having been `known` before.
+    fn is_started(&self, purpose: Purpose, known: Option<WallTime>) -> bool {
+        let Purpose::Tick(asked) = purpose else { return false };
+        self.record.tick >= Some(asked)
+            || (self.schedule.is_after_end() && self.record.tick > known)
+    }
+
+    /// What a tick is told under. Of a schedule that counts from the last end, the tick moves while
+    /// it waits.
+    fn told_as(&self, tick: WallTime) -> WallTime {
+        if self.schedule.is_after_end() {
+            self.record.tick.unwrap_or(self.record.base)
+        } else {
+            tick
         }
     }
 
-    /// Each tick is told of once.
-    fn tell_skipped(&mut self, tick: WallTime, reason: SkipReason) {
-        let final_word = matches!(reason, SkipReason::AlreadyStarted { .. });
-        if self.told_skipped == Some(tick) && !final_word {
-            return;
+    /// Each tick is told of once, and once more where its fate is known after that.
+    fn tell_skipped(&mut self, purpose: Purpose, reason: SkipReason) {
+        let tick = match purpose {
+            Purpose::Tick(tick) => tick,
+            Purpose::Register => return,
+            // It is no tick.
+            Purpose::Trigger => {
+                let kind = JobEventKind::Skipped(reason);
+                return self.shared.emit(&self.job, self.shared.now(), kind);
+            }
+        };
+        let is_final = matches!(reason, SkipReason::AlreadyStarted { .. });
+        let now = Told { tick: self.told_as(tick), is_final };
+        match self.told_skipped {
+            Some(told) if told.tick == now.tick => {
+                if told.is_final || !is_final {
+                    return;
+                }
+            }
+            _ => {
+                self.job.count(|counts| counts.skipped += 1);
+                metrics::job_skipped(&self.job.name, event::label(&reason));
+            }
         }
-        if self.told_skipped != Some(tick) {
-            self.job.count(|counts| counts.skipped += 1);
-            metrics::job_skipped(&self.job.name, event::label(&reason));
-        }
-        self.told_skipped = Some(tick);
+        self.told_skipped = Some(now);
         self.shared.emit(&self.job, tick, JobEventKind::Skipped(reason));
+    }
+
+    /// A tick that was told of as skipped is run here after all.
+    fn forget_skipped(&mut self, tick: WallTime) {
+        let told_as = self.told_as(tick);
+        if self.told_skipped.take_if(|told| told.tick == told_as).is_some() {
+            self.job.count(|counts| counts.skipped -= 1);
+        }
     }
 
     fn tell_missed(&mut self, missed: Option<MissedTicks>) {

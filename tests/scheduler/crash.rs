@@ -63,6 +63,7 @@ fn at_start_a_crash_loses_the_tick_and_at_end_another_replica_repeats_it() {
         scene.advance(101 * SECOND);
         assert_eq!(scene.log.entries().len(), 2);
         let told = at_b.words();
+        assert_eq!(told.iter().filter(|word| **word == "already started").count(), 1, "{told:?}");
         assert_eq!(told[told.len() - 1], "finished");
     }
 }

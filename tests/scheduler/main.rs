@@ -3,5 +3,6 @@
 mod blocking;
 mod control;
 mod crash;
+mod outage;
 mod scene;
 mod site;
