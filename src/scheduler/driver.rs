@@ -180,7 +180,7 @@ impl Driver {
     async fn acquire(&mut self, purpose: Purpose) {
         match self.request().await {
             // It was waited for.
-            Ok(lock) if self.may_run() => self.locked(lock, purpose).await,
+            Ok(lock) if self.may_start(purpose) => self.locked(lock, purpose).await,
             Ok(_) => {}
             Err(error) => self.refused(error, purpose).await,
         }
@@ -192,6 +192,11 @@ impl Driver {
 
     fn may_run(&self) -> bool {
         self.shared.control() == Control { phase: Phase::Running, leads: true }
+    }
+
+    /// May change at any time, while nodes are asked too.
+    fn may_start(&self, purpose: Purpose) -> bool {
+        self.may_run() && (purpose == Purpose::Trigger || !self.job.is_paused())
     }
 
     /// The lock was not to be had: sees how the tick stands.
@@ -219,6 +224,13 @@ impl Driver {
                 // itself. Only if it crashes, others have to.
                 let going =
                     self.kept.latest.as_ref().is_some_and(|latest| latest.run.ended.is_none());
+                if let (Purpose::Tick(tick), Some((of, _))) = (purpose, self.hold_off)
+                    && of != tick
+                    && !self.schedule.is_after_end()
+                {
+                    // The nodes answer, and this tick was not tried for yet.
+                    self.tries = 0;
+                }
                 let ttl = self.options.ttl.unwrap_or(self.shared.core().settings.ttl);
                 let pause = if going {
                     retry_after.unwrap_or(ttl) + random::within(&(Duration::ZERO..=ttl / 20))
@@ -264,6 +276,9 @@ impl Driver {
             Ok(kept) => self.learn(&kept),
             Err(error) => return self.unavailable(purpose, &error),
         }
+        if !self.may_start(purpose) {
+            return;
+        }
         let now = self.shared.now();
         let before = self.kept.latest.as_ref().map(|latest| latest.run);
         let this_run = |tick: WallTime, attempt| TickRun::new(millis(tick), attempt, millis(now));
@@ -287,6 +302,9 @@ impl Driver {
                         let run = this_run(tick, attempt);
                         if !self.claim(token, run, before, purpose).await {
                             return;
+                        }
+                        if !self.may_start(purpose) {
+                            return self.take_back(token, before).await;
                         }
                         self.forget_skipped(tick);
                         self.tell_missed(missed);
@@ -334,6 +352,17 @@ impl Driver {
         }
     }
 
+    /// Puts what was claimed before in the place of a claim that nothing was started under.
+    async fn take_back(&mut self, token: u64, before: Option<TickRun>) {
+        let base = TickRun::new(Duration::ZERO, 1, millis(self.record.base));
+        let run = before.unwrap_or(base);
+        let owner = Arc::clone(&self.shared.core().settings.owner);
+        let claim = TickClaim::new(token, run, owner, before);
+        if claims::claim(self.shared.core(), &self.job.name, claim).await.is_err() {
+            self.never_started = Some(token);
+        }
+    }
+
     /// Runs the work, then stores when it ended. The lock is given back after that.
     async fn run(
         &mut self,
@@ -343,13 +372,17 @@ impl Driver {
         before: Option<TickRun>,
         info: RunInfo,
     ) {
-        let triggered = info.triggered;
+        let (tick, triggered) = (info.tick, info.triggered);
         let first_attempt = run.filter(|_| !triggered).map_or(1, |run| run.attempt);
         let begun = self.shared.core().clock().now();
         let context = lock.context();
         let Some((outcome, hold)) = self.guarded(lock, info, first_attempt).await else {
             // The lock was over before anything ran.
-            self.never_started = (!triggered).then_some(token);
+            if !triggered {
+                self.take_back(token, before).await;
+                let pause = self.pause();
+                self.hold_off(Purpose::Tick(tick), pause);
+            }
             return;
         };
         let now = self.shared.now();

@@ -4,5 +4,6 @@ mod blocking;
 mod control;
 mod crash;
 mod outage;
+mod races;
 mod scene;
 mod site;
