@@ -23,6 +23,7 @@ use crate::{
     },
     metrics,
     node::{TickClaim, TickRun},
+    quorum::claims::Latest,
     random,
     schedule::{Schedule, WallTime},
     time::Timestamp,
@@ -74,6 +75,8 @@ enum Purpose {
 /// Pauses after a refusal, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Missed ticks are counted up to this.
+const MAX_COUNTED: usize = 1_000;
 /// New jobs are made known within this, one after the other.
 const REGISTER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -338,10 +341,13 @@ impl Driver {
         purpose: Purpose,
     ) -> bool {
         let owner = Arc::clone(&self.shared.core().settings.owner);
-        let claim = TickClaim::new(token, run, owner, before);
+        let claim = TickClaim::new(token, run, Arc::clone(&owner), before);
         match claims::claim(self.shared.core(), &self.job.name, claim).await {
             Ok(()) => {
                 self.never_started = None;
+                self.register_at = None;
+                self.kept.latest = Some(Latest { run, owner: Some(owner) });
+                self.job.seen(&self.kept);
                 true
             }
             Err(error) => {
@@ -397,7 +403,10 @@ impl Driver {
             };
         let ends = if triggered { !self.record.unfinished } else { !broken_off };
         if ends {
-            let owner = Arc::clone(&self.shared.core().settings.owner);
+            // A run on demand does not change who ran the tick.
+            let known = self.kept.latest.as_ref().and_then(|latest| latest.owner.clone());
+            let own = || Arc::clone(&self.shared.core().settings.owner);
+            let owner = known.filter(|_| triggered).unwrap_or_else(own);
             let end = TickClaim::new(token, run.ended(millis(now)), owner, before);
             self.store_end(end, &context).await;
         }
@@ -424,7 +433,11 @@ impl Driver {
     async fn store_end(&mut self, end: TickClaim, lock: &LockContext) {
         loop {
             let stored = claims::claim(self.shared.core(), &self.job.name, end.clone()).await;
-            let Err(error) = stored else { return };
+            let Err(error) = stored else {
+                self.kept.latest = Some(Latest { run: end.run, owner: Some(end.owner) });
+                self.job.seen(&self.kept);
+                return;
+            };
             if lock.ensure_valid().is_err() || self.shared.control().phase == Phase::Stopped {
                 tracing::warn!(
                     job = %self.job.name,
@@ -457,6 +470,9 @@ impl Driver {
             && tick.is_some()
             && tick >= burnt
             && self.record.last_end.is_none();
+        if latest.is_some() {
+            self.register_at = None;
+        }
         self.kept = kept.clone();
     }
 
@@ -525,9 +541,11 @@ impl Driver {
     }
 
     fn tell_missed(&mut self, missed: Option<MissedTicks>) {
-        let Some(MissedTicks { count, first, last, .. }) = missed else { return };
-        if self.told_missed >= Some(last) {
-            return;
+        let Some(MissedTicks { mut count, mut first, last, .. }) = missed else { return };
+        if let Some(told) = self.told_missed.filter(|told| *told >= first) {
+            let mut new = self.schedule.ticks(told, last).take(MAX_COUNTED);
+            let Some(next) = new.next() else { return };
+            (first, count) = (next, 1 + new.count() as u64);
         }
         self.told_missed = Some(last);
         self.job.count(|counts| counts.missed += count);

@@ -6,12 +6,13 @@ use tracing::Instrument as _;
 
 use super::{
     JobEventKind, Overlap, RunningJob, SkipReason, attempts::Attempts, blocking::Thread,
-    context::RunInfo, driver::Driver, jobs::Phase, policy::next_overlap, status::Outcome,
+    context::RunInfo, driver::Driver, event, jobs::Phase, policy::next_overlap, status::Outcome,
 };
 use crate::{
     error::{LockError, LossCause},
     guard::{Guarded, Hold, LockContext},
     lock::Lock,
+    metrics,
     schedule::WallTime,
     time::Timestamp,
 };
@@ -167,6 +168,10 @@ impl Driver {
             Overlap::Stop => watching
                 .ask_to_stop(Some(self.shared.core().clock().now() + self.options.stop_grace)),
             Overlap::Skip | Overlap::Queue => {
+                if self.options.policy.overlap == Overlap::Skip {
+                    self.job.count(|counts| counts.skipped += 1);
+                    metrics::job_skipped(&self.job.name, event::label(&SkipReason::Overlap));
+                }
                 self.shared.emit(&self.job, tick, JobEventKind::Skipped(SkipReason::Overlap));
             }
         }

@@ -7,3 +7,4 @@ mod outage;
 mod races;
 mod scene;
 mod site;
+mod status;
