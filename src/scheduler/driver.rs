@@ -483,6 +483,7 @@ impl Driver {
             tick,
             scheduled: start,
             lateness: Duration::from_millis(late),
+            decided: now,
             triggered,
         }
     }

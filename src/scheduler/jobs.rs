@@ -200,6 +200,13 @@ impl JobState {
         inner.has_ended || inner.blocks
     }
 
+    /// Whether nothing runs, and the last run was broken off.
+    pub(super) fn was_stopped(&self) -> bool {
+        let status = &self.inner().status;
+        let stopped = |last: &LastRun| last.outcome == Outcome::Stopped;
+        status.running.is_none() && status.last.as_ref().is_some_and(stopped)
+    }
+
     pub(super) fn is_running(&self) -> bool {
         self.inner().status.running.is_some()
     }

@@ -76,6 +76,10 @@ impl Driver {
         let now = self.shared.now();
         let running = RunningJob { tick: info.tick.into(), since: now.into(), token, attempt };
         self.job.started(running, self.is_blocking);
+        if self.is_blocking {
+            // A shutdown does not wait for it.
+            self.shared.alive.send_modify(|_| {});
+        }
         let kind = JobEventKind::Started { token, lateness: info.lateness };
         self.shared.emit(&self.job, info.tick, kind);
         let mut runs = if self.is_blocking {
@@ -83,7 +87,8 @@ impl Driver {
         } else {
             Runs::Here(Box::pin(guarded))
         };
-        let overlap = next_overlap(&self.schedule, &self.job.name, info.tick, now);
+        let seen = info.decided;
+        let overlap = next_overlap(&self.schedule, &self.job.name, info.tick, seen);
         let begun = self.shared.core().clock().now();
         let (tick, told) = (info.tick, false);
         let mut watching = Watching { info, context, told, stop_at: None, overlap };

@@ -3,8 +3,11 @@
 mod blocking;
 mod control;
 mod crash;
+mod missed;
 mod outage;
 mod races;
 mod scene;
+mod shutdown;
 mod site;
 mod status;
+mod ticks;
