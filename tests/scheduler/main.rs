@@ -3,9 +3,12 @@
 mod blocking;
 mod control;
 mod crash;
+mod errors;
+mod many;
 mod missed;
 mod outage;
 mod races;
+mod run;
 mod scene;
 mod shutdown;
 mod site;
