@@ -4,6 +4,7 @@ mod blocking;
 mod control;
 mod crash;
 mod errors;
+mod layers;
 mod many;
 mod missed;
 mod outage;
