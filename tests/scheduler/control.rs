@@ -1,17 +1,19 @@
 //! Trigger, pause, resume.
 
+use std::time::Duration;
+
 use std::future::IntoFuture;
 
 use tower_redlock::{schedule::Schedule, scheduler::Missed};
 
-use crate::scene::{MS, SECOND, Scene, within};
+use crate::scene::{SECOND, Scene, within};
 
 #[test]
 fn a_paused_job_lies_still_and_goes_on() {
     within(10 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
-        let job = site.job("j", Schedule::every(SECOND), 0 * MS).missed(Missed::RunLatest);
+        let job = site.job("j", Schedule::every(SECOND), Duration::ZERO).missed(Missed::RunLatest);
         let jobs = site.start([job]);
         jobs.handle.pause("j").unwrap();
         scene.advance(10 * SECOND);

@@ -1,5 +1,7 @@
 //! What is refused at the start.
 
+use std::time::Duration;
+
 use tower_redlock::{Job, Redlock, Schedule, Scheduler, scheduler::StartError};
 
 use crate::scene::{SECOND, Scene};
@@ -25,13 +27,13 @@ fn jobs_that_can_not_be_run_are_named() {
     assert_eq!(told(vec![job("", every())]), r#"job "": the name is empty"#);
     let long = told(vec![job(&"x".repeat(600), every())]);
     assert!(long.contains("can't be used"), "{long}");
-    let zero = told(vec![job("x", Schedule::every(0 * SECOND))]);
+    let zero = told(vec![job("x", Schedule::every(Duration::ZERO))]);
     assert!(zero.starts_with(r#"the schedule of job "x": "#), "{zero}");
     let hold = told(vec![job("x", every()).max_run(SECOND).min_hold(2 * SECOND)]);
     assert_eq!(hold, r#"job "x": min_hold is longer than max_run"#);
-    assert!(told(vec![job("x", every()).max_run(0 * SECOND)]).contains("max_run is zero"));
+    assert!(told(vec![job("x", every()).max_run(Duration::ZERO)]).contains("max_run is zero"));
     assert!(
-        told(vec![job("x", every()).start_within(0 * SECOND)]).contains("start_within is zero")
+        told(vec![job("x", every()).start_within(Duration::ZERO)]).contains("start_within is zero")
     );
     let ttl = told(vec![job("x", every()).ttl(3600 * SECOND)]);
     assert!(ttl.starts_with(r#"job "x": "#) && ttl.contains("max_ttl"), "{ttl}");

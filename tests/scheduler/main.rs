@@ -5,6 +5,7 @@ mod control;
 mod crash;
 mod errors;
 mod layers;
+mod log;
 mod many;
 mod missed;
 mod outage;

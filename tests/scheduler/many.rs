@@ -13,7 +13,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 fn a_start_asks_each_node_twice_for_all_jobs() {
     let scene = Scene::new();
     let site = scene.site("a");
-    let job = |number| site.job(&format!("job {number}"), Schedule::every(DAY), 0 * MS);
+    let job = |number| site.job(&format!("job {number}"), Schedule::every(DAY), Duration::ZERO);
     let jobs = site.start((0..JOBS).map(job));
     scene.advance(60 * SECOND);
     let sent = site.wire.sent_by_kind();
@@ -26,7 +26,7 @@ fn new_jobs_that_make_up_for_ticks_are_registered_once_and_not_all_at_once() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = |number| {
-        let job = site.job(&format!("job {number}"), Schedule::every(DAY), 0 * MS);
+        let job = site.job(&format!("job {number}"), Schedule::every(DAY), Duration::ZERO);
         job.missed(Missed::RunLatest)
     };
     let _jobs = site.start((0..JOBS).map(job));
@@ -77,7 +77,7 @@ fn idle_jobs_cost_little() {
         }
         let (began, before) = (Instant::now(), cpu_time());
         tokio::time::sleep(5 * SECOND).await;
-        let share = (cpu_time() - before).as_secs_f64() / began.elapsed().as_secs_f64();
+        let share = cpu_time().saturating_sub(before).as_secs_f64() / began.elapsed().as_secs_f64();
         println!("{JOBS} idle jobs: {:.3} % of one core", share * 100.0);
         assert!(share < 0.5);
         let report = jobs.shutdown(SECOND).await;

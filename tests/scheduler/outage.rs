@@ -1,5 +1,7 @@
 //! Too few nodes: at the start, and in the middle.
 
+use std::time::Duration;
+
 use tower_redlock::{
     schedule::Schedule,
     scheduler::{JobEventKind, Missed, SkipReason},
@@ -11,7 +13,7 @@ use crate::scene::{MS, SECOND, Scene};
 fn nothing_runs_without_a_quorum_and_it_goes_on_by_itself() {
     let scene = Scene::new();
     let site = scene.site("a");
-    let mut jobs = site.start([site.job("j", Schedule::every(10 * SECOND), 0 * MS)]);
+    let mut jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
     scene.advance(10 * SECOND);
     assert_eq!(scene.log.ticks(), [10_000]);
     jobs.told();
@@ -40,7 +42,7 @@ fn nothing_runs_without_a_quorum_and_it_goes_on_by_itself() {
 fn a_delay_after_the_end_is_told_of_once() {
     let scene = Scene::new();
     let site = scene.site("a");
-    let mut jobs = site.start([site.job("j", Schedule::every_after(SECOND), 0 * MS)]);
+    let mut jobs = site.start([site.job("j", Schedule::every_after(SECOND), Duration::ZERO)]);
     scene.advance(500 * MS);
     assert_eq!(scene.log.entries().len(), 1);
     jobs.told();
@@ -56,7 +58,8 @@ fn a_delay_after_the_end_is_told_of_once() {
 fn a_job_that_can_not_be_registered_tells_of_no_tick() {
     let scene = Scene::new();
     let site = scene.site("a");
-    let job = site.job("j", Schedule::every(3600 * SECOND), 0 * MS).missed(Missed::RunLatest);
+    let job =
+        site.job("j", Schedule::every(3600 * SECOND), Duration::ZERO).missed(Missed::RunLatest);
     let mut jobs = site.start([job]);
     scene.clock.settle();
     scene.nodes.stop(0..3);
@@ -70,7 +73,7 @@ fn a_start_without_nodes_waits_for_them_and_asks_seldom() {
     let scene = Scene::new();
     let site = scene.site("a");
     scene.nodes.stop(0..5);
-    let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), 0 * MS)]);
+    let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
     scene.advance(100 * SECOND);
     let sent = site.wire.sent();
     assert!(sent <= 5 * 40, "{sent}");
@@ -85,7 +88,7 @@ fn a_shutdown_during_such_a_start_returns_at_once() {
     let scene = Scene::new();
     let site = scene.site("a");
     scene.nodes.stop(0..5);
-    let jobs = site.start([site.job("j", Schedule::every(SECOND), 0 * MS)]);
+    let jobs = site.start([site.job("j", Schedule::every(SECOND), Duration::ZERO)]);
     scene.advance(3 * SECOND);
     let handle = jobs.handle.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(60 * SECOND).await });

@@ -1,5 +1,7 @@
 //! What is asked for while the nodes are being asked.
 
+use std::time::Duration;
+
 use std::future::IntoFuture;
 
 use tower_redlock::{node::Op, schedule::Schedule};
@@ -24,7 +26,7 @@ fn freeze_at_claim(scene: &Scene, site: &Site) {
 fn a_tick_that_is_claimed_during_shutdown_is_left_to_others() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
-    let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), 0 * MS);
+    let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
     let mut at_a = a.start([job(&a)]);
     scene.advance(100 * SECOND);
     assert_eq!(scene.log.ticks(), [100_000]);
@@ -51,7 +53,7 @@ fn a_tick_that_is_claimed_during_shutdown_is_left_to_others() {
 fn a_tick_that_is_claimed_during_a_pause_is_not_started_and_can_be_later() {
     let scene = Scene::new();
     let a = scene.site("a");
-    let jobs = a.start([a.job("j", Schedule::every(100 * SECOND), 0 * MS)]);
+    let jobs = a.start([a.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
     freeze_at_claim(&scene, &a);
     scene.advance(100 * SECOND + 2 * MS);
     jobs.handle.pause("j").unwrap();
@@ -68,7 +70,7 @@ fn a_tick_that_is_claimed_during_a_pause_is_not_started_and_can_be_later() {
 fn ticks_that_were_lost_to_others_do_not_make_later_ones_late() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
-    let job = a.job("j", Schedule::every(10 * SECOND), 0 * MS).start_within(SECOND);
+    let job = a.job("j", Schedule::every(10 * SECOND), Duration::ZERO).start_within(SECOND);
     let _jobs = a.start([job]);
     // The lock is taken from 10 ms before each tick until it is too late for it.
     scene.advance(9_990 * MS);

@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
@@ -11,47 +11,47 @@ use tokio::sync::{broadcast, watch};
 use tower_redlock::{
     Job, JobContext, Redlock, Scheduler, SchedulerHandle,
     lock::Spawner,
-    schedule::{Schedule, WallTime},
+    schedule::Schedule,
     scheduler::{JobEvent, JobEventKind, JobStatus, SkipReason},
     testing::{ManualClock, ManualSpawner, Nodes, Replica},
-    time::Clock,
 };
 
+pub(crate) use crate::log::{Entry, Log, after_start};
 use crate::site::{Watched, Wire};
 
-pub const SECOND: Duration = Duration::from_secs(1);
-pub const MS: Duration = Duration::from_millis(1);
-pub const TTL: Duration = Duration::from_secs(10);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const TTL: Duration = Duration::from_secs(10);
 
-pub struct Scene {
-    pub clock: ManualClock,
-    pub nodes: Nodes,
-    pub log: Log,
+pub(crate) struct Scene {
+    pub(crate) clock: ManualClock,
+    pub(crate) nodes: Nodes,
+    pub(crate) log: Log,
 }
 
 /// A replica with its own manager, and all that it sends in view.
-pub struct Site {
-    pub name: &'static str,
-    pub replica: Replica,
-    pub redlock: Redlock,
-    pub clock: ManualClock,
-    pub wire: Wire,
-    pub log: Log,
+pub(crate) struct Site {
+    pub(crate) name: &'static str,
+    pub(crate) replica: Replica,
+    pub(crate) redlock: Redlock,
+    pub(crate) clock: ManualClock,
+    pub(crate) wire: Wire,
+    pub(crate) log: Log,
     killed: watch::Sender<bool>,
 }
 
 impl Scene {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let clock = ManualClock::new();
         Self { nodes: Nodes::new(5, &clock), clock, log: Log::default() }
     }
 
-    pub fn site(&self, name: &'static str) -> Site {
+    pub(crate) fn site(&self, name: &'static str) -> Site {
         self.site_at(name, self.clock.clone())
     }
 
     /// On a machine with this view of the clock.
-    pub fn site_at(&self, name: &'static str, clock: ManualClock) -> Site {
+    pub(crate) fn site_at(&self, name: &'static str, clock: ManualClock) -> Site {
         let replica = self.nodes.replica(name).with_clock(clock.clone());
         let wire = Wire::default();
         let builder = Redlock::builder().owner(name).spawner(clock.spawner()).clock(clock.clone());
@@ -66,13 +66,13 @@ impl Scene {
         Site { name, replica, redlock, clock, wire, log, killed }
     }
 
-    pub fn advance(&self, by: Duration) {
+    pub(crate) fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }
 }
 
 impl Site {
-    pub fn start(&self, jobs: impl IntoIterator<Item = Job>) -> Running {
+    pub(crate) fn start(&self, jobs: impl IntoIterator<Item = Job>) -> Running {
         let spawner = Mortal { inner: self.clock.spawner(), killed: self.killed.clone() };
         let scheduler = Scheduler::new(self.redlock.clone()).jobs(jobs).spawner(spawner);
         let handle = scheduler.start().unwrap();
@@ -80,14 +80,14 @@ impl Site {
     }
 
     /// The process is gone: nothing more comes from it, and nothing runs in it.
-    pub fn crash(&self) {
+    pub(crate) fn crash(&self) {
         self.replica.partition(0..5);
         self.killed.send_replace(true);
         self.clock.settle();
     }
 
     /// A job that notes its runs, each of which takes so long.
-    pub fn job(&self, name: &str, schedule: impl Into<Schedule>, takes: Duration) -> Job {
+    pub(crate) fn job(&self, name: &str, schedule: impl Into<Schedule>, takes: Duration) -> Job {
         let (log, site, clock) = (self.log.clone(), self.name, self.clock.clone());
         Job::new(name, schedule, move |cx: JobContext| {
             let ended = log.begin(site, &cx, &clock);
@@ -123,14 +123,14 @@ impl Spawner for Mortal {
 }
 
 /// A scheduler that was started, and what it tells.
-pub struct Running {
-    pub handle: SchedulerHandle,
+pub(crate) struct Running {
+    pub(crate) handle: SchedulerHandle,
     events: broadcast::Receiver<JobEvent>,
 }
 
 impl Running {
     /// What was told since this was asked last.
-    pub fn told(&mut self) -> Vec<JobEvent> {
+    pub(crate) fn told(&mut self) -> Vec<JobEvent> {
         std::iter::from_fn(|| match self.events.try_recv() {
             Ok(event) => Some(event),
             Err(broadcast::error::TryRecvError::Lagged(lost)) => panic!("{lost} events lost"),
@@ -140,16 +140,16 @@ impl Running {
     }
 
     /// The same, in a word each.
-    pub fn words(&mut self) -> Vec<&'static str> {
+    pub(crate) fn words(&mut self) -> Vec<&'static str> {
         self.told().iter().map(|event| word(&event.kind)).collect()
     }
 
-    pub fn status(&self, job: &str) -> JobStatus {
+    pub(crate) fn status(&self, job: &str) -> JobStatus {
         self.handle.jobs().into_iter().find(|status| &*status.name == job).unwrap()
     }
 }
 
-pub fn word(kind: &JobEventKind) -> &'static str {
+pub(crate) fn word(kind: &JobEventKind) -> &'static str {
     match kind {
         JobEventKind::Claimed { .. } => "claimed",
         JobEventKind::Skipped(SkipReason::AlreadyStarted { .. }) => "already started",
@@ -171,83 +171,8 @@ pub fn word(kind: &JobEventKind) -> &'static str {
     }
 }
 
-/// What ran where, in the order of the starts.
-#[derive(Clone, Default)]
-pub struct Log(Arc<Mutex<Vec<Entry>>>);
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    pub site: &'static str,
-    pub job: String,
-    pub tick: WallTime,
-    pub attempt: u32,
-    pub token: u64,
-    pub lateness: Duration,
-    /// On the clock of the site, since the epoch.
-    pub began: Duration,
-    /// When it ended or was dropped.
-    pub ended: Option<Duration>,
-    pub finished: bool,
-}
-
-/// Notes the end of a run, also where it is dropped.
-pub struct Ended {
-    log: Log,
-    entry: usize,
-    clock: ManualClock,
-}
-
-impl Log {
-    pub fn begin(&self, site: &'static str, cx: &JobContext, clock: &ManualClock) -> Ended {
-        let mut entries = self.0.lock().unwrap();
-        entries.push(Entry {
-            site,
-            job: cx.job().into(),
-            tick: cx.tick(),
-            attempt: cx.attempt(),
-            token: cx.fencing_token().get(),
-            lateness: cx.lateness(),
-            began: clock.wall(),
-            ended: None,
-            finished: false,
-        });
-        Ended { log: self.clone(), entry: entries.len() - 1, clock: clock.clone() }
-    }
-
-    pub fn entries(&self) -> Vec<Entry> {
-        self.0.lock().unwrap().clone()
-    }
-
-    /// The ticks that were run, in the order of their runs, in milliseconds after the first moment.
-    pub fn ticks(&self) -> Vec<u64> {
-        self.entries().iter().map(|run| after_start(run.tick)).collect()
-    }
-
-    /// Who ran, in the same order.
-    pub fn sites(&self) -> Vec<&'static str> {
-        self.entries().iter().map(|run| run.site).collect()
-    }
-}
-
-impl Ended {
-    pub fn finished(self) {
-        self.log.0.lock().unwrap()[self.entry].finished = true;
-    }
-}
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        self.log.0.lock().unwrap()[self.entry].ended = Some(self.clock.wall());
-    }
-}
-
-/// In milliseconds after the clock's first moment.
-pub fn after_start(tick: WallTime) -> u64 {
-    tick.as_millis().saturating_sub(ManualClock::new().wall().as_millis() as u64)
-}
-
 /// Runs what would not end if it failed.
-pub fn within(limit: Duration, what: impl FnOnce() + Send + 'static) {
+pub(crate) fn within(limit: Duration, what: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         what();

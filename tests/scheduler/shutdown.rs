@@ -67,7 +67,7 @@ fn a_run_that_is_stopped_by_shutdown_is_taken_over_where_it_claims_at_the_end() 
         let _b = b.start([b.job("j", every(), 100 * SECOND).claim(claim)]);
         scene.advance(5 * SECOND);
         let handle = at_a.handle.clone();
-        let mut report = scene.clock.spawn(async move { handle.shutdown(0 * MS).await });
+        let mut report = scene.clock.spawn(async move { handle.shutdown(Duration::ZERO).await });
         scene.advance(12 * SECOND);
         let report = report.take().unwrap();
         assert_eq!(report.stopped.len(), 1, "{report:?} {:?}", scene.log.entries());

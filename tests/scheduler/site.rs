@@ -13,7 +13,7 @@ use tower_redlock::{
 
 /// What becomes of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     Passes,
     /// It does not reach the node.
     Refused,
@@ -25,27 +25,27 @@ type Judge = Box<dyn FnMut(usize, &Op) -> Fate + Send>;
 
 /// What a replica sends.
 #[derive(Clone, Default)]
-pub struct Wire {
+pub(crate) struct Wire {
     sent: Arc<Mutex<BTreeMap<&'static str, usize>>>,
     judge: Arc<Mutex<Option<Judge>>>,
 }
 
 impl Wire {
     /// How many operations were sent since this was asked last, to all nodes together.
-    pub fn sent(&self) -> usize {
+    pub(crate) fn sent(&self) -> usize {
         self.sent_by_kind().values().sum()
     }
 
-    pub fn sent_by_kind(&self) -> BTreeMap<&'static str, usize> {
+    pub(crate) fn sent_by_kind(&self) -> BTreeMap<&'static str, usize> {
         std::mem::take(&mut *self.sent.lock().unwrap())
     }
 
     /// From now on, decides what becomes of each operation to a node.
-    pub fn judge(&self, judge: impl FnMut(usize, &Op) -> Fate + Send + 'static) {
+    pub(crate) fn judge(&self, judge: impl FnMut(usize, &Op) -> Fate + Send + 'static) {
         *self.judge.lock().unwrap() = Some(Box::new(judge));
     }
 
-    pub fn calm(&self) {
+    pub(crate) fn calm(&self) {
         *self.judge.lock().unwrap() = None;
     }
 }
@@ -57,10 +57,10 @@ impl fmt::Debug for Wire {
 }
 
 #[derive(Debug)]
-pub struct Watched {
-    pub inner: Arc<dyn Node>,
-    pub number: usize,
-    pub wire: Wire,
+pub(crate) struct Watched {
+    pub(crate) inner: Arc<dyn Node>,
+    pub(crate) number: usize,
+    pub(crate) wire: Wire,
 }
 
 fn kind(op: &Op) -> &'static str {

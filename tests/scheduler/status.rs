@@ -1,5 +1,7 @@
 //! What is told of jobs: statuses, counts, events.
 
+use std::time::Duration;
+
 use tower_redlock::{
     Job, JobContext,
     schedule::Schedule,
@@ -20,7 +22,7 @@ fn the_latest_run_of_the_fleet_is_the_own_one_where_it_was_here() {
     scene.advance(10 * SECOND);
     assert!(at_a.status("j").fleet.unwrap().ended.is_some());
     // A run on demand elsewhere is no other run of the tick.
-    let at_b = b.start([b.job("j", Schedule::every(100 * SECOND), 0 * MS)]);
+    let at_b = b.start([b.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
     scene.advance(SECOND);
     at_b.handle.trigger("j").unwrap();
     scene.advance(SECOND);
@@ -36,7 +38,7 @@ fn the_latest_run_of_the_fleet_is_the_own_one_where_it_was_here() {
 fn missed_ticks_are_counted_once() {
     let scene = Scene::new();
     let site = scene.site("a");
-    let job = site.job("j", Schedule::every(10 * SECOND), 0 * MS).start_within(SECOND);
+    let job = site.job("j", Schedule::every(10 * SECOND), Duration::ZERO).start_within(SECOND);
     let mut jobs = site.start([job]);
     scene.advance(11 * SECOND);
     jobs.told();

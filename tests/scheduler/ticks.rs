@@ -58,11 +58,11 @@ fn clocks_that_are_half_a_period_apart_start_no_tick_twice() {
 fn who_joins_late_starts_no_tick_again() {
     let scene = Scene::new();
     let a = scene.site("a");
-    let _a = start(&a, 0 * MS);
+    let _a = start(&a, Duration::ZERO);
     scene.advance(5 * SECOND + 2 * MS);
     let joined = ["b", "c", "d"].map(|name| {
         let late = scene.site_at(name, scene.clock.behind_by(3 * MS));
-        let jobs = start(&late, 0 * MS);
+        let jobs = start(&late, Duration::ZERO);
         scene.advance(200 * MS);
         (late, jobs)
     });
@@ -139,7 +139,7 @@ fn a_claim_that_came_to_nothing_burns_no_tick() {
 fn a_wall_clock_that_is_set_back_or_forward_repeats_no_tick() {
     let scene = Scene::new();
     let site = scene.site("a");
-    let job = site.job("j", Schedule::every(60 * SECOND), 0 * MS).missed(Missed::Skip);
+    let job = site.job("j", Schedule::every(60 * SECOND), Duration::ZERO).missed(Missed::Skip);
     let _jobs = site.start([job]);
     scene.advance(180 * SECOND);
     assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000]);
