@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     error::LockError,
+    guard::LockContext,
     lock::{
         Lock, LockRequest, Redlock,
         claims::{self, Kept},
@@ -47,11 +48,19 @@ pub(super) struct Driver {
     /// How often in a row the nodes, or the line before the lock, turned us away.
     tries: u32,
     /// The latest tick that was told of as skipped, or as missed.
-    told_skipped: Option<WallTime>,
+    told_skipped: Option<Told>,
     told_missed: Option<WallTime>,
     /// When the job is to be made known to the nodes, if it is not.
     register_at: Option<Timestamp>,
     is_closed: bool,
+}
+
+/// A tick that was told of as skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    tick: WallTime,
+    /// Nothing more is to come of it here.
+    is_final: bool,
 }
 
 /// What the job's lock is wanted for.
@@ -66,6 +75,8 @@ enum Purpose {
 /// Pauses after a refusal, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Missed ticks are counted up to this.
+const MAX_COUNTED: usize = 1_000;
 /// New jobs are made known within this, one after the other.
 const REGISTER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -115,12 +126,12 @@ impl Driver {
                 self.idle(None, None).await;
             } else if self.job.take_trigger() {
                 self.acquire(Purpose::Trigger).await;
-            } else if self.job.is_paused() {
-                self.job.set_next(None);
-                self.idle(None, None).await;
             } else if self.register_at.is_some_and(|at| self.shared.core().clock().now() >= at) {
                 self.register_at = None;
                 self.acquire(Purpose::Register).await;
+            } else if self.job.is_paused() {
+                self.job.set_next(None);
+                self.idle(None, self.register_at).await;
             } else {
                 self.follow_schedule(now).await;
             }
@@ -138,6 +149,7 @@ impl Driver {
                     && self.shared.core().clock().now() < until
                 {
                     let next = next_overlap(&self.schedule, &self.job.name, tick, now.max(start));
+                    let until = self.register_at.map_or(until, |at| at.min(until));
                     self.idle(next.map(|(_, start)| start), Some(until)).await;
                 } else {
                     self.acquire(Purpose::Tick(tick)).await;
@@ -146,12 +158,12 @@ impl Driver {
             Due::Wait { tick, start, missed } => {
                 self.tell_missed(missed);
                 self.job.set_next(Some(tick));
-                self.idle(Some(start), None).await;
+                self.idle(Some(start), self.register_at).await;
             }
             Due::Never { missed } => {
                 self.tell_missed(missed);
                 self.job.set_next(None);
-                self.idle(None, None).await;
+                self.idle(None, self.register_at).await;
             }
         }
     }
@@ -159,10 +171,6 @@ impl Driver {
     /// Until the wall clock shows a moment, or time has come to another, or something is asked for.
     async fn idle(&mut self, wall: Option<WallTime>, until: Option<Timestamp>) {
         let alarm = self.shared.alarms.at(wall);
-        let until = match (until, self.register_at) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
         let timer = until.map(|at| self.shared.core().timers.sleep_until(at));
         tokio::select! {
             () = alarm => {}
@@ -175,7 +183,7 @@ impl Driver {
     async fn acquire(&mut self, purpose: Purpose) {
         match self.request().await {
             // It was waited for.
-            Ok(lock) if self.may_run() => self.locked(lock, purpose).await,
+            Ok(lock) if self.may_start(purpose) => self.locked(lock, purpose).await,
             Ok(_) => {}
             Err(error) => self.refused(error, purpose).await,
         }
@@ -189,9 +197,14 @@ impl Driver {
         self.shared.control() == Control { phase: Phase::Running, leads: true }
     }
 
+    /// May change at any time, while nodes are asked too.
+    fn may_start(&self, purpose: Purpose) -> bool {
+        self.may_run() && (purpose == Purpose::Trigger || !self.job.is_paused())
+    }
+
     /// The lock was not to be had: sees how the tick stands.
     async fn refused(&mut self, error: LockError, purpose: Purpose) {
-        let tick = self.tick_of(purpose);
+        let known = self.record.tick;
         match error.root().clone() {
             LockError::Closed => {
                 tracing::warn!(job = %self.job.name, "the lock manager is shut down: the job ends");
@@ -204,15 +217,23 @@ impl Driver {
                 {
                     self.learn(kept);
                 }
-                if matches!(purpose, Purpose::Tick(_)) && self.record.tick >= Some(tick) {
-                    self.tell_skipped(tick, SkipReason::AlreadyStarted { by: owner });
-                } else if purpose != Purpose::Register {
-                    self.tell_skipped(tick, SkipReason::Held { by: owner });
-                }
+                let reason = if self.is_started(purpose, known) {
+                    SkipReason::AlreadyStarted { by: owner }
+                } else {
+                    SkipReason::Held { by: owner }
+                };
+                self.tell_skipped(purpose, reason);
                 // Who runs it gives the lock back when it is done, and goes on with the schedule
                 // itself. Only if it crashes, others have to.
                 let going =
                     self.kept.latest.as_ref().is_some_and(|latest| latest.run.ended.is_none());
+                if let (Purpose::Tick(tick), Some((of, _))) = (purpose, self.hold_off)
+                    && of != tick
+                    && !self.schedule.is_after_end()
+                {
+                    // The nodes answer, and this tick was not tried for yet.
+                    self.tries = 0;
+                }
                 let ttl = self.options.ttl.unwrap_or(self.shared.core().settings.ttl);
                 let pause = if going {
                     retry_after.unwrap_or(ttl) + random::within(&(Duration::ZERO..=ttl / 20))
@@ -227,7 +248,7 @@ impl Driver {
 
     fn unavailable(&mut self, purpose: Purpose, error: &LockError) {
         let reason = SkipReason::Unavailable { error: error.to_string().into() };
-        self.tell_skipped(self.tick_of(purpose), reason);
+        self.tell_skipped(purpose, reason);
         let pause = self.pause();
         self.hold_off(purpose, pause);
     }
@@ -251,12 +272,15 @@ impl Driver {
 
     /// Under the job's lock: what the nodes keep is the truth, and a claim is ours alone.
     async fn locked(&mut self, lock: Lock, purpose: Purpose) {
-        let token = lock.fencing_token().get();
+        let (token, known) = (lock.fencing_token().get(), self.record.tick);
         let shared = Arc::clone(&self.shared);
         let name = Arc::clone(&self.job.name);
         match claims::prepare(shared.core(), &name, token, self.never_started).await {
             Ok(kept) => self.learn(&kept),
             Err(error) => return self.unavailable(purpose, &error),
+        }
+        if !self.may_start(purpose) {
+            return;
         }
         let now = self.shared.now();
         let before = self.kept.latest.as_ref().map(|latest| latest.run);
@@ -270,7 +294,7 @@ impl Driver {
             }
             // A run on demand is no tick: what the nodes keep stays the latest.
             Purpose::Trigger => (before, self.info(now, now, now, true)),
-            Purpose::Tick(asked) => {
+            Purpose::Tick(_) => {
                 let policy = &self.options.policy;
                 match due(&self.schedule, &self.job.name, policy, &self.record, now) {
                     Due::Run { tick, start, again, missed } => {
@@ -282,6 +306,10 @@ impl Driver {
                         if !self.claim(token, run, before, purpose).await {
                             return;
                         }
+                        if !self.may_start(purpose) {
+                            return self.take_back(token, before).await;
+                        }
+                        self.forget_skipped(tick);
                         self.tell_missed(missed);
                         let kind = JobEventKind::Claimed { attempt };
                         self.shared.emit(&self.job, tick, kind);
@@ -290,7 +318,10 @@ impl Driver {
                     Due::Wait { .. } | Due::Never { .. } => {
                         let by = self.kept.latest.as_ref().and_then(|latest| latest.owner.clone());
                         drop(lock);
-                        self.tell_skipped(asked, SkipReason::AlreadyStarted { by });
+                        // Or it is too late for it meanwhile.
+                        if self.is_started(purpose, known) {
+                            self.tell_skipped(purpose, SkipReason::AlreadyStarted { by });
+                        }
                         return;
                     }
                 }
@@ -310,13 +341,13 @@ impl Driver {
         purpose: Purpose,
     ) -> bool {
         let owner = Arc::clone(&self.shared.core().settings.owner);
-        let claim = TickClaim::new(token, run, owner, before);
-        let owner = Some(Arc::clone(&claim.owner));
+        let claim = TickClaim::new(token, run, Arc::clone(&owner), before);
         match claims::claim(self.shared.core(), &self.job.name, claim).await {
             Ok(()) => {
-                self.kept.latest = Some(Latest { run, owner });
-                self.job.seen(&self.kept);
                 self.never_started = None;
+                self.register_at = None;
+                self.kept.latest = Some(Latest { run, owner: Some(owner) });
+                self.job.seen(&self.kept);
                 true
             }
             Err(error) => {
@@ -324,6 +355,17 @@ impl Driver {
                 self.unavailable(purpose, &error);
                 false
             }
+        }
+    }
+
+    /// Puts what was claimed before in the place of a claim that nothing was started under.
+    async fn take_back(&mut self, token: u64, before: Option<TickRun>) {
+        let base = TickRun::new(Duration::ZERO, 1, millis(self.record.base));
+        let run = before.unwrap_or(base);
+        let owner = Arc::clone(&self.shared.core().settings.owner);
+        let claim = TickClaim::new(token, run, owner, before);
+        if claims::claim(self.shared.core(), &self.job.name, claim).await.is_err() {
+            self.never_started = Some(token);
         }
     }
 
@@ -336,12 +378,17 @@ impl Driver {
         before: Option<TickRun>,
         info: RunInfo,
     ) {
-        let triggered = info.triggered;
+        let (tick, triggered) = (info.tick, info.triggered);
         let first_attempt = run.filter(|_| !triggered).map_or(1, |run| run.attempt);
         let begun = self.shared.core().clock().now();
+        let context = lock.context();
         let Some((outcome, hold)) = self.guarded(lock, info, first_attempt).await else {
             // The lock was over before anything ran.
-            self.never_started = (!triggered).then_some(token);
+            if !triggered {
+                self.take_back(token, before).await;
+                let pause = self.pause();
+                self.hold_off(Purpose::Tick(tick), pause);
+            }
             return;
         };
         let now = self.shared.now();
@@ -356,18 +403,12 @@ impl Driver {
             };
         let ends = if triggered { !self.record.unfinished } else { !broken_off };
         if ends {
-            let owner = Arc::clone(&self.shared.core().settings.owner);
-            let run = run.ended(millis(now));
-            self.kept.latest = Some(Latest { run, owner: Some(Arc::clone(&owner)) });
-            self.job.seen(&self.kept);
-            let claim = TickClaim::new(token, run, owner, before);
-            if let Err(error) = claims::claim(self.shared.core(), &self.job.name, claim).await {
-                tracing::warn!(
-                    job = %self.job.name,
-                    %error,
-                    "the end of a run is not stored: others take it for one that was broken off"
-                );
-            }
+            // A run on demand does not change who ran the tick.
+            let known = self.kept.latest.as_ref().and_then(|latest| latest.owner.clone());
+            let own = || Arc::clone(&self.shared.core().settings.owner);
+            let owner = known.filter(|_| triggered).unwrap_or_else(own);
+            let end = TickClaim::new(token, run.ended(millis(now)), owner, before);
+            self.store_end(end, &context).await;
         }
         self.record.last_end = ends.then_some(now);
         if !triggered {
@@ -387,6 +428,32 @@ impl Driver {
         }
     }
 
+    /// Has the end of a run kept by a majority: tries again for as long as the lock is held, under
+    /// which nobody can take it for a run that was broken off.
+    async fn store_end(&mut self, end: TickClaim, lock: &LockContext) {
+        loop {
+            let stored = claims::claim(self.shared.core(), &self.job.name, end.clone()).await;
+            let Err(error) = stored else {
+                self.kept.latest = Some(Latest { run: end.run, owner: Some(end.owner) });
+                self.job.seen(&self.kept);
+                return;
+            };
+            if lock.ensure_valid().is_err() || self.shared.control().phase == Phase::Stopped {
+                tracing::warn!(
+                    job = %self.job.name,
+                    %error,
+                    "the end of a run is not stored: others take it for one that was broken off"
+                );
+                return;
+            }
+            let pause = self.pause();
+            tokio::select! {
+                () = self.shared.sleep(pause) => {}
+                _ = self.control.wait_for(|control| control.phase == Phase::Stopped) => {}
+            }
+        }
+    }
+
     fn learn(&mut self, kept: &Kept) {
         self.job.seen(kept);
         let burnt = WallTime::since_epoch(kept.burnt);
@@ -403,6 +470,9 @@ impl Driver {
             && tick.is_some()
             && tick >= burnt
             && self.record.last_end.is_none();
+        if latest.is_some() {
+            self.register_at = None;
+        }
         self.kept = kept.clone();
     }
 
@@ -413,35 +483,70 @@ impl Driver {
             tick,
             scheduled: start,
             lateness: Duration::from_millis(late),
+            decided: now,
             triggered,
         }
     }
 
-    fn tick_of(&self, purpose: Purpose) -> WallTime {
-        match purpose {
-            Purpose::Tick(tick) => tick,
-            Purpose::Trigger | Purpose::Register => self.shared.now(),
+    /// Whether the tick that was asked for is known to be started, having been `known` before.
+    fn is_started(&self, purpose: Purpose, known: Option<WallTime>) -> bool {
+        let Purpose::Tick(asked) = purpose else { return false };
+        self.record.tick >= Some(asked)
+            || (self.schedule.is_after_end() && self.record.tick > known)
+    }
+
+    /// What a tick is told under. Of a schedule that counts from the last end, the tick moves while
+    /// it waits.
+    fn told_as(&self, tick: WallTime) -> WallTime {
+        if self.schedule.is_after_end() {
+            self.record.tick.unwrap_or(self.record.base)
+        } else {
+            tick
         }
     }
 
-    /// Each tick is told of once.
-    fn tell_skipped(&mut self, tick: WallTime, reason: SkipReason) {
-        let final_word = matches!(reason, SkipReason::AlreadyStarted { .. });
-        if self.told_skipped == Some(tick) && !final_word {
-            return;
+    /// Each tick is told of once, and once more where its fate is known after that.
+    fn tell_skipped(&mut self, purpose: Purpose, reason: SkipReason) {
+        let tick = match purpose {
+            Purpose::Tick(tick) => tick,
+            Purpose::Register => return,
+            // It is no tick.
+            Purpose::Trigger => {
+                let kind = JobEventKind::Skipped(reason);
+                return self.shared.emit(&self.job, self.shared.now(), kind);
+            }
+        };
+        let is_final = matches!(reason, SkipReason::AlreadyStarted { .. });
+        let now = Told { tick: self.told_as(tick), is_final };
+        match self.told_skipped {
+            Some(told) if told.tick == now.tick => {
+                if told.is_final || !is_final {
+                    return;
+                }
+            }
+            _ => {
+                self.job.count(|counts| counts.skipped += 1);
+                metrics::job_skipped(&self.job.name, event::label(&reason));
+            }
         }
-        if self.told_skipped != Some(tick) {
-            self.job.count(|counts| counts.skipped += 1);
-            metrics::job_skipped(&self.job.name, event::label(&reason));
-        }
-        self.told_skipped = Some(tick);
+        self.told_skipped = Some(now);
         self.shared.emit(&self.job, tick, JobEventKind::Skipped(reason));
     }
 
+    /// A tick that was told of as skipped is run here after all.
+    fn forget_skipped(&mut self, tick: WallTime) {
+        let told_as = self.told_as(tick);
+        if self.told_skipped.take_if(|told| told.tick == told_as).is_some() {
+            self.job.count(|counts| counts.skipped -= 1);
+        }
+    }
+
     fn tell_missed(&mut self, missed: Option<MissedTicks>) {
-        let Some(MissedTicks { count, first, last, .. }) = missed else { return };
-        if self.told_missed >= Some(last) {
-            return;
+        let Some(MissedTicks { mut count, mut first, last, .. }) = missed else { return };
+        if let Some(told) = self.told_missed.filter(|told| *told >= first) {
+            let mut new = self.schedule.ticks(told, last).take(MAX_COUNTED);
+            let Some(next) = new.next() else { return };
+            (first, count) = (next, 1 + new.count() as u64);
         }
         self.told_missed = Some(last);
         self.job.count(|counts| counts.missed += count);
