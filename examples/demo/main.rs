@@ -22,6 +22,8 @@ mod cluster;
 mod drive;
 mod job;
 mod ledger;
+#[path = "../support/nodes.rs"]
+mod nodes;
 mod overlap;
 mod server;
 mod stop;
@@ -76,7 +78,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     let mut signals = Signals::listen()?;
     let listener = server::listen(args.port).await?;
     let demo = Arc::new(Demo {
@@ -132,7 +134,7 @@ async fn wind_down(
     demo: &Demo,
     jobs: &[SchedulerHandle],
     server: JoinHandle<()>,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     join_all(jobs.iter().map(|jobs| jobs.shutdown(job::GRACE))).await;
     server.await?;
     demo.cluster.shutdown().await;

@@ -19,6 +19,7 @@
 mod args;
 mod clock;
 mod fleet;
+#[path = "../support/nodes.rs"]
 mod nodes;
 mod replica;
 mod said;
