@@ -7,11 +7,11 @@ use tokio::sync::{Mutex, watch};
 use super::{
     Claim, JobEventKind, SkipReason,
     context::RunInfo,
-    event,
     job::JobOptions,
     jobs::{Control, JobState, Phase, Shared},
-    policy::{Due, MissedTicks, Record, due, next_overlap},
+    policy::{Due, Record, due, next_overlap},
     status::Outcome,
+    telling::Told,
     work::Work,
 };
 use crate::{
@@ -21,7 +21,6 @@ use crate::{
         Lock, LockRequest, Redlock,
         claims::{self, Kept},
     },
-    metrics,
     node::{TickClaim, TickRun},
     quorum::claims::Latest,
     random,
@@ -39,7 +38,7 @@ pub(super) struct Driver {
     pub(super) work: Arc<Mutex<Box<dyn Work>>>,
     pub(super) control: watch::Receiver<Control>,
     /// What the fleet knows of the job, as last seen.
-    record: Record,
+    pub(super) record: Record,
     kept: Kept,
     /// The token of a claim of ours that came to nothing.
     never_started: Option<u64>,
@@ -48,24 +47,16 @@ pub(super) struct Driver {
     /// How often in a row the nodes, or the line before the lock, turned us away.
     tries: u32,
     /// The latest tick that was told of as skipped, or as missed.
-    told_skipped: Option<Told>,
-    told_missed: Option<WallTime>,
+    pub(super) told_skipped: Option<Told>,
+    pub(super) told_missed: Option<WallTime>,
     /// When the job is to be made known to the nodes, if it is not.
     register_at: Option<Timestamp>,
     is_closed: bool,
 }
 
-/// A tick that was told of as skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
-    tick: WallTime,
-    /// Nothing more is to come of it here.
-    is_final: bool,
-}
-
 /// What the job's lock is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+pub(super) enum Purpose {
     Tick(WallTime),
     Trigger,
     /// To store since when the job exists.
@@ -75,8 +66,6 @@ enum Purpose {
 /// Pauses after a refusal, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Missed ticks are counted up to this.
-const MAX_COUNTED: usize = 1_000;
 /// New jobs are made known within this, one after the other.
 const REGISTER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -486,72 +475,6 @@ impl Driver {
             decided: now,
             triggered,
         }
-    }
-
-    /// Whether the tick that was asked for is known to be started, having been `known` before.
-    fn is_started(&self, purpose: Purpose, known: Option<WallTime>) -> bool {
-        let Purpose::Tick(asked) = purpose else { return false };
-        self.record.tick >= Some(asked)
-            || (self.schedule.is_after_end() && self.record.tick > known)
-    }
-
-    /// What a tick is told under. Of a schedule that counts from the last end, the tick moves while
-    /// it waits.
-    fn told_as(&self, tick: WallTime) -> WallTime {
-        if self.schedule.is_after_end() {
-            self.record.tick.unwrap_or(self.record.base)
-        } else {
-            tick
-        }
-    }
-
-    /// Each tick is told of once, and once more where its fate is known after that.
-    fn tell_skipped(&mut self, purpose: Purpose, reason: SkipReason) {
-        let tick = match purpose {
-            Purpose::Tick(tick) => tick,
-            Purpose::Register => return,
-            // It is no tick.
-            Purpose::Trigger => {
-                let kind = JobEventKind::Skipped(reason);
-                return self.shared.emit(&self.job, self.shared.now(), kind);
-            }
-        };
-        let is_final = matches!(reason, SkipReason::AlreadyStarted { .. });
-        let now = Told { tick: self.told_as(tick), is_final };
-        match self.told_skipped {
-            Some(told) if told.tick == now.tick => {
-                if told.is_final || !is_final {
-                    return;
-                }
-            }
-            _ => {
-                self.job.count(|counts| counts.skipped += 1);
-                metrics::job_skipped(&self.job.name, event::label(&reason));
-            }
-        }
-        self.told_skipped = Some(now);
-        self.shared.emit(&self.job, tick, JobEventKind::Skipped(reason));
-    }
-
-    /// A tick that was told of as skipped is run here after all.
-    fn forget_skipped(&mut self, tick: WallTime) {
-        let told_as = self.told_as(tick);
-        if self.told_skipped.take_if(|told| told.tick == told_as).is_some() {
-            self.job.count(|counts| counts.skipped -= 1);
-        }
-    }
-
-    fn tell_missed(&mut self, missed: Option<MissedTicks>) {
-        let Some(MissedTicks { mut count, mut first, last, .. }) = missed else { return };
-        if let Some(told) = self.told_missed.filter(|told| *told >= first) {
-            let mut new = self.schedule.ticks(told, last).take(MAX_COUNTED);
-            let Some(next) = new.next() else { return };
-            (first, count) = (next, 1 + new.count() as u64);
-        }
-        self.told_missed = Some(last);
-        self.job.count(|counts| counts.missed += count);
-        metrics::job_missed(&self.job.name, count);
-        self.shared.emit(&self.job, last, JobEventKind::Missed { count, first });
     }
 }
 

@@ -8,7 +8,7 @@
 //! | what is done about missed, overlapping and broken-off runs | [`Missed`], [`Overlap`], [`Claim`] |
 //! | what happened, how a job stands | [`JobEvent`], [`JobStatus`] |
 //! | what a job does next, without a clock | `policy` |
-//! | the life of a job on a replica, and one run | `driver`, `run`, `attempts`, `blocking` |
+//! | the life of a job on a replica, and one run | `driver`, `run`, `attempts`, `blocking`, `telling` |
 
 mod alarms;
 mod attempts;
@@ -26,6 +26,7 @@ mod run;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
 mod scheduler;
 mod status;
+mod telling;
 mod work;
 
 pub use context::JobContext;
