@@ -1,29 +1,23 @@
-//! The life of one job on one replica: waits for ticks, claims them, runs them.
+//! The life of one job on one replica: waits for ticks, takes the lock, and begins again.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{Mutex, watch};
 
 use super::{
-    Claim, JobEventKind, SkipReason,
-    context::RunInfo,
-    event,
+    Claim, SkipReason,
     job::JobOptions,
     jobs::{Control, JobState, Phase, Shared},
-    policy::{Due, MissedTicks, Record, due, next_overlap},
-    status::Outcome,
+    policy::{Due, Record, due, next_overlap},
+    telling::Told,
     work::Work,
 };
 use crate::{
     error::LockError,
-    guard::LockContext,
     lock::{
-        Lock, LockRequest, Redlock,
+        LockRequest, Redlock,
         claims::{self, Kept},
     },
-    metrics,
-    node::{TickClaim, TickRun},
-    quorum::claims::Latest,
     random,
     schedule::{Schedule, WallTime},
     time::Timestamp,
@@ -39,33 +33,27 @@ pub(super) struct Driver {
     pub(super) work: Arc<Mutex<Box<dyn Work>>>,
     pub(super) control: watch::Receiver<Control>,
     /// What the fleet knows of the job, as last seen.
-    record: Record,
-    kept: Kept,
-    /// The token of a claim of ours that came to nothing.
-    never_started: Option<u64>,
+    pub(super) record: Record,
+    pub(super) kept: Kept,
+    /// The tokens of our latest claims that came to nothing.
+    pub(super) never_started: Vec<u64>,
+    /// The latest tick that was started here: also where the nodes forgot it.
+    pub(super) own_tick: Option<WallTime>,
     /// Not before that, for this tick.
-    hold_off: Option<(WallTime, Timestamp)>,
+    pub(super) hold_off: Option<(WallTime, Timestamp)>,
     /// How often in a row the nodes, or the line before the lock, turned us away.
-    tries: u32,
+    pub(super) tries: u32,
     /// The latest tick that was told of as skipped, or as missed.
-    told_skipped: Option<Told>,
-    told_missed: Option<WallTime>,
+    pub(super) told_skipped: Option<Told>,
+    pub(super) told_missed: Option<WallTime>,
     /// When the job is to be made known to the nodes, if it is not.
-    register_at: Option<Timestamp>,
+    pub(super) register_at: Option<Timestamp>,
     is_closed: bool,
-}
-
-/// A tick that was told of as skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
-    tick: WallTime,
-    /// Nothing more is to come of it here.
-    is_final: bool,
 }
 
 /// What the job's lock is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+pub(super) enum Purpose {
     Tick(WallTime),
     Trigger,
     /// To store since when the job exists.
@@ -75,8 +63,6 @@ enum Purpose {
 /// Pauses after a refusal, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Missed ticks are counted up to this.
-const MAX_COUNTED: usize = 1_000;
 /// New jobs are made known within this, one after the other.
 const REGISTER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -99,7 +85,8 @@ impl Driver {
             control: shared.control.subscribe(),
             record: Record { tick: None, last_end: None, unfinished: false, base: now },
             kept: Kept::default(),
-            never_started: None,
+            never_started: Vec::new(),
+            own_tick: None,
             hold_off: None,
             tries: 0,
             told_skipped: None,
@@ -193,12 +180,12 @@ impl Driver {
         request(&self.shared.redlock, &self.job.name, &self.options)
     }
 
-    fn may_run(&self) -> bool {
+    pub(super) fn may_run(&self) -> bool {
         self.shared.control() == Control { phase: Phase::Running, leads: true }
     }
 
     /// May change at any time, while nodes are asked too.
-    fn may_start(&self, purpose: Purpose) -> bool {
+    pub(super) fn may_start(&self, purpose: Purpose) -> bool {
         self.may_run() && (purpose == Purpose::Trigger || !self.job.is_paused())
     }
 
@@ -246,14 +233,14 @@ impl Driver {
         }
     }
 
-    fn unavailable(&mut self, purpose: Purpose, error: &LockError) {
+    pub(super) fn unavailable(&mut self, purpose: Purpose, error: &LockError) {
         let reason = SkipReason::Unavailable { error: error.to_string().into() };
         self.tell_skipped(purpose, reason);
         let pause = self.pause();
         self.hold_off(purpose, pause);
     }
 
-    fn hold_off(&mut self, purpose: Purpose, pause: Duration) {
+    pub(super) fn hold_off(&mut self, purpose: Purpose, pause: Duration) {
         let until = self.shared.core().clock().now() + pause;
         match purpose {
             Purpose::Tick(tick) => self.hold_off = Some((tick, until)),
@@ -264,197 +251,13 @@ impl Driver {
     }
 
     /// Longer from time to time, and different on each replica.
-    fn pause(&mut self) -> Duration {
+    pub(super) fn pause(&mut self) -> Duration {
         let longest = FIRST_PAUSE.saturating_mul(1 << self.tries.min(16)).min(LONGEST_PAUSE);
         self.tries += 1;
         random::within(&(longest / 2..=longest))
     }
 
-    /// Under the job's lock: what the nodes keep is the truth, and a claim is ours alone.
-    async fn locked(&mut self, lock: Lock, purpose: Purpose) {
-        let (token, known) = (lock.fencing_token().get(), self.record.tick);
-        let shared = Arc::clone(&self.shared);
-        let name = Arc::clone(&self.job.name);
-        match claims::prepare(shared.core(), &name, token, self.never_started).await {
-            Ok(kept) => self.learn(&kept),
-            Err(error) => return self.unavailable(purpose, &error),
-        }
-        if !self.may_start(purpose) {
-            return;
-        }
-        let now = self.shared.now();
-        let before = self.kept.latest.as_ref().map(|latest| latest.run);
-        let this_run = |tick: WallTime, attempt| TickRun::new(millis(tick), attempt, millis(now));
-        let (run, info) = match purpose {
-            Purpose::Register => {
-                if before.is_none() {
-                    self.claim(token, this_run(WallTime::ZERO, 1), None, purpose).await;
-                }
-                return;
-            }
-            // A run on demand is no tick: what the nodes keep stays the latest.
-            Purpose::Trigger => (before, self.info(now, now, now, true)),
-            Purpose::Tick(_) => {
-                let policy = &self.options.policy;
-                match due(&self.schedule, &self.job.name, policy, &self.record, now) {
-                    Due::Run { tick, start, again, missed } => {
-                        let attempt = match before {
-                            Some(before) if again => before.attempt.saturating_add(1),
-                            _ => 1,
-                        };
-                        let run = this_run(tick, attempt);
-                        if !self.claim(token, run, before, purpose).await {
-                            return;
-                        }
-                        if !self.may_start(purpose) {
-                            return self.take_back(token, before).await;
-                        }
-                        self.forget_skipped(tick);
-                        self.tell_missed(missed);
-                        let kind = JobEventKind::Claimed { attempt };
-                        self.shared.emit(&self.job, tick, kind);
-                        (Some(run), self.info(tick, start, now, false))
-                    }
-                    Due::Wait { .. } | Due::Never { .. } => {
-                        let by = self.kept.latest.as_ref().and_then(|latest| latest.owner.clone());
-                        drop(lock);
-                        // Or it is too late for it meanwhile.
-                        if self.is_started(purpose, known) {
-                            self.tell_skipped(purpose, SkipReason::AlreadyStarted { by });
-                        }
-                        return;
-                    }
-                }
-            }
-        };
-        self.tries = 0;
-        self.hold_off = None;
-        self.run(lock, token, run, before, info).await;
-    }
-
-    /// Has the claim kept by a majority. If not, nothing may be run.
-    async fn claim(
-        &mut self,
-        token: u64,
-        run: TickRun,
-        before: Option<TickRun>,
-        purpose: Purpose,
-    ) -> bool {
-        let owner = Arc::clone(&self.shared.core().settings.owner);
-        let claim = TickClaim::new(token, run, Arc::clone(&owner), before);
-        match claims::claim(self.shared.core(), &self.job.name, claim).await {
-            Ok(()) => {
-                self.never_started = None;
-                self.register_at = None;
-                self.kept.latest = Some(Latest { run, owner: Some(owner) });
-                self.job.seen(&self.kept);
-                true
-            }
-            Err(error) => {
-                self.never_started = Some(token);
-                self.unavailable(purpose, &error);
-                false
-            }
-        }
-    }
-
-    /// Puts what was claimed before in the place of a claim that nothing was started under.
-    async fn take_back(&mut self, token: u64, before: Option<TickRun>) {
-        let base = TickRun::new(Duration::ZERO, 1, millis(self.record.base));
-        let run = before.unwrap_or(base);
-        let owner = Arc::clone(&self.shared.core().settings.owner);
-        let claim = TickClaim::new(token, run, owner, before);
-        if claims::claim(self.shared.core(), &self.job.name, claim).await.is_err() {
-            self.never_started = Some(token);
-        }
-    }
-
-    /// Runs the work, then stores when it ended. The lock is given back after that.
-    async fn run(
-        &mut self,
-        lock: Lock,
-        token: u64,
-        run: Option<TickRun>,
-        before: Option<TickRun>,
-        info: RunInfo,
-    ) {
-        let (tick, triggered) = (info.tick, info.triggered);
-        let first_attempt = run.filter(|_| !triggered).map_or(1, |run| run.attempt);
-        let begun = self.shared.core().clock().now();
-        let context = lock.context();
-        let Some((outcome, hold)) = self.guarded(lock, info, first_attempt).await else {
-            // The lock was over before anything ran.
-            if !triggered {
-                self.take_back(token, before).await;
-                let pause = self.pause();
-                self.hold_off(Purpose::Tick(tick), pause);
-            }
-            return;
-        };
-        let now = self.shared.now();
-        let base = TickRun::new(Duration::ZERO, 1, millis(self.record.base));
-        let run = run.unwrap_or(base);
-        // A run that another replica is to repeat has no end.
-        let broken_off = self.options.claim == Claim::AtEnd
-            && match outcome {
-                Outcome::Lost { .. } => true,
-                Outcome::Stopped => !self.may_run(),
-                _ => false,
-            };
-        let ends = if triggered { !self.record.unfinished } else { !broken_off };
-        if ends {
-            // A run on demand does not change who ran the tick.
-            let known = self.kept.latest.as_ref().and_then(|latest| latest.owner.clone());
-            let own = || Arc::clone(&self.shared.core().settings.owner);
-            let owner = known.filter(|_| triggered).unwrap_or_else(own);
-            let end = TickClaim::new(token, run.ended(millis(now)), owner, before);
-            self.store_end(end, &context).await;
-        }
-        self.record.last_end = ends.then_some(now);
-        if !triggered {
-            self.record.tick = Some(WallTime::since_epoch(run.tick));
-            self.record.unfinished = !ends && self.options.claim == Claim::AtEnd;
-        }
-        if let Some(hold) = hold {
-            let kept_for = self.shared.core().clock().now().since(begun);
-            let rest = self.options.min_hold.saturating_sub(kept_for);
-            if !rest.is_zero() {
-                tokio::select! {
-                    () = self.shared.sleep(rest) => {}
-                    _ = self.control.wait_for(|control| control.phase > Phase::Running || !control.leads) => {}
-                }
-            }
-            drop(hold);
-        }
-    }
-
-    /// Has the end of a run kept by a majority: tries again for as long as the lock is held, under
-    /// which nobody can take it for a run that was broken off.
-    async fn store_end(&mut self, end: TickClaim, lock: &LockContext) {
-        loop {
-            let stored = claims::claim(self.shared.core(), &self.job.name, end.clone()).await;
-            let Err(error) = stored else {
-                self.kept.latest = Some(Latest { run: end.run, owner: Some(end.owner) });
-                self.job.seen(&self.kept);
-                return;
-            };
-            if lock.ensure_valid().is_err() || self.shared.control().phase == Phase::Stopped {
-                tracing::warn!(
-                    job = %self.job.name,
-                    %error,
-                    "the end of a run is not stored: others take it for one that was broken off"
-                );
-                return;
-            }
-            let pause = self.pause();
-            tokio::select! {
-                () = self.shared.sleep(pause) => {}
-                _ = self.control.wait_for(|control| control.phase == Phase::Stopped) => {}
-            }
-        }
-    }
-
-    fn learn(&mut self, kept: &Kept) {
+    pub(super) fn learn(&mut self, kept: &Kept) {
         self.job.seen(kept);
         let burnt = WallTime::since_epoch(kept.burnt);
         let burnt = (burnt > WallTime::ZERO).then_some(burnt);
@@ -464,94 +267,16 @@ impl Driver {
         if let (Some(run), None) = (latest, tick) {
             self.record.base = WallTime::since_epoch(run.since);
         }
-        self.record.tick = tick.max(burnt);
+        self.record.tick = tick.max(burnt).max(self.own_tick);
         self.record.last_end = latest.and_then(|run| run.ended).map(WallTime::since_epoch);
         self.record.unfinished = self.options.claim == Claim::AtEnd
             && tick.is_some()
-            && tick >= burnt
+            && tick == self.record.tick
             && self.record.last_end.is_none();
         if latest.is_some() {
             self.register_at = None;
         }
         self.kept = kept.clone();
-    }
-
-    fn info(&self, tick: WallTime, start: WallTime, now: WallTime, triggered: bool) -> RunInfo {
-        let late = now.as_millis().saturating_sub(start.as_millis());
-        RunInfo {
-            job: Arc::clone(&self.job.name),
-            tick,
-            scheduled: start,
-            lateness: Duration::from_millis(late),
-            decided: now,
-            triggered,
-        }
-    }
-
-    /// Whether the tick that was asked for is known to be started, having been `known` before.
-    fn is_started(&self, purpose: Purpose, known: Option<WallTime>) -> bool {
-        let Purpose::Tick(asked) = purpose else { return false };
-        self.record.tick >= Some(asked)
-            || (self.schedule.is_after_end() && self.record.tick > known)
-    }
-
-    /// What a tick is told under. Of a schedule that counts from the last end, the tick moves while
-    /// it waits.
-    fn told_as(&self, tick: WallTime) -> WallTime {
-        if self.schedule.is_after_end() {
-            self.record.tick.unwrap_or(self.record.base)
-        } else {
-            tick
-        }
-    }
-
-    /// Each tick is told of once, and once more where its fate is known after that.
-    fn tell_skipped(&mut self, purpose: Purpose, reason: SkipReason) {
-        let tick = match purpose {
-            Purpose::Tick(tick) => tick,
-            Purpose::Register => return,
-            // It is no tick.
-            Purpose::Trigger => {
-                let kind = JobEventKind::Skipped(reason);
-                return self.shared.emit(&self.job, self.shared.now(), kind);
-            }
-        };
-        let is_final = matches!(reason, SkipReason::AlreadyStarted { .. });
-        let now = Told { tick: self.told_as(tick), is_final };
-        match self.told_skipped {
-            Some(told) if told.tick == now.tick => {
-                if told.is_final || !is_final {
-                    return;
-                }
-            }
-            _ => {
-                self.job.count(|counts| counts.skipped += 1);
-                metrics::job_skipped(&self.job.name, event::label(&reason));
-            }
-        }
-        self.told_skipped = Some(now);
-        self.shared.emit(&self.job, tick, JobEventKind::Skipped(reason));
-    }
-
-    /// A tick that was told of as skipped is run here after all.
-    fn forget_skipped(&mut self, tick: WallTime) {
-        let told_as = self.told_as(tick);
-        if self.told_skipped.take_if(|told| told.tick == told_as).is_some() {
-            self.job.count(|counts| counts.skipped -= 1);
-        }
-    }
-
-    fn tell_missed(&mut self, missed: Option<MissedTicks>) {
-        let Some(MissedTicks { mut count, mut first, last, .. }) = missed else { return };
-        if let Some(told) = self.told_missed.filter(|told| *told >= first) {
-            let mut new = self.schedule.ticks(told, last).take(MAX_COUNTED);
-            let Some(next) = new.next() else { return };
-            (first, count) = (next, 1 + new.count() as u64);
-        }
-        self.told_missed = Some(last);
-        self.job.count(|counts| counts.missed += count);
-        metrics::job_missed(&self.job.name, count);
-        self.shared.emit(&self.job, last, JobEventKind::Missed { count, first });
     }
 }
 
@@ -572,6 +297,6 @@ pub(super) fn lock_name(job: &str) -> String {
     format!("job:{job}")
 }
 
-fn millis(time: WallTime) -> Duration {
+pub(super) fn millis(time: WallTime) -> Duration {
     Duration::from_millis(time.as_millis())
 }

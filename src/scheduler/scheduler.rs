@@ -1,4 +1,9 @@
-use std::{collections::HashSet, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet, fmt, future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc,
+    time::Duration,
+};
+
+use futures_util::FutureExt as _;
 
 use tokio::{
     runtime::Handle,
@@ -212,7 +217,10 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
         let driver = Driver::new(&shared, &state, (schedule, options), (work, is_blocking), kept);
         shared.spawner.spawn(Box::pin(async move {
             let _alive = alive;
-            driver.drive().await;
+            // The work's panics are caught where it runs; a schedule is foreign code too.
+            if AssertUnwindSafe(driver.drive()).catch_unwind().await.is_err() {
+                tracing::error!(job = %state.name, "the job has ended: its schedule panicked");
+            }
         }));
     }
     drop(shared);
