@@ -1,14 +1,13 @@
 //! Three replicas of one service: a lock manager each, over the same nodes.
 
-use std::{error::Error, fmt::Write, time::Duration};
+use std::error::Error;
 
 use futures_util::future::join_all;
-use tower_redlock::{EmbeddedNodes, NodeHealth, NodeState, Redlock};
+use tower_redlock::{NodeHealth, NodeState, Redlock};
+
+use crate::nodes::Nodes;
 
 const NAMES: [&str; 3] = ["replica-a", "replica-b", "replica-c"];
-/// Servers that are new to this set vote after 10 s: they might have forgotten locks.
-const READY_WITHIN: Duration = Duration::from_secs(30);
-const QUIET: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub(crate) struct Replica {
@@ -18,47 +17,21 @@ pub(crate) struct Replica {
 
 pub(crate) struct Cluster {
     pub(crate) replicas: Vec<Replica>,
-    embedded: Option<EmbeddedNodes>,
+    nodes: Nodes,
 }
 
 impl Cluster {
     /// Builds the replicas, and waits until each has a quorum of nodes.
-    pub(crate) async fn start() -> Result<Self, Box<dyn Error>> {
-        let given = std::env::var("REDLOCK_NODES").unwrap_or_default();
-        let urls: Vec<&str> =
-            given.split(',').map(str::trim).filter(|url| !url.is_empty()).collect();
-        let embedded = urls.is_empty().then(|| EmbeddedNodes::new(5));
+    pub(crate) async fn start() -> Result<Self, Box<dyn Error + Send + Sync>> {
+        let nodes = Nodes::from_env();
+        nodes.wait_until_ready().await?;
         let mut replicas = Vec::new();
         for name in NAMES {
-            let builder = match &embedded {
-                Some(nodes) => Redlock::builder().nodes_from(nodes),
-                None => Redlock::builder().nodes(urls.iter().copied()),
-            };
             // The owner is stored with each key: whoever is turned away learns who holds it.
-            replicas.push(Replica { name, redlock: builder.owner(name).build()? });
+            replicas.push(Replica { name, redlock: nodes.builder().owner(name).build()? });
         }
-        let cluster = Self { replicas, embedded };
-        if !cluster.is_ready_within(QUIET).await {
-            println!("{}", cluster.not_ready("waiting for a quorum of nodes"));
-            if !cluster.is_ready_within(READY_WITHIN).await {
-                let what = format!("no quorum of nodes within {READY_WITHIN:?}");
-                return Err(cluster.not_ready(&what).into());
-            }
-        }
-        Ok(cluster)
-    }
-
-    async fn is_ready_within(&self, time: Duration) -> bool {
-        let ready = join_all(self.replicas.iter().map(|replica| replica.redlock.ready()));
-        tokio::time::timeout(time, ready).await.is_ok()
-    }
-
-    fn not_ready(&self, what: &str) -> String {
-        let mut text = format!("{what}; REDLOCK_NODES are:");
-        for node in self.health() {
-            let _ = write!(text, "\n  {}: {}", node.name, state(&node));
-        }
-        text
+        join_all(replicas.iter().map(|replica| replica.redlock.ready())).await;
+        Ok(Self { replicas, nodes })
     }
 
     /// The nodes as the first replica sees them.
@@ -73,7 +46,10 @@ impl Cluster {
 
     /// How many keys are left on the nodes, if that can be told from here.
     pub(crate) fn keys_left(&self) -> Option<usize> {
-        self.embedded.as_ref().map(|nodes| nodes.key_counts().iter().sum())
+        match &self.nodes {
+            Nodes::Embedded(nodes) => Some(nodes.key_counts().iter().sum()),
+            Nodes::Servers(_) => None,
+        }
     }
 
     /// How many releases are still to be acknowledged by nodes that can be reached. What a node

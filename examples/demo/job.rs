@@ -1,81 +1,50 @@
-//! A periodic job: every replica wants to run it, one does.
+//! A periodic job: each replica has a scheduler, and each tick runs on one of them.
 
 use std::{
     collections::VecDeque,
+    error::Error,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use tokio::{sync::Notify, time::sleep};
-use tower_redlock::{FencingToken, LockContext, LockError, guard};
+use tower_redlock::{
+    FencingToken, Job, JobContext, LockContext, Schedule, Scheduler, SchedulerHandle,
+    scheduler::StartError,
+};
 
-use crate::{Demo, cluster::Replica, overlap::Room, stop::Stop};
+use crate::{Demo, cluster::Replica, overlap::Room};
 
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long the job takes, and for how long the other replicas wait for it to end.
+/// How long the job takes.
 const WORK: Duration = Duration::from_millis(250);
-const WAIT: Duration = Duration::from_millis(600);
+/// How long a run may go on when the demo stops.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// What `--check` waits for.
 pub(crate) const TICKS_TO_CHECK: u64 = 4;
 
-/// One replica's loop.
-pub(crate) async fn run(demo: Arc<Demo>, replica: Replica, mut stop: Stop) {
-    let mut tick = 0;
-    loop {
-        tick = next_tick(tick);
-        tokio::select! {
-            () = until(tick) => {}
-            () = stop.requested() => return,
-        }
-        let report = |lock| make_report(&demo, replica.name, tick, lock);
-        let made = replica.redlock.lock("nightly-report").wait(WAIT).try_run(report).await;
-        if made.is_err_and(|error| !is_elsewhere(&error)) {
-            demo.report.lock().failed += 1;
-        }
-    }
-}
-
-/// Whether the lock was with another replica all the time, so that the tick is in good hands.
-fn is_elsewhere(error: &guard::Error<StaleToken>) -> bool {
-    match error {
-        guard::Error::Lock(LockError::WaitTimedOut { last, .. }) => {
-            matches!(**last, LockError::Held { .. })
-        }
-        _ => false,
-    }
+/// Starts the scheduler of one replica.
+pub(crate) fn start(demo: &Arc<Demo>, replica: &Replica) -> Result<SchedulerHandle, StartError> {
+    let (demo, name) = (Arc::clone(demo), replica.name);
+    let report = move |cx| make_report(Arc::clone(&demo), name, cx);
+    Scheduler::new(replica.redlock.clone())
+        .job(Job::new("nightly-report", Schedule::every(PERIOD), report))
+        .start()
 }
 
 async fn make_report(
-    demo: &Demo,
+    demo: Arc<Demo>,
     replica: &'static str,
-    tick: u64,
-    lock: LockContext,
+    cx: JobContext,
 ) -> Result<(), StaleToken> {
-    // The lock keeps replicas from running at once; the mark keeps them from running in turn.
-    if demo.report.is_done(tick) {
-        return Ok(());
-    }
-    let token = lock.fencing_token();
-    let _entry = demo.board.enter(replica, lock);
+    let tick = cx.tick().as_millis() / 1_000;
+    let _entry = demo.board.enter(replica, LockContext::clone(&cx));
     let _visit = demo.report.room.enter();
-    demo.report.begin(tick);
+    let going = demo.report.begin(tick);
     sleep(WORK).await;
-    demo.report.mark(Run { tick, replica, token })
-}
-
-/// A tick's number is the same for all replicas: whole periods since 1970.
-fn next_tick(last: u64) -> u64 {
-    let now = since_1970().as_millis() / PERIOD.as_millis();
-    u64::try_from(now).expect("the clock is set to a sensible year").max(last) + 1
-}
-
-async fn until(tick: u64) {
-    let at = Duration::from_secs(tick * PERIOD.as_secs());
-    sleep(at.saturating_sub(since_1970())).await;
-}
-
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    // Should the lock have been lost meanwhile, this is not reached: the work was dropped above.
+    going.mark(Run { tick, replica, token: cx.fencing_token() })
 }
 
 /// The job's own store, which knows what was done. Like the ledger it stands for a database.
@@ -93,8 +62,9 @@ pub(crate) struct Book {
     pub(crate) ran: u64,
     /// Ticks that nobody began: too few nodes, or a machine that stood still.
     pub(crate) missed: u64,
-    /// Ticks begun a second time: that may only be where the first try failed.
+    /// Ticks begun a second time.
     pub(crate) repeated: u64,
+    /// Runs that did not come to their end.
     pub(crate) failed: u64,
     begun: Option<u64>,
 }
@@ -106,8 +76,22 @@ pub(crate) struct Run {
     pub(crate) token: FencingToken,
 }
 
-/// A holder with a newer token has written already.
+/// A run that is going.
+struct Going<'a> {
+    report: &'a Report,
+    is_done: bool,
+}
+
+#[derive(Debug)]
 struct StaleToken;
+
+impl fmt::Display for StaleToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a holder with a newer token has written already")
+    }
+}
+
+impl Error for StaleToken {}
 
 impl Report {
     pub(crate) fn book(&self) -> Book {
@@ -125,32 +109,41 @@ impl Report {
         }
     }
 
-    fn is_done(&self, tick: u64) -> bool {
-        self.lock().runs.front().is_some_and(|last| tick <= last.tick)
-    }
-
-    fn begin(&self, tick: u64) {
+    fn begin(&self, tick: u64) -> Going<'_> {
         let mut book = self.lock();
         match book.begun.replace(tick) {
             Some(last) if last == tick => book.repeated += 1,
-            Some(last) => book.missed += (tick - last).saturating_sub(1),
+            Some(last) => book.missed += tick.saturating_sub(last + 1),
             None => {}
         }
+        Going { report: self, is_done: false }
     }
 
-    fn mark(&self, run: Run) -> Result<(), StaleToken> {
-        let mut book = self.lock();
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Going<'_> {
+    fn mark(mut self, run: Run) -> Result<(), StaleToken> {
+        let mut book = self.report.lock();
         if book.runs.front().is_some_and(|last| run.token <= last.token) {
             return Err(StaleToken);
         }
         book.ran += 1;
         book.runs.push_front(run);
         book.runs.truncate(4);
-        self.marked.notify_one();
+        self.report.marked.notify_one();
+        self.is_done = true;
         Ok(())
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+/// So that a run which is dropped half-way counts as well.
+impl Drop for Going<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.report.lock().failed += 1;
+        }
     }
 }

@@ -14,8 +14,7 @@
 //! `REDLOCK_NODES=redis://…,redis://…,redis://…`, real servers; the data that they guard is in
 //! memory.
 //!
-//! Read first: `server.rs` (the layer, and its errors as responses) and `job.rs` (one lock around
-//! a future). `cluster.rs` connects; the rest drives, counts and draws.
+//! Read first: `server.rs` (the layer, and its errors as responses) and `job.rs` (the scheduler). `cluster.rs` connects; the rest drives, counts and draws.
 
 mod args;
 mod board;
@@ -23,6 +22,8 @@ mod cluster;
 mod drive;
 mod job;
 mod ledger;
+#[path = "../support/nodes.rs"]
+mod nodes;
 mod overlap;
 mod server;
 mod stop;
@@ -31,7 +32,9 @@ mod view;
 
 use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
 
-use tokio::{net::TcpListener, task::JoinSet};
+use futures_util::future::join_all;
+use tokio::task::JoinHandle;
+use tower_redlock::SchedulerHandle;
 
 use crate::{
     args::{Args, Command},
@@ -40,7 +43,7 @@ use crate::{
     drive::{Progress, Tally},
     job::Report,
     ledger::Ledger,
-    stop::{Signals, Stop},
+    stop::Signals,
 };
 
 /// What all parts of the demo share.
@@ -75,7 +78,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     let mut signals = Signals::listen()?;
     let listener = server::listen(args.port).await?;
     let demo = Arc::new(Demo {
@@ -87,7 +90,9 @@ async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         progress: Progress::new(args.drive.unwrap_or(0)),
     });
     let (stopper, stop) = stop::channel();
-    let parts = spawn(&demo, listener, &stop);
+    let server = tokio::spawn(server::serve(Arc::clone(&demo), listener, stop));
+    let replicas = demo.cluster.replicas.iter();
+    let jobs = replicas.map(|replica| job::start(&demo, replica)).collect::<Result<Vec<_>, _>>()?;
     let (view_stopper, view_stop) = stop::channel();
     let view = tokio::spawn(view::show(Arc::clone(&demo), view_stop));
 
@@ -98,7 +103,7 @@ async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
 
     stopper.stop();
     tokio::select! {
-        ended = wind_down(&demo, parts) => ended?,
+        ended = wind_down(&demo, &jobs, server) => ended?,
         () = signals.next() => return Err("stopped at once: keys may stay for a TTL".into()),
     }
     view_stopper.stop();
@@ -108,16 +113,6 @@ async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         None if args.drive.is_some() => return Err("interrupted".into()),
         None => ExitCode::SUCCESS,
     })
-}
-
-/// Starts the server, and each replica's loop for the report.
-fn spawn(demo: &Arc<Demo>, listener: TcpListener, stop: &Stop) -> JoinSet<()> {
-    let mut parts = JoinSet::new();
-    parts.spawn(server::serve(Arc::clone(demo), listener, stop.clone()));
-    for replica in demo.cluster.replicas.clone() {
-        parts.spawn(job::run(Arc::clone(demo), replica, stop.clone()));
-    }
-    parts
 }
 
 /// What the demo does by itself; nothing, and for ever, where it only serves.
@@ -134,11 +129,14 @@ async fn work(demo: &Demo, args: &Args) -> Tally {
     tally
 }
 
-/// Waits for the parts that were told to stop, then until the nodes know of every release.
-async fn wind_down(demo: &Demo, mut parts: JoinSet<()>) -> Result<(), Box<dyn Error>> {
-    while let Some(ended) = parts.join_next().await {
-        ended?;
-    }
+/// Waits for the runs and requests that are going, then until the nodes know of every release.
+async fn wind_down(
+    demo: &Demo,
+    jobs: &[SchedulerHandle],
+    server: JoinHandle<()>,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    join_all(jobs.iter().map(|jobs| jobs.shutdown(job::GRACE))).await;
+    server.await?;
     demo.cluster.shutdown().await;
     Ok(())
 }

@@ -145,7 +145,7 @@ fn balancer(replicas: Vec<Router>) -> Router {
     })
 }
 
-pub(crate) async fn listen(port: u16) -> Result<TcpListener, Box<dyn Error>> {
+pub(crate) async fn listen(port: u16) -> Result<TcpListener, Box<dyn Error + Send + Sync>> {
     TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| {
         format!("cannot listen on 127.0.0.1:{port}: {error}; choose another port with --port")
             .into()

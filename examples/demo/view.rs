@@ -128,8 +128,7 @@ fn requests(counts: &Counts) -> String {
 
 fn report(demo: &Demo) -> String {
     let book = demo.report.book();
-    let mut text =
-        format!("{} ran, {} missed, {} tries failed", book.ran, book.missed, book.failed);
+    let mut text = format!("{} ran, {} missed, {} failed", book.ran, book.missed, book.failed);
     for (i, run) in book.runs.iter().enumerate() {
         let _ =
             write!(text, "{} {} {}", if i == 0 { "; last:" } else { "," }, run.tick, run.replica);

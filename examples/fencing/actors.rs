@@ -45,7 +45,9 @@ impl Company {
         let (sender, says) = channel();
         let body = match &self.nodes {
             Nodes::Servers(_) => start_process(&part, sender)?,
-            Nodes::Embedded(_) => start_thread(part, self.nodes.manager(name)?, sender)?,
+            Nodes::Embedded(_) => {
+                start_thread(part, self.nodes.builder().owner(name).build()?, sender)?
+            }
         };
         Ok(Actor { name: name.to_owned(), says, body })
     }

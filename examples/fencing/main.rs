@@ -18,6 +18,7 @@
 
 mod actors;
 mod args;
+#[path = "../support/nodes.rs"]
 mod nodes;
 mod storage;
 mod story;
@@ -68,7 +69,7 @@ async fn story(rounds: usize) -> Result<ExitCode, Failure> {
 
 /// What a worker's process does: it speaks on standard output, and hears on standard input.
 async fn work(part: Part) -> Result<(), Failure> {
-    let redlock = Nodes::from_env().manager(&part.name)?;
+    let redlock = Nodes::from_env().builder().owner(&part.name).build()?;
     let say = |line: String| println!("{line}");
     let hear = || std::io::stdin().read_line(&mut String::new()).is_ok_and(|bytes| bytes > 0);
     // A process that is stopped renews nothing; one that only blocks would.

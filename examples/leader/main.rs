@@ -18,6 +18,7 @@
 mod args;
 mod candidate;
 mod company;
+#[path = "../support/nodes.rs"]
 mod nodes;
 mod story;
 mod verdict;
@@ -61,7 +62,7 @@ async fn story(rounds: usize) -> Result<ExitCode, Failure> {
 /// What a candidate's process does: it tells on standard output when it works, and leaves when its
 /// standard input ends, as it does when the director is gone.
 async fn stand(name: &str) -> Result<(), Failure> {
-    let redlock = Nodes::from_env().manager(name)?;
+    let redlock = Nodes::from_env().builder().owner(name).build()?;
     let (leave, leaves) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());

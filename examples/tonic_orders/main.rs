@@ -20,6 +20,8 @@ mod book;
 mod client;
 mod cluster;
 mod drive;
+#[path = "../support/nodes.rs"]
+mod nodes;
 mod overlap;
 mod server;
 mod service;
@@ -63,7 +65,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     let cluster = Cluster::start().await?;
     let book = Arc::new(Book::default());
     let servers = Servers::start(&cluster, &book).await?;

@@ -20,7 +20,10 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    pub(crate) async fn start(cluster: &Cluster, book: &Arc<Book>) -> Result<Self, Box<dyn Error>> {
+    pub(crate) async fn start(
+        cluster: &Cluster,
+        book: &Arc<Book>,
+    ) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let stop = watch::Sender::new(false);
         let (mut addrs, mut tasks) = (Vec::new(), JoinSet::new());
         for redlock in &cluster.replicas {
@@ -41,7 +44,7 @@ impl Servers {
     }
 
     /// A connection to each.
-    pub(crate) async fn connect(&self) -> Result<Vec<Channel>, Box<dyn Error>> {
+    pub(crate) async fn connect(&self) -> Result<Vec<Channel>, Box<dyn Error + Send + Sync>> {
         let mut channels = Vec::new();
         for addr in &self.addrs {
             channels.push(Endpoint::from_shared(format!("http://{addr}"))?.connect().await?);
@@ -50,7 +53,7 @@ impl Servers {
     }
 
     /// Waits for the calls that are running.
-    pub(crate) async fn stop(mut self) -> Result<(), Box<dyn Error>> {
+    pub(crate) async fn stop(mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.stop.send_replace(true);
         while let Some(ended) = self.tasks.join_next().await {
             ended??;

@@ -27,7 +27,7 @@ pub(crate) async fn read(core: &Core, jobs: &[Arc<str>]) -> Result<Vec<Kept>, Lo
     for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
         let op = Op::Claims { jobs: jobs.into() };
         let of = |job: usize, answers: &[Result<Answer, Reason>]| {
-            judge(answers, None, |answer| match answer {
+            judge(answers, &[], |answer| match answer {
                 Answer::Claims { floor, claims } => Some((*floor, claims.get(job)?.as_ref())),
                 _ => None,
             })
@@ -49,7 +49,7 @@ pub(crate) async fn prepare(
     core: &Core,
     job: &Arc<str>,
     token: u64,
-    never_started: Option<u64>,
+    never_started: &[u64],
 ) -> Result<Kept, LockError> {
     let op = Op::Prepare { job: Arc::clone(job), token, patience: patience(core) };
     let of = |answers: &[Result<Answer, Reason>]| {
@@ -81,7 +81,7 @@ fn patience(core: &Core) -> Duration {
 
 fn judge<'a>(
     answers: &'a [Result<Answer, Reason>],
-    never_started: Option<u64>,
+    never_started: &[u64],
     of: impl Fn(&'a Answer) -> Option<(u64, Option<&'a TickClaim>)>,
 ) -> (Standing, u64) {
     let told = || answers.iter().flatten().filter_map(&of);

@@ -36,12 +36,12 @@ pub struct Latest {
 
 /// The latest run whose claim a majority keeps, or may keep.
 ///
-/// `told` is what those nodes keep that answered, out of `nodes`. `never_started` is the token of a
-/// claim of one's own that came to nothing: it stands in nobody's way.
+/// `told` is what those nodes keep that answered, out of `nodes`. `never_started` are the tokens
+/// of claims of one's own that came to nothing: they stand in nobody's way.
 pub fn standing<'a>(
     told: impl IntoIterator<Item = Option<&'a TickClaim>>,
     nodes: usize,
-    never_started: Option<u64>,
+    never_started: &[u64],
 ) -> Standing {
     let quorum = rules::quorum(nodes);
     let told: Vec<Option<&TickClaim>> = told.into_iter().collect();
@@ -64,7 +64,7 @@ pub fn standing<'a>(
     // Who made the claim had found out what stood before it, and nothing came between.
     let before = || last.before.map(|run| Latest { run, owner: None });
     match same().count() {
-        _ if Some(token) == never_started => Standing::Known(before()),
+        _ if never_started.contains(&token) => Standing::Known(before()),
         count if count >= quorum => Standing::Known(Some(latest())),
         count if count + silent < quorum => Standing::Known(before()),
         _ => Standing::Likely(latest()),

@@ -63,6 +63,7 @@ impl Tries {
             let kind = JobEventKind::Retrying { attempt, error, pause };
             self.shared.emit(&self.job, self.info.tick, kind);
             self.shared.sleep(pause).await;
+            self.job.tries_again(attempt.saturating_add(1));
         }
         Outcome::Finished
     }

@@ -27,6 +27,8 @@ pub(super) struct RunInfo {
     pub(super) tick: WallTime,
     pub(super) scheduled: WallTime,
     pub(super) lateness: Duration,
+    /// The moment for which it was due.
+    pub(super) decided: WallTime,
     pub(super) triggered: bool,
 }
 

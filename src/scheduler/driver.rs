@@ -1,28 +1,23 @@
-//! The life of one job on one replica: waits for ticks, claims them, runs them.
+//! The life of one job on one replica: waits for ticks, takes the lock, and begins again.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{Mutex, watch};
 
 use super::{
-    Claim, JobEventKind, SkipReason,
-    context::RunInfo,
-    event,
+    Claim, SkipReason,
     job::JobOptions,
     jobs::{Control, JobState, Phase, Shared},
-    policy::{Due, MissedTicks, Record, due, next_overlap},
-    status::Outcome,
+    policy::{Due, Record, due, next_overlap},
+    telling::Told,
     work::Work,
 };
 use crate::{
     error::LockError,
     lock::{
-        Lock, LockRequest, Redlock,
+        LockRequest, Redlock,
         claims::{self, Kept},
     },
-    metrics,
-    node::{TickClaim, TickRun},
-    quorum::claims::Latest,
     random,
     schedule::{Schedule, WallTime},
     time::Timestamp,
@@ -38,25 +33,27 @@ pub(super) struct Driver {
     pub(super) work: Arc<Mutex<Box<dyn Work>>>,
     pub(super) control: watch::Receiver<Control>,
     /// What the fleet knows of the job, as last seen.
-    record: Record,
-    kept: Kept,
-    /// The token of a claim of ours that came to nothing.
-    never_started: Option<u64>,
+    pub(super) record: Record,
+    pub(super) kept: Kept,
+    /// The tokens of our latest claims that came to nothing.
+    pub(super) never_started: Vec<u64>,
+    /// The latest tick that was started here: also where the nodes forgot it.
+    pub(super) own_tick: Option<WallTime>,
     /// Not before that, for this tick.
-    hold_off: Option<(WallTime, Timestamp)>,
+    pub(super) hold_off: Option<(WallTime, Timestamp)>,
     /// How often in a row the nodes, or the line before the lock, turned us away.
-    tries: u32,
+    pub(super) tries: u32,
     /// The latest tick that was told of as skipped, or as missed.
-    told_skipped: Option<WallTime>,
-    told_missed: Option<WallTime>,
+    pub(super) told_skipped: Option<Told>,
+    pub(super) told_missed: Option<WallTime>,
     /// When the job is to be made known to the nodes, if it is not.
-    register_at: Option<Timestamp>,
+    pub(super) register_at: Option<Timestamp>,
     is_closed: bool,
 }
 
 /// What the job's lock is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+pub(super) enum Purpose {
     Tick(WallTime),
     Trigger,
     /// To store since when the job exists.
@@ -88,7 +85,8 @@ impl Driver {
             control: shared.control.subscribe(),
             record: Record { tick: None, last_end: None, unfinished: false, base: now },
             kept: Kept::default(),
-            never_started: None,
+            never_started: Vec::new(),
+            own_tick: None,
             hold_off: None,
             tries: 0,
             told_skipped: None,
@@ -115,12 +113,12 @@ impl Driver {
                 self.idle(None, None).await;
             } else if self.job.take_trigger() {
                 self.acquire(Purpose::Trigger).await;
-            } else if self.job.is_paused() {
-                self.job.set_next(None);
-                self.idle(None, None).await;
             } else if self.register_at.is_some_and(|at| self.shared.core().clock().now() >= at) {
                 self.register_at = None;
                 self.acquire(Purpose::Register).await;
+            } else if self.job.is_paused() {
+                self.job.set_next(None);
+                self.idle(None, self.register_at).await;
             } else {
                 self.follow_schedule(now).await;
             }
@@ -138,6 +136,7 @@ impl Driver {
                     && self.shared.core().clock().now() < until
                 {
                     let next = next_overlap(&self.schedule, &self.job.name, tick, now.max(start));
+                    let until = self.register_at.map_or(until, |at| at.min(until));
                     self.idle(next.map(|(_, start)| start), Some(until)).await;
                 } else {
                     self.acquire(Purpose::Tick(tick)).await;
@@ -146,12 +145,12 @@ impl Driver {
             Due::Wait { tick, start, missed } => {
                 self.tell_missed(missed);
                 self.job.set_next(Some(tick));
-                self.idle(Some(start), None).await;
+                self.idle(Some(start), self.register_at).await;
             }
             Due::Never { missed } => {
                 self.tell_missed(missed);
                 self.job.set_next(None);
-                self.idle(None, None).await;
+                self.idle(None, self.register_at).await;
             }
         }
     }
@@ -159,10 +158,6 @@ impl Driver {
     /// Until the wall clock shows a moment, or time has come to another, or something is asked for.
     async fn idle(&mut self, wall: Option<WallTime>, until: Option<Timestamp>) {
         let alarm = self.shared.alarms.at(wall);
-        let until = match (until, self.register_at) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
         let timer = until.map(|at| self.shared.core().timers.sleep_until(at));
         tokio::select! {
             () = alarm => {}
@@ -175,7 +170,7 @@ impl Driver {
     async fn acquire(&mut self, purpose: Purpose) {
         match self.request().await {
             // It was waited for.
-            Ok(lock) if self.may_run() => self.locked(lock, purpose).await,
+            Ok(lock) if self.may_start(purpose) => self.locked(lock, purpose).await,
             Ok(_) => {}
             Err(error) => self.refused(error, purpose).await,
         }
@@ -185,13 +180,18 @@ impl Driver {
         request(&self.shared.redlock, &self.job.name, &self.options)
     }
 
-    fn may_run(&self) -> bool {
+    pub(super) fn may_run(&self) -> bool {
         self.shared.control() == Control { phase: Phase::Running, leads: true }
+    }
+
+    /// May change at any time, while nodes are asked too.
+    pub(super) fn may_start(&self, purpose: Purpose) -> bool {
+        self.may_run() && (purpose == Purpose::Trigger || !self.job.is_paused())
     }
 
     /// The lock was not to be had: sees how the tick stands.
     async fn refused(&mut self, error: LockError, purpose: Purpose) {
-        let tick = self.tick_of(purpose);
+        let known = self.record.tick;
         match error.root().clone() {
             LockError::Closed => {
                 tracing::warn!(job = %self.job.name, "the lock manager is shut down: the job ends");
@@ -204,15 +204,23 @@ impl Driver {
                 {
                     self.learn(kept);
                 }
-                if matches!(purpose, Purpose::Tick(_)) && self.record.tick >= Some(tick) {
-                    self.tell_skipped(tick, SkipReason::AlreadyStarted { by: owner });
-                } else if purpose != Purpose::Register {
-                    self.tell_skipped(tick, SkipReason::Held { by: owner });
-                }
+                let reason = if self.is_started(purpose, known) {
+                    SkipReason::AlreadyStarted { by: owner }
+                } else {
+                    SkipReason::Held { by: owner }
+                };
+                self.tell_skipped(purpose, reason);
                 // Who runs it gives the lock back when it is done, and goes on with the schedule
                 // itself. Only if it crashes, others have to.
                 let going =
                     self.kept.latest.as_ref().is_some_and(|latest| latest.run.ended.is_none());
+                if let (Purpose::Tick(tick), Some((of, _))) = (purpose, self.hold_off)
+                    && of != tick
+                    && !self.schedule.is_after_end()
+                {
+                    // The nodes answer, and this tick was not tried for yet.
+                    self.tries = 0;
+                }
                 let ttl = self.options.ttl.unwrap_or(self.shared.core().settings.ttl);
                 let pause = if going {
                     retry_after.unwrap_or(ttl) + random::within(&(Duration::ZERO..=ttl / 20))
@@ -225,14 +233,14 @@ impl Driver {
         }
     }
 
-    fn unavailable(&mut self, purpose: Purpose, error: &LockError) {
+    pub(super) fn unavailable(&mut self, purpose: Purpose, error: &LockError) {
         let reason = SkipReason::Unavailable { error: error.to_string().into() };
-        self.tell_skipped(self.tick_of(purpose), reason);
+        self.tell_skipped(purpose, reason);
         let pause = self.pause();
         self.hold_off(purpose, pause);
     }
 
-    fn hold_off(&mut self, purpose: Purpose, pause: Duration) {
+    pub(super) fn hold_off(&mut self, purpose: Purpose, pause: Duration) {
         let until = self.shared.core().clock().now() + pause;
         match purpose {
             Purpose::Tick(tick) => self.hold_off = Some((tick, until)),
@@ -243,151 +251,13 @@ impl Driver {
     }
 
     /// Longer from time to time, and different on each replica.
-    fn pause(&mut self) -> Duration {
+    pub(super) fn pause(&mut self) -> Duration {
         let longest = FIRST_PAUSE.saturating_mul(1 << self.tries.min(16)).min(LONGEST_PAUSE);
         self.tries += 1;
         random::within(&(longest / 2..=longest))
     }
 
-    /// Under the job's lock: what the nodes keep is the truth, and a claim is ours alone.
-    async fn locked(&mut self, lock: Lock, purpose: Purpose) {
-        let token = lock.fencing_token().get();
-        let shared = Arc::clone(&self.shared);
-        let name = Arc::clone(&self.job.name);
-        match claims::prepare(shared.core(), &name, token, self.never_started).await {
-            Ok(kept) => self.learn(&kept),
-            Err(error) => return self.unavailable(purpose, &error),
-        }
-        let now = self.shared.now();
-        let before = self.kept.latest.as_ref().map(|latest| latest.run);
-        let this_run = |tick: WallTime, attempt| TickRun::new(millis(tick), attempt, millis(now));
-        let (run, info) = match purpose {
-            Purpose::Register => {
-                if before.is_none() {
-                    self.claim(token, this_run(WallTime::ZERO, 1), None, purpose).await;
-                }
-                return;
-            }
-            // A run on demand is no tick: what the nodes keep stays the latest.
-            Purpose::Trigger => (before, self.info(now, now, now, true)),
-            Purpose::Tick(asked) => {
-                let policy = &self.options.policy;
-                match due(&self.schedule, &self.job.name, policy, &self.record, now) {
-                    Due::Run { tick, start, again, missed } => {
-                        let attempt = match before {
-                            Some(before) if again => before.attempt.saturating_add(1),
-                            _ => 1,
-                        };
-                        let run = this_run(tick, attempt);
-                        if !self.claim(token, run, before, purpose).await {
-                            return;
-                        }
-                        self.tell_missed(missed);
-                        let kind = JobEventKind::Claimed { attempt };
-                        self.shared.emit(&self.job, tick, kind);
-                        (Some(run), self.info(tick, start, now, false))
-                    }
-                    Due::Wait { .. } | Due::Never { .. } => {
-                        let by = self.kept.latest.as_ref().and_then(|latest| latest.owner.clone());
-                        drop(lock);
-                        self.tell_skipped(asked, SkipReason::AlreadyStarted { by });
-                        return;
-                    }
-                }
-            }
-        };
-        self.tries = 0;
-        self.hold_off = None;
-        self.run(lock, token, run, before, info).await;
-    }
-
-    /// Has the claim kept by a majority. If not, nothing may be run.
-    async fn claim(
-        &mut self,
-        token: u64,
-        run: TickRun,
-        before: Option<TickRun>,
-        purpose: Purpose,
-    ) -> bool {
-        let owner = Arc::clone(&self.shared.core().settings.owner);
-        let claim = TickClaim::new(token, run, owner, before);
-        let owner = Some(Arc::clone(&claim.owner));
-        match claims::claim(self.shared.core(), &self.job.name, claim).await {
-            Ok(()) => {
-                self.kept.latest = Some(Latest { run, owner });
-                self.job.seen(&self.kept);
-                self.never_started = None;
-                true
-            }
-            Err(error) => {
-                self.never_started = Some(token);
-                self.unavailable(purpose, &error);
-                false
-            }
-        }
-    }
-
-    /// Runs the work, then stores when it ended. The lock is given back after that.
-    async fn run(
-        &mut self,
-        lock: Lock,
-        token: u64,
-        run: Option<TickRun>,
-        before: Option<TickRun>,
-        info: RunInfo,
-    ) {
-        let triggered = info.triggered;
-        let first_attempt = run.filter(|_| !triggered).map_or(1, |run| run.attempt);
-        let begun = self.shared.core().clock().now();
-        let Some((outcome, hold)) = self.guarded(lock, info, first_attempt).await else {
-            // The lock was over before anything ran.
-            self.never_started = (!triggered).then_some(token);
-            return;
-        };
-        let now = self.shared.now();
-        let base = TickRun::new(Duration::ZERO, 1, millis(self.record.base));
-        let run = run.unwrap_or(base);
-        // A run that another replica is to repeat has no end.
-        let broken_off = self.options.claim == Claim::AtEnd
-            && match outcome {
-                Outcome::Lost { .. } => true,
-                Outcome::Stopped => !self.may_run(),
-                _ => false,
-            };
-        let ends = if triggered { !self.record.unfinished } else { !broken_off };
-        if ends {
-            let owner = Arc::clone(&self.shared.core().settings.owner);
-            let run = run.ended(millis(now));
-            self.kept.latest = Some(Latest { run, owner: Some(Arc::clone(&owner)) });
-            self.job.seen(&self.kept);
-            let claim = TickClaim::new(token, run, owner, before);
-            if let Err(error) = claims::claim(self.shared.core(), &self.job.name, claim).await {
-                tracing::warn!(
-                    job = %self.job.name,
-                    %error,
-                    "the end of a run is not stored: others take it for one that was broken off"
-                );
-            }
-        }
-        self.record.last_end = ends.then_some(now);
-        if !triggered {
-            self.record.tick = Some(WallTime::since_epoch(run.tick));
-            self.record.unfinished = !ends && self.options.claim == Claim::AtEnd;
-        }
-        if let Some(hold) = hold {
-            let kept_for = self.shared.core().clock().now().since(begun);
-            let rest = self.options.min_hold.saturating_sub(kept_for);
-            if !rest.is_zero() {
-                tokio::select! {
-                    () = self.shared.sleep(rest) => {}
-                    _ = self.control.wait_for(|control| control.phase > Phase::Running || !control.leads) => {}
-                }
-            }
-            drop(hold);
-        }
-    }
-
-    fn learn(&mut self, kept: &Kept) {
+    pub(super) fn learn(&mut self, kept: &Kept) {
         self.job.seen(kept);
         let burnt = WallTime::since_epoch(kept.burnt);
         let burnt = (burnt > WallTime::ZERO).then_some(burnt);
@@ -397,56 +267,16 @@ impl Driver {
         if let (Some(run), None) = (latest, tick) {
             self.record.base = WallTime::since_epoch(run.since);
         }
-        self.record.tick = tick.max(burnt);
+        self.record.tick = tick.max(burnt).max(self.own_tick);
         self.record.last_end = latest.and_then(|run| run.ended).map(WallTime::since_epoch);
         self.record.unfinished = self.options.claim == Claim::AtEnd
             && tick.is_some()
-            && tick >= burnt
+            && tick == self.record.tick
             && self.record.last_end.is_none();
+        if latest.is_some() {
+            self.register_at = None;
+        }
         self.kept = kept.clone();
-    }
-
-    fn info(&self, tick: WallTime, start: WallTime, now: WallTime, triggered: bool) -> RunInfo {
-        let late = now.as_millis().saturating_sub(start.as_millis());
-        RunInfo {
-            job: Arc::clone(&self.job.name),
-            tick,
-            scheduled: start,
-            lateness: Duration::from_millis(late),
-            triggered,
-        }
-    }
-
-    fn tick_of(&self, purpose: Purpose) -> WallTime {
-        match purpose {
-            Purpose::Tick(tick) => tick,
-            Purpose::Trigger | Purpose::Register => self.shared.now(),
-        }
-    }
-
-    /// Each tick is told of once.
-    fn tell_skipped(&mut self, tick: WallTime, reason: SkipReason) {
-        let final_word = matches!(reason, SkipReason::AlreadyStarted { .. });
-        if self.told_skipped == Some(tick) && !final_word {
-            return;
-        }
-        if self.told_skipped != Some(tick) {
-            self.job.count(|counts| counts.skipped += 1);
-            metrics::job_skipped(&self.job.name, event::label(&reason));
-        }
-        self.told_skipped = Some(tick);
-        self.shared.emit(&self.job, tick, JobEventKind::Skipped(reason));
-    }
-
-    fn tell_missed(&mut self, missed: Option<MissedTicks>) {
-        let Some(MissedTicks { count, first, last, .. }) = missed else { return };
-        if self.told_missed >= Some(last) {
-            return;
-        }
-        self.told_missed = Some(last);
-        self.job.count(|counts| counts.missed += count);
-        metrics::job_missed(&self.job.name, count);
-        self.shared.emit(&self.job, last, JobEventKind::Missed { count, first });
     }
 }
 
@@ -467,6 +297,6 @@ pub(super) fn lock_name(job: &str) -> String {
     format!("job:{job}")
 }
 
-fn millis(time: WallTime) -> Duration {
+pub(super) fn millis(time: WallTime) -> Duration {
     Duration::from_millis(time.as_millis())
 }

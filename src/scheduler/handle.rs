@@ -55,10 +55,10 @@ impl SchedulerHandle {
             leader.resign().await;
         }
         self.shared.core().drain().await;
-        let (still_running, stopped): (Vec<_>, Vec<_>) =
-            late.iter().partition(|job| job.is_running());
-        let names = |jobs: Vec<&Arc<JobState>>| jobs.into_iter().map(name).collect();
-        ShutdownReport { stopped: names(stopped), still_running: names(still_running) }
+        // One may have begun to block in between.
+        let still_running = self.shared.jobs.iter().filter(running).map(name).collect();
+        let stopped = late.iter().filter(|job| job.was_stopped()).map(name).collect();
+        ShutdownReport { stopped, still_running }
     }
 
     fn enter(&self, phase: Phase) {

@@ -169,6 +169,12 @@ impl JobState {
         inner.blocks = blocks;
     }
 
+    pub(super) fn tries_again(&self, attempt: u32) {
+        if let Some(running) = &mut self.inner().status.running {
+            running.attempt = attempt;
+        }
+    }
+
     pub(super) fn ended(&self, outcome: &Outcome, took: Duration) {
         metrics::job_run(&self.name, outcome.label(), took);
         let mut inner = self.inner();
@@ -181,13 +187,26 @@ impl JobState {
     }
 
     pub(super) fn set_gone(&self) {
-        self.inner().has_ended = true;
+        let mut inner = self.inner();
+        inner.has_ended = true;
+        inner.status.next_tick = None;
+        // A thread goes on where the task that waits for it is gone.
+        if !inner.blocks {
+            inner.status.running = None;
+        }
     }
 
     /// Whether nothing is gained by waiting for it with its work dropped.
     pub(super) fn is_gone_or_blocks(&self) -> bool {
         let inner = self.inner();
         inner.has_ended || inner.blocks
+    }
+
+    /// Whether nothing runs, and the last run was broken off.
+    pub(super) fn was_stopped(&self) -> bool {
+        let status = &self.inner().status;
+        let stopped = |last: &LastRun| last.outcome == Outcome::Stopped;
+        status.running.is_none() && status.last.as_ref().is_some_and(stopped)
     }
 
     pub(super) fn is_running(&self) -> bool {

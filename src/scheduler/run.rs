@@ -76,6 +76,10 @@ impl Driver {
         let now = self.shared.now();
         let running = RunningJob { tick: info.tick.into(), since: now.into(), token, attempt };
         self.job.started(running, self.is_blocking);
+        if self.is_blocking {
+            // A shutdown does not wait for it.
+            self.shared.alive.send_modify(|_| {});
+        }
         let kind = JobEventKind::Started { token, lateness: info.lateness };
         self.shared.emit(&self.job, info.tick, kind);
         let mut runs = if self.is_blocking {
@@ -83,7 +87,8 @@ impl Driver {
         } else {
             Runs::Here(Box::pin(guarded))
         };
-        let overlap = next_overlap(&self.schedule, &self.job.name, info.tick, now);
+        let seen = info.decided;
+        let overlap = next_overlap(&self.schedule, &self.job.name, info.tick, seen);
         let begun = self.shared.core().clock().now();
         let (tick, told) = (info.tick, false);
         let mut watching = Watching { info, context, told, stop_at: None, overlap };
@@ -138,7 +143,9 @@ impl Driver {
                 return Ok((Outcome::Stopped, Some(hold)));
             }
             let alarm = self.shared.alarms.at(watching.overlap.map(|(_, start)| start));
-            let stop_at = watching.stop_at.map(|at| self.shared.core().timers.sleep_until(at));
+            // Work on a thread may go on past it: there is nothing left to wait for then.
+            let stop_at = watching.stop_at.filter(|_| !watching.is_to_be_dropped(self));
+            let stop_at = stop_at.map(|at| self.shared.core().timers.sleep_until(at));
             tokio::select! {
                 biased;
                 ended = runs.end() => return ended,
@@ -155,9 +162,7 @@ impl Driver {
                     self.tell(watching, JobEventKind::Stopping);
                 }
                 () = alarm => self.on_overlap(watching),
-                () = async { stop_at.expect("there is one").await }, if stop_at.is_some() => {
-                    watching.stop_at = Some(Timestamp::ZERO);
-                }
+                () = async { stop_at.expect("there is one").await }, if stop_at.is_some() => {}
             }
         }
     }
@@ -168,8 +173,10 @@ impl Driver {
             Overlap::Stop => watching
                 .ask_to_stop(Some(self.shared.core().clock().now() + self.options.stop_grace)),
             Overlap::Skip | Overlap::Queue => {
-                self.job.count(|counts| counts.skipped += 1);
-                metrics::job_skipped(&self.job.name, event::label(&SkipReason::Overlap));
+                if self.options.policy.overlap == Overlap::Skip {
+                    self.job.count(|counts| counts.skipped += 1);
+                    metrics::job_skipped(&self.job.name, event::label(&SkipReason::Overlap));
+                }
                 self.shared.emit(&self.job, tick, JobEventKind::Skipped(SkipReason::Overlap));
             }
         }

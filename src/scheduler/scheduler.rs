@@ -1,4 +1,9 @@
-use std::{collections::HashSet, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet, fmt, future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc,
+    time::Duration,
+};
+
+use futures_util::FutureExt as _;
 
 use tokio::{
     runtime::Handle,
@@ -134,7 +139,10 @@ impl Scheduler {
             jobs: jobs.iter().map(state).collect(),
             alive: watch::Sender::new(jobs.len()),
         });
-        shared.spawner.spawn(Box::pin(begin(Arc::clone(&shared), jobs)));
+        // From here on: a task may be dropped before it is polled.
+        let alive = |job: &Arc<JobState>| Alive { shared: Arc::clone(&shared), job: job.clone() };
+        let alive: Vec<Alive> = shared.jobs.iter().map(alive).collect();
+        shared.spawner.spawn(Box::pin(begin(Arc::clone(&shared), jobs, alive)));
         if let Some(leader) = shared.leader.clone() {
             shared.spawner.spawn(Box::pin(election::lead(leader, Arc::clone(&shared))));
         }
@@ -178,7 +186,7 @@ fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartError> {
 }
 
 /// Reads what the nodes keep of all jobs, at once; then lets each go its way.
-async fn begin(shared: Arc<Shared>, jobs: Vec<Job>) {
+async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
     let names: Vec<Arc<str>> = shared.jobs.iter().map(|job| Arc::clone(&job.name)).collect();
     let mut control = shared.control.subscribe();
     let mut tries = 0;
@@ -198,26 +206,27 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>) {
             }
         }
         if shared.control().phase > Phase::Running || shared.core().is_closed() {
-            shared.jobs.iter().for_each(|job| job.set_gone());
-            shared.alive.send_replace(0);
             return;
         }
     };
     let alarms = Arc::clone(&shared.alarms);
-    let mut alive = shared.alive.subscribe();
-    for ((state, job), kept) in shared.jobs.iter().zip(jobs).zip(&kept) {
-        let alive = Alive { shared: Arc::clone(&shared), job: Arc::clone(state) };
+    let mut left = shared.alive.subscribe();
+    for ((alive, job), kept) in alive.into_iter().zip(jobs).zip(&kept) {
+        let state = Arc::clone(&alive.job);
         let Job { schedule, options, work, is_blocking, .. } = job;
-        let driver = Driver::new(&shared, state, (schedule, options), (work, is_blocking), kept);
+        let driver = Driver::new(&shared, &state, (schedule, options), (work, is_blocking), kept);
         shared.spawner.spawn(Box::pin(async move {
             let _alive = alive;
-            driver.drive().await;
+            // The work's panics are caught where it runs; a schedule is foreign code too.
+            if AssertUnwindSafe(driver.drive()).catch_unwind().await.is_err() {
+                tracing::error!(job = %state.name, "the job has ended: its schedule panicked");
+            }
         }));
     }
     drop(shared);
     tokio::select! {
         () = alarms.run() => {}
-        _ = alive.wait_for(|jobs| *jobs == 0) => {}
+        _ = left.wait_for(|jobs| *jobs == 0) => {}
     }
 }
 

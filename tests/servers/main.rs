@@ -7,6 +7,8 @@ mod cases;
 mod clocks;
 mod conformance;
 mod facts;
+#[cfg(feature = "scheduler")]
+mod fleet;
 mod guards;
 mod jobs;
 mod layer;

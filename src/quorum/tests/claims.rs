@@ -31,7 +31,7 @@ fn tick_before(tick: u64) -> Standing {
 }
 
 fn of(told: &[Option<&TickClaim>], nodes: usize) -> Standing {
-    standing(told.iter().copied(), nodes, None)
+    standing(told.iter().copied(), nodes, &[])
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_claim_that_silent_nodes_could_complete_counts_until_they_speak() {
 #[test]
 fn a_claim_of_ones_own_that_came_to_nothing_is_in_nobodys_way() {
     let (own, kept) = (claim(5, 100, Some(50)), claim(4, 50, None));
-    assert_eq!(standing([Some(&own), Some(&kept)], 3, Some(5)), tick_before(50));
+    assert_eq!(standing([Some(&own), Some(&kept)], 3, &[5]), tick_before(50));
 }
 
 #[test]
@@ -103,7 +103,7 @@ struct Replica {
     decided: bool,
     accepted: usize,
     claiming: Option<TickClaim>,
-    never_started: Option<u64>,
+    never_started: Vec<u64>,
 }
 
 fn tick(run: &TickRun) -> u64 {
@@ -148,7 +148,7 @@ impl World {
             decided: true,
             accepted: 0,
             claiming: None,
-            never_started: None,
+            never_started: Vec::new(),
         };
         Self {
             voters: vec![Voter::default(); voters],
@@ -174,8 +174,7 @@ impl World {
         let token = self.next_token;
         self.next_token += 1;
         let replica = &mut self.replicas[from];
-        replica.never_started =
-            replica.claiming.take().map(|claim| claim.token).or(replica.never_started);
+        replica.never_started.extend(replica.claiming.take().map(|claim| claim.token));
         replica.token = token;
         replica.told.clear();
         replica.decided = false;
@@ -235,7 +234,7 @@ impl World {
             return;
         }
         let told = replica.told.iter().map(Option::as_ref);
-        let before = match standing(told, nodes, replica.never_started) {
+        let before = match standing(told, nodes, &replica.never_started) {
             Standing::TooFew => return,
             Standing::Known(latest) => latest.map(|latest| tick(&latest.run)),
             Standing::Likely(latest) => Some(tick(&latest.run)),

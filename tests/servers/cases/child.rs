@@ -17,15 +17,27 @@ pub(crate) fn orders() -> Option<String> {
     env::var(VARIABLE).ok()
 }
 
+/// What runs the test `name` of the module `module_path!()` in a process of its own.
+pub(crate) fn command(module: &str, name: &str, orders: &str) -> Vec<String> {
+    let binary = env::current_exe().expect("the binary knows its path");
+    let binary = binary.to_str().expect("a UTF-8 name").to_owned();
+    let orders = format!("{VARIABLE}={orders}");
+    vec!["env".into(), orders, binary, path(module, name), "--exact".into(), "--nocapture".into()]
+}
+
+fn path(module: &str, name: &str) -> String {
+    let (_, module) = module.split_once("::").expect("a path below the binary's root");
+    format!("{module}::{name}")
+}
+
 /// A process that runs one test; killed when it is dropped unfinished.
 pub(crate) struct Kin(Option<Child>);
 
 impl Kin {
     /// Runs the test `name` of the module `module_path!()`.
     pub(crate) fn start(module: &str, name: &str, orders: &str) -> Self {
-        let (_, module) = module.split_once("::").expect("a path below the binary's root");
         let child = Command::new(env::current_exe().expect("the binary knows its path"))
-            .args([&format!("{module}::{name}"), "--exact", "--nocapture"])
+            .args([&path(module, name), "--exact", "--nocapture"])
             .env(VARIABLE, orders)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -4,7 +4,7 @@ use super::scene::{
     MAX_TTL, all_vote, forgets, in_time, manager, probation, reason, refused, settled, tag, taken,
     votes,
 };
-use crate::support::RedisServer;
+use crate::support::{RedisServer, eventually};
 use tower_redlock::{Reason, Redlock};
 
 /// Two servers, and the one that forgets between them.
@@ -102,12 +102,14 @@ async fn a_server_that_was_a_replica_of_another_node_goes_through_a_probation() 
 #[tokio::test]
 async fn a_server_that_took_its_own_older_data_from_a_replica_goes_through_a_probation() {
     let servers = RedisServer::start_n(3);
-    let redlock = settled(&servers).await;
     let replica = RedisServer::start();
+    // Before the set begins: a server's first replica gives it another history, for a probation.
     replica.replica_of(&servers[1]);
+    let redlock = settled(&servers).await;
+    let before = tag(&servers[1]);
+    eventually("the replica has the tag", || tag(&replica) == before);
     replica.promote();
     take_some(&redlock).await;
-    let before = tag(&servers[1]);
     forgets(&redlock, 1, || {
         servers[1].replica_of(&replica);
         // Once it is a master again, the next look of a manager changes it.

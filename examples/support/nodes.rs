@@ -1,10 +1,8 @@
-//! The nodes that vote on the lock: real servers, or five inside this process.
+//! The nodes that vote: real servers, or five inside this process.
 
-use std::{fmt::Write, time::Duration};
+use std::{error::Error, fmt::Write, time::Duration};
 
-use tower_redlock::{BuildError, EmbeddedNodes, Redlock};
-
-use crate::Failure;
+use tower_redlock::{EmbeddedNodes, Redlock, RedlockBuilder};
 
 /// Servers that are new to this set vote after 10 s: they might have forgotten locks.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -23,17 +21,17 @@ impl Nodes {
         if urls.is_empty() { Self::Embedded(EmbeddedNodes::new(5)) } else { Self::Servers(urls) }
     }
 
-    /// A lock manager of one worker.
-    pub(crate) fn manager(&self, owner: &str) -> Result<Redlock, BuildError> {
-        let builder = match self {
+    /// A lock manager over them, to be completed.
+    pub(crate) fn builder(&self) -> RedlockBuilder {
+        match self {
             Self::Embedded(nodes) => Redlock::builder().nodes_from(nodes),
             Self::Servers(urls) => Redlock::builder().nodes(urls),
-        };
-        builder.owner(owner).build()
+        }
     }
 
-    pub(crate) async fn wait_until_ready(&self) -> Result<(), Failure> {
-        let redlock = self.manager("director")?;
+    /// Waits until a quorum of them votes.
+    pub(crate) async fn wait_until_ready(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let redlock = self.builder().build()?;
         if tokio::time::timeout(QUIET, redlock.ready()).await.is_ok() {
             return Ok(());
         }

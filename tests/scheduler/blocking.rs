@@ -1,0 +1,120 @@
+//! Work that blocks its thread.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, Receiver, Sender},
+    },
+    time::Duration,
+};
+
+use tower_redlock::{
+    Job, JobContext,
+    schedule::Schedule,
+    scheduler::{Overlap, ShutdownReport},
+};
+
+use crate::scene::{MS, Running, SECOND, Scene, Site, within};
+
+/// Work that goes on until it is told to end.
+struct Held {
+    begun: Receiver<JobContext>,
+    end: Sender<()>,
+}
+
+fn held(name: &str) -> (Job, Held) {
+    let (tell, begun) = mpsc::channel();
+    let (end, ends) = mpsc::channel::<()>();
+    let ends = Mutex::new(ends);
+    let job = Job::blocking(name, Schedule::every(SECOND), move |cx: JobContext| {
+        tell.send(cx).unwrap();
+        let _ = ends.lock().unwrap().recv();
+    });
+    (job, Held { begun, end })
+}
+
+/// The thread's word comes at some moment of its own.
+fn until(scene: &Scene, jobs: &mut Running, word: &str) -> Vec<&'static str> {
+    let mut words = Vec::new();
+    while !words.contains(&word) {
+        scene.clock.settle();
+        words.extend(jobs.words());
+        std::thread::yield_now();
+    }
+    words
+}
+
+fn started(scene: &Scene) -> (Site, Running, Held, JobContext) {
+    let site = scene.site("a");
+    let (job, held) = held("j");
+    let jobs = site.start([job.overlap(Overlap::Stop).stop_grace(100 * MS).retries(3)]);
+    scene.advance(SECOND);
+    let cx = held.begun.recv().unwrap();
+    (site, jobs, held, cx)
+}
+
+#[test]
+fn work_that_is_to_give_way_is_waited_for_without_spinning_and_keeps_its_lock() {
+    within(20 * SECOND, || {
+        let scene = Scene::new();
+        let (_site, mut jobs, held, cx) = started(&scene);
+        scene.advance(30 * SECOND);
+        assert!(cx.ensure_valid().is_ok());
+        assert_eq!(scene.nodes.key_counts(), [1; 5]);
+        assert_eq!(jobs.status("j").counts.started, 1);
+        held.end.send(()).unwrap();
+        let words = until(&scene, &mut jobs, "finished");
+        assert_eq!(words[..2], ["claimed", "started"]);
+        assert_eq!(words.iter().filter(|word| **word == "stopping").count(), 1);
+        scene.advance(SECOND);
+        assert!(held.begun.recv().unwrap().tick() > cx.tick());
+    });
+}
+
+#[test]
+fn shutdown_tells_of_work_that_still_runs_and_the_lock_stays_until_it_has_ended() {
+    within(20 * SECOND, || {
+        let scene = Scene::new();
+        let (_site, mut jobs, held, cx) = started(&scene);
+        let handle = jobs.handle.clone();
+        let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
+        scene.advance(2 * SECOND);
+        let ShutdownReport { stopped, still_running, .. } = report.take().expect("it returns");
+        assert_eq!((stopped.len(), still_running), (0, vec![Arc::from("j")]));
+        assert!(cx.ensure_valid().is_ok(), "nothing stops it");
+        assert_eq!(scene.nodes.key_counts(), [1; 5]);
+        held.end.send(()).unwrap();
+        until(&scene, &mut jobs, "finished");
+        assert_eq!(scene.nodes.key_counts(), [0; 5]);
+        scene.advance(5 * SECOND);
+        assert!(held.begun.try_recv().is_err());
+    });
+}
+
+#[test]
+fn a_run_is_stopped_between_two_attempts() {
+    within(20 * SECOND, || {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let (tell, begun) = mpsc::channel();
+        let job = Job::blocking("j", Schedule::every(3600 * SECOND), move |cx: JobContext| {
+            tell.send((cx.attempt(), cx.fencing_token())).unwrap();
+            Err::<(), _>("no")
+        });
+        let mut jobs = site.start([job.retries(5).backoff(10 * SECOND)]);
+        scene.advance(Duration::ZERO);
+        jobs.handle.trigger("j").unwrap();
+        scene.clock.settle();
+        let first = begun.recv().unwrap();
+        until(&scene, &mut jobs, "retrying");
+        let handle = jobs.handle.clone();
+        let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
+        scene.advance(SECOND);
+        until(&scene, &mut jobs, "stopped");
+        scene.advance(SECOND);
+        assert!(report.take().is_some());
+        assert_eq!(first.0, 1);
+        assert!(begun.try_recv().is_err());
+        assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    });
+}

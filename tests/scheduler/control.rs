@@ -1,0 +1,91 @@
+//! Trigger, pause, resume.
+
+use std::time::Duration;
+
+use std::future::IntoFuture;
+
+use tower_redlock::{schedule::Schedule, scheduler::Missed};
+
+use crate::scene::{SECOND, Scene, within};
+
+#[test]
+fn a_paused_job_lies_still_and_goes_on() {
+    within(10 * SECOND, || {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let job = site.job("j", Schedule::every(SECOND), Duration::ZERO).missed(Missed::RunLatest);
+        let jobs = site.start([job]);
+        jobs.handle.pause("j").unwrap();
+        scene.advance(10 * SECOND);
+        assert_eq!(scene.log.ticks(), [0u64; 0]);
+        assert!(jobs.status("j").paused && jobs.status("j").next_tick.is_none());
+        jobs.handle.resume("j").unwrap();
+        scene.advance(SECOND);
+        assert_eq!(scene.log.ticks(), [10_000, 11_000]);
+    });
+}
+
+#[test]
+fn a_trigger_runs_now_also_in_a_pause_and_is_no_tick() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let mut jobs = site.start([site.job("j", Schedule::every(100 * SECOND), SECOND)]);
+    scene.advance(50 * SECOND);
+    jobs.handle.pause("j").unwrap();
+    jobs.handle.trigger("j").unwrap();
+    jobs.handle.trigger("j").unwrap();
+    scene.advance(3 * SECOND);
+    assert_eq!(scene.log.ticks(), [50_000, 51_000], "one after the other");
+    assert_eq!(jobs.words(), ["started", "finished", "started", "finished"]);
+    jobs.handle.resume("j").unwrap();
+    scene.advance(50 * SECOND);
+    assert_eq!(scene.log.ticks(), [50_000, 51_000, 100_000], "the schedule goes on");
+    let fleet = jobs.status("j").fleet.unwrap();
+    assert_eq!(
+        crate::scene::after_start(tower_redlock::schedule::WallTime::since_epoch(
+            fleet.tick.unwrap().duration_since(std::time::UNIX_EPOCH).unwrap()
+        )),
+        100_000
+    );
+}
+
+#[test]
+fn a_trigger_whose_lock_is_held_elsewhere_is_told_of_and_not_repeated() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let mut jobs = a.start([a.job("j", Schedule::every(3600 * SECOND), SECOND)]);
+    scene.advance(SECOND);
+    let mut taken = scene.clock.spawn(b.redlock.lock("job:j").into_future());
+    scene.clock.settle();
+    let lock = taken.take().unwrap().unwrap();
+    jobs.handle.trigger("j").unwrap();
+    scene.advance(SECOND);
+    assert_eq!(jobs.words(), ["held"]);
+    assert_eq!(jobs.status("j").counts.skipped, 0);
+    drop(lock);
+    scene.advance(60 * SECOND);
+    assert_eq!(jobs.words(), [""; 0]);
+    jobs.handle.trigger("j").unwrap();
+    scene.advance(2 * SECOND);
+    assert_eq!(scene.log.entries().len(), 1);
+}
+
+#[test]
+fn a_lock_that_is_held_elsewhere_is_asked_for_seldom() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &crate::scene::Site| {
+        site.job("j", Schedule::every(3600 * SECOND), 600 * SECOND)
+            .claim(tower_redlock::scheduler::Claim::AtEnd)
+    };
+    let _jobs = [a.start([job(&a)]), b.start([job(&b)])];
+    scene.advance(3600 * SECOND);
+    let ran = scene.log.sites()[0];
+    let idle = if ran == "a" { &b } else { &a };
+    idle.wire.sent();
+    scene.advance(500 * SECOND);
+    assert_eq!(scene.log.entries().len(), 1);
+    // Once a TTL: a lock, its release, and a look at the claim, at each node.
+    let sent = idle.wire.sent();
+    assert!(sent <= 3 * 5 * 120, "{sent} operations in 500 s");
+}

@@ -1,0 +1,69 @@
+//! Runs that are broken off, and ends that get lost.
+
+use tower_redlock::{node::Op, schedule::Schedule, scheduler::Claim};
+
+use crate::{
+    scene::{MS, SECOND, Scene, TTL},
+    site::Fate,
+};
+
+const HOUR: u32 = 3600;
+
+#[test]
+fn an_end_that_gets_lost_is_stored_again_and_the_tick_is_not_repeated() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = || a.job("j", Schedule::every(HOUR * SECOND), SECOND).claim(Claim::AtEnd);
+    let at_a = a.start([job()]);
+    scene.advance(HOUR * SECOND);
+    // The nodes are there for all but the first tries to store the end.
+    let mut left = 15;
+    a.wire.judge(move |_, op| match op {
+        Op::Claim { claim, .. } if claim.run.ended.is_some() && left > 0 => {
+            left -= 1;
+            Fate::Refused
+        }
+        _ => Fate::Passes,
+    });
+    let at_b = b.start([b.job("j", Schedule::every(HOUR * SECOND), SECOND).claim(Claim::AtEnd)]);
+    scene.advance(30 * SECOND);
+    assert_eq!(scene.log.sites(), ["a"]);
+    let fleet = at_b.status("j").fleet.expect("it has looked");
+    assert!(fleet.ended.is_some() && fleet.owner.as_deref() == Some("a"));
+    assert_eq!(at_a.status("j").counts.finished, 1);
+}
+
+#[test]
+fn at_start_a_crash_loses_the_tick_and_at_end_another_replica_repeats_it() {
+    for claim in [Claim::AtStart, Claim::AtEnd] {
+        let scene = Scene::new();
+        let (a, b) = (scene.site("a"), scene.site("b"));
+        let job = |site: &crate::scene::Site| {
+            site.job("j", Schedule::every(HOUR * SECOND), 100 * SECOND).claim(claim)
+        };
+        let _a = a.start([job(&a)]);
+        scene.advance(HOUR * SECOND);
+        assert_eq!(scene.log.sites(), ["a"]);
+        let mut at_b = b.start([job(&b)]);
+        scene.advance(17 * SECOND + 300 * MS);
+        a.crash();
+        scene.advance(TTL / 2);
+        assert_eq!(scene.log.sites(), ["a"], "its lock is still there");
+        scene.advance(TTL / 2 + TTL / 10);
+        let runs = scene.log.entries();
+        if claim == Claim::AtStart {
+            assert_eq!(runs.len(), 1);
+            scene.advance(2 * HOUR * SECOND);
+            assert_eq!(scene.log.ticks(), [3_600_000, 7_200_000, 10_800_000]);
+            continue;
+        }
+        assert_eq!(scene.log.sites(), ["a", "b"]);
+        assert_eq!((runs[1].tick, runs[1].attempt), (runs[0].tick, 2));
+        assert!(runs[1].token > runs[0].token && runs[1].lateness > 17 * SECOND);
+        scene.advance(101 * SECOND);
+        assert_eq!(scene.log.entries().len(), 2);
+        let told = at_b.words();
+        assert_eq!(told.iter().filter(|word| **word == "already started").count(), 1, "{told:?}");
+        assert_eq!(told[told.len() - 1], "finished");
+    }
+}

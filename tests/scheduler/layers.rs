@@ -1,0 +1,74 @@
+//! A job that is a service, with tower's layers around it.
+
+use std::{
+    future::{Ready, ready},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tower::{BoxError, ServiceBuilder, retry::Policy, service_fn};
+use tower_redlock::{Job, JobContext, Schedule, scheduler::JobEventKind};
+
+use crate::scene::{MS, SECOND, Scene};
+
+/// So many tries more.
+#[derive(Clone)]
+struct Again(u32);
+
+impl Policy<JobContext, (), BoxError> for Again {
+    type Future = Ready<()>;
+
+    fn retry(
+        &mut self,
+        _: &mut JobContext,
+        result: &mut Result<(), BoxError>,
+    ) -> Option<Ready<()>> {
+        self.0 = self.0.checked_sub(u32::from(result.is_err()))?;
+        result.is_err().then(|| ready(()))
+    }
+
+    fn clone_request(&mut self, request: &JobContext) -> Option<JobContext> {
+        Some(request.clone())
+    }
+}
+
+#[test]
+fn a_layer_that_retries_keeps_the_lock_and_its_token() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let tokens = Arc::new(Mutex::new(Vec::new()));
+    let (noted, nodes) = (Arc::clone(&tokens), scene.nodes.clone());
+    let work = service_fn(move |cx: JobContext| {
+        let mut tokens = noted.lock().unwrap();
+        tokens.push(cx.fencing_token());
+        let valid = cx.ensure_valid().is_ok() && nodes.key_counts() == [1; 5];
+        let is_third = tokens.len() == 3;
+        async move { if is_third && valid { Ok(()) } else { Err(BoxError::from("not yet")) } }
+    });
+    let service = ServiceBuilder::new().retry(Again(2)).service(work);
+    let mut jobs = site.start([Job::service("j", Schedule::every(10 * SECOND), service)]);
+    scene.advance(10 * SECOND);
+    assert_eq!(jobs.words(), ["claimed", "started", "finished"]);
+    let tokens = tokens.lock().unwrap();
+    assert!(tokens.len() == 3 && tokens.iter().all(|token| *token == tokens[0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_that_limits_time_makes_a_run_fail() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let work = service_fn(|_: JobContext| std::future::pending::<Result<(), BoxError>>());
+    let service = ServiceBuilder::new().timeout(Duration::from_secs(2)).service(work);
+    let mut jobs = site.start([Job::service("j", Schedule::every(10 * SECOND), service)]);
+    scene.advance(10 * SECOND);
+    assert_eq!(jobs.words(), ["claimed", "started"]);
+    // The layer's timer is tokio's.
+    tokio::time::advance(Duration::from_secs(3)).await;
+    scene.advance(MS);
+    let told = jobs.told();
+    let Some(JobEventKind::Failed { error, .. }) = told.last().map(|event| &event.kind) else {
+        panic!("{told:?}")
+    };
+    assert!(error.contains("timed out"), "{error}");
+    assert_eq!(scene.nodes.key_counts(), [0; 5]);
+}

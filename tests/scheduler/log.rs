@@ -1,0 +1,83 @@
+//! What ran where.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tower_redlock::{JobContext, schedule::WallTime, testing::ManualClock, time::Clock};
+
+/// What ran where, in the order of the starts.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<Entry>>>);
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) site: &'static str,
+    pub(crate) job: String,
+    pub(crate) tick: WallTime,
+    pub(crate) attempt: u32,
+    pub(crate) token: u64,
+    pub(crate) lateness: Duration,
+    /// On the clock of the site, since the epoch.
+    pub(crate) began: Duration,
+    /// When it ended or was dropped.
+    pub(crate) ended: Option<Duration>,
+    pub(crate) finished: bool,
+}
+
+/// Notes the end of a run, also where it is dropped.
+pub(crate) struct Ended {
+    log: Log,
+    entry: usize,
+    clock: ManualClock,
+}
+
+impl Log {
+    pub(crate) fn begin(&self, site: &'static str, cx: &JobContext, clock: &ManualClock) -> Ended {
+        let mut entries = self.0.lock().unwrap();
+        entries.push(Entry {
+            site,
+            job: cx.job().into(),
+            tick: cx.tick(),
+            attempt: cx.attempt(),
+            token: cx.fencing_token().get(),
+            lateness: cx.lateness(),
+            began: clock.wall(),
+            ended: None,
+            finished: false,
+        });
+        Ended { log: self.clone(), entry: entries.len() - 1, clock: clock.clone() }
+    }
+
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// The ticks that were run, in the order of their runs, in milliseconds after the first moment.
+    pub(crate) fn ticks(&self) -> Vec<u64> {
+        self.entries().iter().map(|run| after_start(run.tick)).collect()
+    }
+
+    /// Who ran, in the same order.
+    pub(crate) fn sites(&self) -> Vec<&'static str> {
+        self.entries().iter().map(|run| run.site).collect()
+    }
+}
+
+impl Ended {
+    pub(crate) fn finished(self) {
+        self.log.0.lock().unwrap()[self.entry].finished = true;
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.log.0.lock().unwrap()[self.entry].ended = Some(self.clock.wall());
+    }
+}
+
+/// In milliseconds after the clock's first moment.
+pub(crate) fn after_start(tick: WallTime) -> u64 {
+    tick.as_millis().saturating_sub(u64::try_from(ManualClock::new().wall().as_millis()).unwrap())
+}

@@ -1,0 +1,100 @@
+//! Too few nodes: at the start, and in the middle.
+
+use std::time::Duration;
+
+use tower_redlock::{
+    schedule::Schedule,
+    scheduler::{JobEventKind, Missed, SkipReason},
+};
+
+use crate::scene::{MS, SECOND, Scene};
+
+#[test]
+fn nothing_runs_without_a_quorum_and_it_goes_on_by_itself() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let mut jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
+    scene.advance(10 * SECOND);
+    assert_eq!(scene.log.ticks(), [10_000]);
+    jobs.told();
+    scene.nodes.stop(0..3);
+    site.wire.sent();
+    scene.advance(100 * SECOND);
+    scene.advance(MS);
+    assert_eq!(scene.log.ticks(), [10_000]);
+    let told = jobs.told();
+    let reason =
+        |kind: &JobEventKind| matches!(kind, JobEventKind::Skipped(SkipReason::Unavailable { .. }));
+    let unavailable: Vec<_> = told.iter().filter(|event| reason(&event.kind)).collect();
+    assert_eq!(unavailable.len(), 10, "once a tick: {told:?}");
+    // One try for a tick, and at most one in 2.5 s after the first few; five nodes are asked for a
+    // lock and told to release it.
+    let sent = site.wire.sent();
+    assert!(sent < 60 * 10, "{sent} operations in 100 s");
+    scene.nodes.start(0..3);
+    scene.advance(5 * SECOND);
+    assert_eq!(scene.log.ticks(), [10_000, 110_000], "the tick is still on time");
+    let counts = jobs.status("j").counts;
+    assert_eq!((counts.started, counts.skipped, counts.missed), (2, 9, 9), "{counts:?}");
+}
+
+#[test]
+fn a_delay_after_the_end_is_told_of_once() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let mut jobs = site.start([site.job("j", Schedule::every_after(SECOND), Duration::ZERO)]);
+    scene.advance(500 * MS);
+    assert_eq!(scene.log.entries().len(), 1);
+    jobs.told();
+    scene.nodes.stop(0..3);
+    scene.advance(60 * SECOND);
+    assert_eq!(jobs.words(), ["unavailable"]);
+    scene.nodes.start(0..3);
+    scene.advance(6 * SECOND);
+    assert!(scene.log.entries().len() >= 2);
+}
+
+#[test]
+fn a_job_that_can_not_be_registered_tells_of_no_tick() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let job =
+        site.job("j", Schedule::every(3600 * SECOND), Duration::ZERO).missed(Missed::RunLatest);
+    let mut jobs = site.start([job]);
+    scene.clock.settle();
+    scene.nodes.stop(0..3);
+    scene.advance(60 * SECOND);
+    assert_eq!(jobs.words(), [""; 0]);
+    assert_eq!(jobs.status("j").counts.skipped, 0);
+}
+
+#[test]
+fn a_start_without_nodes_waits_for_them_and_asks_seldom() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    scene.nodes.stop(0..5);
+    let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
+    scene.advance(100 * SECOND);
+    let sent = site.wire.sent();
+    assert!(sent <= 5 * 40, "{sent}");
+    scene.nodes.start(0..5);
+    scene.advance(17 * SECOND);
+    assert_eq!(scene.log.ticks(), [110_000]);
+    assert_eq!(jobs.status("j").counts.started, 1);
+}
+
+#[test]
+fn a_shutdown_during_such_a_start_returns_at_once() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    scene.nodes.stop(0..5);
+    let jobs = site.start([site.job("j", Schedule::every(SECOND), Duration::ZERO)]);
+    scene.advance(3 * SECOND);
+    let handle = jobs.handle.clone();
+    let mut report = scene.clock.spawn(async move { handle.shutdown(60 * SECOND).await });
+    scene.advance(100 * MS);
+    assert_eq!(report.take(), Some(tower_redlock::scheduler::ShutdownReport::default()));
+    scene.nodes.start(0..5);
+    scene.advance(60 * SECOND);
+    assert_eq!(scene.log.ticks(), [0u64; 0]);
+}

@@ -1,0 +1,92 @@
+//! What is asked for while the nodes are being asked.
+
+use std::time::Duration;
+
+use std::future::IntoFuture;
+
+use tower_redlock::{node::Op, schedule::Schedule};
+
+use crate::{
+    scene::{MS, SECOND, Scene, Site},
+    site::Fate,
+};
+
+/// Freezes all nodes at the first claim, so that it is under way for a while.
+fn freeze_at_claim(scene: &Scene, site: &Site) {
+    let nodes = scene.nodes.clone();
+    site.wire.judge(move |_, op| {
+        if matches!(op, Op::Claim { .. }) {
+            nodes.freeze(0..5);
+        }
+        Fate::Passes
+    });
+}
+
+#[test]
+fn a_tick_that_is_claimed_during_shutdown_is_left_to_others() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
+    let mut at_a = a.start([job(&a)]);
+    scene.advance(100 * SECOND);
+    assert_eq!(scene.log.ticks(), [100_000]);
+    freeze_at_claim(&scene, &a);
+    scene.advance(99 * SECOND);
+    at_a.told();
+    scene.advance(SECOND + 2 * MS);
+    assert_eq!(scene.log.ticks(), [100_000], "the claim is under way");
+    let handle = at_a.handle.clone();
+    let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
+    scene.clock.settle();
+    a.wire.calm();
+    scene.nodes.thaw(0..5);
+    scene.advance(20 * MS);
+    assert!(report.take().is_some());
+    assert_eq!(at_a.words(), [""; 0], "nothing new starts");
+    assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    let _b = b.start([job(&b)]);
+    scene.advance(SECOND);
+    assert_eq!((scene.log.ticks(), scene.log.sites()), (vec![100_000, 200_000], vec!["a", "b"]));
+}
+
+#[test]
+fn a_tick_that_is_claimed_during_a_pause_is_not_started_and_can_be_later() {
+    let scene = Scene::new();
+    let a = scene.site("a");
+    let jobs = a.start([a.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
+    freeze_at_claim(&scene, &a);
+    scene.advance(100 * SECOND + 2 * MS);
+    jobs.handle.pause("j").unwrap();
+    a.wire.calm();
+    scene.nodes.thaw(0..5);
+    scene.advance(SECOND);
+    assert_eq!(scene.log.ticks(), [0u64; 0]);
+    jobs.handle.resume("j").unwrap();
+    scene.advance(SECOND);
+    assert_eq!(scene.log.ticks(), [100_000]);
+}
+
+#[test]
+fn ticks_that_were_lost_to_others_do_not_make_later_ones_late() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = a.job("j", Schedule::every(10 * SECOND), Duration::ZERO).start_within(SECOND);
+    let _jobs = a.start([job]);
+    // The lock is taken from 10 ms before each tick until it is too late for it.
+    scene.advance(9_990 * MS);
+    for _ in 0..13 {
+        let mut taken = scene.clock.spawn(b.redlock.lock("job:j").into_future());
+        scene.clock.settle();
+        let lock = taken.take().unwrap().unwrap();
+        scene.advance(2 * SECOND);
+        drop(lock);
+        scene.advance(8 * SECOND);
+    }
+    assert_eq!(scene.log.ticks(), [0u64; 0]);
+    let mut taken = scene.clock.spawn(b.redlock.lock("job:j").into_future());
+    scene.clock.settle();
+    scene.advance(50 * MS);
+    drop(taken.take().unwrap().unwrap());
+    scene.advance(100 * MS);
+    assert_eq!(scene.log.ticks(), [140_000]);
+}

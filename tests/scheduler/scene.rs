@@ -1,0 +1,186 @@
+//! Replicas of a service over the testing kit's clock and nodes.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
+
+use tokio::sync::{broadcast, watch};
+use tower_redlock::{
+    Job, JobContext, Redlock, Scheduler, SchedulerHandle,
+    lock::Spawner,
+    schedule::Schedule,
+    scheduler::{JobEvent, JobEventKind, JobStatus, SkipReason},
+    testing::{ManualClock, ManualSpawner, Nodes, Replica},
+};
+
+pub(crate) use crate::log::{Entry, Log, after_start};
+use crate::site::{Watched, Wire};
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+
+pub(crate) struct Scene {
+    pub(crate) clock: ManualClock,
+    pub(crate) nodes: Nodes,
+    pub(crate) log: Log,
+}
+
+/// A replica with its own manager, and all that it sends in view.
+pub(crate) struct Site {
+    pub(crate) name: &'static str,
+    pub(crate) replica: Replica,
+    pub(crate) redlock: Redlock,
+    pub(crate) clock: ManualClock,
+    pub(crate) wire: Wire,
+    pub(crate) log: Log,
+    killed: watch::Sender<bool>,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let clock = ManualClock::new();
+        Self { nodes: Nodes::new(5, &clock), clock, log: Log::default() }
+    }
+
+    pub(crate) fn site(&self, name: &'static str) -> Site {
+        self.site_at(name, self.clock.clone())
+    }
+
+    /// On a machine with this view of the clock.
+    pub(crate) fn site_at(&self, name: &'static str, clock: ManualClock) -> Site {
+        let replica = self.nodes.replica(name).with_clock(clock.clone());
+        let wire = Wire::default();
+        let builder = Redlock::builder().owner(name).spawner(clock.spawner()).clock(clock.clone());
+        let direct = replica.redlock();
+        let watched = direct.nodes().iter().enumerate().map(|(number, node)| Watched {
+            inner: Arc::clone(node),
+            number,
+            wire: wire.clone(),
+        });
+        let redlock = watched.fold(builder, tower_redlock::RedlockBuilder::node).build().unwrap();
+        let (log, killed) = (self.log.clone(), watch::Sender::new(false));
+        Site { name, replica, redlock, clock, wire, log, killed }
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+}
+
+impl Site {
+    pub(crate) fn start(&self, jobs: impl IntoIterator<Item = Job>) -> Running {
+        let spawner = Mortal { inner: self.clock.spawner(), killed: self.killed.clone() };
+        let scheduler = Scheduler::new(self.redlock.clone()).jobs(jobs).spawner(spawner);
+        let handle = scheduler.start().unwrap();
+        Running { events: handle.events(), handle }
+    }
+
+    /// The process is gone: nothing more comes from it, and nothing runs in it.
+    pub(crate) fn crash(&self) {
+        self.replica.partition(0..5);
+        self.killed.send_replace(true);
+        self.clock.settle();
+    }
+
+    /// A job that notes its runs, each of which takes so long.
+    pub(crate) fn job(&self, name: &str, schedule: impl Into<Schedule>, takes: Duration) -> Job {
+        let (log, site, clock) = (self.log.clone(), self.name, self.clock.clone());
+        Job::new(name, schedule, move |cx: JobContext| {
+            let ended = log.begin(site, &cx, &clock);
+            let sleep = clock.sleep(takes);
+            async move {
+                if !takes.is_zero() {
+                    sleep.await;
+                }
+                ended.finished();
+            }
+        })
+    }
+}
+
+/// Runs tasks until it is killed.
+#[derive(Debug)]
+struct Mortal {
+    inner: ManualSpawner,
+    killed: watch::Sender<bool>,
+}
+
+impl Spawner for Mortal {
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        let mut killed = self.killed.subscribe();
+        self.inner.spawn(Box::pin(async move {
+            tokio::select! {
+                biased;
+                _ = killed.wait_for(|killed| *killed) => {}
+                () = task => {}
+            }
+        }));
+    }
+}
+
+/// A scheduler that was started, and what it tells.
+pub(crate) struct Running {
+    pub(crate) handle: SchedulerHandle,
+    events: broadcast::Receiver<JobEvent>,
+}
+
+impl Running {
+    /// What was told since this was asked last.
+    pub(crate) fn told(&mut self) -> Vec<JobEvent> {
+        std::iter::from_fn(|| match self.events.try_recv() {
+            Ok(event) => Some(event),
+            Err(broadcast::error::TryRecvError::Lagged(lost)) => panic!("{lost} events lost"),
+            Err(_) => None,
+        })
+        .collect()
+    }
+
+    /// The same, in a word each.
+    pub(crate) fn words(&mut self) -> Vec<&'static str> {
+        self.told().iter().map(|event| word(&event.kind)).collect()
+    }
+
+    pub(crate) fn status(&self, job: &str) -> JobStatus {
+        self.handle.jobs().into_iter().find(|status| &*status.name == job).unwrap()
+    }
+}
+
+pub(crate) fn word(kind: &JobEventKind) -> &'static str {
+    match kind {
+        JobEventKind::Claimed { .. } => "claimed",
+        JobEventKind::Skipped(SkipReason::AlreadyStarted { .. }) => "already started",
+        JobEventKind::Skipped(SkipReason::Overlap) => "overlap",
+        JobEventKind::Skipped(SkipReason::Held { .. }) => "held",
+        JobEventKind::Skipped(SkipReason::Unavailable { .. }) => "unavailable",
+        JobEventKind::Missed { .. } => "missed",
+        JobEventKind::Started { .. } => "started",
+        JobEventKind::Extended { .. } => "extended",
+        JobEventKind::Stopping => "stopping",
+        JobEventKind::Retrying { .. } => "retrying",
+        JobEventKind::Finished { .. } => "finished",
+        JobEventKind::Failed { .. } => "failed",
+        JobEventKind::Panicked { .. } => "panicked",
+        JobEventKind::Lost { .. } => "lost",
+        JobEventKind::TimedOut { .. } => "timed out",
+        JobEventKind::Stopped { .. } => "stopped",
+        _ => "unknown",
+    }
+}
+
+/// Runs what would not end if it failed.
+pub(crate) fn within(limit: Duration, what: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        what();
+        let _ = done.send(());
+    });
+    match is_done.recv_timeout(limit) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not end"),
+        // A panic of its own is told below.
+        _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
+}

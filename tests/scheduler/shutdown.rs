@@ -1,0 +1,96 @@
+//! The end of a scheduler.
+
+use std::{sync::Arc, time::Duration};
+
+use tower_redlock::{
+    Job, JobContext, Redlock, Scheduler,
+    schedule::Schedule,
+    scheduler::{Claim, ShutdownReport},
+};
+
+use crate::scene::{MS, SECOND, Scene, Site, within};
+
+/// A job that goes on for a while after it was asked to stop.
+fn slow(site: &Site, name: &str, stops_within: Duration) -> Job {
+    let (log, at, clock) = (site.log.clone(), site.name, site.clock.clone());
+    Job::new(name, Schedule::every(10 * SECOND), move |cx: JobContext| {
+        let (ended, clock) = (log.begin(at, &cx, &clock), clock.clone());
+        async move {
+            cx.stopping().await;
+            clock.sleep(stops_within).await;
+            ended.finished();
+        }
+    })
+}
+
+#[test]
+fn runs_are_asked_then_awaited_then_dropped_and_their_keys_go_after_them() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let quick = slow(&site, "quick", SECOND);
+    let mut jobs = site.start([quick, slow(&site, "slow", 60 * SECOND)]);
+    scene.advance(15 * SECOND);
+    assert_eq!(scene.nodes.key_counts(), [2; 5]);
+    jobs.told();
+    let handle = jobs.handle.clone();
+    let mut report = scene.clock.spawn(async move { handle.shutdown(3 * SECOND).await });
+    scene.clock.settle();
+    assert_eq!(jobs.words(), ["stopping", "stopping"]);
+    scene.advance(SECOND + MS);
+    assert_eq!(jobs.words(), ["finished"]);
+    assert_eq!(scene.nodes.key_counts(), [1; 5]);
+    assert_eq!(jobs.status("quick").counts.finished, 1);
+    scene.advance(1990 * MS);
+    assert!(!report.is_finished(), "the grace is not over");
+    assert_eq!(scene.nodes.key_counts(), [1; 5]);
+    scene.advance(20 * MS);
+    assert_eq!(jobs.words().last(), Some(&"stopped"));
+    let ShutdownReport { stopped, still_running, .. } = report.take().expect("it is over");
+    assert_eq!((stopped, still_running.len()), (vec![Arc::from("slow")], 0));
+    assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    let runs = scene.log.entries();
+    assert!(runs[0].finished && !runs[1].finished && runs[1].ended.is_some());
+    jobs.handle.trigger("quick").unwrap();
+    scene.advance(60 * SECOND);
+    assert_eq!(scene.log.entries().len(), 2, "nothing new starts");
+    assert_eq!(jobs.status("quick").next_tick, None);
+}
+
+#[test]
+fn a_run_that_is_stopped_by_shutdown_is_taken_over_where_it_claims_at_the_end() {
+    for claim in [Claim::AtStart, Claim::AtEnd] {
+        let scene = Scene::new();
+        let (a, b) = (scene.site("a"), scene.site("b"));
+        let every = || Schedule::every(3_600 * SECOND);
+        let at_a = a.start([a.job("j", every(), 100 * SECOND).claim(claim)]);
+        scene.advance(3_600 * SECOND);
+        let _b = b.start([b.job("j", every(), 100 * SECOND).claim(claim)]);
+        scene.advance(5 * SECOND);
+        let handle = at_a.handle.clone();
+        let mut report = scene.clock.spawn(async move { handle.shutdown(Duration::ZERO).await });
+        scene.advance(12 * SECOND);
+        let report = report.take().unwrap();
+        assert_eq!(report.stopped.len(), 1, "{report:?} {:?}", scene.log.entries());
+        let expected: &[_] = if claim == Claim::AtEnd { &["a", "b"] } else { &["a"] };
+        assert_eq!(scene.log.sites(), expected);
+        scene.advance(300 * SECOND);
+        assert_eq!(scene.log.sites(), expected);
+        assert_eq!(scene.log.entries().last().unwrap().finished, claim == Claim::AtEnd);
+    }
+}
+
+#[test]
+fn it_ends_where_the_runtime_is_gone() {
+    within(20 * SECOND, || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let started = runtime.block_on(async {
+            let job = Job::new("j", Schedule::every(SECOND), |_| async {});
+            Scheduler::new(Redlock::embedded()).job(job).start().unwrap()
+        });
+        // Before its task was polled.
+        drop(runtime);
+        let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let report = other.block_on(started.shutdown(10 * MS));
+        assert_eq!(report, ShutdownReport::default());
+    });
+}

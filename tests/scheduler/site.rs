@@ -1,0 +1,101 @@
+//! Nodes that count what they are asked, and misbehave on demand.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use tower_redlock::{
+    Reason,
+    node::{Node, NodeHealth, Op, Reply},
+};
+
+/// What becomes of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Passes,
+    /// It does not reach the node.
+    Refused,
+    /// The node runs it, and its answer is lost.
+    Unanswered,
+}
+
+type Judge = Box<dyn FnMut(usize, &Op) -> Fate + Send>;
+
+/// What a replica sends.
+#[derive(Clone, Default)]
+pub(crate) struct Wire {
+    sent: Arc<Mutex<BTreeMap<&'static str, usize>>>,
+    judge: Arc<Mutex<Option<Judge>>>,
+}
+
+impl Wire {
+    /// How many operations were sent since this was asked last, to all nodes together.
+    pub(crate) fn sent(&self) -> usize {
+        self.sent_by_kind().values().sum()
+    }
+
+    pub(crate) fn sent_by_kind(&self) -> BTreeMap<&'static str, usize> {
+        std::mem::take(&mut *self.sent.lock().unwrap())
+    }
+
+    /// From now on, decides what becomes of each operation to a node.
+    pub(crate) fn judge(&self, judge: impl FnMut(usize, &Op) -> Fate + Send + 'static) {
+        *self.judge.lock().unwrap() = Some(Box::new(judge));
+    }
+
+    pub(crate) fn calm(&self) {
+        *self.judge.lock().unwrap() = None;
+    }
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wire")
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) inner: Arc<dyn Node>,
+    pub(crate) number: usize,
+    pub(crate) wire: Wire,
+}
+
+fn kind(op: &Op) -> &'static str {
+    match op {
+        Op::Acquire { .. } => "acquire",
+        Op::Raise { .. } => "raise",
+        Op::Extend { .. } => "extend",
+        Op::Release { .. } => "release",
+        Op::Prepare { .. } => "prepare",
+        Op::Claim { .. } => "claim",
+        Op::Claims { .. } => "claims",
+        _ => "other",
+    }
+}
+
+impl Node for Watched {
+    fn send(&self, op: Op, reply: Reply) {
+        *self.wire.sent.lock().unwrap().entry(kind(&op)).or_default() += 1;
+        let judge = &mut *self.wire.judge.lock().unwrap();
+        let fate = judge.as_mut().map_or(Fate::Passes, |judge| judge(self.number, &op));
+        match fate {
+            Fate::Passes => self.inner.send(op, reply),
+            Fate::Refused => reply.not_sent(Reason::NotConnected("refused".into())),
+            Fate::Unanswered => {
+                self.inner.send(op, Reply::from_fn(drop));
+                reply.send(Err(Reason::Disconnected));
+            }
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn health(&self) -> NodeHealth {
+        self.inner.health()
+    }
+}

@@ -1,0 +1,120 @@
+//! What is told of jobs: statuses, counts, events.
+
+use std::time::Duration;
+
+use tower_redlock::{
+    Job, JobContext,
+    schedule::Schedule,
+    scheduler::{JobEventKind, Overlap},
+};
+
+use crate::scene::{MS, SECOND, Scene, after_start};
+
+#[test]
+fn the_latest_run_of_the_fleet_is_the_own_one_where_it_was_here() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let at_a = a.start([a.job("j", Schedule::every(100 * SECOND), 5 * SECOND)]);
+    scene.advance(101 * SECOND);
+    let fleet = at_a.status("j").fleet.expect("its own run");
+    assert_eq!(fleet.owner.as_deref(), Some("a"));
+    assert!(fleet.tick.is_some() && fleet.ended.is_none());
+    scene.advance(10 * SECOND);
+    assert!(at_a.status("j").fleet.unwrap().ended.is_some());
+    // A run on demand elsewhere is no other run of the tick.
+    let at_b = b.start([b.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
+    scene.advance(SECOND);
+    at_b.handle.trigger("j").unwrap();
+    scene.advance(SECOND);
+    let fleet = at_b.status("j").fleet.unwrap();
+    assert_eq!(
+        (fleet.owner.as_deref(), fleet.tick),
+        (Some("a"), at_a.status("j").fleet.unwrap().tick)
+    );
+    assert_eq!(scene.log.sites(), ["a", "b"]);
+}
+
+#[test]
+fn missed_ticks_are_counted_once() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let job = site.job("j", Schedule::every(10 * SECOND), Duration::ZERO).start_within(SECOND);
+    let mut jobs = site.start([job]);
+    scene.advance(11 * SECOND);
+    jobs.told();
+    scene.nodes.stop(0..3);
+    scene.advance(35 * SECOND);
+    let missed = |kind: &JobEventKind| match kind {
+        JobEventKind::Missed { count, first } => Some((*count, after_start(*first))),
+        _ => None,
+    };
+    let told: Vec<_> = jobs.told().iter().filter_map(|event| missed(&event.kind)).collect();
+    assert_eq!(told, [(1, 20_000), (1, 30_000), (1, 40_000)]);
+    assert_eq!(jobs.status("j").counts.missed, 3);
+}
+
+#[test]
+fn a_tick_that_comes_during_a_run_counts_as_skipped() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let job = site.job("j", Schedule::every(10 * SECOND), 25 * SECOND).overlap(Overlap::Skip);
+    let mut jobs = site.start([job]);
+    scene.advance(36 * SECOND);
+    let words = jobs.words();
+    assert_eq!(words.iter().filter(|word| **word == "overlap").count(), 2);
+    let counts = jobs.status("j").counts;
+    assert_eq!((counts.skipped, counts.missed, counts.started), (2, 2, 1));
+}
+
+#[test]
+fn a_status_tells_what_runs_and_a_retry_is_another_attempt() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let clock = site.clock.clone();
+    let job = Job::new("j", Schedule::every(100 * SECOND), move |cx: JobContext| {
+        let sleep = clock.sleep(SECOND);
+        async move {
+            sleep.await;
+            if cx.attempt() < 3 { Err(format!("no {}", cx.attempt())) } else { Ok(()) }
+        }
+    });
+    let mut jobs = site.start([job.retries(4).backoff(2 * SECOND)]);
+    scene.clock.settle();
+    let next = jobs.status("j").next_tick.expect("it waits");
+    scene.advance(100 * SECOND + 500 * MS);
+    let status = jobs.status("j");
+    let running = status.running.expect("it runs");
+    assert_eq!((running.tick, running.attempt, status.next_tick), (next, 1, None));
+    scene.advance(3 * SECOND);
+    let retried = jobs.status("j").running.unwrap();
+    assert_eq!((retried.attempt, retried.token), (2, running.token));
+    scene.advance(10 * SECOND);
+    let status = jobs.status("j");
+    assert_eq!((status.counts.retries, status.counts.finished, status.counts.failed), (2, 1, 0));
+    assert_eq!(status.last.unwrap().took, 9 * SECOND);
+    assert!(status.running.is_none() && status.next_tick > Some(next));
+    let words: Vec<_> = jobs.words().into_iter().filter(|word| *word != "extended").collect();
+    assert_eq!(words, ["claimed", "started", "retrying", "retrying", "finished"]);
+}
+
+#[cfg(feature = "config")]
+#[test]
+fn a_status_can_be_shown_as_json() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let jobs = site.start([site.job("j", Schedule::every(100 * SECOND), 5 * SECOND)]);
+    scene.advance(102 * SECOND);
+    let shown = serde_json::to_value(jobs.handle.jobs()).unwrap();
+    let job = &shown[0];
+    assert_eq!((&job["name"], &job["next_tick"]), (&"j".into(), &serde_json::Value::Null));
+    assert_eq!(job["running"]["tick"], "2025-01-01T00:01:40Z");
+    assert_eq!(job["running"]["attempt"], 1);
+    assert_eq!((&job["fleet"]["owner"], &job["counts"]["started"]), (&"a".into(), &1.into()));
+    scene.advance(10 * SECOND);
+    let shown = serde_json::to_value(jobs.handle.jobs()).unwrap();
+    assert_eq!(
+        (&shown[0]["last"]["outcome"], &shown[0]["last"]["took"]),
+        (&"finished".into(), &"5s".into())
+    );
+    assert_eq!(shown[0]["next_tick"], "2025-01-01T00:03:20Z");
+}

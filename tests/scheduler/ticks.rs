@@ -1,0 +1,161 @@
+//! One start per tick.
+
+use std::{collections::HashSet, time::Duration};
+
+use tower_redlock::{Schedule, node::Op, scheduler::Missed, time::Clock};
+
+use crate::{
+    scene::{MS, Running, SECOND, Scene, Site},
+    site::Fate,
+};
+
+/// Every tick of a second within `ticks`, once, and never two runs at a time.
+fn assert_once(scene: &Scene, ticks: std::ops::RangeInclusive<u64>) {
+    let mut ran = scene.log.ticks();
+    let in_order = ran.is_sorted();
+    ran.retain(|tick| ticks.contains(&(tick / 1_000)));
+    let expected: Vec<u64> = ticks.map(|tick| tick * 1_000).collect();
+    assert_eq!(ran, expected);
+    assert!(in_order);
+    let runs = scene.log.entries();
+    assert!(runs.windows(2).all(|pair| pair[0].token < pair[1].token));
+    let unique: HashSet<_> = runs.iter().map(|run| run.tick).collect();
+    assert_eq!(unique.len(), runs.len());
+}
+
+fn start(site: &Site, takes: Duration) -> Running {
+    site.start([site.job("j", Schedule::every(SECOND), takes)])
+}
+
+#[test]
+fn clocks_that_are_half_a_period_apart_start_no_tick_twice() {
+    for takes in [0, 10, 300] {
+        let scene = Scene::new();
+        let sites = [
+            scene.site("on time"),
+            scene.site_at("ahead", scene.clock.ahead_by(250 * MS)),
+            scene.site_at("behind", scene.clock.behind_by(249 * MS)),
+        ];
+        let jobs = sites.each_ref().map(|site| start(site, takes * MS));
+        scene.advance(100 * SECOND);
+        assert_once(&scene, 1..=99);
+        // Whoever is ahead comes first, for as long as it is there.
+        // But for the first moment's own tick, which is ahead only of who is behind.
+        let mut runs = scene.log.entries();
+        runs.retain(|run| crate::scene::after_start(run.tick) > 0);
+        assert!(runs.iter().all(|run| run.site == "ahead"));
+        // Between two runs: a lock that is left behind would cost the ticks of a TTL.
+        scene.advance(300 * MS);
+        sites[1].crash();
+        scene.advance(100 * SECOND);
+        assert_once(&scene, 1..=199);
+        assert!(scene.log.sites().iter().filter(|site| **site == "on time").count() >= 90);
+        drop(jobs);
+    }
+}
+
+#[test]
+fn who_joins_late_starts_no_tick_again() {
+    let scene = Scene::new();
+    let a = scene.site("a");
+    let _a = start(&a, Duration::ZERO);
+    scene.advance(5 * SECOND + 2 * MS);
+    let joined = ["b", "c", "d"].map(|name| {
+        let late = scene.site_at(name, scene.clock.behind_by(3 * MS));
+        let jobs = start(&late, Duration::ZERO);
+        scene.advance(200 * MS);
+        (late, jobs)
+    });
+    scene.advance(5 * SECOND);
+    assert_once(&scene, 1..=10);
+    drop(joined);
+}
+
+#[test]
+fn nodes_that_stop_and_come_back_lose_no_tick_and_repeat_none() {
+    let scene = Scene::new();
+    let sites = [scene.site("a"), scene.site_at("b", scene.clock.ahead_by(20 * MS))];
+    let _jobs = sites.each_ref().map(|site| start(site, 50 * MS));
+    for round in 0..50 {
+        let (first, second) = (round % 5, (round + 2) % 5);
+        scene.nodes.stop([first, second]);
+        scene.advance(1_300 * MS);
+        scene.nodes.start([first, second]);
+        // What a minority forgets, the others know.
+        scene.nodes.forget([first]);
+        scene.advance(700 * MS);
+    }
+    assert_once(&scene, 1..=99);
+}
+
+#[test]
+fn a_split_vote_burns_no_tick() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let _jobs = [&a, &b].map(|site| start(site, 10 * MS));
+    // Each gets two nodes of five; the fifth is silent at first.
+    let split = |mine: [usize; 2]| {
+        let mut left = 3;
+        move |node: usize, op: &Op| match op {
+            Op::Acquire { .. } if node == 0 => {
+                left -= 1;
+                if left < 0 { Fate::Passes } else { Fate::Refused }
+            }
+            Op::Acquire { .. } if left >= 0 && !mine.contains(&node) => Fate::Refused,
+            _ => Fate::Passes,
+        }
+    };
+    a.wire.judge(split([1, 2]));
+    b.wire.judge(split([3, 4]));
+    scene.advance(10 * SECOND + 100 * MS);
+    assert_once(&scene, 1..=10);
+}
+
+#[test]
+fn a_claim_that_came_to_nothing_burns_no_tick() {
+    for fate in [Fate::Refused, Fate::Unanswered] {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let mut jobs = start(&site, 10 * MS);
+        // Of every second try, three nodes of five don't answer.
+        let mut claims = 0;
+        site.wire.judge(move |node, op| match op {
+            Op::Claim { claim, .. } if claim.run.ended.is_none() => {
+                claims += 1;
+                if node > 1 && ((claims - 1) / 5) % 2 == 0 { fate } else { Fate::Passes }
+            }
+            _ => Fate::Passes,
+        });
+        scene.advance(20 * SECOND + 500 * MS);
+        assert_once(&scene, 1..=20);
+        let words = jobs.words();
+        let count = |word| words.iter().filter(|told| **told == word).count();
+        assert_eq!((count("claimed"), count("started"), count("unavailable")), (20, 20, 20));
+        assert_eq!(jobs.status("j").counts.skipped, 0, "all were run after all");
+    }
+}
+
+#[test]
+fn a_wall_clock_that_is_set_back_or_forward_repeats_no_tick() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let job = site.job("j", Schedule::every(60 * SECOND), Duration::ZERO).missed(Missed::Skip);
+    let _jobs = site.start([job]);
+    scene.advance(180 * SECOND);
+    assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000]);
+    let wall = site.clock.wall();
+    site.clock.set_wall(wall.saturating_sub(150 * SECOND));
+    // It shows the same ticks once more.
+    scene.advance(151 * SECOND);
+    assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000]);
+    scene.advance(60 * SECOND);
+    assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000, 240_000]);
+    // Forward over two ticks: the latest is on time, and it is seen within the look interval.
+    let forward = site.clock.wall() + 120 * SECOND;
+    site.clock.set_wall(forward);
+    scene.advance(SECOND);
+    assert_eq!(scene.log.ticks()[4..], [360_000]);
+    for run in scene.log.entries() {
+        assert!(run.began.as_millis() >= u128::from(run.tick.as_millis()), "never early");
+    }
+}

@@ -1,0 +1,78 @@
+//! A minute of ticks, with replicas that are killed and frozen.
+
+use std::{thread, time::Duration};
+
+use super::{
+    company::{Company, Freeze},
+    journal::{Line, now},
+    replica::{PERIOD, Plan, TTL},
+    verdict::Verdict,
+};
+
+const REPLICAS: usize = 3;
+const MINUTE: Duration = Duration::from_secs(60);
+/// From one mishap to the next.
+const PAUSE: Duration = Duration::from_secs(3);
+/// How long a replica that was killed is away.
+const AWAY: Duration = Duration::from_millis(500);
+const FREEZE: Duration = TTL.saturating_mul(3);
+
+/// What is promised, and to whom.
+///
+/// - A tick is started at most once: the job claims at the start.
+/// - Two runs are never *polled* at the same time, and no poll begins once the run's lock is over.
+///   A frozen process does not see the end of its lock: it may be inside a poll then, and what is
+///   left of that poll happens when it is thawed. So of a poll in which its process was frozen, only
+///   the begin counts. What it still writes has an old token: whoever checks tokens is not harmed.
+/// - A run that was frozen between two polls never goes on: its last line is missing.
+/// - Tokens rise in the order of starts.
+/// - A mishap costs the ticks that come while the lock of a run that was broken off is still held
+///   (a TTL, so two or three), and no others: at least nine in ten run.
+#[test]
+fn a_tick_is_started_once_while_replicas_are_killed_and_frozen() {
+    let mut company = Company::start(Plan::Short, 3, REPLICAS);
+    let begun = now();
+    let mut freezes = Vec::new();
+    for mishap in 0.. {
+        // At another point of the period each time.
+        thread::sleep(PAUSE + PERIOD * (mishap * 7 % 20) / 20);
+        if now().since(begun) + PAUSE > MINUTE {
+            break;
+        }
+        match mishap % 4 {
+            1 => freezes.push(freeze(&mut company)),
+            3 => kill_in_a_run(&mut company),
+            _ => kill(&mut company, mishap as usize / 2 % REPLICAS),
+        }
+    }
+    thread::sleep(MINUTE.saturating_sub(now().since(begun)));
+    let lines = company.stop();
+
+    let verdict = Verdict::of(&lines, &freezes);
+    println!("{verdict}");
+    verdict.check();
+}
+
+fn any(_: &Line) -> bool {
+    true
+}
+
+fn kill_in_a_run(company: &mut Company) {
+    let run = company.next_run("a run to be killed", any);
+    kill(company, run.run.replica);
+}
+
+fn kill(company: &mut Company, replica: usize) {
+    let killed = company.kill(replica);
+    thread::sleep(AWAY);
+    company.start_replica(replica);
+    company.is_up(replica, killed);
+}
+
+fn freeze(company: &mut Company) -> Freeze {
+    let mut tries = (0..10).filter_map(|_| {
+        let run = company.next_run("a run to be frozen", any);
+        company.freeze_in(&run, FREEZE)
+    });
+    tries.next().expect("one of ten runs is caught before its end")
+}
