@@ -202,19 +202,21 @@ async fn an_end_that_was_planned_is_told_and_no_warning() {
 }
 
 #[tokio::test]
-async fn a_hard_stop_is_a_warning_with_the_resource_and_the_cause() {
+async fn a_hard_stop_is_a_warning_with_the_resource_the_token_and_the_cause() {
     let log = Log::new();
     let clock = HandClock::new();
     let (builder, _) = embedded(&log, &clock);
     let redlock = builder.build().unwrap();
-    let work = redlock.lock("invoice:42").run(|_| {
+    let mut token = 0;
+    let work = redlock.lock("invoice:42").run(|cx| {
+        token = cx.fencing_token().get();
         clock.advance(TTL);
         pending::<()>()
     });
     let error = in_time(log.during(work)).await.unwrap_err();
     let LockError::Lost { cause } = error else { panic!("{error}") };
     let stopped = "WARN message=hard stop: guarded work is dropped";
-    let line = format!("{stopped} resource=invoice:42 cause={cause}");
+    let line = format!("{stopped} resource=invoice:42 token={token} cause={cause}");
     assert!(log.text().lines().any(|told| told == line), "{line}\n{}", log.text());
     assert_eq!((log.count(stopped), log.count("WARN message=lock lost")), (1, 1));
 
