@@ -22,6 +22,15 @@ pub(super) enum Kept {
     InStore(StatusCode),
 }
 
+impl Kept {
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::Not(status) | Self::InStore(status) => *status,
+            Self::Here(response) => response.status(),
+        }
+    }
+}
+
 const VERSION: u8 = 1;
 
 impl First {

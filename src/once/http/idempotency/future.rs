@@ -210,15 +210,14 @@ impl<S, C, St> Start<S, C, St> {
         let fingerprint = Fingerprint::of(&RequestHead::from(&parts), body.data());
         let Idempotency { response_limit: limit, headers, store, .. } = mode;
         let store = store.map(|store| (store, key));
-        let put = store.as_ref().map(|(store, key)| Store {
-            store: Arc::clone(store),
-            key: Arc::clone(key),
-            retain: asked.terms.retain,
-        });
+        let put = store
+            .as_ref()
+            .map(|(store, key)| Store { store: Arc::clone(store), key: Arc::clone(key) });
+        let retain = asked.terms.retain;
         let request = Request::from_parts(parts, Intact::from(body));
         let call = KeepingCall {
             call: HttpCall::new(service, request, token_header),
-            keep: Keep { complete, fingerprint, limit, headers, store: put },
+            keep: Keep { complete, fingerprint, limit, headers, retain, store: put },
         };
         let call = begin(asked, call, Recorded);
         State::Calling { call, fingerprint: Some(fingerprint), store }

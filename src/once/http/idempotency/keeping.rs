@@ -12,6 +12,7 @@ use pin_project::pin_project;
 use tower_service::Service;
 
 use super::{
+    answered::Answered,
     first::{First, Kept},
     statuses::is_final,
 };
@@ -22,7 +23,6 @@ use crate::{
         StoredResponse, Work,
         http::{CompletesHttp, call::HttpCall},
     },
-    token::FencingToken,
 };
 
 /// A request that is given to the service, and whose response is kept.
@@ -37,14 +37,14 @@ pub(super) struct Keep<C, St> {
     pub(super) fingerprint: Fingerprint,
     pub(super) limit: usize,
     pub(super) headers: StoredHeaders,
+    pub(super) retain: Duration,
     pub(super) store: Option<Store<St>>,
 }
 
-/// A store, and how a response is put there.
+/// A store, and the response's key there.
 pub(super) struct Store<St> {
     pub(super) store: Arc<St>,
     pub(super) key: Arc<str>,
-    pub(super) retain: Duration,
 }
 
 impl<S, B, A, C, St> Work for KeepingCall<S, B, C, St>
@@ -60,7 +60,7 @@ where
     type Failure = S::Error;
 
     fn begin(self, context: LockContext) -> Self::Future {
-        let keep = Some((self.keep, context.fencing_token()));
+        let keep = Some((self.keep, context.clone()));
         Keeping { state: State::Calling { future: self.call.begin(context), keep } }
     }
 }
@@ -100,18 +100,16 @@ enum State<F, A: Body, C, St: ResponseStore> {
         #[pin]
         future: F,
         /// `None`: a request without a key.
-        keep: Option<(Keep<C, St>, FencingToken)>,
+        keep: Option<(Keep<C, St>, LockContext)>,
     },
     Reading {
         read: ReadBody<A>,
-        parts: Option<Parts>,
-        keep: Option<(Keep<C, St>, FencingToken)>,
+        answered: Option<(Parts, Keep<C, St>, Answered)>,
     },
     Putting {
         #[pin]
         put: St::Put,
-        response: Option<Response<Intact<A>>>,
-        fingerprint: Fingerprint,
+        answered: Option<(Response<Intact<A>>, Answered)>,
         key: Arc<str>,
     },
     Over,
@@ -144,11 +142,14 @@ where
                 StateProj::Calling { future, keep } => {
                     let response = ready!(future.poll(cx))?;
                     match keep.take() {
-                        Some((keep, token)) if keep.complete.completes(&response, is_final) => {
+                        Some((keep, context)) if keep.complete.completes(&response, is_final) => {
                             let (parts, body) = response.into_parts();
+                            let (fingerprint, retain) = (keep.fingerprint, keep.retain);
+                            let first = First { fingerprint, response: Kept::Not(parts.status) };
+                            let answered = Answered::new(context, retain, first);
                             let read = ReadBody::new(&parts.headers, body, keep.limit);
-                            let (parts, keep) = (Some(parts), Some((keep, token)));
-                            state.set(State::Reading { read, parts, keep });
+                            let answered = Some((parts, keep, answered));
+                            state.set(State::Reading { read, answered });
                         }
                         _ => {
                             state.set(State::Over);
@@ -157,62 +158,50 @@ where
                         }
                     }
                 }
-                StateProj::Reading { read, parts, keep } => {
+                StateProj::Reading { read, answered } => {
                     let body = ready!(Pin::new(read).poll(cx));
-                    let parts = parts.take().expect(AFTER);
-                    let (keep, token) = keep.take().expect(AFTER);
-                    let fingerprint = keep.fingerprint;
-                    let status = parts.status;
-                    let (body, response) = match body {
+                    let (parts, keep, mut answer) = answered.take().expect(AFTER);
+                    let kept = match body {
                         Ok(body) => {
                             let data = body.data().clone();
                             let kept = StoredResponse::new(&parts, data, &keep.headers);
-                            (Intact::from(body), Ok(kept))
+                            let response = Response::from_parts(parts, Intact::from(body));
+                            (response, Some(kept))
                         }
                         // The handler has done what it says all the same.
-                        Err(incomplete) => (incomplete.into_body(), Err(Kept::Not(status))),
-                    };
-                    let made = Response::from_parts(parts, body);
-                    let kept = match (response, keep.store) {
-                        (Ok(kept), Some(Store { store, key, retain })) => {
-                            let put = store.put(&key, Arc::new(kept), retain, token);
-                            let response = Some(made);
-                            state.set(State::Putting { put, response, fingerprint, key });
-                            continue;
+                        Err(incomplete) => {
+                            (Response::from_parts(parts, incomplete.into_body()), None)
                         }
-                        (Ok(kept), None) => Kept::Here(kept),
-                        (Err(not), _) => not,
                     };
-                    state.set(State::Over);
-                    return Poll::Ready(Ok(made_of(made, fingerprint, kept)));
+                    match (kept, keep.store) {
+                        ((response, Some(kept)), Some(Store { store, key })) => {
+                            let put = store.put(&key, Arc::new(kept), keep.retain, answer.token());
+                            answer.is_put();
+                            let answered = Some((response, answer));
+                            state.set(State::Putting { put, answered, key });
+                        }
+                        ((response, kept), _) => {
+                            state.set(State::Over);
+                            let record = answer.finish(kept.map(Kept::Here));
+                            return Poll::Ready(Ok(Made { response, record }));
+                        }
+                    }
                 }
-                StateProj::Putting { put, response, fingerprint, key } => {
+                StateProj::Putting { put, answered, key } => {
                     let put = ready!(put.poll(cx));
-                    let (response, fingerprint) = (response.take().expect(AFTER), *fingerprint);
-                    let status = response.status();
-                    let kept = match put {
-                        Ok(()) => Kept::InStore(status),
-                        Err(error) => {
-                            not_put(key, &error);
-                            Kept::Not(status)
-                        }
+                    let (response, answer) = answered.take().expect(AFTER);
+                    let not = |error| {
+                        not_put(key, &error);
+                        Kept::Not(response.status())
                     };
+                    let record = answer.finish(put.err().map(not));
                     state.set(State::Over);
-                    return Poll::Ready(Ok(made_of(response, fingerprint, kept)));
+                    return Poll::Ready(Ok(Made { response, record }));
                 }
                 StateProj::Over => panic!("{AFTER}"),
             }
         }
     }
-}
-
-fn made_of<A: Body>(
-    response: Response<Intact<A>>,
-    fingerprint: Fingerprint,
-    kept: Kept,
-) -> Made<A> {
-    let record = First { fingerprint, response: kept }.encode();
-    Made { response, record: Some(record) }
 }
 
 /// Whoever operates this has to see to the store.

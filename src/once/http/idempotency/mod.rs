@@ -5,10 +5,11 @@
 //! | settings | [`Idempotency`], `builder` |
 //! | whose keys they are, and the name of a record | [`Scope`], [`Unscoped`], `name` |
 //! | the future of a request | [`IdempotencyFuture`] |
-//! | the request under its lock: called, and its response kept | `keeping`, `statuses` |
+//! | the request under its lock: called, and its response kept | `keeping`, `answered`, `statuses` |
 //! | what is recorded, and sent again | `first`, `again` |
 
 mod again;
+mod answered;
 mod builder;
 mod first;
 mod future;
