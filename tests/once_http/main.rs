@@ -10,3 +10,4 @@ mod keys;
 mod repeats;
 mod site;
 mod stopped;
+mod types;

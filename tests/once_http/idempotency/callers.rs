@@ -54,9 +54,7 @@ async fn a_caller_who_is_not_known_is_turned_away_whatever_is_said_of_keys() {
     nobody.headers_mut().remove("x-caller");
     client.send(nobody).await.assert_problem(400, None, "bad-key", "not-run");
     // What should tell is not there at all: the service is put together wrongly.
-    #[derive(Clone)]
-    struct Principal;
-    let principal = key::extension(|_: &Principal| "alice");
+    let principal = key::extension(|(): &()| "alice");
     let once = OnceLayer::idempotency(site.at_blue.clone()).scope(principal);
     let client = serve(app(&site.runs).route_layer(once)).await;
     client.send(pay("k", "x")).await.assert_problem(500, None, "bad-settings", "not-run");
