@@ -43,6 +43,22 @@ fn what_was_lost_is_held_for_somebody_to_decide() {
     assert_ran(&scene.green_does(), 1);
 }
 
+/// The nodes can be reached, and are not told to forget.
+#[test]
+fn what_ran_for_too_long_is_held_as_well() {
+    let scene = Scene::new(3);
+    let forever = std::future::pending::<Result<usize, Infallible>>();
+    let request = scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR)).max_hold(TTL);
+    let mut work = scene.clock.spawn(request.run(|_| forever));
+    scene.clock.advance(TTL);
+    let ended = work.take().expect("it was stopped");
+    let Err(OnceError::Lock(LockError::Lost { cause: LossCause::MaxHold { .. } })) = ended else {
+        panic!("{ended:?}")
+    };
+    let (unknown, _) = in_progress_by(&scene.green_does(), "blue");
+    assert!(unknown);
+}
+
 #[test]
 fn while_it_runs_it_is_not_called_unknown() {
     let scene = Scene::new(3);

@@ -44,6 +44,7 @@ pub(super) const ADOPT: Script = Script {
     text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/adopt.lua")),
 };
 pub(super) const READ_RECORDS: Script = Script { text: include_str!("scripts/read_records.lua") };
+pub(super) const CLAIM_COPY: Script = Script { text: include_str!("scripts/claim_copy.lua") };
 pub(super) const COPIED: Script = Script { text: include_str!("scripts/copied.lua") };
 
 /// The digests under which a server keeps the scripts. They are asked for at every connect, so

@@ -155,6 +155,45 @@ async fn another_client_finishes_the_copying() {
 }
 
 #[tokio::test]
+async fn of_many_clients_one_copies() {
+    let servers = RedisServer::start_n(3);
+    let clients = [
+        settled(&servers).await,
+        settled(&servers).await,
+        settled(&servers).await,
+        settled(&servers).await,
+    ];
+    record(&servers[0]);
+    record(&servers[2]);
+    eventually_async("a new set has none", async || {
+        servers.iter().all(|server| once(server).as_deref() == Some(""))
+    })
+    .await;
+    for server in &servers {
+        server.cli(&["CONFIG", "RESETSTAT"]);
+    }
+    servers[1].cli(&["FLUSHALL"]);
+    eventually_async("all is copied", async || {
+        servers[1].keys("redlock:done:*").len() == RECORDS
+            && once(&servers[1]).as_deref() == Some("")
+    })
+    .await;
+    // Whoever is at it still would have read by then.
+    for client in &clients {
+        all_vote(client).await;
+        works(client).await;
+    }
+    for server in [&servers[0], &servers[2]] {
+        let stat = server.info("commandstats", "cmdstat_scan").expect("it was read");
+        let calls = stat.split(['=', ',']).nth(1).unwrap().parse::<usize>().unwrap();
+        // One pass over the keys, in turns of 500.
+        assert!(calls <= RECORDS / 500 + 2, "{stat}");
+    }
+    assert_recorded(&servers[1]);
+    assert!(!meta(&servers[1]).contains_key("copier"));
+}
+
+#[tokio::test]
 async fn a_node_that_was_flushed_during_the_copying_takes_all_records_over_again() {
     let servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;

@@ -1,7 +1,7 @@
 //! Long-lived records are taken over from the other nodes after the activation, in batches; until
 //! that ends, the node says nothing on them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
@@ -17,10 +17,16 @@ use crate::{
 /// How many keys a node looks through in one turn.
 const BATCH: usize = 500;
 
+/// For so long a client has the copying to itself, from its last turn: longer than a turn takes,
+/// and not so long that much is lost with a client that died.
+const CLAIM: Duration = Duration::from_secs(5);
+
 /// True if the node has now what the others have.
 pub(super) async fn copy(set: &NodeSet, node: usize) -> bool {
     match try_to_copy(set, node).await {
-        Ok(records) => {
+        Ok(Copied::ByAnother) => false,
+        Ok(Copied::Before) => true,
+        Ok(Copied::Now(records)) => {
             let name = set.members()[node].status.name();
             tracing::info!(node = %name, records, "long-lived records were taken over");
             true
@@ -33,15 +39,62 @@ pub(super) async fn copy(set: &NodeSet, node: usize) -> bool {
     }
 }
 
-async fn try_to_copy(set: &NodeSet, node: usize) -> Result<usize, Reason> {
+enum Copied {
+    /// So many records.
+    Now(usize),
+    /// The node has all already.
+    Before,
+    ByAnother,
+}
+
+async fn try_to_copy(set: &NodeSet, node: usize) -> Result<Copied, Reason> {
     // Both together name the activation whose records these are.
     let Records { tag, once, .. } = standing(set, node).await?;
+    if once.is_empty() {
+        return Ok(Copied::Before);
+    }
+    let claim = Claim { node, once, number: format!("{:016x}", crate::random::number()) };
+    if !claim.renew(set, CLAIM).await? {
+        return Ok(Copied::ByAnother);
+    }
+    let copied = copy_all(set, &claim, &tag).await;
+    if copied.is_err() {
+        // Another may reach a node that we don't.
+        let _ = claim.renew(set, Duration::ZERO).await;
+    }
+    copied.map(Copied::Now)
+}
+
+/// That this client takes over the records of a node, and no other meanwhile.
+struct Claim {
+    node: usize,
+    /// What stands in `once`.
+    once: Arc<str>,
+    number: String,
+}
+
+impl Claim {
+    /// False where another has it, or nothing is to be done any more.
+    async fn renew(&self, set: &NodeSet, time: Duration) -> Result<bool, Reason> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        let cmd = pipeline.cmd("EVAL").arg(scripts::CLAIM_COPY.text).arg(1).arg(&set.keys.meta);
+        cmd.arg(&*self.once).arg(&self.number).arg(time.as_micros().to_string());
+        match set.ask(self.node, pipeline).await?.first() {
+            Some(Value::Int(answer)) => Ok(*answer == 1),
+            Some(Value::ServerError(error)) => Err(reason(error)),
+            _ => Err(Reason::Protocol("a script did not answer with a number".into())),
+        }
+    }
+}
+
+async fn copy_all(set: &NodeSet, claim: &Claim, tag: &Tag) -> Result<usize, Reason> {
+    let node = claim.node;
     let nodes = set.members().len();
     let quorum = crate::quorum::rules::quorum(nodes);
     let (mut complete, mut incomplete, mut records) = (0, 1, 0);
     let mut last = Reason::Unknown;
     for other in (0..nodes).filter(|&other| other != node) {
-        match copy_from(set, other, node).await {
+        match copy_from(set, other, claim).await {
             Ok((copied, is_complete)) => {
                 complete += usize::from(is_complete);
                 incomplete += usize::from(!is_complete);
@@ -57,7 +110,7 @@ async fn try_to_copy(set: &NodeSet, node: usize) -> Result<usize, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     let cmd = pipeline.cmd("EVAL");
     cmd.arg(scripts::COPIED.text).arg(1).arg(&set.keys.meta);
-    cmd.arg(&**tag.text()).arg(&*once);
+    cmd.arg(&**tag.text()).arg(&*claim.once);
     match set.ask(node, pipeline).await?.first() {
         Some(Value::Int(1)) => Ok(records),
         _ => Err(Reason::WrongTag { found: "".into() }),
@@ -89,9 +142,9 @@ async fn standing(set: &NodeSet, node: usize) -> Result<Records, Reason> {
     Ok(Records { complete: tag.is_active() && once.is_empty(), tag, once })
 }
 
-/// Copies every record of one node that the other does not have; tells how many, and whether the
+/// Copies every record of one node that the claimed one does not have; tells how many, and whether the
 /// one is complete.
-async fn copy_from(set: &NodeSet, from: usize, to: usize) -> Result<(usize, bool), Reason> {
+async fn copy_from(set: &NodeSet, from: usize, claim: &Claim) -> Result<(usize, bool), Reason> {
     let complete = standing(set, from).await?.complete;
     let mut cursor = String::from("0");
     let mut records = 0;
@@ -128,7 +181,7 @@ async fn copy_from(set: &NodeSet, from: usize, to: usize) -> Result<(usize, bool
             records += 1;
         }
         if !writes.is_empty() {
-            for answer in set.ask(to, writes).await? {
+            for answer in set.ask(claim.node, writes).await? {
                 if let Value::ServerError(error) = answer {
                     return Err(reason(&error));
                 }
@@ -136,6 +189,9 @@ async fn copy_from(set: &NodeSet, from: usize, to: usize) -> Result<(usize, bool
         }
         if cursor == "0" {
             return Ok((records, complete));
+        }
+        if !claim.renew(set, CLAIM).await? {
+            return Err(Reason::WrongTag { found: "".into() });
         }
     }
 }

@@ -4,4 +4,5 @@
 local meta = redis.call('HMGET', KEYS[1], 'tag', 'once')
 if meta[1] ~= ARGV[1] or meta[2] ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'once', '')
+redis.call('HDEL', KEYS[1], 'copier')
 return 1
