@@ -64,9 +64,7 @@ impl<'a> Rejection<'a> {
     /// request can't be sent again as it is.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.error.root() {
-            LockError::Held { retry_after, .. } => {
-                Some(in_whole_seconds(*retry_after))
-            }
+            LockError::Held { retry_after, .. } => Some(in_whole_seconds(*retry_after)),
             LockError::InvalidResource(_)
             | LockError::Lost { .. }
             | LockError::InvalidRequest(_) => None,

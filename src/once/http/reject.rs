@@ -173,8 +173,7 @@ impl<'a> Rejection<'a> {
     /// (of the type `about:blank`), with the members `code` and `outcome` of our own, and
     /// `Retry-After` where it makes sense.
     pub fn response(&self) -> Response<Bytes> {
-        let mut response =
-            problem_of(self.status(), self.code(), &self.detail(), self.outcome());
+        let mut response = problem_of(self.status(), self.code(), &self.detail(), self.outcome());
         if let Some(after) = self.retry_after() {
             response.headers_mut().insert(header::RETRY_AFTER, after.as_secs().into());
         }
