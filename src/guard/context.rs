@@ -114,6 +114,11 @@ impl LockContext {
     }
 
     /// Makes this the current context until the scope is dropped.
+    #[cfg(feature = "http")]
+    pub(crate) const fn lease(&self) -> &Arc<ActiveLease> {
+        &self.lease
+    }
+
     pub(crate) fn enter(&self) -> Scope {
         Scope { outer: CURRENT.replace(Some(self.clone())) }
     }

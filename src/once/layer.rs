@@ -115,6 +115,13 @@ impl<K, C, F> OnceLayer<K, C, F> {
         OnceLayer { redlock, key, complete, face, settings }
     }
 
+    /// The same with another key.
+    #[cfg(feature = "http")]
+    pub(super) fn with_key<L>(self, key: L) -> OnceLayer<L, C, F> {
+        let Self { redlock, complete, face, settings, .. } = self;
+        OnceLayer { redlock, key, complete, face, settings }
+    }
+
     /// A request for a key of one name, on the layer's terms.
     pub(super) fn request(&self, key: &Resource) -> OnceRequest {
         let resource = terms::resource(key).map_err(LockError::from);

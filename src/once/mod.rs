@@ -88,7 +88,7 @@ pub use body::{DEFAULT_BODY_LIMIT, Incomplete, Intact, ReadBody, ReadBodyError, 
 #[cfg(feature = "http")]
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
 #[cfg(feature = "http")]
-pub use http::Missing;
+pub use http::{Missing, Scope};
 #[cfg(feature = "http")]
 pub use response::{DecodeResponseError, StoredHeaders, StoredResponse};
 #[cfg(feature = "http")]

@@ -1,0 +1,220 @@
+use std::{fmt, future::Ready, sync::Arc, time::Duration};
+
+use super::Unscoped;
+use crate::{
+    lock::Redlock,
+    once::{
+        Always, DEFAULT_BODY_LIMIT, OnceLayer, ResponseStore, StoreError, StoredBy, StoredHeaders,
+        StoredResponse,
+        http::{Http, Problems},
+    },
+    token::FencingToken,
+};
+
+/// The largest body of a response that is kept where nothing else is said: 64 KiB.
+pub const DEFAULT_RESPONSE_LIMIT: usize = 64 << 10;
+
+/// Requests with an `Idempotency-Key`, whose responses are in `St`. Made by
+/// [`OnceLayer::idempotency`].
+pub struct Idempotency<St = OnNodes> {
+    pub(super) body_limit: usize,
+    pub(super) response_limit: usize,
+    pub(super) headers: StoredHeaders,
+    pub(super) store: Option<Arc<St>>,
+}
+
+impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
+    /// A layer for requests with an `Idempotency-Key`: the first request with a key runs, and those
+    /// that repeat it are answered with its response. It becomes a layer when
+    /// [`scope`](OnceLayer::scope) has said whose keys they are.
+    ///
+    /// | what happened | status | does the handler run? |
+    /// |---|---|---|
+    /// | the key is new | the handler's | yes |
+    /// | the same request was answered before | that answer, `idempotency-replayed: true` | no |
+    /// | another request was answered under the key: of another method, path, query or body | 422, `key-reused` | no |
+    /// | a request with the key runs | 409, `in-progress`, `Retry-After` | no |
+    /// | the answer was too large to be kept, or the store has lost it | 422, `response-not-kept`, `outcome: done` | no |
+    /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
+    /// | no key | 400, `bad-key`; or see [`missing`](OnceLayer::missing) | no |
+    /// | a key or a scope that is none | 400, `bad-key` | no |
+    /// | a larger body than [`body_limit`](OnceLayer::body_limit) | 413, `body-too-large` | no |
+    /// | a body that broke off | 400, `body-failed` | no |
+    ///
+    /// and all that is the same for [webhooks](OnceLayer::http): no quorum, a lock that was lost, a key
+    /// that is [held](crate::Unknown::Hold), settings.
+    ///
+    /// GET, HEAD, OPTIONS and TRACE pass as they are, with a key or without one: they have no effect
+    /// that must not happen twice. The key is a string in double quotes, or bare: see
+    /// [`key::idempotency_key`](crate::key::idempotency_key).
+    ///
+    /// # Which answers are kept
+    ///
+    /// Those that answer the request for good: 2xx, 3xx and 4xx of the handler, but not 401, 408, 409,
+    /// 425 and 429. After these, after a 5xx, an error, a panic or a client that went away the key is
+    /// free again. [`complete_when`](OnceLayer::complete_when) says something else.
+    ///
+    /// Of an answer its status, its body and [some headers](StoredHeaders) are kept, for
+    /// [`retain`](OnceLayer::retain); trailers are not, and never `set-cookie`. To be kept, its body
+    /// is read while the lock is held, up to [`response_limit`](OnceLayer::response_limit), and goes
+    /// out then, intact. A larger one goes out as it comes, after what was read; of it the nodes keep
+    /// that the request is done, and its status. So does one that breaks off. A body that goes on
+    /// for long (events, say) would be waited for until `max_hold`: such routes don't belong behind
+    /// this layer.
+    ///
+    /// # Where they are kept
+    ///
+    /// On the lock's own nodes, with the record that the request is done: on all of them, in memory,
+    /// until [`retain`](OnceLayer::retain) is over. That is for small answers, and few enough; for
+    /// others there is [`store`](OnceLayer::store).
+    ///
+    /// ```
+    /// use axum::{Router, extract::Request, middleware::{self, Next}, response::Response, routing::post};
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// #[derive(Clone)]
+    /// struct Principal { tenant: u64 }
+    ///
+    /// async fn authenticate(mut request: Request, next: Next) -> Response {
+    ///     # let tenant = 7;
+    ///     // … of the request's credentials, or 401.
+    ///     request.extensions_mut().insert(Principal { tenant });
+    ///     next.run(request).await
+    /// }
+    ///
+    /// async fn pay(body: String) -> String {
+    ///     format!("paid {body}")
+    /// }
+    ///
+    /// let tenant = key::extension(|caller: &Principal| format!("tenant:{}", caller.tenant));
+    /// let once = OnceLayer::idempotency(Redlock::embedded()).scope(tenant);
+    /// let app: Router = Router::new()
+    ///     .route("/payments", post(pay))
+    ///     .route_layer(once)
+    ///     // Outside, as it is added later.
+    ///     .route_layer(middleware::from_fn(authenticate));
+    /// # let _ = app;
+    /// ```
+    ///
+    /// Without a scope it is no layer:
+    ///
+    /// ```compile_fail,E0277
+    /// use axum::{Router, routing::post};
+    /// use tower_redlock::{OnceLayer, Redlock};
+    ///
+    /// let once = OnceLayer::idempotency(Redlock::embedded());
+    /// let app: Router = Router::new().route("/payments", post(async || "paid")).route_layer(once);
+    /// ```
+    ///
+    /// Source: J. Jena, S. Dalal, *The Idempotency-Key HTTP Header Field*
+    /// (draft-ietf-httpapi-idempotency-key-header-07).
+    pub fn idempotency(redlock: Redlock) -> Self {
+        let mode = Idempotency {
+            body_limit: DEFAULT_BODY_LIMIT,
+            response_limit: DEFAULT_RESPONSE_LIMIT,
+            headers: StoredHeaders::default(),
+            store: None,
+        };
+        let unscoped = OnceLayer::new(redlock, Unscoped(()));
+        unscoped.with_face(|complete, _| (complete, Http::new(mode)))
+    }
+}
+
+impl<C, R, St> OnceLayer<Unscoped, C, Http<R, Idempotency<St>>> {
+    /// Whose keys they are: the authenticated principal of a request, found by a closure or any
+    /// [`ResourceKey`](crate::ResourceKey). A key of one principal means nothing to another.
+    ///
+    /// Whoever sends a request must not be able to choose it: what finds it out (a layer that checks
+    /// credentials, and puts the principal into the request's extensions, say) belongs outside of
+    /// this layer. A request where it is `None` passes as it is, and one where it is an error is turned
+    /// away, also with [`Missing::Run`](crate::once::Missing). [`Scope::none`](super::Scope::none)
+    /// says that all callers share their keys.
+    ///
+    /// Its names may be read on the nodes and in logs: see [`hashed`](crate::key::Key::hashed).
+    pub fn scope<K>(self, scope: K) -> OnceLayer<K, C, Http<R, Idempotency<St>>> {
+        self.with_key(scope)
+    }
+}
+
+impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
+    /// The most data that a request's body may have, in bytes. Default:
+    /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. The body is read whole, as it
+    /// tells whether a request is the same, and handed on as it was: see
+    /// [`Intact`](crate::once::Intact).
+    pub const fn body_limit(mut self, bytes: usize) -> Self {
+        self.face.mode.body_limit = bytes;
+        self
+    }
+
+    /// The most data that a response's body may have to be kept, in bytes. Default:
+    /// [`DEFAULT_RESPONSE_LIMIT`](super::DEFAULT_RESPONSE_LIMIT), 64 KiB.
+    pub const fn response_limit(mut self, bytes: usize) -> Self {
+        self.face.mode.response_limit = bytes;
+        self
+    }
+
+    /// Which headers are kept of a response. Default: [`StoredHeaders::default`].
+    pub fn stored_headers(mut self, headers: StoredHeaders) -> Self {
+        self.face.mode.headers = headers;
+        self
+    }
+
+    /// Keeps responses in `store`, and on the nodes only where they are.
+    ///
+    /// A response is put there before it is recorded that its request is done, under the lock and its
+    /// fencing token. After a crash in between, the request runs again, under a newer token, and its
+    /// response takes the other's place. Where the store fails then, the request is done all the same,
+    /// and its response is not kept; a WARN says so.
+    ///
+    /// ```
+    /// use tower_redlock::{OnceLayer, Redlock, once::{MemoryStore, Scope}};
+    ///
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded())
+    ///     .scope(Scope::none())
+    ///     .response_limit(1 << 20)
+    ///     .store(MemoryStore::new());
+    /// ```
+    pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, Http<R, Idempotency<T>>> {
+        self.with_face(|complete, face| {
+            let Http { missing, token_header, on_reject, mode } = face;
+            let Idempotency { body_limit, response_limit, headers, .. } = mode;
+            let store = Some(Arc::new(store));
+            let mode = Idempotency { body_limit, response_limit, headers, store };
+            (complete, Http { missing, token_header, on_reject, mode })
+        })
+    }
+}
+
+impl<St> Clone for Idempotency<St> {
+    fn clone(&self) -> Self {
+        Self { headers: self.headers.clone(), store: self.store.clone(), ..*self }
+    }
+}
+
+impl<St> fmt::Debug for Idempotency<St> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idempotency")
+            .field("body_limit", &self.body_limit)
+            .field("response_limit", &self.response_limit)
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Responses are kept by the lock's own nodes, with the record: there is no store.
+#[derive(Debug)]
+pub enum OnNodes {}
+
+impl ResponseStore for OnNodes {
+    type Put = Ready<Result<(), StoreError>>;
+    type Get = Ready<Result<Option<StoredBy>, StoreError>>;
+
+    fn put(&self, _: &str, _: Arc<StoredResponse>, _: Duration, _: FencingToken) -> Self::Put {
+        match *self {}
+    }
+
+    fn get(&self, _: &str) -> Self::Get {
+        match *self {}
+    }
+}

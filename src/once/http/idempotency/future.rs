@@ -1,0 +1,243 @@
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http::{Request, Response, request::Parts};
+use http_body::Body;
+use pin_project::pin_project;
+use tower_service::Service;
+
+use super::{
+    Idempotency,
+    again::{Again, Fetching, again},
+    keeping::{Keep, Keeping, KeepingCall, Recorded, Store},
+};
+use crate::{
+    error::LockError,
+    key::RequestHead,
+    layer::token_header::TokenHeader,
+    once::{
+        Fingerprint, Intact, OnceError, OnceRequest, ReadBody, ResponseStore, Unchecked, WholeBody,
+        call::OnceCall,
+        http::{
+            CompletesHttp, OnReject, Refused,
+            by_body::refused,
+            call::HttpCall,
+            reject::{reject, reject_busy},
+        },
+        outcome::Outcome,
+        service::begin,
+    },
+    resource::Resource,
+};
+
+/// The future of a request behind [`OnceLayer::idempotency`](crate::OnceLayer::idempotency): reads
+/// the body, then runs the request or finds what it was answered.
+///
+/// # Cancel safety
+///
+/// Dropping it drops the body or the inner future, then gives the key back. Once the response was
+/// read, that the request is done is recorded all the same.
+///
+/// # Panics
+///
+/// If polled again after it was ready, and where the service panics; the key is free then.
+#[pin_project]
+#[must_use = "futures do nothing unless polled"]
+pub struct IdempotencyFuture<S, B, A, C, R, St>
+where
+    S: Service<Request<Intact<B>>, Response = Response<A>>,
+    B: Body,
+    A: Body + Unpin,
+    C: CompletesHttp<A>,
+    St: ResponseStore,
+{
+    #[pin]
+    state: State<S, B, A, C, St>,
+    on_reject: R,
+}
+
+type Call<S, B, C, St> = OnceCall<KeepingCall<S, B, C, St>, Unchecked, Recorded>;
+
+#[pin_project(project = StateProj)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "what a task keeps in its own memory need not be allocated once more"
+)]
+enum State<S, B, A, C, St>
+where
+    S: Service<Request<Intact<B>>, Response = Response<A>>,
+    B: Body,
+    A: Body + Unpin,
+    C: CompletesHttp<A>,
+    St: ResponseStore,
+{
+    Reading {
+        read: ReadBody<B>,
+        start: Option<Start<S, C, St>>,
+    },
+    Calling {
+        #[pin]
+        call: Call<S, B, C, St>,
+        fingerprint: Option<Fingerprint>,
+        store: Option<(Arc<St>, Arc<str>)>,
+    },
+    Fetching {
+        #[pin]
+        fetching: Fetching<St>,
+        resource: Option<Resource>,
+    },
+}
+
+/// A request with a key whose body is read.
+pub(super) struct Start<S, C, St> {
+    /// It is ready.
+    pub(super) service: S,
+    pub(super) parts: Parts,
+    pub(super) asked: OnceRequest,
+    pub(super) key: Arc<str>,
+    pub(super) complete: C,
+    pub(super) token_header: TokenHeader,
+    pub(super) mode: Idempotency<St>,
+}
+
+impl<S, B, A, C, R, St> IdempotencyFuture<S, B, A, C, R, St>
+where
+    S: Service<Request<Intact<B>>, Response = Response<A>>,
+    B: Body,
+    A: Body + Unpin,
+    C: CompletesHttp<A>,
+    St: ResponseStore,
+{
+    pub(super) const fn reading(read: ReadBody<B>, start: Start<S, C, St>, on_reject: R) -> Self {
+        Self { state: State::Reading { read, start: Some(start) }, on_reject }
+    }
+
+    /// A request that needs no key.
+    pub(super) fn unguarded(future: S::Future, on_reject: R) -> Self {
+        Self::calling(OnceCall::unguarded(Keeping::unguarded(future), Recorded), on_reject)
+    }
+
+    pub(super) fn rejected(error: LockError, on_reject: R) -> Self {
+        Self::calling(OnceCall::rejected(error, Recorded), on_reject)
+    }
+
+    const fn calling(call: Call<S, B, C, St>, on_reject: R) -> Self {
+        Self { state: State::Calling { call, fingerprint: None, store: None }, on_reject }
+    }
+}
+
+impl<S, B, A, C, R, St> Future for IdempotencyFuture<S, B, A, C, R, St>
+where
+    S: Service<Request<Intact<B>>, Response = Response<A>>,
+    B: Body + Unpin,
+    A: Body + Unpin,
+    C: CompletesHttp<A>,
+    R: OnReject,
+    St: ResponseStore,
+{
+    type Output = Result<Response<Intact<A>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let on_reject = &*this.on_reject;
+        let answer = loop {
+            match this.state.as_mut().project() {
+                StateProj::Reading { read, start } => {
+                    let body = ready!(Pin::new(read).poll(cx));
+                    let start = start.take().expect("polled after it was ready");
+                    match body {
+                        Ok(body) => this.state.set(start.call(body)),
+                        Err(incomplete) => break reject(on_reject, refused(&incomplete), None),
+                    }
+                }
+                StateProj::Calling { mut call, fingerprint, store } => {
+                    let ended = ready!(call.as_mut().poll(cx));
+                    let resource = call.resource();
+                    break match ended {
+                        Ok(Outcome::Ran(made) | Outcome::Unrecorded(made, _)) => {
+                            return Poll::Ready(Ok(made.response));
+                        }
+                        Ok(Outcome::Done { record, .. }) => {
+                            let fingerprint = fingerprint.expect("what has a key was read");
+                            match again(&record, fingerprint, store.as_ref()) {
+                                Ok(again) => answer(again, on_reject, resource),
+                                Err(fetching) => {
+                                    let resource = resource.cloned();
+                                    this.state.set(State::Fetching { fetching, resource });
+                                    continue;
+                                }
+                            }
+                        }
+                        Ok(Outcome::Busy { retry_after, by, unknown }) => {
+                            reject_busy(on_reject, (retry_after, by.as_deref(), unknown), resource)
+                        }
+                        Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),
+                        Err(OnceError::Lock(error)) => {
+                            reject(on_reject, Refused::Lock(&error), resource)
+                        }
+                    };
+                }
+                StateProj::Fetching { fetching, resource } => {
+                    break answer(ready!(fetching.poll(cx)), on_reject, resource.as_ref());
+                }
+            }
+        };
+        Poll::Ready(Ok(answer.map(|body| WholeBody::from(body).into())))
+    }
+}
+
+fn answer(again: Again, on_reject: &impl OnReject, resource: Option<&Resource>) -> Response<Bytes> {
+    again.unwrap_or_else(|not| reject(on_reject, not.reason(), resource))
+}
+
+impl<S, C, St> Start<S, C, St> {
+    /// The body was read.
+    fn call<B, A>(self, body: WholeBody) -> State<S, B, A, C, St>
+    where
+        S: Service<Request<Intact<B>>, Response = Response<A>>,
+        B: Body,
+        A: Body + Unpin,
+        C: CompletesHttp<A>,
+        St: ResponseStore,
+    {
+        let Self { service, parts, asked, key, complete, token_header, mode } = self;
+        let fingerprint = Fingerprint::of(&RequestHead::from(&parts), body.data());
+        let Idempotency { response_limit: limit, headers, store, .. } = mode;
+        let store = store.map(|store| (store, key));
+        let put = store
+            .as_ref()
+            .map(|(store, key)| Store { store: Arc::clone(store), key: Arc::clone(key) });
+        let retain = asked.terms.retain;
+        let request = Request::from_parts(parts, Intact::from(body));
+        let call = KeepingCall {
+            call: HttpCall::new(service, request, token_header),
+            keep: Keep { complete, fingerprint, limit, headers, retain, store: put },
+        };
+        let call = begin(asked, call, Recorded);
+        State::Calling { call, fingerprint: Some(fingerprint), store }
+    }
+}
+
+impl<S, B, A, C, R, St> fmt::Debug for IdempotencyFuture<S, B, A, C, R, St>
+where
+    S: Service<Request<Intact<B>>, Response = Response<A>>,
+    B: Body,
+    A: Body + Unpin,
+    C: CompletesHttp<A>,
+    St: ResponseStore,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Reading { .. } => "reading",
+            State::Calling { call, .. } => call.name(),
+            State::Fetching { .. } => "fetching",
+        };
+        f.debug_struct("IdempotencyFuture").field("state", &state).finish_non_exhaustive()
+    }
+}

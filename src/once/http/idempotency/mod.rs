@@ -1,0 +1,24 @@
+//! Requests with an `Idempotency-Key`, whose first response is sent again.
+//!
+//! | part | where |
+//! |---|---|
+//! | settings | [`Idempotency`], `builder` |
+//! | whose keys they are, and the name of a record | [`Scope`], [`Unscoped`], `name` |
+//! | the future of a request | [`IdempotencyFuture`] |
+//! | the request under its lock: called, and its response kept | `keeping`, `answered`, `statuses` |
+//! | what is recorded, and sent again | `first`, `again` |
+
+mod again;
+mod answered;
+mod builder;
+mod first;
+mod future;
+mod keeping;
+mod name;
+mod scope;
+mod service;
+mod statuses;
+
+pub use builder::{DEFAULT_RESPONSE_LIMIT, Idempotency, OnNodes};
+pub use future::IdempotencyFuture;
+pub use scope::{Scope, Unscoped};

@@ -1,0 +1,87 @@
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use http::{Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use super::{Idempotency, IdempotencyFuture, future::Start, name::name};
+use crate::{
+    error::LockError,
+    key,
+    layer::{KeyError, ResourceKey},
+    once::{
+        Intact, OnceService, ReadBody, ResponseStore,
+        http::{CompletesHttp, Http, OnReject},
+    },
+    resource::Resource,
+};
+
+impl<S, K, C, R, St> OnceService<S, K, C, Http<R, Idempotency<St>>> {
+    /// The name of a request's record; `None` if it needs none.
+    fn record<B>(&self, request: &Request<B>) -> Result<Option<Resource>, KeyError>
+    where
+        K: ResourceKey<Request<B>>,
+    {
+        if request.method().is_safe() {
+            return Ok(None);
+        }
+        let Some(scope) = self.layer.key.key(request)? else { return Ok(None) };
+        let key = key::idempotency_key().key(request);
+        let Some(key) = self.layer.face.missing.settle(key)? else { return Ok(None) };
+        Ok(Some(name(&scope, &key)?))
+    }
+}
+
+impl<S, K, C, R, St, B, A> Service<Request<B>> for OnceService<S, K, C, Http<R, Idempotency<St>>>
+where
+    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone,
+    K: ResourceKey<Request<B>>,
+    C: CompletesHttp<A> + Clone,
+    R: OnReject + Clone,
+    B: Body + Unpin,
+    A: Body + Unpin,
+    St: ResponseStore,
+{
+    type Response = Response<Intact<A>>;
+    type Error = S::Error;
+    type Future = IdempotencyFuture<S, B, A, C, R, St>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        self.layer.face.token_header.strip(request.headers_mut());
+        let found = self.record(&request);
+        let face = &self.layer.face;
+        let on_reject = face.on_reject.clone();
+        match found {
+            Ok(Some(name)) => {
+                let (token_header, mode) = (face.token_header.clone(), face.mode.clone());
+                let (parts, body) = request.into_parts();
+                let read = ReadBody::new(&parts.headers, body, mode.body_limit);
+                let start = Start {
+                    parts,
+                    asked: self.layer.request(&name),
+                    key: Arc::from(name.to_string()),
+                    complete: self.layer.complete.clone(),
+                    token_header,
+                    mode,
+                    service: self.take_ready(),
+                };
+                IdempotencyFuture::reading(read, start, on_reject)
+            }
+            Ok(None) => {
+                let future = self.inner.call(request.map(Intact::untouched));
+                IdempotencyFuture::unguarded(future, on_reject)
+            }
+            Err(error) => {
+                let error = LockError::InvalidResource(error.into());
+                IdempotencyFuture::rejected(error, on_reject)
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Webhooks whose key is in the body.
+
+use std::convert::Infallible;
+
+use axum::{Router, body::Body, extract::Request, routing::post};
+use bytes::Bytes;
+use http_body::Frame;
+use http_body_util::{BodyExt, channel::Channel};
+use tower_redlock::{LockContext, OnceLayer, key, once::Missing};
+
+use crate::{
+    client::Client,
+    site::{Runs, Site, serve, soon},
+};
+
+/// Gives the body back, and tells of the lock and of what the request said of its body.
+fn echo(runs: &Runs) -> Router {
+    let runs = runs.clone();
+    Router::new().route(
+        "/hook",
+        post(async move |lock: Option<LockContext>, request: Request| {
+            runs.run();
+            let length = request.headers().get("content-length").cloned();
+            let hint = http_body::Body::size_hint(request.body()).exact();
+            let collected = request.into_body().collect().await.unwrap();
+            let trailer =
+                collected.trailers().map_or("none", |of| of["x-sum"].to_str().unwrap()).to_owned();
+            let name = lock.map_or("none".into(), |lock| lock.resource().to_string());
+            let body = collected.to_bytes();
+            assert_eq!(hint, Some(body.len() as u64));
+            let length = length.map_or("none".into(), |length| length.to_str().unwrap().to_owned());
+            ([("x-name", name), ("x-length", length), ("x-trailer", trailer)], body)
+        }),
+    )
+}
+
+async fn site(missing: Missing) -> (Site, Client) {
+    let site = Site::new();
+    let layer = OnceLayer::by_body(site.at_blue.clone(), key::json_pointer("/id"))
+        .body_limit(100)
+        .missing(missing);
+    let client = serve(echo(&site.runs).route_layer(layer)).await;
+    (site, client)
+}
+
+fn hook(body: impl Into<Body>) -> Request {
+    Request::post("/hook").body(body.into()).unwrap()
+}
+
+#[tokio::test]
+async fn the_key_is_in_the_body_and_the_handler_gets_the_body_intact() {
+    let (site, client) = site(Missing::Reject).await;
+    let body = br#"{ "x" : 1, "id":"evt_1"}  "#;
+    let first = client.send(hook(&body[..])).await;
+    assert_eq!((first.code(), &first.body[..]), (200, &body[..]));
+    assert_eq!(first.header("x-name"), Some("once:evt_1"));
+    assert_eq!(first.header("x-length"), Some("26"));
+    client.send(hook(r#"{"id":"evt_1"}"#)).await.assert_duplicate();
+    assert_eq!(client.send(hook(r#"{"id":"evt_2"}"#)).await.code(), 200);
+    assert_eq!(site.runs.count(), 2);
+}
+
+#[tokio::test]
+async fn a_body_that_comes_in_pieces_arrives_whole_with_its_trailers() {
+    let (_site, client) = site(Missing::Reject).await;
+    let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
+    let mut request = hook(Body::new(body));
+    request.headers_mut().insert("trailer", "x-sum".parse().unwrap());
+    request.headers_mut().insert("te", "trailers".parse().unwrap());
+    let answer = tokio::spawn(async move { client.send(request).await });
+    for piece in [r#"{"a":"#, r#"[1,2],"i"#, r#"d":"evt_1"}"#] {
+        sender.send_data(piece.into()).await.unwrap();
+    }
+    let trailers = http::HeaderMap::from_iter([("x-sum".parse().unwrap(), "7".parse().unwrap())]);
+    sender.send(Frame::trailers(trailers)).await.unwrap();
+    drop(sender);
+    let answer = soon("the answer", answer).await.unwrap();
+    assert_eq!(answer.body, r#"{"a":[1,2],"id":"evt_1"}"#);
+    assert_eq!(answer.header("x-name"), Some("once:evt_1"));
+    assert_eq!(answer.header("x-trailer"), Some("7"));
+}
+
+#[tokio::test]
+async fn larger_bodies_are_413_whether_they_are_announced_or_not() {
+    let (site, client) = site(Missing::Run).await;
+    let exact = format!(r#"{{"id":"e","x":"{}"}}"#, "x".repeat(100 - 17));
+    assert_eq!(exact.len(), 100);
+    assert_eq!(client.send(hook(exact.clone())).await.body, exact);
+    let larger = format!("{exact} ");
+    let answer = client.send(hook(larger.clone())).await;
+    answer.assert_problem(413, None, "body-too-large", "not-run");
+    let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
+    let piecewise = tokio::spawn(async move {
+        for piece in [&larger[..50], &larger[50..]] {
+            let _ = sender.send_data(piece.to_owned().into()).await;
+        }
+    });
+    let answer = client.send(hook(Body::new(body))).await;
+    answer.assert_problem(413, None, "body-too-large", "not-run");
+    piecewise.await.unwrap();
+    assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn what_is_no_json_is_400_also_where_keys_may_be_missing() {
+    for missing in [Missing::Reject, Missing::Run] {
+        let (site, client) = site(missing).await;
+        for body in ["", "{", r#"{"id":"a"} x"#, r#"{"id":"a","id":"b"}"#, r#"{"id":1.5}"#] {
+            let answer = client.send(hook(body)).await;
+            answer.assert_problem(400, None, "bad-key", "not-run");
+        }
+        assert_eq!(site.runs.count(), 0);
+        let answer = client.send(hook("{}")).await;
+        match missing {
+            Missing::Reject => answer.assert_problem(400, None, "bad-key", "not-run"),
+            Missing::Run => assert_eq!((&answer.body[..], answer.code()), (&b"{}"[..], 200)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_breaks_off_in_its_body_leaves_nothing() {
+    let (site, client) = site(Missing::Reject).await;
+    let (mut sender, body) = Channel::<Bytes, std::io::Error>::new(1);
+    let broken = tokio::spawn(async move { client.try_send(hook(Body::new(body))).await });
+    sender.send_data(r#"{"id":"#.into()).await.unwrap();
+    sender.abort(std::io::Error::other("on purpose"));
+    assert!(soon("the end", broken).await.unwrap().is_err());
+    site.is_free().await;
+    assert_eq!(site.runs.count(), 0);
+}
+
+#[tokio::test]
+async fn a_body_that_fails_is_400_and_nothing_runs() {
+    use tower::{Layer, ServiceExt};
+
+    let site = Site::new();
+    let service = tower::service_fn(async |_: Request<_>| {
+        panic!("it does not run");
+        #[allow(unreachable_code, reason = "for its type")]
+        Ok::<_, Infallible>(http::Response::new(Body::empty()))
+    });
+    let layer = OnceLayer::by_body(site.at_blue.clone(), key::json_pointer("/id"));
+    let (mut sender, body) = Channel::<Bytes, std::io::Error>::new(2);
+    sender.send_data("{".into()).await.unwrap();
+    sender.abort(std::io::Error::other("on purpose"));
+    let answer = layer.layer(service).oneshot(hook(Body::new(body))).await.unwrap();
+    assert_eq!(answer.status(), 400);
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(problem["code"], "body-failed");
+}

@@ -1,0 +1,92 @@
+//! An HTTP client.
+
+use std::net::SocketAddr;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::BodyExt;
+use hyper_util::{
+    client::legacy::{self, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use serde_json::Value;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    raw: legacy::Client<HttpConnector, Body>,
+    addr: SocketAddr,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Client {
+    pub(crate) fn new(addr: SocketAddr) -> Self {
+        Self { raw: legacy::Client::builder(TokioExecutor::new()).build_http(), addr }
+    }
+
+    /// The answer with its body still to be read.
+    pub(crate) async fn open(
+        &self,
+        request: Request<Body>,
+    ) -> Result<http::Response<hyper::body::Incoming>, legacy::Error> {
+        let (mut parts, body) = request.into_parts();
+        let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+        parts.uri = format!("http://{}{target}", self.addr).parse().expect("a valid path");
+        self.raw.request(Request::from_parts(parts, body)).await
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        self.try_send(request).await.expect("an answer")
+    }
+
+    pub(crate) async fn try_send(&self, request: Request<Body>) -> Result<Answer, axum::BoxError> {
+        let (head, body) = self.open(request).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok(Answer { status: head.status, headers: head.headers, body })
+    }
+}
+
+impl Answer {
+    pub(crate) fn code(&self) -> u16 {
+        self.status.as_u16()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().expect("visible ASCII"))
+    }
+
+    /// Tells of no node and no owner.
+    #[track_caller]
+    pub(crate) fn assert_problem(
+        &self,
+        status: u16,
+        retry_after: Option<&str>,
+        code: &str,
+        outcome: &str,
+    ) {
+        let text = String::from_utf8_lossy(&self.body);
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        let problem: Value = serde_json::from_slice(&self.body).expect("JSON");
+        let member = |name: &str| problem[name].as_str().expect("a text").to_owned();
+        let found = (self.code(), member("code"), member("outcome"));
+        assert_eq!(found, (status, code.to_owned(), outcome.to_owned()));
+        assert_eq!(problem["status"], status);
+        assert_eq!(self.header("retry-after"), retry_after, "{text}");
+        let says_nothing_was_done = member("detail").contains("nothing was done");
+        assert_eq!(says_nothing_was_done, outcome == "not-run", "{text}");
+        assert!(!text.contains("blue") && !text.contains("node-"), "{text}");
+    }
+
+    /// What a sender is told of an event that was handled before.
+    #[track_caller]
+    pub(crate) fn assert_duplicate(&self) {
+        assert_eq!((self.code(), self.header("once")), (200, Some("duplicate")), "{self:?}");
+        assert!(self.body.is_empty());
+    }
+}

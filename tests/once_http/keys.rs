@@ -1,0 +1,117 @@
+//! Requests without a key, and with one that is none.
+
+use axum::{Router, routing::any};
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use tower_redlock::{
+    LockContext, OnceLayer, key,
+    once::{
+        Missing,
+        http::{Refused, Rejection},
+    },
+};
+
+use crate::{
+    client::Client,
+    site::{Runs, Site, hook, serve},
+};
+
+/// Tells the token that the request has.
+fn app(runs: &Runs) -> Router {
+    let runs = runs.clone();
+    Router::new().route(
+        "/hook",
+        any(async move |lock: Option<LockContext>, headers: HeaderMap| {
+            runs.run();
+            let token = headers.get("x-token").map_or("none", |token| token.to_str().unwrap());
+            assert_eq!(
+                lock.map(|lock| lock.fencing_token().to_string()).as_deref().unwrap_or("none"),
+                token
+            );
+            token.to_owned()
+        }),
+    )
+}
+
+async fn with_missing(site: &Site, missing: Missing) -> Client {
+    let layer = OnceLayer::new(site.at_blue.clone(), key::header("webhook-id"))
+        .http()
+        .missing(missing)
+        .token_header("x-token");
+    serve(app(&site.runs).route_layer(layer)).await
+}
+
+fn bare() -> Request<axum::body::Body> {
+    Request::post("/hook").header("x-token", "7").body("".into()).unwrap()
+}
+
+#[tokio::test]
+async fn requests_without_a_key_are_turned_away() {
+    let site = Site::new();
+    let client = with_missing(&site, Missing::default()).await;
+    client.send(bare()).await.assert_problem(400, None, "bad-key", "not-run");
+    assert_eq!(site.runs.count(), 0);
+}
+
+#[tokio::test]
+async fn requests_without_a_key_run_if_they_may_and_never_with_a_forged_token() {
+    let site = Site::new();
+    let client = with_missing(&site, Missing::Run).await;
+    for _ in 0..2 {
+        assert_eq!(client.send(bare()).await.body, "none");
+    }
+    let mut forged = hook("evt_1");
+    forged.headers_mut().insert("x-token", "7".parse().unwrap());
+    let token = client.send(forged).await.body;
+    assert_ne!(token, "none");
+    assert_ne!(token, "7");
+    // Keys that are there and wrong are no missing keys.
+    client.send(hook("")).await.assert_problem(400, None, "bad-key", "not-run");
+    let mut twice = hook("a");
+    twice.headers_mut().append("webhook-id", "b".parse().unwrap());
+    client.send(twice).await.assert_problem(400, None, "bad-key", "not-run");
+    client.send(hook(&"x".repeat(508))).await.assert_problem(400, None, "bad-key", "not-run");
+    assert_eq!(site.runs.count(), 3);
+}
+
+#[tokio::test]
+async fn sets_of_names_and_settings_that_do_not_fit_are_the_services_own_fault() {
+    let site = Site::new();
+    let set = OnceLayer::new(site.at_blue.clone(), |_: &Request<_>| ["a", "b"]).http();
+    let client = serve(app(&site.runs).route_layer(set)).await;
+    client.send(bare()).await.assert_problem(500, None, "bad-settings", "not-run");
+    let never = OnceLayer::new(site.at_blue.clone(), key::header("webhook-id"))
+        .retain(std::time::Duration::ZERO)
+        .http();
+    let client = serve(app(&site.runs).route_layer(never)).await;
+    client.send(hook("a")).await.assert_problem(500, None, "bad-settings", "not-run");
+    assert_eq!(site.runs.count(), 0);
+}
+
+#[tokio::test]
+async fn refusals_may_look_otherwise_and_duplicates_stay_what_they_are() {
+    let site = Site::new();
+    let refuse = |rejection: Rejection<'_>| {
+        let mut response = Response::new(Bytes::from(rejection.code()));
+        *response.status_mut() = StatusCode::IM_A_TEAPOT;
+        let name = rejection.resource().map_or("none".into(), ToString::to_string);
+        response.headers_mut().insert("x-name", name.parse().unwrap());
+        assert_eq!(matches!(rejection.reason(), Refused::Lock(_)), name == "none");
+        response
+    };
+    let layer = OnceLayer::new(site.at_blue.clone(), key::header("webhook-id"))
+        .http()
+        .token_header("x-token")
+        .on_reject(refuse);
+    let client = serve(app(&site.runs).route_layer(layer)).await;
+    let answer = client.send(bare()).await;
+    assert_eq!((answer.code(), answer.header("x-name")), (418, Some("none")));
+    assert_eq!(answer.body, "bad-key");
+    let lock = site.at_green.lock("once:evt_1").await.unwrap();
+    let answer = client.send(hook("evt_1")).await;
+    assert_eq!((answer.code(), answer.header("x-name")), (418, Some("once:evt_1")));
+    assert_eq!(answer.body, "in-progress");
+    drop(lock);
+    assert_eq!(client.send(hook("evt_1")).await.code(), 200);
+    client.send(hook("evt_1")).await.assert_duplicate();
+}

@@ -1,0 +1,11 @@
+//! Requests that are handled once per key, over real connections, and nodes that fail on demand.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod by_body;
+mod client;
+mod keys;
+mod repeats;
+mod site;
+mod stopped;
