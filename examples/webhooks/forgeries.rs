@@ -1,4 +1,4 @@
-//! What others than the sender may send. Each has the id of an event that is still to come.
+//! What others than the sender may send, with the ids of events that are still to come, or done.
 
 use std::time::Duration;
 
@@ -21,9 +21,12 @@ pub(crate) struct Forgeries {
 }
 
 /// Five kinds of them for each event.
-pub(crate) async fn send(sender: &Sender, events: &[&Event]) -> Result<Forgeries, Failure> {
+pub(crate) async fn send(
+    sender: &Sender,
+    events: &[&Event],
+    forgeries: &mut Forgeries,
+) -> Result<(), Failure> {
     let stranger = Key::new("whsec_c3RyYW5nZXJzIGtub3cgYW5vdGhlciBvbmU=")?;
-    let mut forgeries = Forgeries::default();
     for event in events {
         let Event { id, amount } = event;
         let (body, time) = (event.body(), now());
@@ -55,5 +58,5 @@ pub(crate) async fn send(sender: &Sender, events: &[&Event]) -> Result<Forgeries
             forgeries.wrong += usize::from(answered != promised);
         }
     }
-    Ok(forgeries)
+    Ok(())
 }

@@ -30,9 +30,9 @@ const MAX_BODY: usize = 64 * 1024;
 
 pub(crate) fn router(redlock: Redlock, key: Key, shop: Shop) -> Router {
     let once = OnceLayer::new(redlock, key::header(ID)).ttl(TTL).retain(RETAIN).http();
-    // A request meets the upper layer first, and the order matters: who may send anything could
-    // otherwise send the id of an event that is still to come. That would be done then, and the
-    // event itself a duplicate.
+    // A request meets the upper layer first. The other way round, a stranger would be told which
+    // events are done, and could block one that is not by sending its id, and a body that does not
+    // end.
     let layers = ServiceBuilder::new()
         .layer(middleware::from_fn_with_state(Arc::new(key), verify))
         .layer(once);

@@ -54,6 +54,14 @@ impl Site {
         Ok(Receiver { name: name.to_owned(), addr, body })
     }
 
+    /// How many locks are left on the nodes, if that can be told from here.
+    pub(crate) fn locks_left(&self) -> Option<usize> {
+        match &self.nodes {
+            Nodes::Embedded(nodes) => Some(nodes.key_counts().iter().sum()),
+            Nodes::Servers(_) => None,
+        }
+    }
+
     /// This program once more.
     async fn start_process(&self, name: &str) -> Result<(SocketAddr, Body), Failure> {
         let mut child = Command::new(std::env::current_exe()?)

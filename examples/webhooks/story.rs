@@ -28,6 +28,7 @@ const MOST_COPIES: usize = 5;
 /// By how many events a copy comes after the first: two at once, others later.
 const BEHIND: [usize; MOST_COPIES] = [0, 0, 10, 50, 200];
 const AT_ONCE: usize = 32;
+/// So many events are forged, before they are sent and after that.
 const FORGED: usize = 20;
 /// How long the one that was killed is away.
 const AWAY: Duration = Duration::from_millis(500);
@@ -45,6 +46,8 @@ pub(crate) struct Outcome {
     pub(crate) forgeries: Forgeries,
     pub(crate) killed: &'static str,
     pub(crate) effects: Vec<Effect>,
+    /// Locks that are left on the nodes, if that can be told from here.
+    pub(crate) locks_left: Option<usize>,
 }
 
 pub(crate) async fn play(nodes: Nodes) -> Result<Outcome, Failure> {
@@ -57,7 +60,8 @@ pub(crate) async fn play(nodes: Nodes) -> Result<Outcome, Failure> {
     let sender = Sender::new(Key::new(&secret())?, [&one, &other]);
 
     let some: Vec<&Event> = events.iter().step_by(EVENTS / FORGED).collect();
-    let forgeries = forgeries::send(&sender, &some).await?;
+    let mut forgeries = Forgeries::default();
+    forgeries::send(&sender, &some, &mut forgeries).await?;
     println!("{} forged requests sent", forgeries.sent);
 
     let (progress, half) = watch::channel(0);
@@ -65,6 +69,8 @@ pub(crate) async fn play(nodes: Nodes) -> Result<Outcome, Failure> {
         mishap(&site, &sender, other, half, deliveries.len() / 2),
         deliver(&sender, &deliveries, progress),
     )?;
+    forgeries::send(&sender, &some, &mut forgeries).await?;
+    println!("{} forged requests sent, with those from before", forgeries.sent);
     one.stop().await?;
     other.stop().await?;
     Ok(Outcome {
@@ -73,6 +79,7 @@ pub(crate) async fn play(nodes: Nodes) -> Result<Outcome, Failure> {
         forgeries,
         killed: NAMES[1],
         effects: Effects::read(&log.0)?,
+        locks_left: site.locks_left(),
         events,
     })
 }

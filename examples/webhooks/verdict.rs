@@ -21,7 +21,7 @@ struct Counts {
 
 /// Prints counts and promises; the exit code tells whether all of them held.
 pub(crate) fn print(outcome: &Outcome) -> ExitCode {
-    let Outcome { events, deliveries, tally, forgeries, killed, effects } = outcome;
+    let Outcome { events, deliveries, tally, forgeries, killed, effects, .. } = outcome;
     let counts = Counts::new(outcome);
     let unknown = effects.len() - known(outcome).values().map(Vec::len).sum::<usize>();
     let handled_twice = tally.handled.values().filter(|times| **times > 1).count();
@@ -45,7 +45,7 @@ pub(crate) fn print(outcome: &Outcome) -> ExitCode {
     let (given_up, sent) = (tally.given_up, forgeries.sent);
     let Counts { never, twice_by_kill, more_often, wrong, backward, .. } = counts;
     let conflicts = tally.refusals.get(&axum::http::StatusCode::CONFLICT).copied().unwrap_or(0);
-    let promises = [
+    let mut promises = vec![
         (
             tally.delivered == *deliveries,
             format!("every delivery came to a 2xx: {given_up} were given up"),
@@ -72,6 +72,9 @@ pub(crate) fn print(outcome: &Outcome) -> ExitCode {
             "there were duplicates, some at the same time, and one receiver for a while".into(),
         ),
     ];
+    if let Some(left) = outcome.locks_left {
+        promises.push((left == 0, format!("no lock is left on a node: {left}")));
+    }
     for (held, promise) in &promises {
         println!("{} {promise}", if *held { "ok    " } else { "BROKEN" });
     }
