@@ -170,6 +170,8 @@ impl Driver {
     fn on_overlap(&self, watching: &mut Watching) {
         let Some((tick, start)) = watching.overlap else { return };
         match self.options.policy.overlap {
+            // The tick is not to be run: nothing has to give way to it.
+            Overlap::Stop if self.job.is_paused() => {}
             Overlap::Stop => watching
                 .ask_to_stop(Some(self.shared.core().clock().now() + self.options.stop_grace)),
             Overlap::Skip | Overlap::Queue => {
