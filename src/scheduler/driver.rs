@@ -107,7 +107,7 @@ impl Driver {
             }
             let now = self.shared.now();
             if !control.leads {
-                self.idle(None, None).await;
+                self.stand_by().await;
             } else if self.job.take_trigger() {
                 self.acquire(Purpose::Trigger).await;
             } else if self.register_at.is_some_and(|at| self.shared.core().clock().now() >= at) {
@@ -121,6 +121,15 @@ impl Driver {
             }
         }
         self.job.set_next(None);
+    }
+
+    /// Another replica leads, and runs what is due.
+    async fn stand_by(&mut self) {
+        self.job.set_next(None);
+        while self.job.take_trigger() {
+            self.tell_skipped(Purpose::Trigger, SkipReason::NotLeading);
+        }
+        self.idle(None, None).await;
     }
 
     async fn follow_schedule(&mut self, now: WallTime) {

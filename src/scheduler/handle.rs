@@ -69,7 +69,8 @@ impl SchedulerHandle {
 
     /// Runs a job now, once, if its lock is free: also while it is paused. Returns at once; what
     /// becomes of it is told by [`events`](Self::events). Such a run is no tick: the schedule goes
-    /// on as if it had not been, but a tick that comes during it overlaps.
+    /// on as if it had not been, but a tick that comes during it overlaps. A replica that does not
+    /// [lead](Self::leads) skips it.
     ///
     /// # Errors
     ///
