@@ -51,6 +51,7 @@ impl SchedulerHandle {
         let gone = || self.shared.jobs.iter().all(|job| job.is_gone_or_blocks());
         // A job tells of its end after that; who has ended is counted last.
         while !gone() && alive.changed().await.is_ok() {}
+        self.enter(Phase::Left);
         if let Some(leader) = &self.shared.leader {
             leader.resign().await;
         }

@@ -135,7 +135,7 @@ impl Driver {
             if control.phase > Phase::Running || !control.leads {
                 watching.ask_to_stop(None);
             }
-            if (control.phase == Phase::Stopped
+            if (control.phase >= Phase::Stopped
                 || !control.leads
                 || watching.is_to_be_dropped(self))
                 && let Some(hold) = runs.stop()
