@@ -101,6 +101,12 @@ impl LockContext {
         self.lease.ask_to_stop();
     }
 
+    /// Whether [`ask_to_stop`](Self::ask_to_stop) was called.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn is_asked_to_stop(&self) -> bool {
+        self.lease.is_asked_to_stop()
+    }
+
     /// The work lives.
     #[cfg(feature = "scheduler")]
     pub(crate) fn heartbeat(&self) {

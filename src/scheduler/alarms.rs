@@ -104,3 +104,25 @@ impl Drop for Alarm {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+    use crate::Redlock;
+
+    #[test]
+    fn an_alarm_that_nobody_waits_for_any_more_leaves_nothing() {
+        let alarms = Arc::new(Alarms::new(Arc::clone(Redlock::embedded().core())));
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..10 {
+            let mut alarm = pin!(alarms.at(Some(WallTime::MAX)));
+            // Polled again, as by a task that was woken for something else.
+            assert!(alarm.as_mut().poll(&mut cx).is_pending());
+            assert!(alarm.as_mut().poll(&mut cx).is_pending());
+            assert_eq!(crate::sync::lock(&alarms.entries).len(), 1);
+        }
+        assert_eq!(crate::sync::lock(&alarms.entries).len(), 0);
+    }
+}

@@ -1,6 +1,12 @@
 //! The attempts of one run: under one lock, with one token.
 
-use std::{any::Any, future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
+use std::{
+    any::Any,
+    future::Future,
+    panic::AssertUnwindSafe,
+    pin::{Pin, pin},
+    sync::Arc,
+};
 
 use futures_util::FutureExt as _;
 use tokio::sync::OwnedMutexGuard;
@@ -15,7 +21,7 @@ use super::{
     status::Outcome,
     work::Work,
 };
-use crate::guard::LockContext;
+use crate::{guard::LockContext, time::Sleep};
 
 /// The work of a run, as a future that its guard polls.
 pub(super) type Attempts = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -62,11 +68,24 @@ impl Tries {
             self.job.count(|counts| counts.retries += 1);
             let kind = JobEventKind::Retrying { attempt, error, pause };
             self.shared.emit(&self.job, self.info.tick, kind);
-            self.shared.sleep(pause).await;
+            if is_stopped_within(self.shared.sleep(pause), &lock).await {
+                return Outcome::Stopped;
+            }
             self.job.tries_again(attempt.saturating_add(1));
         }
         Outcome::Finished
     }
+}
+
+/// Waits for the next attempt; not where there will be none.
+async fn is_stopped_within(pause: Sleep, lock: &LockContext) -> bool {
+    let mut pause = pin!(pause);
+    tokio::select! {
+        () = &mut pause => {}
+        // Or a renewal is late, and may come still.
+        () = lock.stopping() => if !lock.is_asked_to_stop() { pause.await },
+    }
+    lock.is_asked_to_stop()
 }
 
 fn message(panic: &(dyn Any + Send)) -> Arc<str> {

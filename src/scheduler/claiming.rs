@@ -191,7 +191,7 @@ impl Driver {
                 self.job.seen(&self.kept);
                 return;
             };
-            if lock.ensure_valid().is_err() || self.shared.control().phase == Phase::Stopped {
+            if lock.ensure_valid().is_err() || self.shared.control().phase >= Phase::Stopped {
                 tracing::warn!(
                     job = %self.job.name,
                     %error,
@@ -202,7 +202,7 @@ impl Driver {
             let pause = self.pause();
             tokio::select! {
                 () = self.shared.sleep(pause) => {}
-                _ = self.control.wait_for(|control| control.phase == Phase::Stopped) => {}
+                _ = self.control.wait_for(|control| control.phase >= Phase::Stopped) => {}
             }
         }
     }

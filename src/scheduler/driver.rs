@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{Mutex, watch};
 
 use super::{
-    Claim, SkipReason,
+    SkipReason,
     job::JobOptions,
     jobs::{Control, JobState, Phase, Shared},
     policy::{Due, Record, due, next_overlap},
@@ -14,10 +14,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::{
-        LockRequest, Redlock,
-        claims::{self, Kept},
-    },
+    lock::{LockRequest, Redlock, claims::Kept},
     random,
     schedule::{Schedule, WallTime},
     time::Timestamp,
@@ -110,7 +107,7 @@ impl Driver {
             }
             let now = self.shared.now();
             if !control.leads {
-                self.idle(None, None).await;
+                self.stand_by().await;
             } else if self.job.take_trigger() {
                 self.acquire(Purpose::Trigger).await;
             } else if self.register_at.is_some_and(|at| self.shared.core().clock().now() >= at) {
@@ -126,8 +123,17 @@ impl Driver {
         self.job.set_next(None);
     }
 
+    /// Another replica leads, and runs what is due.
+    async fn stand_by(&mut self) {
+        self.job.set_next(None);
+        while self.job.take_trigger() {
+            self.tell_skipped(Purpose::Trigger, SkipReason::NotLeading);
+        }
+        self.idle(None, None).await;
+    }
+
     async fn follow_schedule(&mut self, now: WallTime) {
-        match due(&self.schedule, &self.job.name, &self.options.policy, &self.record, now) {
+        match self.next(now).await {
             Due::Run { tick, start, .. } => {
                 // Of a schedule that counts from the last end, the tick moves while we hold off.
                 let held_off =
@@ -153,6 +159,21 @@ impl Driver {
                 self.idle(None, self.register_at).await;
             }
         }
+    }
+
+    /// What the job does next. Others may have run what seems to be missed, while this replica did
+    /// not look: it was paused, stood by, or stood still.
+    async fn next(&mut self, now: WallTime) -> Due {
+        let ask = |driver: &Self| {
+            due(&driver.schedule, &driver.job.name, &driver.options.policy, &driver.record, now)
+        };
+        let next = ask(self);
+        let (Due::Wait { missed, .. } | Due::Never { missed }) = &next else { return next };
+        if !missed.is_some_and(|missed| self.is_news(missed)) {
+            return next;
+        }
+        self.look().await;
+        ask(self)
     }
 
     /// Until the wall clock shows a moment, or time has come to another, or something is asked for.
@@ -198,12 +219,7 @@ impl Driver {
                 self.is_closed = true;
             }
             LockError::Held { retry_after, owner } => {
-                if let Ok(kept) =
-                    claims::read(self.shared.core(), std::slice::from_ref(&self.job.name)).await
-                    && let Some(kept) = kept.first()
-                {
-                    self.learn(kept);
-                }
+                self.look().await;
                 let reason = if self.is_started(purpose, known) {
                     SkipReason::AlreadyStarted { by: owner }
                 } else {
@@ -255,28 +271,6 @@ impl Driver {
         let longest = FIRST_PAUSE.saturating_mul(1 << self.tries.min(16)).min(LONGEST_PAUSE);
         self.tries += 1;
         random::within(&(longest / 2..=longest))
-    }
-
-    pub(super) fn learn(&mut self, kept: &Kept) {
-        self.job.seen(kept);
-        let burnt = WallTime::since_epoch(kept.burnt);
-        let burnt = (burnt > WallTime::ZERO).then_some(burnt);
-        let latest = kept.latest.as_ref().map(|latest| latest.run);
-        let tick = latest.map(|run| WallTime::since_epoch(run.tick));
-        let tick = tick.filter(|tick| *tick > WallTime::ZERO);
-        if let (Some(run), None) = (latest, tick) {
-            self.record.base = WallTime::since_epoch(run.since);
-        }
-        self.record.tick = tick.max(burnt).max(self.own_tick);
-        self.record.last_end = latest.and_then(|run| run.ended).map(WallTime::since_epoch);
-        self.record.unfinished = self.options.claim == Claim::AtEnd
-            && tick.is_some()
-            && tick == self.record.tick
-            && self.record.last_end.is_none();
-        if latest.is_some() {
-            self.register_at = None;
-        }
-        self.kept = kept.clone();
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{StartError, jobs::Shared};
+use super::{
+    StartError,
+    jobs::{Phase, Shared},
+};
 use crate::{
     leader::Leader,
     lock::Redlock,
@@ -19,11 +22,16 @@ pub(super) fn candidate(redlock: &Redlock, name: &str) -> Result<Leader, StartEr
 }
 
 /// Campaigns and leads until the scheduler has come to its end. Leadership is given up after the
-/// last run has ended.
+/// last run has ended; work that blocks and can't be stopped is left to its own lock.
 pub(super) async fn lead(leader: Leader, shared: Arc<Shared>) {
     let ended = || {
-        let mut alive = shared.alive.subscribe();
-        async move { drop(alive.wait_for(|jobs| *jobs == 0).await) }
+        let (mut alive, mut control) = (shared.alive.subscribe(), shared.control.subscribe());
+        async move {
+            tokio::select! {
+                _ = alive.wait_for(|jobs| *jobs == 0) => {}
+                _ = control.wait_for(|control| control.phase == Phase::Left) => {}
+            }
+        }
     };
     let led = leader.run(|_| {
         let (leads, ended) = (Leads::begin(&shared), ended());

@@ -117,6 +117,8 @@ pub enum SkipReason {
         /// Who, as it calls itself.
         by: Option<Arc<str>>,
     },
+    /// It was asked for on a replica that [stands by](super::Scheduler::leader_only).
+    NotLeading,
     /// The nodes could not be asked; it is tried again while the tick may still start.
     Unavailable {
         /// What was the matter.
@@ -144,6 +146,7 @@ pub(super) const fn label(reason: &SkipReason) -> &'static str {
         SkipReason::AlreadyStarted { .. } => "already_started",
         SkipReason::Overlap => "overlap",
         SkipReason::Held { .. } => "held",
+        SkipReason::NotLeading => "not_leading",
         SkipReason::Unavailable { .. } => "unavailable",
     }
 }

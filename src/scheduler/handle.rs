@@ -51,6 +51,7 @@ impl SchedulerHandle {
         let gone = || self.shared.jobs.iter().all(|job| job.is_gone_or_blocks());
         // A job tells of its end after that; who has ended is counted last.
         while !gone() && alive.changed().await.is_ok() {}
+        self.enter(Phase::Left);
         if let Some(leader) = &self.shared.leader {
             leader.resign().await;
         }
@@ -69,7 +70,8 @@ impl SchedulerHandle {
 
     /// Runs a job now, once, if its lock is free: also while it is paused. Returns at once; what
     /// becomes of it is told by [`events`](Self::events). Such a run is no tick: the schedule goes
-    /// on as if it had not been, but a tick that comes during it overlaps.
+    /// on as if it had not been, but a tick that comes during it overlaps. A replica that does not
+    /// [lead](Self::leads) skips it.
     ///
     /// # Errors
     ///

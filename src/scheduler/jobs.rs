@@ -27,6 +27,8 @@ pub(super) enum Phase {
     Stopping,
     /// Runs are dropped.
     Stopped,
+    /// Nothing is waited for any more: what is left blocks.
+    Left,
 }
 
 /// What all jobs of a scheduler are told.

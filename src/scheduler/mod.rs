@@ -8,7 +8,7 @@
 //! | what is done about missed, overlapping and broken-off runs | [`Missed`], [`Overlap`], [`Claim`] |
 //! | what happened, how a job stands | [`JobEvent`], [`JobStatus`] |
 //! | what a job does next, without a clock | `policy` |
-//! | the life of a job on a replica | `driver`, `claiming`, `telling` |
+//! | the life of a job on a replica | `driver`, `learning`, `claiming`, `telling` |
 //! | one run of its work | `run`, `attempts`, `blocking` |
 //!
 //! # Good to know
@@ -59,6 +59,7 @@ mod event;
 mod handle;
 mod job;
 mod jobs;
+mod learning;
 mod options;
 mod policy;
 mod run;

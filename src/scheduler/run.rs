@@ -135,7 +135,7 @@ impl Driver {
             if control.phase > Phase::Running || !control.leads {
                 watching.ask_to_stop(None);
             }
-            if (control.phase == Phase::Stopped
+            if (control.phase >= Phase::Stopped
                 || !control.leads
                 || watching.is_to_be_dropped(self))
                 && let Some(hold) = runs.stop()
@@ -170,6 +170,8 @@ impl Driver {
     fn on_overlap(&self, watching: &mut Watching) {
         let Some((tick, start)) = watching.overlap else { return };
         match self.options.policy.overlap {
+            // The tick is not to be run: nothing has to give way to it.
+            Overlap::Stop if self.job.is_paused() => {}
             Overlap::Stop => watching
                 .ask_to_stop(Some(self.shared.core().clock().now() + self.options.stop_grace)),
             Overlap::Skip | Overlap::Queue => {

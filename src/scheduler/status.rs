@@ -14,8 +14,8 @@ pub struct JobStatus {
     pub name: Arc<str>,
     /// When it is due.
     pub schedule: Arc<str>,
-    /// The next tick, as far as this replica knows: `None` while it runs here or is paused, and
-    /// where there is none.
+    /// The next tick, as far as this replica knows: `None` while it runs here or is paused,
+    /// where another replica leads, and where there is none.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub next_tick: Option<SystemTime>,
     /// Whether it was [paused](super::SchedulerHandle::pause) on this replica.

@@ -73,6 +73,11 @@ impl Driver {
         }
     }
 
+    /// Whether some of them were not told of yet.
+    pub(super) fn is_news(&self, missed: MissedTicks) -> bool {
+        self.told_missed.is_none_or(|told| told < missed.last)
+    }
+
     pub(super) fn tell_missed(&mut self, missed: Option<MissedTicks>) {
         let Some(MissedTicks { mut count, mut first, last, .. }) = missed else { return };
         if let Some(told) = self.told_missed.filter(|told| *told >= first) {

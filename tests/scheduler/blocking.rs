@@ -17,12 +17,12 @@ use tower_redlock::{
 use crate::scene::{MS, Running, SECOND, Scene, Site, within};
 
 /// Work that goes on until it is told to end.
-struct Held {
-    begun: Receiver<JobContext>,
-    end: Sender<()>,
+pub(crate) struct Held {
+    pub(crate) begun: Receiver<JobContext>,
+    pub(crate) end: Sender<()>,
 }
 
-fn held(name: &str) -> (Job, Held) {
+pub(crate) fn held(name: &str) -> (Job, Held) {
     let (tell, begun) = mpsc::channel();
     let (end, ends) = mpsc::channel::<()>();
     let ends = Mutex::new(ends);
@@ -34,7 +34,7 @@ fn held(name: &str) -> (Job, Held) {
 }
 
 /// The thread's word comes at some moment of its own.
-fn until(scene: &Scene, jobs: &mut Running, word: &str) -> Vec<&'static str> {
+pub(crate) fn until(scene: &Scene, jobs: &mut Running, word: &str) -> Vec<&'static str> {
     let mut words = Vec::new();
     while !words.contains(&word) {
         scene.clock.settle();
@@ -116,5 +116,48 @@ fn a_run_is_stopped_between_two_attempts() {
         assert_eq!(first.0, 1);
         assert!(begun.try_recv().is_err());
         assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    });
+}
+
+#[test]
+fn work_that_goes_on_after_its_lock_is_waited_for_without_spinning() {
+    within(20 * SECOND, || {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let (job, held) = held("j");
+        let mut jobs = site.start([job.max_run(5 * SECOND)]);
+        scene.advance(SECOND);
+        let cx = held.begun.recv().unwrap();
+        scene.advance(20 * SECOND);
+        assert!(cx.ensure_valid().is_err());
+        assert!(jobs.status("j").running.is_some());
+        held.end.send(()).unwrap();
+        until(&scene, &mut jobs, "finished");
+    });
+}
+
+#[test]
+fn work_that_blocks_is_within_the_runtime_of_the_scheduler() {
+    within(20 * SECOND, || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (tell, told) = mpsc::channel();
+        let job = Job::blocking("j", Schedule::every(10 * MS), move |_: JobContext| {
+            let answer = tokio::runtime::Handle::try_current().map(|runtime| {
+                runtime.block_on(async {
+                    tokio::time::sleep(MS).await;
+                    7
+                })
+            });
+            let _ = tell.send(answer.ok());
+        });
+        let _entered = runtime.enter();
+        let scheduler = tower_redlock::Scheduler::new(tower_redlock::Redlock::embedded());
+        let jobs = scheduler.job(job).start().unwrap();
+        assert_eq!(told.recv().unwrap(), Some(7));
+        runtime.block_on(jobs.shutdown(SECOND));
     });
 }

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use std::future::IntoFuture;
 
-use tower_redlock::{schedule::Schedule, scheduler::Missed};
+use tower_redlock::{
+    schedule::Schedule,
+    scheduler::{Missed, Overlap},
+};
 
-use crate::scene::{SECOND, Scene, within};
+use crate::scene::{MS, SECOND, Scene, within};
 
 #[test]
 fn a_paused_job_lies_still_and_goes_on() {
@@ -88,4 +91,34 @@ fn a_lock_that_is_held_elsewhere_is_asked_for_seldom() {
     // Once a TTL: a lock, its release, and a look at the claim, at each node.
     let sent = idle.wire.sent();
     assert!(sent <= 3 * 5 * 120, "{sent} operations in 500 s");
+}
+
+#[test]
+fn a_run_goes_on_in_a_pause_whatever_ticks_come() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let job = site.job("j", Schedule::every(10 * SECOND), 45 * SECOND).overlap(Overlap::Stop);
+    let jobs = site.start([job.stop_grace(SECOND)]);
+    scene.advance(12 * SECOND);
+    jobs.handle.pause("j").unwrap();
+    scene.advance(45 * SECOND);
+    assert_eq!((jobs.status("j").counts.finished, scene.log.entries().len()), (1, 1));
+    jobs.handle.resume("j").unwrap();
+    scene.advance(MS);
+    assert_eq!(scene.log.entries().len(), 2);
+    // It gives way again.
+    scene.advance(5 * SECOND);
+    assert_eq!(scene.log.ticks()[2..], [60_000]);
+}
+
+#[test]
+fn a_thousand_requests_for_runs_are_remembered() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let jobs = site.start([site.job("j", Schedule::every(3600 * SECOND), Duration::ZERO)]);
+    for _ in 0..1_500 {
+        jobs.handle.trigger("j").unwrap();
+    }
+    scene.advance(SECOND);
+    assert_eq!(jobs.status("j").counts.started, 1_000);
 }

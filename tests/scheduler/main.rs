@@ -5,6 +5,8 @@ mod control;
 mod crash;
 mod errors;
 mod layers;
+mod learning;
+mod led;
 mod log;
 mod many;
 mod missed;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_redlock::{
     Job, JobContext, Schedule,
-    scheduler::{JobEventKind, Missed, Overlap},
+    scheduler::{Claim, JobEventKind, Missed, Overlap},
 };
 
 use crate::scene::{MS, SECOND, Scene};
@@ -126,4 +126,19 @@ fn a_run_that_gives_way_is_asked_first_and_may_end_by_itself() {
     let stopping = told.iter().position(|event| event.kind == JobEventKind::Stopping).unwrap();
     let finished = |kind: &JobEventKind| matches!(kind, JobEventKind::Finished { .. });
     assert!(told[stopping..].iter().any(|event| finished(&event.kind)));
+}
+
+#[test]
+fn ticks_that_come_while_a_run_gives_way_give_it_no_more_time() {
+    let stubborn = |job: Job| job.overlap(Overlap::Stop).stop_grace(25 * SECOND);
+    let ran = with_long_run(3600 * SECOND, stubborn);
+    // Asked at 20, and again at 30 and 40.
+    assert_eq!(ran, [(10, 10), (40, 45), (50, 50), (60, 60)]);
+}
+
+#[test]
+fn a_run_that_gave_way_is_not_repeated_where_it_claims_at_the_end() {
+    let stop = |job: Job| job.overlap(Overlap::Stop).stop_grace(SECOND).claim(Claim::AtEnd);
+    let ran = with_long_run(3600 * SECOND, stop);
+    assert_eq!(ran, [(10, 10), (20, 21), (30, 30), (40, 40), (50, 50), (60, 60)]);
 }

@@ -46,9 +46,13 @@ fn a_delay_after_the_end_is_told_of_once() {
     scene.advance(500 * MS);
     assert_eq!(scene.log.entries().len(), 1);
     jobs.told();
+    site.wire.sent();
     scene.nodes.stop(0..3);
     scene.advance(60 * SECOND);
     assert_eq!(jobs.words(), ["unavailable"]);
+    // As with ticks: a lock and its release, at most once in 2.5 s after the first few tries.
+    let sent = site.wire.sent();
+    assert!(sent < 10 * 40, "{sent} operations in 60 s");
     scene.nodes.start(0..3);
     scene.advance(6 * SECOND);
     assert!(scene.log.entries().len() >= 2);

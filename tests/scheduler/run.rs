@@ -184,3 +184,19 @@ fn a_context_tells_what_the_run_is_for() {
     assert!(asked.fencing_token() > run.fencing_token());
     assert_eq!(run.resource().to_string(), "job:j");
 }
+
+#[test]
+fn pauses_between_attempts_are_no_longer_than_a_minute_or_what_was_asked_for() {
+    for (first, expected) in [(40, [40, 60, 60]), (100, [100, 100, 100])] {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let job = Job::new("j", Schedule::every(3600 * SECOND), |_| async { Err::<(), _>("no") });
+        let mut jobs = site.start([job.retries(3).backoff(first * SECOND)]);
+        scene.advance(3_600 * SECOND + 400 * SECOND);
+        let pause = |event: tower_redlock::scheduler::JobEvent| match event.kind {
+            JobEventKind::Retrying { pause, .. } => Some(pause.as_secs()),
+            _ => None,
+        };
+        assert_eq!(jobs.told().into_iter().filter_map(pause).collect::<Vec<_>>(), expected);
+    }
+}

@@ -73,9 +73,17 @@ impl Scene {
 
 impl Site {
     pub(crate) fn start(&self, jobs: impl IntoIterator<Item = Job>) -> Running {
+        self.run(Scheduler::new(self.redlock.clone()).jobs(jobs))
+    }
+
+    /// Under one leadership.
+    pub(crate) fn start_led(&self, jobs: impl IntoIterator<Item = Job>) -> Running {
+        self.run(Scheduler::new(self.redlock.clone()).jobs(jobs).leader_only("x"))
+    }
+
+    fn run(&self, scheduler: Scheduler) -> Running {
         let spawner = Mortal { inner: self.clock.spawner(), killed: self.killed.clone() };
-        let scheduler = Scheduler::new(self.redlock.clone()).jobs(jobs).spawner(spawner);
-        let handle = scheduler.start().unwrap();
+        let handle = scheduler.spawner(spawner).start().unwrap();
         Running { events: handle.events(), handle }
     }
 
@@ -154,6 +162,7 @@ pub(crate) fn word(kind: &JobEventKind) -> &'static str {
         JobEventKind::Claimed { .. } => "claimed",
         JobEventKind::Skipped(SkipReason::AlreadyStarted { .. }) => "already started",
         JobEventKind::Skipped(SkipReason::Overlap) => "overlap",
+        JobEventKind::Skipped(SkipReason::NotLeading) => "not leading",
         JobEventKind::Skipped(SkipReason::Held { .. }) => "held",
         JobEventKind::Skipped(SkipReason::Unavailable { .. }) => "unavailable",
         JobEventKind::Missed { .. } => "missed",

@@ -4,11 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
     Job, JobContext, Redlock, Scheduler,
+    node::Op,
     schedule::Schedule,
     scheduler::{Claim, ShutdownReport},
 };
 
-use crate::scene::{MS, SECOND, Scene, Site, within};
+use crate::{
+    scene::{MS, SECOND, Scene, Site, within},
+    site::Fate,
+};
 
 /// A job that goes on for a while after it was asked to stop.
 fn slow(site: &Site, name: &str, stops_within: Duration) -> Job {
@@ -93,4 +97,45 @@ fn it_ends_where_the_runtime_is_gone() {
         let report = other.block_on(started.shutdown(10 * MS));
         assert_eq!(report, ShutdownReport::default());
     });
+}
+
+#[test]
+fn a_run_between_two_attempts_ends_at_once_and_another_replica_goes_on() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let every = || Schedule::every(3_600 * SECOND);
+    let failing = Job::new("j", every(), |_| async { Err::<(), _>("no") });
+    let mut at_a = a.start([failing.retries(5).backoff(50 * SECOND).claim(Claim::AtEnd)]);
+    scene.advance(3_600 * SECOND);
+    let _b = b.start([b.job("j", every(), SECOND).claim(Claim::AtEnd)]);
+    // Past many renewals.
+    scene.advance(40 * SECOND);
+    at_a.told();
+    let handle = at_a.handle.clone();
+    let mut report = scene.clock.spawn(async move { handle.shutdown(30 * SECOND).await });
+    scene.clock.settle();
+    assert_eq!(report.take(), Some(ShutdownReport::default()), "before the grace is over");
+    assert_eq!(at_a.words(), ["stopped"]);
+    scene.advance(20 * SECOND);
+    assert_eq!((scene.log.sites(), scene.log.entries()[0].attempt), (vec!["b"], 2));
+}
+
+#[test]
+fn an_end_that_can_not_be_stored_is_given_up_after_the_grace() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), SECOND)]);
+    site.wire.judge(|_, op| match op {
+        Op::Claim { claim, .. } if claim.run.ended.is_some() => Fate::Refused,
+        _ => Fate::Passes,
+    });
+    scene.advance(15 * SECOND);
+    assert_eq!(scene.nodes.key_counts(), [1; 5], "it tries");
+    let handle = jobs.handle.clone();
+    let mut report = scene.clock.spawn(async move { handle.shutdown(3 * SECOND).await });
+    scene.advance(2_900 * MS);
+    assert!(!report.is_finished());
+    scene.advance(200 * MS);
+    assert_eq!(report.take(), Some(ShutdownReport::default()));
+    assert_eq!(scene.nodes.key_counts(), [0; 5]);
 }

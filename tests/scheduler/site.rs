@@ -8,7 +8,7 @@ use std::{
 
 use tower_redlock::{
     Reason,
-    node::{Node, NodeHealth, Op, Reply},
+    node::{Answer, Node, NodeHealth, Op, Reply},
 };
 
 /// What becomes of an operation.
@@ -19,6 +19,8 @@ pub(crate) enum Fate {
     Refused,
     /// The node runs it, and its answer is lost.
     Unanswered,
+    /// The node says that, up to a moment, it lost what it knew of jobs.
+    Floor(u64),
 }
 
 type Judge = Box<dyn FnMut(usize, &Op) -> Fate + Send>;
@@ -76,6 +78,14 @@ fn kind(op: &Op) -> &'static str {
     }
 }
 
+fn lifted(answer: Answer, floor: u64) -> Answer {
+    match answer {
+        Answer::Promised { claim, .. } => Answer::Promised { floor, claim },
+        Answer::Claims { claims, .. } => Answer::Claims { floor, claims },
+        other => other,
+    }
+}
+
 impl Node for Watched {
     fn send(&self, op: Op, reply: Reply) {
         *self.wire.sent.lock().unwrap().entry(kind(&op)).or_default() += 1;
@@ -84,6 +94,10 @@ impl Node for Watched {
         match fate {
             Fate::Passes => self.inner.send(op, reply),
             Fate::Refused => reply.not_sent(Reason::NotConnected("refused".into())),
+            Fate::Floor(floor) => self.inner.send(
+                op,
+                Reply::from_fn(move |said| reply.send(said.map(|answer| lifted(answer, floor)))),
+            ),
             Fate::Unanswered => {
                 self.inner.send(op, Reply::from_fn(drop));
                 reply.send(Err(Reason::Disconnected));

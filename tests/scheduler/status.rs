@@ -67,6 +67,18 @@ fn a_tick_that_comes_during_a_run_counts_as_skipped() {
 }
 
 #[test]
+fn a_tick_that_waits_for_the_run_before_is_not_skipped() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let job = site.job("j", Schedule::every(10 * SECOND), 15 * SECOND).overlap(Overlap::Queue);
+    let mut jobs = site.start([job]);
+    scene.advance(26 * SECOND);
+    assert!(jobs.words().contains(&"overlap"));
+    let counts = jobs.status("j").counts;
+    assert_eq!((counts.skipped, counts.missed, counts.started), (0, 0, 2));
+}
+
+#[test]
 fn a_status_tells_what_runs_and_a_retry_is_another_attempt() {
     let scene = Scene::new();
     let site = scene.site("a");

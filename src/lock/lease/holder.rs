@@ -25,6 +25,12 @@ impl ActiveLease {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Whether that was said.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn is_asked_to_stop(&self) -> bool {
+        self.asked_to_stop.load(Ordering::Relaxed)
+    }
+
     /// The work lives.
     #[cfg(feature = "scheduler")]
     pub(crate) fn heartbeat(&self) {

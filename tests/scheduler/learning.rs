@@ -1,0 +1,286 @@
+//! What a replica believes of its fleet, and what it does where others know better.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use std::future::IntoFuture;
+
+use tower_redlock::{
+    node::Op,
+    schedule::{Schedule, WallTime},
+    scheduler::{Claim, Missed},
+    testing::ManualClock,
+    time::Clock,
+};
+
+use crate::{
+    scene::{MS, Running, SECOND, Scene, Site, after_start, within},
+    site::Fate,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The fleet's latest tick, in milliseconds after the first moment.
+fn fleet_tick(jobs: &Running, job: &str) -> u64 {
+    let tick = jobs.status(job).fleet.unwrap().tick.unwrap();
+    after_start(WallTime::since_epoch(tick.duration_since(UNIX_EPOCH).unwrap()))
+}
+
+#[test]
+fn nodes_that_forget_make_nobody_repeat_a_tick_of_its_own() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
+    scene.advance(10_500 * MS);
+    scene.nodes.forget(0..5);
+    // It asks them under the lock.
+    jobs.handle.trigger("j").unwrap();
+    scene.advance(10 * SECOND);
+    assert_eq!(scene.log.ticks(), [10_000, 10_500, 20_000]);
+}
+
+#[test]
+fn ticks_before_a_majority_forgot_count_as_started() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let forgot_at = ManualClock::new().wall() + 25 * SECOND;
+    // A node's floor is 60 s ahead of when it forgot.
+    let floor = u64::try_from((forgot_at + 60 * SECOND).as_micros()).unwrap();
+    site.wire.judge(move |node, _| if node > 1 { Fate::Floor(floor) } else { Fate::Passes });
+    let _jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
+    scene.advance(41 * SECOND);
+    assert_eq!(scene.log.ticks(), [30_000, 40_000]);
+}
+
+#[test]
+fn what_others_ran_in_a_pause_is_not_missed() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &Site| {
+        site.job("j", Schedule::every(100 * SECOND), Duration::ZERO).start_within(5 * SECOND)
+    };
+    let (_a, mut at_b) = (a.start([job(&a)]), b.start([job(&b)]));
+    at_b.handle.pause("j").unwrap();
+    scene.advance(1_050 * SECOND);
+    assert_eq!(scene.log.sites(), ["a"; 10]);
+    at_b.handle.resume("j").unwrap();
+    scene.advance(SECOND);
+    assert_eq!((at_b.words(), at_b.status("j").counts.missed), (vec![], 0));
+    assert_eq!(fleet_tick(&at_b, "j"), 1_000_000);
+    // What nobody runs is.
+    a.crash();
+    at_b.handle.pause("j").unwrap();
+    scene.advance(300 * SECOND);
+    at_b.handle.resume("j").unwrap();
+    scene.advance(SECOND);
+    assert_eq!(at_b.status("j").counts.missed, 3);
+}
+
+#[test]
+fn a_claim_that_a_majority_may_keep_is_not_repeated() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
+    let (_a, at_b) = (a.start([job(&a)]), b.start([job(&b)]));
+    scene.clock.settle();
+    b.replica.partition(0..5);
+    // Just a majority has it: and of that, two are gone when the other asks.
+    a.wire.judge(|node, op| match op {
+        Op::Claim { .. } if node > 2 => Fate::Refused,
+        _ => Fate::Passes,
+    });
+    scene.advance(100 * SECOND);
+    assert_eq!(scene.log.sites(), ["a"]);
+    a.crash();
+    scene.nodes.stop(0..2);
+    b.replica.heal(0..5);
+    scene.advance(20 * SECOND);
+    assert_eq!(scene.log.sites(), ["a"]);
+    assert_eq!(at_b.status("j").fleet.unwrap().owner.as_deref(), Some("a"));
+    scene.advance(90 * SECOND);
+    assert_eq!(scene.log.sites(), ["a", "b"]);
+}
+
+#[test]
+fn who_meets_a_run_elsewhere_knows_of_it() {
+    let scene = Scene::new();
+    let sites = [scene.site("a"), scene.site("b")];
+    let jobs = sites
+        .each_ref()
+        .map(|site| site.start([site.job("j", Schedule::every(100 * SECOND), 50 * SECOND)]));
+    scene.advance(101 * SECOND);
+    let ran = scene.log.sites();
+    let idle = usize::from(ran == ["a"]);
+    let fleet = jobs[idle].status("j").fleet.expect("it looked");
+    assert_eq!((fleet.owner.as_deref(), fleet.ended), (Some(ran[0]), None));
+    assert_eq!(fleet_tick(&jobs[idle], "j"), 100_000);
+}
+
+#[test]
+fn each_job_is_known_by_its_own_claims() {
+    let scene = Scene::new();
+    let jobs = |site: &Site| {
+        let job = |name, period| site.job(name, Schedule::every(period * SECOND), Duration::ZERO);
+        site.start([job("j", 10), job("k", 60)])
+    };
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let _a = jobs(&a);
+    scene.advance(85 * SECOND);
+    let at_b = jobs(&b);
+    scene.clock.settle();
+    assert_eq!((fleet_tick(&at_b, "j"), fleet_tick(&at_b, "k")), (80_000, 60_000));
+}
+
+#[test]
+fn a_job_that_could_not_be_made_known_at_once_is_later() {
+    let scene = Scene::new();
+    let job = |site: &Site| {
+        site.job("j", Schedule::every(MINUTE), Duration::ZERO)
+            .start_within(5 * SECOND)
+            .missed(Missed::RunAll { at_most: 100 })
+    };
+    let first = scene.site("a");
+    let _first = first.start([job(&first)]);
+    scene.clock.settle();
+    scene.nodes.stop(0..3);
+    scene.advance(20 * SECOND);
+    scene.nodes.start(0..3);
+    scene.advance(20 * SECOND);
+    first.crash();
+    scene.advance(3 * MINUTE);
+    let second = scene.site("b");
+    let _second = second.start([job(&second)]);
+    scene.advance(SECOND);
+    assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000]);
+}
+
+#[test]
+fn who_makes_a_job_known_late_takes_no_claim_away() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &Site| {
+        site.job("j", Schedule::every(100 * SECOND), Duration::ZERO).missed(Missed::RunLatest)
+    };
+    b.wire.judge(|_, op| match op {
+        Op::Acquire { .. } => Fate::Refused,
+        _ => Fate::Passes,
+    });
+    let at_b = b.start([job(&b)]);
+    scene.advance(SECOND);
+    let _a = a.start([job(&a)]);
+    scene.advance(100 * SECOND);
+    assert_eq!(scene.log.sites(), ["a"]);
+    b.wire.calm();
+    b.wire.sent();
+    scene.advance(20 * SECOND);
+    assert!(!b.wire.sent_by_kind().contains_key("claim"));
+    assert_eq!(fleet_tick(&at_b, "j"), 100_000);
+}
+
+#[test]
+fn a_tick_that_was_held_up_and_then_run_elsewhere_is_told_of_twice() {
+    let scene = Scene::new();
+    let (a, b, other) = (scene.site("a"), scene.site("b"), scene.site("other"));
+    let start = |site: &Site| site.start([site.job("j", Schedule::every(100 * SECOND), MS)]);
+    let mut jobs = [start(&a), start(&b)];
+    scene.advance(99 * SECOND);
+    let mut taken = scene.clock.spawn(other.redlock.lock("job:j").into_future());
+    scene.advance(3 * SECOND);
+    drop(taken.take().unwrap().unwrap());
+    scene.advance(20 * SECOND);
+    let ran = usize::from(scene.log.sites() == ["b"]);
+    assert_eq!(jobs[ran].words(), ["held", "claimed", "started", "finished"]);
+    assert_eq!(jobs[1 - ran].words(), ["held", "already started"]);
+    assert_eq!(jobs[1 - ran].status("j").counts.skipped, 1);
+}
+
+#[test]
+fn a_run_on_demand_does_not_end_one_that_was_broken_off() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &Site| {
+        site.job("j", Schedule::every(3600 * SECOND), 30 * SECOND).claim(Claim::AtEnd)
+    };
+    let (_a, at_b) = (a.start([job(&a)]), b.start([job(&b)]));
+    at_b.handle.pause("j").unwrap();
+    scene.advance(3_601 * SECOND);
+    a.crash();
+    scene.advance(20 * SECOND);
+    at_b.handle.trigger("j").unwrap();
+    scene.advance(60 * SECOND);
+    assert_eq!(scene.log.sites(), ["a", "b"], "on demand");
+    at_b.handle.resume("j").unwrap();
+    scene.advance(60 * SECOND);
+    let runs = scene.log.entries();
+    assert_eq!((runs.len(), runs[2].tick, runs[2].attempt), (3, runs[0].tick, 2));
+}
+
+#[test]
+fn a_run_that_lost_its_lock_is_repeated_where_it_claims_at_the_end() {
+    for claim in [Claim::AtStart, Claim::AtEnd] {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let job = site.job("j", Schedule::every(3600 * SECOND), 30 * SECOND).claim(claim);
+        let jobs = site.start([job]);
+        scene.advance(3_600 * SECOND);
+        // Only renewals get lost: an end could be stored.
+        site.wire.judge(|_, op| match op {
+            Op::Extend { .. } => Fate::Refused,
+            _ => Fate::Passes,
+        });
+        scene.advance(10 * SECOND);
+        assert_eq!(jobs.status("j").counts.lost, 1);
+        site.wire.calm();
+        scene.advance(60 * SECOND);
+        let attempts: Vec<u32> = scene.log.entries().iter().map(|run| run.attempt).collect();
+        let expected: &[_] = if claim == Claim::AtEnd { &[1, 2] } else { &[1] };
+        assert_eq!(attempts, expected);
+    }
+}
+
+#[test]
+fn a_schedule_that_panics_ends_its_own_job_and_no_other() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let last = WallTime::since_epoch(ManualClock::new().wall() + 25 * SECOND);
+    let breaks = Schedule::custom(move |after: WallTime| {
+        assert!(after < last, "no more ticks");
+        Schedule::every(10 * SECOND).next(after, None)
+    });
+    let (bad, good) = (Duration::ZERO, Duration::ZERO);
+    let every = Schedule::every(10 * SECOND);
+    let jobs = site.start([site.job("bad", breaks, bad), site.job("good", every, good)]);
+    scene.advance(60 * SECOND);
+    let ran = |job: &str| scene.log.entries().iter().filter(|run| run.job == job).count();
+    assert_eq!((ran("bad"), ran("good")), (2, 6));
+    assert_eq!(jobs.status("bad").next_tick, None);
+    let handle = jobs.handle.clone();
+    let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
+    scene.clock.settle();
+    assert!(report.take().is_some(), "nothing is waited for");
+}
+
+#[test]
+fn a_manager_that_is_shut_down_ends_its_jobs() {
+    within(20 * SECOND, || {
+        let scene = Scene::new();
+        let (a, b) = (scene.site("a"), scene.site("b"));
+        let job = |site: &Site| site.job("j", Schedule::every(10 * SECOND), 2 * SECOND);
+        let running = a.start([job(&a)]);
+        scene.nodes.stop(0..5);
+        // It never got to ask the nodes.
+        let waiting = b.start([job(&b)]);
+        scene.advance(MS);
+        for (site, jobs) in [(&a, &running), (&b, &waiting)] {
+            let redlock = site.redlock.clone();
+            let _down = scene.clock.spawn(async move { redlock.shutdown().await });
+            scene.advance(30 * SECOND);
+            site.wire.sent();
+            scene.advance(100 * SECOND);
+            assert_eq!(site.wire.sent(), 0);
+            let handle = jobs.handle.clone();
+            let mut report = scene.clock.spawn(async move { handle.shutdown(MINUTE).await });
+            scene.clock.settle();
+            assert!(report.take().is_some(), "nothing is waited for");
+        }
+    });
+}

@@ -1,0 +1,192 @@
+//! A scheduler that one leadership is over.
+
+use std::{sync::Arc, time::Duration};
+
+use tower_redlock::{
+    Job,
+    node::Op,
+    schedule::Schedule,
+    scheduler::{Claim, JobCounts, Missed, ShutdownReport},
+};
+
+use crate::{
+    blocking::{held, until},
+    scene::{MS, Running, SECOND, Scene, Site, TTL, within},
+    site::Fate,
+};
+
+const HOUR: u32 = 3600;
+
+/// Two replicas, of which the first leads.
+fn pair(scene: &Scene, job: impl Fn(&Site) -> Job) -> [(Site, Running); 2] {
+    ["a", "b"].map(|name| {
+        let site = scene.site(name);
+        let jobs = site.start_led([job(&site)]);
+        scene.clock.settle();
+        (site, jobs)
+    })
+}
+
+/// Nothing of it gets through any more, while the jobs' own locks are renewed.
+fn lose_leadership(site: &Site) {
+    site.wire.judge(|_, op| match op {
+        Op::Acquire { lease, .. } | Op::Extend { lease, .. }
+            if lease.resource().to_string() == "leader:x" =>
+        {
+            Fate::Refused
+        }
+        _ => Fate::Passes,
+    });
+}
+
+fn counts(jobs: &Running) -> JobCounts {
+    jobs.status("j").counts
+}
+
+#[test]
+fn one_replica_runs_all_and_another_takes_over_where_it_was() {
+    let scene = Scene::new();
+    let job = |site: &Site| {
+        site.job("j", Schedule::every(10 * SECOND), SECOND)
+            .start_within(SECOND)
+            .missed(Missed::Skip)
+    };
+    let [(a, at_a), (b, mut at_b)] = pair(&scene, job);
+    b.wire.sent();
+    scene.advance(95 * SECOND);
+    assert!(at_a.handle.leads() && !at_b.handle.leads());
+    assert_eq!(scene.log.sites(), ["a"; 9]);
+    let sent = b.wire.sent_by_kind();
+    assert!(
+        !sent.contains_key("prepare") && !sent.contains_key("claims"),
+        "it stands by: {sent:?}"
+    );
+    assert_eq!((at_b.status("j").next_tick, at_b.words()), (None, vec![]));
+    a.crash();
+    scene.advance(TTL + TTL / 10);
+    assert!(at_b.handle.leads());
+    scene.advance(100 * SECOND);
+    let ticks = scene.log.ticks();
+    assert!(ticks.len() >= 18 && ticks.windows(2).all(|pair| pair[0] < pair[1]), "{ticks:?}");
+    assert!(scene.log.sites()[9..].iter().all(|site| *site == "b"));
+    // What the former leader ran is not missed; what nobody ran is.
+    let gap = (ticks[9] - ticks[8]) / 10_000 - 1;
+    assert_eq!(counts(&at_b).missed, gap);
+}
+
+#[test]
+fn a_loss_drops_the_runs_at_once_and_the_next_leader_repeats_what_claims_at_the_end() {
+    for claim in [Claim::AtStart, Claim::AtEnd] {
+        let scene = Scene::new();
+        let job =
+            |site: &Site| site.job("j", Schedule::every(HOUR * SECOND), 100 * SECOND).claim(claim);
+        let [(a, at_a), (_b, at_b)] = pair(&scene, job);
+        scene.advance(HOUR * SECOND + SECOND);
+        lose_leadership(&a);
+        scene.advance(TTL + TTL / 10);
+        assert!(at_b.handle.leads() && !at_a.handle.leads());
+        let run = &scene.log.entries()[0];
+        assert!(run.ended.is_some() && !run.finished);
+        assert_eq!(counts(&at_a).stopped, 1);
+        assert_eq!(at_a.status("j").next_tick, None);
+        scene.advance(TTL + 110 * SECOND);
+        let expected: &[_] = if claim == Claim::AtEnd { &["a", "b"] } else { &["a"] };
+        assert_eq!(scene.log.sites(), expected);
+        assert_eq!(scene.log.entries().last().unwrap().finished, claim == Claim::AtEnd);
+    }
+}
+
+#[test]
+fn what_is_triggered_where_another_leads_is_skipped_and_not_run_later() {
+    let scene = Scene::new();
+    let job = |site: &Site| site.job("j", Schedule::every(HOUR * SECOND), SECOND);
+    let [(a, at_a), (_b, mut at_b)] = pair(&scene, job);
+    at_b.handle.trigger("j").unwrap();
+    at_b.handle.trigger("j").unwrap();
+    scene.clock.settle();
+    assert_eq!(at_b.words(), ["not leading"; 2]);
+    at_a.handle.trigger("j").unwrap();
+    scene.advance(SECOND);
+    a.crash();
+    scene.advance(2 * TTL);
+    assert!(at_b.handle.leads());
+    assert_eq!(scene.log.sites(), ["a"]);
+}
+
+#[test]
+fn the_lock_that_min_hold_keeps_goes_with_the_leadership() {
+    let scene = Scene::new();
+    let job =
+        |site: &Site| site.job("j", Schedule::every(HOUR * SECOND), MS).min_hold(600 * SECOND);
+    let [(a, _at_a), (_b, at_b)] = pair(&scene, job);
+    scene.advance(HOUR * SECOND + SECOND);
+    assert_eq!(scene.nodes.key_counts(), [2; 5]);
+    lose_leadership(&a);
+    scene.advance(TTL + TTL / 10);
+    assert!(at_b.handle.leads());
+    assert_eq!(scene.nodes.key_counts(), [1; 5], "that of the leader");
+}
+
+#[test]
+fn a_shutdown_ends_the_runs_first_and_then_the_leadership() {
+    let scene = Scene::new();
+    let job = |site: &Site| site.job("j", Schedule::every(10 * SECOND), 60 * SECOND);
+    let [(_a, at_a), (_b, at_b)] = pair(&scene, job);
+    scene.advance(11 * SECOND);
+    let handle = at_a.handle.clone();
+    let mut report = scene.clock.spawn(async move { handle.shutdown(3 * SECOND).await });
+    scene.advance(2_900 * MS);
+    assert!(at_a.handle.leads() && !at_b.handle.leads(), "its run is going");
+    scene.advance(200 * MS);
+    let report = report.take().expect("it is over");
+    assert_eq!(report.stopped, [Arc::from("j")]);
+    assert!(!at_a.handle.leads());
+    scene.advance(TTL / 2);
+    assert!(at_b.handle.leads(), "no TTL had to pass");
+    // Who stands by has nothing to wait for.
+    let handle = at_a.handle.clone();
+    let mut again = scene.clock.spawn(async move { handle.shutdown(60 * SECOND).await });
+    scene.clock.settle();
+    assert_eq!(again.take().map(|report| report.still_running.len()), Some(0));
+    scene.advance(100 * SECOND);
+    assert!(!at_a.handle.leads());
+}
+
+#[test]
+fn a_replica_that_stands_by_is_shut_down_at_once() {
+    let scene = Scene::new();
+    let job = |site: &Site| site.job("j", Schedule::every(10 * SECOND), Duration::ZERO);
+    let [(_a, at_a), (b, at_b)] = pair(&scene, job);
+    let handle = at_b.handle.clone();
+    let mut report = scene.clock.spawn(async move { handle.shutdown(60 * SECOND).await });
+    scene.clock.settle();
+    assert_eq!(report.take(), Some(ShutdownReport::default()));
+    b.wire.sent();
+    scene.advance(100 * SECOND);
+    assert_eq!(b.wire.sent(), 0, "it campaigns no more");
+    assert!(at_a.handle.leads());
+}
+
+#[test]
+fn work_that_blocks_keeps_no_leadership_after_a_shutdown() {
+    within(20 * SECOND, || {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let (job, held) = held("j");
+        let mut jobs = site.start_led([job]);
+        scene.advance(SECOND);
+        let _cx = held.begun.recv().unwrap();
+        let handle = jobs.handle.clone();
+        let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
+        scene.advance(SECOND + 100 * MS);
+        let report = report.take().expect("no grace but that one is waited for");
+        assert_eq!(report.still_running, [Arc::from("j")]);
+        assert_eq!(scene.nodes.key_counts(), [1; 5], "that of the job");
+        scene.advance(10 * TTL);
+        assert!(!jobs.handle.leads());
+        assert_eq!(scene.nodes.key_counts(), [1; 5], "nor does it lead again");
+        held.end.send(()).unwrap();
+        until(&scene, &mut jobs, "finished");
+        assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    });
+}
