@@ -112,7 +112,8 @@ fn faces_of_once_are_shared_and_their_futures_are_sent() {
         },
     };
     type Body = Full<bytes::Bytes>;
-    type Over<B> = tower::util::BoxCloneSyncService<Request<B>, http::Response<Body>, std::io::Error>;
+    type Over<B> =
+        tower::util::BoxCloneSyncService<Request<B>, http::Response<Body>, std::io::Error>;
     type Keeping<St> = Http<Problems, Idempotency<St>>;
     shared::<OnceLayer<Key<Header>, Always, Http>>();
     cloned::<OnceLayer<Key<Header>, Always, Http>>();

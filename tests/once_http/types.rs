@@ -34,7 +34,8 @@ async fn keys_and_services_that_stay_on_their_thread_are_welcome() {
     let key = move |_: &Request<Body>| (*key).clone();
     let layer = OnceLayer::new(redlock.clone(), key).http();
     assert_eq!(layer.layer(of_head).oneshot(post()).await.unwrap().status(), 200);
-    let key = move |_: &tower_redlock::key::RequestHead<'_>, body: &[u8]| format!("{name}{}", body.len());
+    let key =
+        move |_: &tower_redlock::key::RequestHead<'_>, body: &[u8]| format!("{name}{}", body.len());
     let layer = OnceLayer::by_body(redlock.clone(), key);
     assert_eq!(layer.layer(of_body.clone()).oneshot(post()).await.unwrap().status(), 200);
     let layer = OnceLayer::idempotency(redlock).scope(Scope::none());

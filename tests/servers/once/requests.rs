@@ -58,7 +58,10 @@ impl Effects {
     }
 }
 
-async fn handle(State(effects): State<Effects>, headers: HeaderMap) -> Result<Vec<u8>, http::StatusCode> {
+async fn handle(
+    State(effects): State<Effects>,
+    headers: HeaderMap,
+) -> Result<Vec<u8>, http::StatusCode> {
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     effects.run(headers["idempotency-key"].to_str().unwrap())
 }
@@ -71,14 +74,19 @@ async fn serve(app: Router) -> SocketAddr {
 }
 
 /// Sends until it is a 2xx, as senders do. Whether it was a repetition, and the body.
-async fn deliver(client: Client<HttpConnector, Body>, addr: SocketAddr, key: usize) -> (bool, Bytes) {
+async fn deliver(
+    client: Client<HttpConnector, Body>,
+    addr: SocketAddr,
+    key: usize,
+) -> (bool, Bytes) {
     loop {
         let request = Request::post(format!("http://{addr}/"))
             .header("idempotency-key", format!("evt-{key}"))
             .body(Body::from("body"))
             .unwrap();
         let answer = client.request(request).await.unwrap();
-        let repeated = ["once", "idempotency-replayed"].iter().any(|it| answer.headers().contains_key(*it));
+        let repeated =
+            ["once", "idempotency-replayed"].iter().any(|it| answer.headers().contains_key(*it));
         match answer.status().as_u16() {
             200 => return (repeated, answer.into_body().collect().await.unwrap().to_bytes()),
             // In progress, votes that were split between the managers, or the handler's own.
@@ -89,13 +97,12 @@ async fn deliver(client: Client<HttpConnector, Body>, addr: SocketAddr, key: usi
 }
 
 /// All duplicates of all keys at once. For each key, the bodies of all answers, the first one's last.
-async fn deliver_all(apps: [Router; 2], effects: &Effects) -> Vec<Vec<Bytes>> {
+async fn deliver_all(apps: [Router<Effects>; 2], effects: &Effects) -> Vec<Vec<Bytes>> {
     let [blue, green] = apps.map(|app| app.with_state(effects.clone()));
     let addrs = [serve(blue).await, serve(green).await];
     let client = Client::builder(TokioExecutor::new()).build_http();
-    let deliveries = (0..KEYS * DUPLICATES).map(|i| {
-        tokio::spawn(deliver(client.clone(), addrs[i % 2], i / 2 % KEYS))
-    });
+    let deliveries = (0..KEYS * DUPLICATES)
+        .map(|i| tokio::spawn(deliver(client.clone(), addrs[i % 2], i / 2 % KEYS)));
     let (mut bodies, mut firsts) = (vec![Vec::new(); KEYS], vec![None; KEYS]);
     for (i, answer) in join_all(deliveries).await.into_iter().enumerate() {
         let (repeated, body) = answer.unwrap();
@@ -138,9 +145,9 @@ async fn of_fifty_deliveries_of_each_webhook_one_is_handled_to_success() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_fifty_copies_of_each_request_one_runs_and_all_get_its_bytes() {
     let (scene, effects) = (Scene::new(3), Effects::new());
-    let apps = both(&scene).await.map(|redlock| {
-        app().route_layer(OnceLayer::idempotency(redlock).scope(Scope::none()))
-    });
+    let apps = both(&scene)
+        .await
+        .map(|redlock| app().route_layer(OnceLayer::idempotency(redlock).scope(Scope::none())));
     for bodies in deliver_all(apps, &effects).await {
         assert!(bodies.iter().all(|body| *body == bodies[0]));
     }
@@ -161,7 +168,7 @@ async fn a_store_gives_the_same_bytes_and_the_nodes_keep_little() {
     assert_eq!(store.len(), KEYS);
     for server in &scene.servers {
         for key in server.keys("redlock:done:*") {
-            let length: usize = server.cli(&["STRLEN", &key]).trim().parse().unwrap();
+            let length = server.cli(&["STRLEN", &key]).int();
             assert!(length < 200, "{key}: {length} bytes");
         }
     }
