@@ -40,7 +40,7 @@ impl Effects {
     }
 
     fn run(&self, key: &str) -> Result<Vec<u8>, http::StatusCode> {
-        if self.1.fetch_add(1, Ordering::SeqCst) % 3 == 0 {
+        if self.1.fetch_add(1, Ordering::SeqCst).is_multiple_of(3) {
             return Err(http::StatusCode::INTERNAL_SERVER_ERROR);
         }
         let run = self.0[key].fetch_add(1, Ordering::SeqCst) + 1;
