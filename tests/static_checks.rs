@@ -95,6 +95,43 @@ fn once_is_shared_and_its_futures_are_sent() {
     is_send(&redlock.once("x").forget());
 }
 
+#[cfg(feature = "http")]
+#[test]
+fn faces_of_once_are_shared_and_their_futures_are_sent() {
+    use http::Request;
+    use http_body_util::Full;
+    use tower_redlock::{
+        OnceLayer,
+        key::{Header, JsonPointer, Key},
+        once::{
+            Always, Intact, MemoryStore, Missing, OnceService, Scope,
+            http::{
+                ByBody, ByBodyFuture, Http, HttpFuture, Idempotency, IdempotencyFuture, OnNodes,
+                Problems, Refused, Rejection,
+            },
+        },
+    };
+    type Body = Full<bytes::Bytes>;
+    type Over<B> =
+        tower::util::BoxCloneSyncService<Request<B>, http::Response<Body>, std::io::Error>;
+    type Keeping<St> = Http<Problems, Idempotency<St>>;
+    shared::<OnceLayer<Key<Header>, Always, Http>>();
+    cloned::<OnceLayer<Key<Header>, Always, Http>>();
+    shared::<OnceLayer<Key<JsonPointer>, Always, Http<Problems, ByBody>>>();
+    cloned::<OnceLayer<Scope, Always, Keeping<OnNodes>>>();
+    shared::<OnceLayer<Scope, Always, Keeping<MemoryStore>>>();
+    shared::<OnceService<Over<Body>, Key<Header>, Always, Http>>();
+    cloned::<OnceService<Over<Body>, Key<Header>, Always, Keeping<MemoryStore>>>();
+    sendable::<HttpFuture<Over<Body>, Body, Always, Problems>>();
+    sendable::<ByBodyFuture<Over<Intact<Body>>, Body, Key<JsonPointer>, Always, Problems>>();
+    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, Problems, OnNodes>>();
+    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, Problems, MemoryStore>>();
+    shared::<Missing>();
+    shared::<Rejection<'static>>();
+    cloned::<Rejection<'static>>();
+    shared::<Refused<'static>>();
+}
+
 #[cfg(feature = "scheduler")]
 #[test]
 fn schedules_are_shared_and_their_ticks_are_values() {

@@ -48,7 +48,7 @@ where
 }
 
 fn told(len: usize) -> String {
-    format!("evt:7 Some({len}) {len} Some(\"7\")")
+    format!("evt:7 None {len} Some(\"7\")")
 }
 
 async fn assert_hands_on(addr: std::net::SocketAddr) {

@@ -27,7 +27,8 @@ fn echo(runs: &Runs) -> Router {
                 collected.trailers().map_or("none", |of| of["x-sum"].to_str().unwrap()).to_owned();
             let name = lock.map_or("none".into(), |lock| lock.resource().to_string());
             let body = collected.to_bytes();
-            assert_eq!(hint, Some(body.len() as u64));
+            // HTTP/1 has no trailers behind a body of a known length.
+            assert_eq!(hint, (trailer == "none").then_some(body.len() as u64));
             let length = length.map_or("none".into(), |length| length.to_str().unwrap().to_owned());
             ([("x-name", name), ("x-length", length), ("x-trailer", trailer)], body)
         }),

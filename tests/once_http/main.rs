@@ -5,7 +5,9 @@ mod support;
 
 mod by_body;
 mod client;
+mod idempotency;
 mod keys;
 mod repeats;
 mod site;
 mod stopped;
+mod types;

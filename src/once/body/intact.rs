@@ -12,7 +12,8 @@ use pin_project::pin_project;
 use super::WholeBody;
 
 /// A body of the type `B` that was read, and is handed on as it was: the same data and trailers,
-/// the same size hint and end.
+/// the same end. Its length is known, except before trailers: HTTP/1 sends those only behind a body
+/// whose length is not announced.
 ///
 /// It is also the body of a request that was not read, or not to its end: what was read comes
 /// first, then the rest.
@@ -108,6 +109,8 @@ impl<B: Body> Body for Intact<B> {
     fn size_hint(&self) -> SizeHint {
         let read = self.read.len() as u64;
         let rest = match &self.rest {
+            // HTTP/1 has no trailers behind a body whose length was announced.
+            Rest::None if self.trailers.is_some() => SizeHint::default(),
             Rest::None => return SizeHint::with_exact(read),
             Rest::Body(rest) => rest.size_hint(),
             Rest::Failed(_) => SizeHint::default(),

@@ -4,4 +4,6 @@ mod crash;
 mod crowd;
 mod log;
 mod memory;
+#[cfg(feature = "http")]
+mod requests;
 mod restarts;

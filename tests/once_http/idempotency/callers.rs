@@ -1,0 +1,90 @@
+//! Whose keys they are.
+
+use axum::{Router, routing::post};
+use http::{HeaderMap, Request};
+use tower_redlock::{
+    OnceLayer, key,
+    once::{Missing, Scope},
+};
+
+use super::tools::{layer, pay, pay_as};
+use crate::site::{Runs, Site, serve};
+
+fn app(runs: &Runs) -> Router {
+    let runs = runs.clone();
+    Router::new().route(
+        "/pay",
+        post(async move |headers: HeaderMap| {
+            runs.run();
+            format!("secret of {}", headers["x-caller"].to_str().unwrap())
+        }),
+    )
+}
+
+#[tokio::test]
+async fn one_caller_never_sees_the_answer_of_another() {
+    let site = Site::new();
+    let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
+    for replayed in [None, Some("true")] {
+        for caller in ["alice", "bob"] {
+            let answer = client.send(pay_as(caller, "k", "x")).await;
+            assert_eq!(answer.body, format!("secret of {caller}"));
+            assert_eq!(answer.header("idempotency-replayed"), replayed);
+        }
+    }
+    assert_eq!(site.runs.count(), 2);
+}
+
+#[tokio::test]
+async fn without_a_scope_all_share_their_keys() {
+    let site = Site::new();
+    let once = OnceLayer::idempotency(site.at_blue.clone()).scope(Scope::none());
+    let client = serve(app(&site.runs).route_layer(once)).await;
+    for caller in ["alice", "bob"] {
+        assert_eq!(client.send(pay_as(caller, "k", "x")).await.body, "secret of alice");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_who_is_not_known_is_turned_away_whatever_is_said_of_keys() {
+    let site = Site::new();
+    let once = layer(&site.at_blue).missing(Missing::Run);
+    let client = serve(app(&site.runs).route_layer(once)).await;
+    let mut nobody = pay("k", "x");
+    nobody.headers_mut().remove("x-caller");
+    client.send(nobody).await.assert_problem(400, None, "bad-key", "not-run");
+    // What should tell is not there at all: the service is put together wrongly.
+    let principal = key::extension(|(): &()| "alice");
+    let once = OnceLayer::idempotency(site.at_blue.clone()).scope(principal);
+    let client = serve(app(&site.runs).route_layer(once)).await;
+    client.send(pay("k", "x")).await.assert_problem(500, None, "bad-settings", "not-run");
+    assert_eq!(site.runs.count(), 0);
+}
+
+#[tokio::test]
+async fn callers_who_need_no_keys_pass() {
+    let site = Site::new();
+    let caller = |request: &Request<_>| {
+        Some(request.headers()["x-caller"].to_str().unwrap().to_owned()).filter(|it| it != "root")
+    };
+    let once = OnceLayer::idempotency(site.at_blue.clone()).scope(caller);
+    let client = serve(app(&site.runs).route_layer(once)).await;
+    for _ in 0..2 {
+        let answer = client.send(pay_as("root", "k", "x")).await;
+        assert_eq!(answer.header("idempotency-replayed"), None);
+    }
+    assert_eq!(site.runs.count(), 2);
+}
+
+#[tokio::test]
+async fn long_names_of_callers_and_keys_are_no_bad_requests() {
+    let site = Site::new();
+    let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
+    let (caller, key) = ("c".repeat(512), "k".repeat(255));
+    for replayed in [None, Some("true")] {
+        let answer = client.send(pay_as(&caller, &key, "x")).await;
+        assert_eq!((answer.code(), answer.header("idempotency-replayed")), (200, replayed));
+    }
+    let other = client.send(pay_as(&caller, &key[1..], "x")).await;
+    assert_eq!((other.code(), other.header("idempotency-replayed")), (200, None));
+}

@@ -1,0 +1,134 @@
+//! Responses that are streamed, or too large to be kept.
+
+use std::sync::{Arc, Mutex};
+
+use axum::{Router, body::Body, routing::post};
+use bytes::Bytes;
+use http::{HeaderMap, Response};
+use http_body::Frame;
+use http_body_util::{
+    BodyExt,
+    channel::{Channel, Sender},
+};
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use tokio::task::JoinHandle;
+
+use super::tools::{layer, pay};
+use crate::{
+    client::Client,
+    site::{Site, serve, soon},
+};
+
+type Feed = Sender<Bytes, std::io::Error>;
+type Opening = JoinHandle<Result<Response<Incoming>, legacy::Error>>;
+
+struct Streams {
+    site: Site,
+    client: Client,
+    feeds: Arc<Mutex<Vec<Feed>>>,
+}
+
+/// Each response is a stream that the test feeds; 10 bytes are kept.
+async fn streams() -> Streams {
+    let site = Site::new();
+    let (runs, feeds) = (site.runs.clone(), Arc::<Mutex<Vec<Feed>>>::default());
+    let given = Arc::clone(&feeds);
+    let app = Router::new().route(
+        "/pay",
+        post(async move || {
+            let (sender, body) = Channel::new(16);
+            given.lock().unwrap().push(sender);
+            runs.run();
+            Response::builder().header("trailer", "x-sum").body(Body::new(body)).unwrap()
+        }),
+    );
+    let client = serve(app.route_layer(layer(&site.at_blue).response_limit(10))).await;
+    Streams { site, client, feeds }
+}
+
+impl Streams {
+    async fn first(&self) -> (Opening, Feed) {
+        let client = self.client.clone();
+        let mut request = pay("k", "");
+        request.headers_mut().insert("te", "trailers".parse().unwrap());
+        let answer = tokio::spawn(async move { client.open(request).await });
+        self.site.runs(1).await;
+        (answer, self.feeds.lock().unwrap().pop().expect("it runs"))
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_small_goes_out_when_it_is_kept_with_its_trailers() {
+    let streams = streams().await;
+    let (answer, mut feed) = streams.first().await;
+    feed.send_data("12345".into()).await.unwrap();
+    // It is held back while others are told that it runs.
+    let other = streams.client.send(pay("k", "")).await;
+    other.assert_problem(409, Some("10"), "in-progress", "not-run");
+    assert!(!answer.is_finished());
+    feed.send_data("67890".into()).await.unwrap();
+    let trailers = HeaderMap::from_iter([("x-sum".parse().unwrap(), "7".parse().unwrap())]);
+    feed.send(Frame::trailers(trailers.clone())).await.unwrap();
+    drop(feed);
+    let answer = soon("the answer", answer).await.unwrap().unwrap();
+    let body = answer.into_body().collect().await.unwrap();
+    assert_eq!(body.trailers(), Some(&trailers));
+    assert_eq!(body.to_bytes(), "1234567890");
+    let again = streams.client.send(pay("k", "")).await;
+    assert_eq!(
+        (&again.body[..], again.header("idempotency-replayed")),
+        (&b"1234567890"[..], Some("true"))
+    );
+}
+
+#[tokio::test]
+async fn a_larger_stream_goes_on_intact_and_is_done_without_a_response() {
+    let streams = streams().await;
+    let (answer, mut feed) = streams.first().await;
+    for piece in ["12345", "67890", "1"] {
+        feed.send_data(piece.into()).await.unwrap();
+    }
+    // The response has begun, and its body goes on.
+    let answer = soon("the answer", answer).await.unwrap().unwrap();
+    let again = streams.client.send(pay("k", "")).await;
+    again.assert_problem(422, None, "response-not-kept", "done");
+    assert!(String::from_utf8_lossy(&again.body).contains("answered 200"));
+    feed.send_data("2345".into()).await.unwrap();
+    drop(feed);
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "123456789012345");
+    // Another request under the key is still told apart.
+    streams.client.send(pay("k", "x")).await.assert_problem(422, None, "key-reused", "not-run");
+    assert_eq!(streams.site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn a_response_that_breaks_off_is_done_all_the_same_and_breaks_off_for_the_client_too() {
+    let streams = streams().await;
+    let (answer, mut feed) = streams.first().await;
+    feed.send_data("12345".into()).await.unwrap();
+    feed.abort(std::io::Error::other("on purpose"));
+    // Servers may break off before or behind the head.
+    if let Ok(answer) = soon("the answer", answer).await.unwrap() {
+        assert!(answer.into_body().collect().await.is_err());
+    }
+    let again = streams.client.send(pay("k", "")).await;
+    again.assert_problem(422, None, "response-not-kept", "done");
+    assert_eq!(streams.site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_behind_the_answer_leaves_a_request_that_is_done() {
+    let streams = streams().await;
+    let (answer, mut feed) = streams.first().await;
+    feed.send_data("12345".into()).await.unwrap();
+    answer.abort();
+    // The response is dropped at the server.
+    crate::support::eventually_async("it is dropped", async || {
+        feed.send_data("x".into()).await.is_err()
+    })
+    .await;
+    let again = streams.client.send(pay("k", "")).await;
+    again.assert_problem(422, None, "response-not-kept", "done");
+    assert_eq!(streams.site.runs.count(), 1);
+}

@@ -1,0 +1,9 @@
+//! Requests with an `Idempotency-Key`.
+
+mod callers;
+mod large;
+mod refused;
+mod replay;
+mod statuses;
+mod stores;
+mod tools;

@@ -1,0 +1,170 @@
+//! The first response is sent again.
+
+use std::sync::Arc;
+
+use axum::{Router, routing::post};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::{HeaderMap, Response, StatusCode, header};
+use tokio::sync::Notify;
+use tower_redlock::{
+    OnceLayer,
+    once::{MemoryStore, StoredHeaders},
+};
+
+use super::tools::{both, layer, pay, stored};
+use crate::{
+    client::Answer,
+    site::{HOUR, Site, serve, soon},
+};
+
+/// Every byte there is, and more of them than fit into one frame of a record's length.
+fn binary() -> Bytes {
+    (0..=u8::MAX).cycle().take(20_000).collect()
+}
+
+fn made(run: usize) -> Response<axum::body::Body> {
+    Response::builder()
+        .status(201)
+        .header("content-type", "application/octet-stream")
+        .header("location", "/pay/7")
+        .header("link", "<a>")
+        .header("x-run", run)
+        .header("link", "<b>")
+        .header("set-cookie", "session=secret")
+        .header("retry-after", "7")
+        .body(binary().into())
+        .unwrap()
+}
+
+/// Without what the server says of the one exchange.
+fn kept(answer: &Answer) -> HeaderMap {
+    let mut headers = answer.headers.clone();
+    for name in ["date", "x-run", "set-cookie", "retry-after", "idempotency-replayed"] {
+        headers.remove(name);
+    }
+    headers
+}
+
+#[track_caller]
+fn assert_replayed(first: &Answer, again: &Answer) {
+    assert_eq!(first.header("idempotency-replayed"), None);
+    assert_eq!(again.header("idempotency-replayed"), Some("true"), "{again:?}");
+    assert_eq!((again.status, &again.body), (first.status, &first.body));
+    assert_eq!(kept(again), kept(first));
+}
+
+#[tokio::test]
+async fn the_first_response_is_sent_again_byte_by_byte_by_every_replica() {
+    let site = Site::new();
+    let runs = site.runs.clone();
+    let app = Router::new().route("/pay", post(async move || made(runs.run())));
+    let (blue, green) = both(&app, [&site.at_blue, &site.at_green]).await;
+
+    let first = blue.send(pay("k-1", "3 EUR")).await;
+    assert_eq!((first.code(), &first.body), (201, &binary()));
+    assert_eq!(first.header("set-cookie"), Some("session=secret"), "to who asked first");
+    // The key is the same with quotes.
+    for (client, key) in [(&blue, "k-1"), (&green, "k-1"), (&green, r#""k-1""#)] {
+        let again = client.send(pay(key, "3 EUR")).await;
+        assert_replayed(&first, &again);
+        let links: Vec<_> = again.headers.get_all(header::LINK).iter().collect();
+        assert_eq!(links, ["<a>", "<b>"]);
+        for never in ["set-cookie", "x-run", "retry-after"] {
+            assert_eq!(again.header(never), None);
+        }
+    }
+    assert_eq!(site.runs.count(), 1);
+    assert_eq!(blue.send(pay("k-2", "3 EUR")).await.header("x-run"), Some("2"));
+    site.clock.advance(96 * HOUR);
+    assert_eq!(green.send(pay("k-1", "3 EUR")).await.header("x-run"), Some("3"));
+}
+
+#[tokio::test]
+async fn a_store_gives_the_same_and_more_headers_if_they_are_named() {
+    let site = Site::new();
+    let (runs, store) = (site.runs.clone(), MemoryStore::new());
+    let app = Router::new().route("/pay", post(async move || made(runs.run())));
+    let headers = StoredHeaders::default().and("x-run").and("set-cookie");
+    let with_run = |redlock| stored(redlock, &store).stored_headers(headers.clone());
+    let blue = serve(app.clone().route_layer(with_run(&site.at_blue))).await;
+    let green = serve(app.route_layer(with_run(&site.at_green))).await;
+    let first = blue.send(pay("k", "3 EUR")).await;
+    assert_eq!(store.len(), 1);
+    for client in [&blue, &green] {
+        let again = client.send(pay("k", "3 EUR")).await;
+        assert_replayed(&first, &again);
+        assert_eq!((again.header("x-run"), again.header("set-cookie")), (Some("1"), None));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_fifty_at_once_one_runs_and_all_get_its_answer_in_the_end() {
+    let site = Site::new();
+    let (runs, go) = (site.runs.clone(), Arc::new(Notify::new()));
+    let gone = Arc::clone(&go);
+    let app = Router::new().route(
+        "/pay",
+        post(async move || {
+            let run = runs.run();
+            gone.notified().await;
+            made(run)
+        }),
+    );
+    let (blue, green) = both(&app, [&site.at_blue, &site.at_green]).await;
+    let client = blue.clone();
+    let first = tokio::spawn(async move { client.send(pay("k", "3 EUR")).await });
+    site.runs(1).await;
+    let others = (0..50).map(|i| if i % 2 == 0 { &blue } else { &green });
+    let early = others.clone().map(|client| client.send(pay("k", "3 EUR")));
+    for answer in soon("answers", join_all(early)).await {
+        answer.assert_problem(409, Some("10"), "in-progress", "not-run");
+    }
+    go.notify_one();
+    let first = first.await.unwrap();
+    let late = others.map(|client| client.send(pay("k", "3 EUR")));
+    for answer in soon("answers", join_all(late)).await {
+        assert_replayed(&first, &answer);
+    }
+    assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn an_empty_answer_is_sent_again_as_such() {
+    let site = Site::new();
+    let runs = site.runs.clone();
+    let app = Router::new().route(
+        "/pay",
+        post(async move || {
+            runs.run();
+            StatusCode::NO_CONTENT
+        }),
+    );
+    let client = serve(app.route_layer(layer(&site.at_blue))).await;
+    let first = client.send(pay("k", "")).await;
+    assert_eq!(first.code(), 204);
+    assert_replayed(&first, &client.send(pay("k", "")).await);
+}
+
+#[tokio::test]
+async fn safe_methods_pass_with_a_key_and_without() {
+    let site = Site::new();
+    let runs = site.runs.clone();
+    let app = Router::new().route("/pay", axum::routing::any(async move || runs.run().to_string()));
+    // Not even a caller is asked for.
+    let once =
+        OnceLayer::idempotency(site.at_blue.clone()).scope(tower_redlock::key::header("x-caller"));
+    let client = serve(app.route_layer(once)).await;
+    for run in 1..3 {
+        for method in ["GET", "HEAD", "OPTIONS", "TRACE"] {
+            let mut request = pay("k", "");
+            *request.method_mut() = method.parse().unwrap();
+            let answer = client.send(request).await;
+            assert_eq!((answer.code(), answer.header("idempotency-replayed")), (200, None));
+            assert_eq!(answer.body.is_empty(), method == "HEAD");
+            assert_eq!(answer.header("content-length"), Some("1"));
+        }
+        let bare = http::Request::get("/pay").body("".into()).unwrap();
+        assert_eq!(client.send(bare).await.body, (5 * run).to_string());
+    }
+}

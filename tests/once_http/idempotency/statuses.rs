@@ -1,0 +1,71 @@
+//! Which answers are sent again, and which leave the key free.
+
+use axum::{Router, body::Body, routing::post};
+use http::{Response, StatusCode};
+
+use super::tools::{layer, pay};
+use crate::site::{Site, serve};
+
+/// How often a request runs that is sent twice, and answered so.
+async fn runs_of_two(status: u16) -> usize {
+    let site = Site::new();
+    let runs = site.runs.clone();
+    let app = Router::new().route(
+        "/pay",
+        post(async move || (StatusCode::from_u16(status).unwrap(), runs.run().to_string())),
+    );
+    let client = serve(app.route_layer(layer(&site.at_blue))).await;
+    for _ in 0..2 {
+        assert_eq!(client.send(pay("k", "")).await.code(), status);
+    }
+    site.runs.count()
+}
+
+#[tokio::test]
+async fn answers_for_good_are_sent_again_and_others_are_not() {
+    for status in [200, 201, 202, 204, 302, 303, 400, 402, 403, 404, 410, 422, 499] {
+        assert_eq!(runs_of_two(status).await, 1, "{status}");
+    }
+    for status in [401, 408, 409, 425, 429, 500, 502, 503, 599, 600, 999] {
+        assert_eq!(runs_of_two(status).await, 2, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_fails_twice_and_then_does_it_is_done() {
+    let site = Site::new();
+    let runs = site.runs.clone();
+    let app = Router::new().route(
+        "/pay",
+        post(async move || match runs.run() {
+            run @ 1..=2 => (StatusCode::INTERNAL_SERVER_ERROR, run.to_string()),
+            run => (StatusCode::OK, run.to_string()),
+        }),
+    );
+    let client = serve(app.route_layer(layer(&site.at_blue))).await;
+    for (status, body) in [(500, "1"), (500, "2"), (200, "3"), (200, "3")] {
+        let answer = client.send(pay("k", "")).await;
+        assert_eq!((answer.code(), &answer.body[..]), (status, body.as_bytes()));
+    }
+    assert_eq!(site.runs.count(), 3);
+}
+
+#[tokio::test]
+async fn what_is_kept_is_for_the_user_to_say() {
+    let site = Site::new();
+    let runs = site.runs.clone();
+    let app = Router::new().route(
+        "/pay",
+        post(async move || match runs.run() {
+            1 => StatusCode::NOT_FOUND,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        }),
+    );
+    let once =
+        layer(&site.at_blue).complete_when(|response: &Response<Body>| response.status() == 500);
+    let client = serve(app.route_layer(once)).await;
+    for (status, replayed) in [(404, None), (500, None), (500, Some("true"))] {
+        let answer = client.send(pay("k", "")).await;
+        assert_eq!((answer.code(), answer.header("idempotency-replayed")), (status, replayed));
+    }
+}

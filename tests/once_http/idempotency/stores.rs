@@ -1,0 +1,199 @@
+//! Responses that are kept in a store.
+
+use std::{
+    future::{Future, pending, ready},
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{Router, routing::post};
+use tower_redlock::{
+    FencingToken, LockContext,
+    once::{MemoryStore, ResponseStore, StoreError, StoredBy, StoredResponse},
+};
+
+use super::tools::{layer, pay};
+use crate::site::{HOUR, Runs, Site, TTL, serve, soon};
+
+const FINE: u8 = 0;
+const FAILS: u8 = 1;
+const HANGS: u8 = 2;
+const PUTS_AND_HANGS: u8 = 3;
+
+/// A store as somebody else would write it, which does as it is told.
+#[derive(Clone)]
+struct Other {
+    memory: MemoryStore,
+    mood: Arc<AtomicU8>,
+    puts: Arc<Mutex<Vec<(String, Duration, u64)>>>,
+}
+
+type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+
+impl Other {
+    fn new() -> Self {
+        let memory = MemoryStore::new();
+        Self { memory, mood: Arc::default(), puts: Arc::default() }
+    }
+
+    fn is(&self, mood: u8) {
+        self.mood.store(mood, Ordering::SeqCst);
+    }
+
+    fn does<T: Send + 'static>(&self, what: impl FnOnce() -> Result<T, StoreError>) -> Boxed<T> {
+        match self.mood.load(Ordering::SeqCst) {
+            FINE => Box::pin(ready(what())),
+            FAILS => Box::pin(ready(Err(StoreError::failed("on purpose")))),
+            PUTS_AND_HANGS => {
+                what().unwrap_or_else(|error| panic!("{error}"));
+                Box::pin(pending())
+            }
+            _ => Box::pin(pending()),
+        }
+    }
+
+    fn puts(&self) -> usize {
+        self.puts.lock().unwrap().len()
+    }
+}
+
+impl ResponseStore for Other {
+    type Put = Boxed<()>;
+    type Get = Boxed<Option<StoredBy>>;
+
+    fn put(
+        &self,
+        key: &str,
+        response: Arc<StoredResponse>,
+        retain: Duration,
+        token: FencingToken,
+    ) -> Self::Put {
+        self.puts.lock().unwrap().push((key.to_owned(), retain, token.get()));
+        self.does(|| self.memory.put(key, response, retain, token).into_inner())
+    }
+
+    fn get(&self, key: &str) -> Self::Get {
+        self.does(|| self.memory.get(key).into_inner())
+    }
+}
+
+/// Tells the run and the token.
+fn app(runs: &Runs) -> Router {
+    let runs = runs.clone();
+    Router::new().route(
+        "/pay",
+        post(async move |lock: LockContext| format!("{} {}", runs.run(), lock.fencing_token())),
+    )
+}
+
+#[tokio::test]
+async fn responses_are_put_under_the_token_before_the_record_and_not_on_the_nodes() {
+    let (site, store) = (Site::new(), Other::new());
+    let once = layer(&site.at_blue).store(store.clone()).retain(HOUR);
+    let client = serve(app(&site.runs).route_layer(once)).await;
+    let first = client.send(pay("k", "")).await;
+    let (key, retain, token) = store.puts.lock().unwrap()[0].clone();
+    assert_eq!((key.as_str(), retain), ("idempotency:5:alice:k", HOUR));
+    assert_eq!(first.body, format!("1 {token}"));
+    assert_eq!(client.send(pay("k", "")).await.body, first.body);
+    assert_eq!((site.runs.count(), store.puts()), (1, 1));
+    // Who has no such store knows that it is done.
+    let other = serve(app(&site.runs).route_layer(layer(&site.at_green))).await;
+    other.send(pay("k", "")).await.assert_problem(422, None, "response-not-kept", "done");
+}
+
+#[tokio::test]
+async fn a_store_that_can_not_be_read_is_asked_again_later() {
+    let (site, store) = (Site::new(), Other::new());
+    let client =
+        serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
+    let first = client.send(pay("k", "")).await;
+    store.is(FAILS);
+    client.send(pay("k", "")).await.assert_problem(503, Some("1"), "store-unavailable", "done");
+    store.is(FINE);
+    assert_eq!(client.send(pay("k", "")).await.body, first.body);
+    assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn where_the_store_fails_the_request_is_done_all_the_same() {
+    let (site, store) = (Site::new(), Other::new());
+    let client =
+        serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
+    store.is(FAILS);
+    assert_eq!(client.send(pay("k", "")).await.code(), 200);
+    store.is(FINE);
+    client.send(pay("k", "")).await.assert_problem(422, None, "response-not-kept", "done");
+    assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn a_response_that_the_store_has_lost_is_not_made_up() {
+    let (site, store) = (Site::new(), MemoryStore::with_capacity(1));
+    let client =
+        serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
+    client.send(pay("k", "")).await;
+    client.send(pay("other", "")).await;
+    client.send(pay("k", "")).await.assert_problem(422, None, "response-not-kept", "done");
+    // And one of another holder is not this one's.
+    let stored = store.get("idempotency:5:alice:other").await.unwrap().unwrap();
+    let newer = FencingToken::new(stored.token.get() + 1);
+    store.put("idempotency:5:alice:other", stored.response, HOUR, newer).await.unwrap();
+    client.send(pay("other", "")).await.assert_problem(422, None, "response-not-kept", "done");
+}
+
+/// A process that is lost between the store and the record.
+#[tokio::test]
+async fn what_crashes_between_the_store_and_the_record_runs_again_under_a_newer_token() {
+    let (site, store) = (Site::new(), Other::new());
+    let blue = serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
+    let green =
+        serve(app(&site.runs).route_layer(layer(&site.at_green).store(store.clone()))).await;
+    store.is(PUTS_AND_HANGS);
+    let client = blue.clone();
+    let crashed = tokio::spawn(async move { client.send(pay("k", "")).await });
+    crate::support::eventually_async("it is put", async || store.puts() == 1).await;
+    site.blue.partition(0..3);
+    site.clock.advance(TTL);
+    let answer = soon("the answer", crashed).await.unwrap();
+    answer.assert_problem(500, None, "lost", "unknown");
+    assert_eq!(store.memory.len(), 1);
+
+    store.is(FINE);
+    let second = green.send(pay("k", "")).await;
+    assert!(second.body.starts_with(b"2 "), "{second:?}");
+    assert_eq!(green.send(pay("k", "")).await.body, second.body);
+    let [first, last] = [0, 1].map(|i| store.puts.lock().unwrap()[i].2);
+    assert!(first < last, "{first} and {last}");
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_while_its_answer_is_put_finds_it_again() {
+    let (site, store) = (Site::new(), Other::new());
+    let client =
+        serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
+    for (mood, key) in [(PUTS_AND_HANGS, "a"), (HANGS, "b")] {
+        store.is(mood);
+        let before = store.puts();
+        let gone = client.clone();
+        let gone = tokio::spawn(async move { gone.send(pay(key, "")).await });
+        crate::support::eventually_async("it is put", async || store.puts() == before + 1).await;
+        gone.abort();
+        store.is(FINE);
+        // No lock, and the record.
+        crate::support::eventually_async("it is recorded", async || {
+            site.at_blue.inspect(format!("once:idempotency:5:alice:{key}")).await.unwrap().is_none()
+        })
+        .await;
+        let again = client.send(pay(key, "")).await;
+        match mood {
+            HANGS => again.assert_problem(422, None, "response-not-kept", "done"),
+            _ => assert_eq!(again.header("idempotency-replayed"), Some("true"), "{again:?}"),
+        }
+    }
+    assert_eq!(site.runs.count(), 2);
+}

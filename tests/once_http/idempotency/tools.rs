@@ -1,0 +1,43 @@
+//! Requests, and layers for them.
+
+use axum::{Router, body::Body};
+use http::Request;
+use tower_redlock::{
+    OnceLayer, Redlock, key,
+    key::{Header, Key},
+    once::{
+        Always, MemoryStore,
+        http::{Http, Idempotency, Problems},
+    },
+};
+
+use crate::{client::Client, site::serve};
+
+pub(super) type Layer<St> = OnceLayer<Key<Header>, Always, Http<Problems, Idempotency<St>>>;
+
+/// Keys belong to whom `x-caller` names: in production, something that a caller can't choose.
+pub(super) fn layer(redlock: &Redlock) -> Layer<tower_redlock::once::http::OnNodes> {
+    OnceLayer::idempotency(redlock.clone()).scope(key::header("x-caller"))
+}
+
+pub(super) fn stored(redlock: &Redlock, store: &MemoryStore) -> Layer<MemoryStore> {
+    layer(redlock).store(store.clone())
+}
+
+/// Servers of two replicas, each with its own layer.
+pub(super) async fn both(app: &Router, on_nodes: [&Redlock; 2]) -> (Client, Client) {
+    let [blue, green] = on_nodes.map(|redlock| app.clone().route_layer(layer(redlock)));
+    (serve(blue).await, serve(green).await)
+}
+
+pub(super) fn pay(key: &str, body: impl Into<Body>) -> Request<Body> {
+    pay_as("alice", key, body)
+}
+
+pub(super) fn pay_as(caller: &str, key: &str, body: impl Into<Body>) -> Request<Body> {
+    Request::post("/pay?now=1")
+        .header("x-caller", caller)
+        .header("idempotency-key", key)
+        .body(body.into())
+        .expect("a request")
+}
