@@ -87,8 +87,9 @@ async fn serve() -> Result<(), Failure> {
     let effects = std::env::temp_dir().join("tower-redlock-webhooks.log");
     let shop = Shop::new("receiver", Effects::open(&effects)?);
     let redlock = nodes.builder().owner("receiver").build()?;
-    let (id, time, body) = ("evt_1", signature::now(), r#"{"amount":7}"#);
-    let signature = signature::Key::new(&secret())?.sign(id, time, body.as_bytes());
+    let (time, body) = (signature::now(), r#"{"amount":7}"#);
+    let id = format!("evt_{time}");
+    let signature = signature::Key::new(&secret())?.sign(&id, time, body.as_bytes());
     let interrupt = tokio::signal::ctrl_c();
     site::serve(redlock, shop, "127.0.0.1:8080", interrupt, |addr| {
         println!("http://{addr}/webhooks writes to {}; Ctrl-C stops it", effects.display());

@@ -35,8 +35,13 @@
 //!
 //! # For HTTP
 //!
+//! For webhooks, [`OnceLayer::http`] and [`OnceLayer::by_body`]; for requests with an
+//! `Idempotency-Key`, [`OnceLayer::idempotency`]. See [`http`], with examples.
+//!
 //! | part | where |
 //! |---|---|
+//! | responses for what becomes of webhooks and requests | [`http`] |
+//! | what becomes of requests without a key; whose keys they are | [`Missing`], [`Scope`] |
 //! | a body that is read whole, and handed on as it was | [`ReadBody`], [`Intact`] |
 //! | whether a request is the same as the first with its key | [`Fingerprint`] |
 //! | a response as it is kept, and which of its headers | [`StoredResponse`], [`StoredHeaders`] |

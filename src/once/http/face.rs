@@ -69,6 +69,21 @@ impl<K, C> OnceLayer<K, C> {
     /// `axum` it is an extractor. HEAD is a request like another here: axum runs the handler of GET
     /// for it, and leaves the body away. Put the layer around the routes of POST alone, or say
     /// [`only`](crate::key::Key::only).
+    ///
+    /// ```
+    /// use axum::{Extension, Router, http::StatusCode, routing::post};
+    /// use tower_redlock::{LockContext, OnceLayer, Redlock, key};
+    ///
+    /// async fn handle(Extension(lock): Extension<LockContext>, event: String) -> StatusCode {
+    ///     println!("{event}, under the token {}", lock.fencing_token());
+    ///     StatusCode::NO_CONTENT
+    /// }
+    ///
+    /// let once = OnceLayer::new(Redlock::embedded(), key::header("webhook-id")).http();
+    /// // What checks the sender's signature goes outside: see `tower_redlock::once::http`.
+    /// let app: Router = Router::new().route("/hook", post(handle)).route_layer(once);
+    /// # let _ = app;
+    /// ```
     pub fn http(self) -> OnceLayer<K, C, Http> {
         self.with_face(|complete, _| (complete, Http::new(ByHead(()))))
     }
