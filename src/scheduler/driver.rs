@@ -207,7 +207,7 @@ impl Driver {
 
     /// May change at any time, while nodes are asked too.
     pub(super) fn may_start(&self, purpose: Purpose) -> bool {
-        self.may_run() && (purpose == Purpose::Trigger || !self.job.is_paused())
+        self.may_run() && !(matches!(purpose, Purpose::Tick(_)) && self.job.is_paused())
     }
 
     /// The lock was not to be had: sees how the tick stands.

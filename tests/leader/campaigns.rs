@@ -71,3 +71,15 @@ fn who_leads_can_be_looked_up() {
     assert_eq!(found.owner.as_deref(), Some("a"));
     assert_eq!(found.token, token);
 }
+
+#[test]
+fn a_candidate_that_meets_the_same_leader_again_tells_nothing_new() {
+    let scene = Scene::new();
+    let (a, b) = (scene.candidate("a"), scene.candidate("b"));
+    let (_a, _b) = (scene.run(&a.leader), scene.run(&b.leader));
+    scene.clock.advance(TTL);
+    let mut transitions = b.leader.transitions();
+    transitions.mark_unchanged();
+    scene.clock.advance(TTL * 10);
+    assert!(!transitions.has_changed().unwrap());
+}

@@ -16,8 +16,10 @@ fn the_work_of_a_leader_that_is_cut_off_ends_before_the_next_one_leads() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let leader = {
         let (told, witness) = (Arc::clone(&told), scene.witness.clone());
+        let transitions = a.leader.transitions();
         a.leader.clone().on_lost(move |cause| {
             assert!(witness.is_empty(), "the work was dropped before");
+            assert_eq!(*transitions.borrow(), Leadership::Standby { leader: None });
             told.lock().unwrap().push(cause);
         })
     };

@@ -93,4 +93,25 @@ fn a_resignation_of_a_leader_that_is_cut_off_ends_with_its_term() {
     scene.clock.advance(TTL);
     assert!(resigned.is_finished());
     assert!(scene.witness.is_empty());
+    // It leaves the others their turn all the same.
+    a.replica.heal(0..5);
+    scene.clock.advance(TTL / 2);
+    assert_eq!(scene.witness.terms(), 1);
+    scene.clock.advance(TTL);
+    assert!(a.leader.is_leader());
+}
+
+#[test]
+fn nobody_is_told_to_lead_while_the_lock_is_given_back() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    let _run = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));
+    scene.nodes.freeze(0..5);
+    let resigned = resign(&scene, &a.leader);
+    assert!(scene.witness.is_empty() && !resigned.is_finished());
+    assert!(!a.leader.is_leader());
+    assert_eq!(*a.leader.transitions().borrow(), Leadership::Standby { leader: None });
+    scene.nodes.thaw(0..5);
+    scene.clock.settle();
+    assert!(resigned.is_finished());
 }

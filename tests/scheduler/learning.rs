@@ -7,7 +7,7 @@ use std::future::IntoFuture;
 use tower_redlock::{
     node::Op,
     schedule::{Schedule, WallTime},
-    scheduler::{Claim, Missed},
+    scheduler::{Claim, Missed, Overlap},
     testing::ManualClock,
     time::Clock,
 };
@@ -29,7 +29,8 @@ fn fleet_tick(jobs: &Running, job: &str) -> u64 {
 fn nodes_that_forget_make_nobody_repeat_a_tick_of_its_own() {
     let scene = Scene::new();
     let site = scene.site("a");
-    let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
+    let job = site.job("j", Schedule::every(10 * SECOND), Duration::ZERO);
+    let jobs = site.start([job.overlap(Overlap::Queue)]);
     scene.advance(10_500 * MS);
     scene.nodes.forget(0..5);
     // It asks them under the lock.
@@ -49,6 +50,22 @@ fn ticks_before_a_majority_forgot_count_as_started() {
     let _jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
     scene.advance(41 * SECOND);
     assert_eq!(scene.log.ticks(), [30_000, 40_000]);
+}
+
+#[test]
+fn a_run_that_was_broken_off_before_that_is_not_repeated() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &Site| site.job("j", Schedule::every(10 * SECOND), SECOND).claim(Claim::AtEnd);
+    let _a = a.start([job(&a)]);
+    scene.advance(10_500 * MS);
+    a.crash();
+    let forgot_at = ManualClock::new().wall() + 25 * SECOND;
+    let floor = u64::try_from((forgot_at + 60 * SECOND).as_micros()).unwrap();
+    b.wire.judge(move |_, _| Fate::Floor(floor));
+    let _b = b.start([job(&b)]);
+    scene.advance(25 * SECOND);
+    assert_eq!(scene.log.ticks(), [10_000, 30_000]);
 }
 
 #[test]
@@ -165,6 +182,8 @@ fn who_makes_a_job_known_late_takes_no_claim_away() {
         _ => Fate::Passes,
     });
     let at_b = b.start([job(&b)]);
+    // It makes the job known all the same.
+    at_b.handle.pause("j").unwrap();
     scene.advance(SECOND);
     let _a = a.start([job(&a)]);
     scene.advance(100 * SECOND);
@@ -172,7 +191,8 @@ fn who_makes_a_job_known_late_takes_no_claim_away() {
     b.wire.calm();
     b.wire.sent();
     scene.advance(20 * SECOND);
-    assert!(!b.wire.sent_by_kind().contains_key("claim"));
+    let sent = b.wire.sent_by_kind();
+    assert!(sent.contains_key("prepare") && !sent.contains_key("claim"), "{sent:?}");
     assert_eq!(fleet_tick(&at_b, "j"), 100_000);
 }
 
@@ -266,6 +286,7 @@ fn a_manager_that_is_shut_down_ends_its_jobs() {
         let (a, b) = (scene.site("a"), scene.site("b"));
         let job = |site: &Site| site.job("j", Schedule::every(10 * SECOND), 2 * SECOND);
         let running = a.start([job(&a)]);
+        scene.clock.settle();
         scene.nodes.stop(0..5);
         // It never got to ask the nodes.
         let waiting = b.start([job(&b)]);
@@ -283,4 +304,22 @@ fn a_manager_that_is_shut_down_ends_its_jobs() {
             assert!(report.take().is_some(), "nothing is waited for");
         }
     });
+}
+
+#[test]
+fn a_silent_minority_holds_no_start_up_and_takes_no_claim_late() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let _jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
+    scene.clock.settle();
+    scene.nodes.freeze([1, 3]);
+    // Two node timeouts, as for grants.
+    site.wire.judge(|_, op| match op {
+        Op::Prepare { patience, .. } | Op::Claim { patience, .. } if *patience != 100 * MS => {
+            Fate::Refused
+        }
+        _ => Fate::Passes,
+    });
+    scene.advance(10 * SECOND);
+    assert_eq!(scene.log.ticks(), [10_000], "at once");
 }

@@ -190,3 +190,15 @@ fn work_that_blocks_keeps_no_leadership_after_a_shutdown() {
         assert_eq!(scene.nodes.key_counts(), [0; 5]);
     });
 }
+
+#[test]
+fn who_stands_by_has_no_next_tick() {
+    let scene = Scene::new();
+    let job = |site: &Site| site.job("j", Schedule::every(HOUR * SECOND), SECOND);
+    let [(a, at_a), (_b, at_b)] = pair(&scene, job);
+    assert!(at_a.status("j").next_tick.is_some());
+    lose_leadership(&a);
+    scene.advance(TTL + TTL / 10);
+    assert_eq!(at_a.status("j").next_tick, None);
+    assert!(at_b.status("j").next_tick.is_some());
+}

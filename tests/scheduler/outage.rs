@@ -102,3 +102,18 @@ fn a_shutdown_during_such_a_start_returns_at_once() {
     scene.advance(60 * SECOND);
     assert_eq!(scene.log.ticks(), [0u64; 0]);
 }
+
+#[test]
+fn a_delay_after_the_end_is_waited_out_where_each_try_takes_time() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let _jobs = site.start([site.job("j", Schedule::every_after(SECOND), Duration::ZERO)]);
+    scene.advance(500 * MS);
+    site.wire.sent();
+    // The moment that the run is named by moves on with every try.
+    scene.nodes.freeze(0..3);
+    scene.advance(60 * SECOND);
+    let sent = site.wire.sent_by_kind();
+    assert!(sent["acquire"] < 5 * 40, "{sent:?}");
+    assert_eq!(scene.log.entries().len(), 1);
+}

@@ -200,3 +200,27 @@ fn pauses_between_attempts_are_no_longer_than_a_minute_or_what_was_asked_for() {
         assert_eq!(jobs.told().into_iter().filter_map(pause).collect::<Vec<_>>(), expected);
     }
 }
+
+#[test]
+fn a_renewal_that_comes_late_shortens_no_pause_between_attempts() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let job = Job::new("j", Schedule::every(3600 * SECOND), |_| async { Err::<(), _>("no") });
+    let mut jobs = site.start([job.retries(1).backoff(40 * SECOND)]);
+    scene.advance(3_600 * SECOND);
+    jobs.told();
+    site.wire.judge(|_, op| match op {
+        tower_redlock::node::Op::Extend { .. } => crate::site::Fate::Refused,
+        _ => crate::site::Fate::Passes,
+    });
+    let is_late = (0..100).any(|_| {
+        scene.advance(100 * MS);
+        jobs.words().contains(&"stopping")
+    });
+    assert!(is_late);
+    site.wire.calm();
+    scene.advance(20 * SECOND);
+    assert_eq!(without_renewals(jobs.words()), [""; 0]);
+    scene.advance(20 * SECOND);
+    assert_eq!(without_renewals(jobs.words()), ["failed"]);
+}

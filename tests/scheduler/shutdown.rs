@@ -122,20 +122,40 @@ fn a_run_between_two_attempts_ends_at_once_and_another_replica_goes_on() {
 
 #[test]
 fn an_end_that_can_not_be_stored_is_given_up_after_the_grace() {
+    within(20 * SECOND, || {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), SECOND)]);
+        site.wire.judge(|_, op| match op {
+            Op::Claim { claim, .. } if claim.run.ended.is_some() => Fate::Refused,
+            _ => Fate::Passes,
+        });
+        scene.advance(15 * SECOND);
+        assert_eq!(scene.nodes.key_counts(), [1; 5], "it tries");
+        let handle = jobs.handle.clone();
+        let mut report = scene.clock.spawn(async move { handle.shutdown(3 * SECOND).await });
+        scene.advance(2_900 * MS);
+        assert!(!report.is_finished());
+        scene.advance(200 * MS);
+        assert_eq!(report.take(), Some(ShutdownReport::default()));
+        assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    });
+}
+
+#[test]
+fn it_returns_when_the_nodes_know_that_the_locks_are_free() {
     let scene = Scene::new();
     let site = scene.site("a");
-    let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), SECOND)]);
-    site.wire.judge(|_, op| match op {
-        Op::Claim { claim, .. } if claim.run.ended.is_some() => Fate::Refused,
-        _ => Fate::Passes,
-    });
+    // Nothing but the lock is told of such a run.
+    let job = slow(&site, "j", 60 * SECOND).claim(Claim::AtEnd);
+    let jobs = site.start([job]);
     scene.advance(15 * SECOND);
-    assert_eq!(scene.nodes.key_counts(), [1; 5], "it tries");
+    scene.nodes.freeze(0..5);
     let handle = jobs.handle.clone();
-    let mut report = scene.clock.spawn(async move { handle.shutdown(3 * SECOND).await });
-    scene.advance(2_900 * MS);
-    assert!(!report.is_finished());
-    scene.advance(200 * MS);
-    assert_eq!(report.take(), Some(ShutdownReport::default()));
-    assert_eq!(scene.nodes.key_counts(), [0; 5]);
+    let mut report = scene.clock.spawn(async move { handle.shutdown(Duration::ZERO).await });
+    scene.clock.settle();
+    assert!(scene.log.entries()[0].ended.is_some() && !report.is_finished());
+    scene.nodes.thaw(0..5);
+    scene.advance(2 * SECOND);
+    assert_eq!(report.take().expect("they know").stopped.len(), 1);
 }
