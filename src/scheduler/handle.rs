@@ -20,7 +20,7 @@ pub struct ShutdownReport {
     /// Jobs whose run was going when the grace was over, and was dropped.
     pub stopped: Vec<Arc<str>>,
     /// Blocking jobs that still run: nothing can stop them. Each keeps its lock until its work has
-    /// ended.
+    /// ended, or until [`max_run`](super::Job::max_run).
     pub still_running: Vec<Arc<str>>,
 }
 
@@ -31,7 +31,8 @@ impl SchedulerHandle {
 
     /// Stops the scheduler: starts no more runs, asks those that are going to stop, and waits for
     /// them until `grace` is over; then drops their work. Each lock is given back after its work has
-    /// ended, and this returns when the nodes that can be reached know of it.
+    /// ended, and this returns when the nodes that can be reached know of it. Work that blocks inside
+    /// a poll, without being a [blocking job](super::Job::blocking), is waited for until it returns.
     ///
     /// # Cancel safety
     ///

@@ -91,7 +91,8 @@ impl Job {
     /// Nothing can stop a thread from outside, so a hard stop only takes effect between two
     /// attempts. The work must ask [`ensure_valid`](crate::LockContext::ensure_valid) before effects
     /// and now and then in between; what is done when it goes on past the end of its lock is
-    /// [`on_overrun`](Self::on_overrun). The lock is given back only after the work has ended.
+    /// [`on_overrun`](Self::on_overrun). The lock is not given back before the work has ended;
+    /// but it ends at [`max_run`](Self::max_run), as any other.
     pub fn blocking<F, R>(name: impl Into<String>, schedule: impl Into<Schedule>, work: F) -> Self
     where
         F: FnMut(JobContext) -> R + Send + 'static,

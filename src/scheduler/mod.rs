@@ -15,7 +15,8 @@
 //!
 //! * Until a quorum of nodes has told what was run before, nothing runs, and no event tells of it; a
 //!   WARN does. Ticks before that belong to other replicas, or are missed.
-//! * A tick that was claimed by a replica whose clock is far ahead silences the job until then.
+//! * A tick that was claimed by a replica whose clock is ahead silences the job until then: for a
+//!   minute at most, as the nodes give no lock to whose clock is further ahead of theirs.
 //! * A run that crosses the next tick makes that one overlap, also where it started late: with
 //!   [`Overlap::Queue`] it is run all the same.
 #![cfg_attr(

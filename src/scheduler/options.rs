@@ -61,6 +61,8 @@ pub enum Claim {
     #[default]
     AtStart,
     /// Once its run has ended: a run that is broken off is started again, by whichever replica is
-    /// there. Each tick that is started runs at least once, so its work must bear repetition.
+    /// there. Each tick that is started runs at least once, so its work must bear repetition;
+    /// also of what makes its process crash each time, as nothing limits how often: see
+    /// [`JobContext::attempt`](crate::JobContext::attempt).
     AtEnd,
 }
