@@ -164,8 +164,8 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     ///
     /// A response is put there before it is recorded that its request is done, under the lock and its
     /// fencing token. After a crash in between, the request runs again, under a newer token, and its
-    /// response takes the other's place. Where the store fails then, the request is done all the same,
-    /// and its response is not kept; a WARN says so.
+    /// response takes the other's place. Where the store fails then, the request is done all the same, and
+    /// its response is lost unless the store has it; a WARN says so.
     ///
     /// ```
     /// use tower_redlock::{OnceLayer, Redlock, once::{MemoryStore, Scope}};
