@@ -12,7 +12,7 @@ pub trait Completes<T> {
     }
 }
 
-/// All that is `Ok` is done.
+/// All that is `Ok` is done; over HTTP, each face has its own rule for the status of a response.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Always(pub(super) ());
 

@@ -16,7 +16,9 @@ use super::{OnceRequest, terms};
 ///
 /// `C` tells which responses complete the key: all that are `Ok`, or what
 /// [`complete_when`](Self::complete_when) says. `F` is the face that the outcomes have: with [`Plain`]
-/// the response is [`Once<S::Response>`](super::Once).
+/// the response is [`Once<S::Response>`](super::Once); over HTTP (feature `http`) it is one for
+/// webhooks, by `http()` or [`by_body`](OnceLayer::by_body), or for requests with an
+/// `Idempotency-Key`, by [`idempotency`](OnceLayer::idempotency).
 ///
 /// ```
 /// use std::convert::Infallible;

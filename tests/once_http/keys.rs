@@ -1,8 +1,8 @@
 //! Requests without a key, and with one that is none.
 
-use axum::{Router, routing::any};
+use axum::{Router, body::Body, routing::any};
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use tower_redlock::{
     LockContext, OnceLayer, key,
     once::{
@@ -21,8 +21,10 @@ fn app(runs: &Runs) -> Router {
     let runs = runs.clone();
     Router::new().route(
         "/hook",
-        any(async move |lock: Option<LockContext>, headers: HeaderMap| {
+        any(async move |lock: Option<LockContext>, request: Request<Body>| {
             runs.run();
+            let (headers, extensions) = (request.headers(), request.extensions());
+            assert_eq!(lock.is_some(), extensions.get::<LockContext>().is_some());
             let token = headers.get("x-token").map_or("none", |token| token.to_str().unwrap());
             assert_eq!(
                 lock.map(|lock| lock.fencing_token().to_string()).as_deref().unwrap_or("none"),

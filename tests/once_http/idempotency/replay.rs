@@ -130,6 +130,35 @@ async fn of_fifty_at_once_one_runs_and_all_get_its_answer_in_the_end() {
 }
 
 #[tokio::test]
+async fn who_waits_gets_the_answer_of_the_request_that_runs() {
+    let site = Site::new();
+    let (runs, go) = (site.runs.clone(), Arc::new(Notify::new()));
+    let gone = Arc::clone(&go);
+    let app = Router::new().route(
+        "/pay",
+        post(async move || {
+            let run = runs.run();
+            gone.notified().await;
+            made(run)
+        }),
+    );
+    let client = serve(app.route_layer(layer(&site.at_blue).wait(HOUR))).await;
+    let send = || {
+        let client = client.clone();
+        tokio::spawn(async move { client.send(pay("k", "3 EUR")).await })
+    };
+    let first = send();
+    site.runs(1).await;
+    let second = send();
+    tokio::task::yield_now().await;
+    assert!(!second.is_finished());
+    go.notify_one();
+    let (first, second) = (first.await.unwrap(), soon("the second", second).await.unwrap());
+    assert_replayed(&first, &second);
+    assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
 async fn an_empty_answer_is_sent_again_as_such() {
     let site = Site::new();
     let runs = site.runs.clone();

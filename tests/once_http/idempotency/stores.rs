@@ -23,6 +23,7 @@ const FINE: u8 = 0;
 const FAILS: u8 = 1;
 const HANGS: u8 = 2;
 const PUTS_AND_HANGS: u8 = 3;
+const PUTS_AND_FAILS: u8 = 4;
 
 /// A store as somebody else would write it, which does as it is told.
 #[derive(Clone)]
@@ -48,9 +49,12 @@ impl Other {
         match self.mood.load(Ordering::SeqCst) {
             FINE => Box::pin(ready(what())),
             FAILS => Box::pin(ready(Err(StoreError::failed("on purpose")))),
-            PUTS_AND_HANGS => {
+            mood @ (PUTS_AND_HANGS | PUTS_AND_FAILS) => {
                 what().unwrap_or_else(|error| panic!("{error}"));
-                Box::pin(pending())
+                match mood {
+                    PUTS_AND_HANGS => Box::pin(pending()),
+                    _ => Box::pin(ready(Err(StoreError::failed("behind the deed")))),
+                }
             }
             _ => Box::pin(pending()),
         }
@@ -129,6 +133,11 @@ async fn where_the_store_fails_the_request_is_done_all_the_same() {
     store.is(FINE);
     client.send(pay("k", "")).await.assert_problem(422, None, "response-not-kept", "done");
     assert_eq!(site.runs.count(), 1);
+    store.is(PUTS_AND_FAILS);
+    let first = client.send(pay("other", "")).await;
+    store.is(FINE);
+    assert_eq!(client.send(pay("other", "")).await.body, first.body, "it was there all the same");
+    assert_eq!(site.runs.count(), 2);
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | the key is new | the handler's | yes |
     /// | the same request was answered before | that answer, `idempotency-replayed: true` | no |
     /// | another request was answered under the key: of another method, path, query or body | 422, `key-reused` | no |
-    /// | a request with the key runs | 409, `in-progress`, `Retry-After` | no |
+    /// | a request with the key runs, the same or another | 409, `in-progress`, `Retry-After` | no |
     /// | the answer was too large to be kept, or the store has lost it | 422, `response-not-kept`, `outcome: done` | no |
     /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
     /// | no key | 400, `bad-key`; or see [`missing`](OnceLayer::missing) | no |
@@ -41,7 +41,8 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | a larger body than [`body_limit`](OnceLayer::body_limit) | 413, `body-too-large` | no |
     /// | a body that broke off | 400, `body-failed` | no |
     ///
-    /// and all that is the same for [webhooks](OnceLayer::http): no quorum, a lock that was lost, a key
+    /// With [`wait`](OnceLayer::wait), one that comes while the first runs waits for its answer. All
+    /// else is the same as for [webhooks](OnceLayer::http): no quorum, a lock that was lost, a key
     /// that is [held](crate::Unknown::Hold), settings.
     ///
     /// GET, HEAD, OPTIONS and TRACE pass as they are, with a key or without one: they have no effect
@@ -163,8 +164,8 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     ///
     /// A response is put there before it is recorded that its request is done, under the lock and its
     /// fencing token. After a crash in between, the request runs again, under a newer token, and its
-    /// response takes the other's place. Where the store fails then, the request is done all the same,
-    /// and its response is not kept; a WARN says so.
+    /// response takes the other's place. Where the store fails then, the request is done all the same, and
+    /// its response is lost unless the store has it; a WARN says so.
     ///
     /// ```
     /// use tower_redlock::{OnceLayer, Redlock, once::{MemoryStore, Scope}};

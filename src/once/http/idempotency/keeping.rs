@@ -190,11 +190,11 @@ where
                 StateProj::Putting { put, answered, key } => {
                     let put = ready!(put.poll(cx));
                     let (response, answer) = answered.take().expect(AFTER);
-                    let not = |error| {
+                    // After an error it may be there all the same: the token will tell.
+                    if let Err(error) = put {
                         not_put(key, &error);
-                        Kept::Not(response.status())
-                    };
-                    let record = answer.finish(put.err().map(not));
+                    }
+                    let record = answer.finish(None);
                     state.set(State::Over);
                     return Poll::Ready(Ok(Made { response, record }));
                 }
@@ -208,7 +208,7 @@ where
 fn not_put(key: &str, error: &StoreError) {
     tracing::warn!(
         key, %error,
-        "a response could not be put into the store: whoever repeats the request is told that it is \
-         done, without the response"
+        "a response could not be put into the store: if it is not there, whoever repeats the request \
+         is told that it is done, without the response"
     );
 }
