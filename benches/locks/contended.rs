@@ -1,0 +1,206 @@
+//! Many tasks of one process that want the same name, again and again.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rslock::LockManager;
+use tokio::{runtime::Runtime, task::JoinSet};
+use tower_redlock::{NodeHealth, Redlock};
+
+use crate::{
+    options::Options,
+    servers::Servers,
+    spread::{Spread, significant, time},
+};
+
+const TASKS: [usize; 2] = [16, 256];
+const NAME: &str = "bench:contended";
+const TTL: Duration = Duration::from_secs(10);
+/// Nobody waits so long.
+const WAIT: Duration = Duration::from_secs(600);
+const WARM_UP: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Debug)]
+enum Contestant {
+    Ours(Redlock),
+    Rslock(LockManager),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Ours,
+    Rslock,
+}
+
+impl Kind {
+    const ALL: [Self; 2] = [Self::Ours, Self::Rslock];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "tower-redlock",
+            Self::Rslock => "rslock 0.10",
+        }
+    }
+}
+
+impl Contestant {
+    async fn connect(kind: Kind, urls: Vec<String>) -> Self {
+        match kind {
+            Kind::Ours => {
+                let redlock = Redlock::builder().nodes(urls).build().expect("valid settings");
+                while !redlock.health().iter().all(NodeHealth::is_voting) {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                Self::Ours(redlock)
+            }
+            Kind::Rslock => Self::Rslock(LockManager::new(urls)),
+        }
+    }
+
+    /// Waits for the lock, for as long as it takes, and gives it back; how long that was.
+    async fn cycle(&self) -> Duration {
+        let began = Instant::now();
+        match self {
+            Self::Ours(redlock) => {
+                let lock = redlock.lock(NAME).wait(WAIT).await.expect("nobody keeps it");
+                let waited = began.elapsed();
+                drop(lock);
+                waited
+            }
+            Self::Rslock(manager) => {
+                let lock = manager.acquire_no_guard(NAME, TTL).await.expect("nobody keeps it");
+                let waited = began.elapsed();
+                manager.unlock(&lock).await;
+                waited
+            }
+        }
+    }
+}
+
+/// All waits of one measurement; those that went on at its end are counted as they were then.
+#[derive(Clone, Debug)]
+struct Waits {
+    all: Vec<Duration>,
+    grants: usize,
+    elapsed: Duration,
+    /// Grants to the task that had the fewest, and to the one that had the most.
+    least: usize,
+    most: usize,
+}
+
+impl Waits {
+    fn rate(&self) -> f64 {
+        self.grants as f64 / self.elapsed.as_secs_f64()
+    }
+
+    fn mean(&self) -> f64 {
+        let total: Duration = self.all.iter().sum();
+        total.as_secs_f64() / self.all.len() as f64
+    }
+
+    fn p99(&self) -> f64 {
+        self.all[(self.all.len() * 99).div_ceil(100) - 1].as_secs_f64()
+    }
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.0} grants per s, wait {} at the mean, {} at p99; {} to {} grants a task",
+            self.rate(),
+            time(self.mean()),
+            time(self.p99()),
+            self.least,
+            self.most
+        )
+    }
+}
+
+fn measure(servers: &Servers, kind: Kind, tasks: usize, options: &Options) -> Waits {
+    let runtime = Runtime::new().expect("the system gives threads");
+    let waits = runtime.block_on(async {
+        let contestant = Arc::new(Contestant::connect(kind, servers.urls()).await);
+        run(&contestant, tasks, WARM_UP).await;
+        let waits = run(&contestant, tasks, options.time).await;
+        if let Contestant::Ours(redlock) = &*contestant {
+            redlock.shutdown().await;
+        }
+        waits
+    });
+    drop(runtime);
+    servers.settle();
+    waits
+}
+
+async fn run(contestant: &Arc<Contestant>, tasks: usize, time: Duration) -> Waits {
+    let mut running = JoinSet::new();
+    let started = Instant::now();
+    for _ in 0..tasks {
+        let contestant = Arc::clone(contestant);
+        running.spawn(async move {
+            let mut waits = Vec::new();
+            loop {
+                let began = Instant::now();
+                let left = time.saturating_sub(started.elapsed());
+                match tokio::time::timeout(left, contestant.cycle()).await {
+                    Ok(waited) => waits.push(waited),
+                    Err(_) => return (waits, began.elapsed()),
+                }
+            }
+        });
+    }
+    let (mut all, mut unserved) = (Vec::new(), Vec::new());
+    let (mut least, mut most) = (usize::MAX, 0);
+    while let Some(ended) = running.join_next().await {
+        let (waits, last) = ended.expect("no task panics");
+        least = least.min(waits.len());
+        most = most.max(waits.len());
+        all.extend(waits);
+        unserved.push(last);
+    }
+    let (grants, elapsed) = (all.len(), started.elapsed());
+    all.extend(unserved);
+    all.sort_unstable();
+    Waits { all, grants, elapsed, least, most }
+}
+
+/// Measures, and prints Markdown.
+pub(crate) fn report(servers: &Servers, options: &Options) {
+    println!(
+        "| one name, one process | | grants per second | wait: mean | wait: p99 | p99 to mean | grants to rslock's |"
+    );
+    println!("|---|---|--:|--:|--:|--:|--:|");
+    for tasks in TASKS {
+        let mut waits = Kind::ALL.map(|_| Vec::new());
+        for round in 0..options.rounds {
+            for turn in 0..Kind::ALL.len() {
+                let which = (turn + round) % Kind::ALL.len();
+                let kind = Kind::ALL[which];
+                let one = measure(servers, kind, tasks, options);
+                eprintln!("  {tasks} tasks, {}: {one}", kind.name());
+                waits[which].push(one);
+            }
+        }
+        let values = |which: usize, value: fn(&Waits) -> f64| -> Vec<f64> {
+            waits[which].iter().map(value).collect()
+        };
+        for (which, kind) in Kind::ALL.into_iter().enumerate() {
+            let median = |value| Spread::of(values(which, value)).median;
+            let (mean, p99) = (values(which, Waits::mean), values(which, Waits::p99));
+            let rates = |which| values(which, Waits::rate);
+            println!(
+                "| {tasks} tasks | {} | {} | {} | {} | × {} | × {} |",
+                kind.name(),
+                significant(median(Waits::rate)),
+                time(Spread::of(mean.clone()).median),
+                time(Spread::of(p99.clone()).median),
+                significant(Spread::of_ratios(&p99, &mean).median),
+                significant(Spread::of_ratios(&rates(which), &rates(1)).median),
+            );
+        }
+    }
+}
