@@ -38,15 +38,20 @@ impl Fences {
     /// what is known; and how many tokens the lease reserves.
     ///
     /// A resource that is leased more often than its blocks leave room for runs ahead of the
-    /// clock: the blocks get smaller then, down to a single token.
+    /// clock: the blocks get smaller then, down to a single token. So they are while a set of nodes
+    /// is new: its floor is as far ahead as tokens may be, and only time makes room above it.
     pub(crate) fn propose(&self, resource: &Resource, wall: Duration) -> Proposal {
         let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         let known = stripes(resource).map(|stripe| self.last[stripe].load(Ordering::Relaxed)).max();
-        let next = known.unwrap_or(0).max(self.floor(wall)).saturating_add(1);
+        let floor = self.floor(wall);
+        let next = known.unwrap_or(0).max(floor).saturating_add(1);
         let token = wall.max(next);
-        let block = match token - wall {
-            0..1_000_000 => BLOCK,
-            1_000_000..30_000_000 => BLOCK / 16,
+        // What leases have used up, and what is left before nodes refuse: their clocks may be behind.
+        let used = token - wall.max(floor);
+        let left = wall.saturating_add(TOKEN_LEAD).saturating_sub(token);
+        let block = match (used, left) {
+            (0..1_000_000, 10_000_000..) => BLOCK,
+            (0..30_000_000, 1_000_000..) => BLOCK / 16,
             _ => 1,
         };
         self.record(resource, block_end(token, block));
