@@ -22,7 +22,7 @@ const TTL: Duration = Duration::from_secs(10);
 /// Nobody waits so long.
 const WAIT: Duration = Duration::from_secs(600);
 /// A set of servers is not new any more.
-const AGED: Duration = Duration::from_secs(15);
+const AGED: Duration = Duration::from_secs(65);
 const WARM_UP: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug)]
@@ -49,10 +49,14 @@ impl Kind {
 }
 
 impl Contestant {
-    async fn connect(kind: Kind, urls: Vec<String>) -> Self {
+    async fn connect(kind: Kind, urls: Vec<String>, options: &Options) -> Self {
         match kind {
             Kind::Ours => {
-                let redlock = Redlock::builder().nodes(urls).build().expect("valid settings");
+                let mut builder = Redlock::builder().nodes(urls);
+                if let Some(limit) = options.handoff_limit {
+                    builder = builder.handoff_limit(limit);
+                }
+                let redlock = builder.build().expect("valid settings");
                 while !redlock.health().iter().all(NodeHealth::is_voting) {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
@@ -126,7 +130,7 @@ impl fmt::Display for Waits {
 fn measure(servers: &Servers, kind: Kind, tasks: usize, options: &Options) -> Waits {
     let runtime = Runtime::new().expect("the system gives threads");
     let waits = runtime.block_on(async {
-        let contestant = Arc::new(Contestant::connect(kind, servers.urls()).await);
+        let contestant = Arc::new(Contestant::connect(kind, servers.urls(), options).await);
         run(&contestant, tasks, WARM_UP).await;
         let waits = run(&contestant, tasks, options.time).await;
         if let Contestant::Ours(redlock) = &*contestant {
@@ -171,7 +175,7 @@ pub(crate) fn report(servers: &Servers, options: &Options) {
     // Until the first connection is a while ago: as servers are that have been up for more than that.
     let runtime = Runtime::new().expect("the system gives threads");
     runtime.block_on(async {
-        let _ours = Contestant::connect(Kind::Ours, servers.urls()).await;
+        let _ours = Contestant::connect(Kind::Ours, servers.urls(), options).await;
         tokio::time::sleep(AGED).await;
     });
     println!(

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-pub(crate) const USAGE: &str = "usage: cargo bench -p tower-redlock-benches -- [--rounds N] [--seconds S] [--await-release | --contended]";
+pub(crate) const USAGE: &str = "usage: cargo bench -p tower-redlock-benches -- [--rounds N] [--seconds S] [--await-release | --contended [--handoff-limit N]]";
 
 #[derive(Debug)]
 pub(crate) struct Options {
@@ -11,6 +11,8 @@ pub(crate) struct Options {
     pub(crate) await_release: bool,
     /// Many tasks of one process want one name; nothing else is measured.
     pub(crate) contended: bool,
+    /// Another than the default.
+    pub(crate) handoff_limit: Option<u32>,
 }
 
 impl Options {
@@ -20,6 +22,7 @@ impl Options {
             time: Duration::from_secs(2),
             await_release: false,
             contended: false,
+            handoff_limit: None,
         };
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or(format!("{arg} needs a value"));
@@ -38,6 +41,10 @@ impl Options {
                         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
                         .filter(|time| !time.is_zero())
                         .ok_or("--seconds wants a number above zero")?;
+                }
+                "--handoff-limit" => {
+                    let limit = value()?.parse();
+                    options.handoff_limit = Some(limit.or(Err("--handoff-limit wants a number"))?);
                 }
                 "--contended" => options.contended = true,
                 "--await-release" => options.await_release = true,

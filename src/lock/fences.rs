@@ -46,13 +46,20 @@ impl Fences {
         let floor = self.floor(wall);
         let next = known.unwrap_or(0).max(floor).saturating_add(1);
         let token = wall.max(next);
-        // What leases have used up, and what is left before nodes refuse: their clocks may be behind.
-        let used = token - wall.max(floor);
-        let left = wall.saturating_add(TOKEN_LEAD).saturating_sub(token);
-        let block = match (used, left) {
-            (0..1_000_000, 10_000_000..) => BLOCK,
-            (0..30_000_000, 1_000_000..) => BLOCK / 16,
-            _ => 1,
+        let lead = token - wall;
+        let block = if floor > wall {
+            // What is left before nodes refuse, whose clocks may be behind.
+            match TOKEN_LEAD.saturating_sub(lead) {
+                10_000_000.. => BLOCK,
+                1_000_000.. => BLOCK / 16,
+                _ => 1,
+            }
+        } else {
+            match lead {
+                0..1_000_000 => BLOCK,
+                1_000_000..30_000_000 => BLOCK / 16,
+                _ => 1,
+            }
         };
         self.record(resource, block_end(token, block));
         Proposal { token, block }
