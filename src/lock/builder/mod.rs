@@ -73,7 +73,7 @@ impl RedlockBuilder {
             stop_margin: None,
             on_overrun: Overrun::default(),
             line: LineBounds { per_name: 1_000, total: 10_000 },
-            handoff_limit: 64,
+            handoff_limit: 24,
             clock: Arc::new(SystemClock::new()),
             connector: Arc::new(SocketConnector::new()),
             spawner: None,
@@ -265,7 +265,7 @@ impl RedlockBuilder {
     }
 
     /// How often in a row a lock that is given back is handed on to the next task of this process
-    /// that waits for it, without a word to the nodes. Default: 64; zero switches it off.
+    /// that waits for it, without a word to the nodes. Default: 24; zero switches it off.
     ///
     /// After that, or when the process has held the lock for 100 ms in a row, it goes back to the
     /// nodes, so that other processes get their turn. It does as well where the next task wants
