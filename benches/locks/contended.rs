@@ -91,21 +91,22 @@ impl Contestant {
 struct Waits {
     all: Vec<Duration>,
     /// Grants within the time of the measurement; the last wait of each task ends after it.
-    grants: usize,
+    grants: u32,
     time: Duration,
     /// Grants to the task that had the fewest, and to the one that had the most.
-    least: usize,
-    most: usize,
+    least: u32,
+    most: u32,
 }
 
 impl Waits {
     fn rate(&self) -> f64 {
-        self.grants as f64 / self.time.as_secs_f64()
+        f64::from(self.grants) / self.time.as_secs_f64()
     }
 
     fn mean(&self) -> f64 {
         let total: Duration = self.all.iter().sum();
-        total.as_secs_f64() / self.all.len() as f64
+        let count = u32::try_from(self.all.len()).expect("a few millions");
+        total.as_secs_f64() / f64::from(count)
     }
 
     fn p99(&self) -> f64 {
@@ -153,12 +154,12 @@ async fn run(contestant: &Arc<Contestant>, tasks: usize, time: Duration) -> Wait
             let (mut waits, mut grants) = (Vec::new(), 0);
             while started.elapsed() < time {
                 waits.push(contestant.cycle().await);
-                grants += usize::from(started.elapsed() < time);
+                grants += u32::from(started.elapsed() < time);
             }
             (waits, grants)
         });
     }
-    let mut total = Waits { all: Vec::new(), grants: 0, time, least: usize::MAX, most: 0 };
+    let mut total = Waits { all: Vec::new(), grants: 0, time, least: u32::MAX, most: 0 };
     while let Some(ended) = running.join_next().await {
         let (waits, grants) = ended.expect("no task panics");
         total.least = total.least.min(grants);

@@ -50,7 +50,7 @@ fn no_poll_begins_at_the_end_of_a_validity_that_was_handed_on() {
         let first = polls.load(Ordering::SeqCst);
         assert!(first > 0);
         // The validity is the lease's, and counts from where that was asked for.
-        clock.advance(VALIDITY - EARLIER - margin);
+        clock.advance(VALIDITY.saturating_sub(EARLIER + margin));
         let polled = poll(run.as_mut());
         if margin.is_zero() {
             assert!(is_expired(&polled), "{polled:?}");
@@ -87,7 +87,7 @@ fn work_whose_lock_was_handed_on_and_fetched_too_late_does_not_begin() {
     let nodes = EmbeddedNodes::with_clock(5, clock.clone());
     let redlock = builder(&clock).nodes_from(&nodes).build().unwrap();
     let mut run = handed_on(&redlock, &clock, WAIT, async { panic!("it must not begin") });
-    clock.advance(VALIDITY - EARLIER);
+    clock.advance(VALIDITY.saturating_sub(EARLIER));
     let polled = poll(run.as_mut());
     assert!(matches!(polled, Poll::Ready(Err(LockError::TooSlow { .. }))), "not told so");
     drop(run);

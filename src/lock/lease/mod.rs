@@ -19,6 +19,8 @@ mod handoff;
 mod holder;
 mod inlet;
 mod shared;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
 mod watching;
 
 pub(crate) use active::ActiveLease;
