@@ -35,6 +35,7 @@ use crate::{
 /// | `on_overrun` | `"warn"` or `"abort"` | `"warn"` |
 /// | `max_waiters` | number | 1,000 |
 /// | `max_waiters_in_total` | number | 10,000 |
+/// | `handoff_limit` | number; 0: never | 24 |
 /// | `username`, `password` | text | none; credentials in a URL go first |
 /// | `tls` | `{ ca, client_cert, client_key }`: paths of PEM files | the system's certificates |
 ///
@@ -80,6 +81,7 @@ pub struct Config {
     on_overrun: Option<Overrun>,
     max_waiters: Option<usize>,
     max_waiters_in_total: Option<usize>,
+    handoff_limit: Option<u32>,
     username: Option<String>,
     password: Option<String>,
     tls: Option<TlsFiles>,
@@ -143,7 +145,7 @@ impl Config {
         }
         set!(ttl, max_ttl, wait, max_hold, node_timeout, drift_factor);
         set!(max_attempts, owner, key_prefix, fencing, restart_guard, clock_guard, eviction_guard);
-        set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total);
+        set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total, handoff_limit);
         if let Some(DelayRange { min, max }) = self.retry_delay {
             builder = builder.retry_delay(min..=max);
         }

@@ -1,7 +1,8 @@
 //! How fast a lock is taken and given back, beside rslock and beside what the servers allow.
 //!
-//! `cargo bench -p tower-redlock-benches [-- --rounds N --seconds S --await-release]`; see `benches/README.md`.
+//! `cargo bench -p tower-redlock-benches [-- --rounds N --seconds S --await-release | --contended]`; see `benches/README.md`.
 
+mod contended;
 mod contestants;
 mod options;
 mod report;
@@ -23,6 +24,9 @@ fn main() {
         std::process::exit(2);
     });
     let servers = Servers::start();
+    if options.contended {
+        return contended::report(&servers, &options);
+    }
     let mut report = Report::new(&options, &servers);
     for round in 0..options.rounds {
         eprintln!("round {} of {}", round + 1, options.rounds);

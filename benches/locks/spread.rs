@@ -30,12 +30,14 @@ impl Spread {
 /// Two or three digits.
 pub(crate) fn significant(value: f64) -> String {
     match value {
+        f64::INFINITY => "∞".into(),
         1e3.. => format!("{} k", significant(value / 1e3)),
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
         0.1.. => format!("{value:.2}"),
         0.01.. => format!("{value:.3}"),
         0.0 => "0".into(),
+        _ if value.is_nan() => "?".into(),
         _ => format!("{value:.1e}"),
     }
 }

@@ -13,7 +13,7 @@ use super::{
     core::Core,
     held::Lock,
     lease::ActiveLease,
-    queue::{Queueing, Ticket},
+    queue::{Queueing, Ticket, Turn},
     settings::{Overrides, Plan},
     watchers::Watch,
 };
@@ -97,7 +97,7 @@ impl Acquire {
             elapsed = field::Empty,
         );
         let started = core.clock().now();
-        let queueing = core.queue.enter(&resource, plan.wait.is_zero());
+        let queueing = core.queue.enter(&resource, plan);
         let step = Step::Queueing(queueing);
         let work = Work { core, resource, plan, started, attempts: 0, step, alarm: None };
         Self { span, state: State::Working(work) }
@@ -136,7 +136,8 @@ impl Work {
         loop {
             match std::mem::replace(&mut self.step, Step::Done) {
                 Step::Queueing(mut queueing) => match queueing.poll(cx) {
-                    Poll::Ready(Ok(ticket)) => {
+                    Poll::Ready(Ok(Turn::Granted(lease))) => return self.granted(lease, span),
+                    Poll::Ready(Ok(Turn::Ask(ticket))) => {
                         self.alarm = None;
                         // Other processes wait as well, and have had no chance for a while.
                         let yields = !self.plan.wait.is_zero() && ticket.is_to_yield();
@@ -167,11 +168,7 @@ impl Work {
                         lease.unwatch(&mut watch);
                         let (granted, of) = lease.tally();
                         span.record("votes", field::display(format_args!("{granted} of {of}")));
-                        let lock = Lock::new(lease);
-                        // The task may have been kept from polling until it was over.
-                        let result =
-                            if lock.is_valid() { Ok(lock) } else { Err(lock.lease().too_slow()) };
-                        return self.end(result, span);
+                        return self.granted(lease, span);
                     }
                     Some(Err(error)) => {
                         let Some(ticket) = lease.take_ticket() else {
@@ -193,6 +190,13 @@ impl Work {
                 Step::Done => panic!("polled after it was ready"),
             }
         }
+    }
+
+    fn granted(&self, lease: Arc<ActiveLease>, span: &Span) -> Poll<Result<Lock, LockError>> {
+        let lock = Lock::new(lease);
+        // The task may have been kept from polling until it was over.
+        let result = if lock.is_valid() { Ok(lock) } else { Err(lock.lease().too_slow()) };
+        self.end(result, span)
     }
 
     fn ask(&mut self, ticket: Ticket, span: &Span) -> Result<Arc<ActiveLease>, LockError> {

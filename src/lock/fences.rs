@@ -38,17 +38,15 @@ impl Fences {
     /// what is known; and how many tokens the lease reserves.
     ///
     /// A resource that is leased more often than its blocks leave room for runs ahead of the
-    /// clock: the blocks get smaller then, down to a single token.
+    /// clock: the blocks get smaller then, down to a single token. So they are while a set of nodes
+    /// is new: its floor is as far ahead as tokens may be, and only time makes room above it.
     pub(crate) fn propose(&self, resource: &Resource, wall: Duration) -> Proposal {
         let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         let known = stripes(resource).map(|stripe| self.last[stripe].load(Ordering::Relaxed)).max();
-        let next = known.unwrap_or(0).max(self.floor(wall)).saturating_add(1);
+        let floor = self.floor(wall);
+        let next = known.unwrap_or(0).max(floor).saturating_add(1);
         let token = wall.max(next);
-        let block = match token - wall {
-            0..1_000_000 => BLOCK,
-            1_000_000..30_000_000 => BLOCK / 16,
-            _ => 1,
-        };
+        let block = block_of(token - wall, floor > wall);
         self.record(resource, block_end(token, block));
         Proposal { token, block }
     }
@@ -77,6 +75,24 @@ impl Fences {
     pub(crate) fn record(&self, resource: &Resource, fence: u64) {
         for stripe in stripes(resource) {
             self.last[stripe].fetch_max(fence, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How many tokens a lease reserves whose first one is so far ahead of the wall clock, in µs.
+fn block_of(lead: u64, is_new_set: bool) -> u64 {
+    if is_new_set {
+        // What is left before nodes refuse, whose clocks may be behind.
+        match TOKEN_LEAD.saturating_sub(lead) {
+            10_000_000.. => BLOCK,
+            1_000_000.. => BLOCK / 16,
+            _ => 1,
+        }
+    } else {
+        match lead {
+            0..1_000_000 => BLOCK,
+            1_000_000..30_000_000 => BLOCK / 16,
+            _ => 1,
         }
     }
 }
@@ -117,6 +133,16 @@ mod tests {
         assert_eq!(fences.propose(&resource(), wall).token, 100_000_000);
         fences.see(&resource(), 160_000_000, || wall);
         assert_eq!(fences.propose(&resource(), wall).token, 160_000_001, "just within bounds");
+    }
+
+    #[test]
+    fn blocks_shrink_as_room_gets_scarce_and_a_new_set_has_little_at_first() {
+        let seconds = |seconds: u64| seconds * 1_000_000;
+        let old = [0, 1, 29, 30, 60].map(|lead| block_of(seconds(lead), false));
+        assert_eq!(old, [256, 16, 16, 1, 1]);
+        let new = [60, 59, 51, 50, 1].map(|lead| block_of(seconds(lead), true));
+        assert_eq!(new, [1, 16, 16, 256, 256]);
+        assert_eq!(block_of(seconds(65), true), 1, "a server's clock ahead of ours");
     }
 
     #[test]

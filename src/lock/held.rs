@@ -6,7 +6,8 @@ use crate::{error::LockError, resource::Resource, token::FencingToken};
 /// A lock that is held.
 ///
 /// It renews itself until it is released, dropped, lost, or at `max_hold`. Dropping it gives the
-/// resource back in the background, also outside a runtime; [`release`](Lock::release) waits for
+/// resource back in the background, also outside a runtime, to the next task of this process that
+/// waits for it or to the servers; [`release`](Lock::release) waits for
 /// the servers' acknowledgement.
 ///
 /// A held lock does not stop your code when it is lost: ask [`is_valid`](Lock::is_valid), await
@@ -27,8 +28,8 @@ impl Lock {
         self.lease.resource()
     }
 
-    /// Greater than the token of every lease of this resource that was completed before this one
-    /// was asked for, as long as a majority of the nodes keeps its fences. Zero without fencing.
+    /// Greater than the token of every grant of this resource that was completed before this one
+    /// was asked for or handed on, as long as a majority of the nodes keeps its fences. Zero without fencing.
     pub fn fencing_token(&self) -> FencingToken {
         self.lease.token()
     }
@@ -71,7 +72,9 @@ impl Lock {
         Lost::new(Arc::clone(&self.lease))
     }
 
-    /// Gives the lock back and waits until a quorum of nodes acknowledged it.
+    /// Gives the lock back and waits until a quorum of nodes acknowledged it. Where it is handed on
+    /// to a task of this process that waits for it, there is nothing to be acknowledged, and it is
+    /// [`Released`](crate::Released::Released) at once.
     ///
     /// Without the wait, dropping the lock does the same.
     ///

@@ -30,7 +30,8 @@ pub struct Holder {
     /// For how long still if nobody renews: until fewer than a quorum of nodes keep the key.
     /// `None` where that is never, as the key has no TTL.
     pub remaining: Option<Duration>,
-    /// The holder's fencing token; zero without fencing.
+    /// The holder's fencing token; zero without fencing. Where the lock was handed on within its
+    /// process, it is that of an earlier holder, as the nodes are not told.
     pub token: FencingToken,
     /// Whether a quorum of nodes keeps the key. If not, it is what an attempt under way, or a
     /// holder that crashed, left behind.

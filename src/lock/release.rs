@@ -12,7 +12,8 @@ use crate::error::ReleaseError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
-    /// A quorum of nodes had our key, and deleted it.
+    /// A quorum of nodes had our key, and deleted it; or the lock went to another task of this
+    /// process.
     Released,
     /// The lock had been lost before: too few nodes had our key. Someone else may have held the
     /// resource in the meantime.

@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) stop_margin: Option<Duration>,
     pub(crate) on_overrun: Overrun,
     pub(crate) line: LineBounds,
+    /// How often in a row a lease may be handed on within the process.
+    pub(crate) handoff_limit: u32,
 }
 
 /// How many may stand in line within a process.

@@ -11,6 +11,7 @@ use crate::{
     error::{Reason, VoteOutcome},
     node::Answer,
     time::Timestamp,
+    token::block_end,
 };
 
 impl Lease {
@@ -116,6 +117,8 @@ impl Lease {
 
     fn hold(&mut self, token: u64, out: &mut Vec<Action>) {
         self.phase = Phase::Held;
+        self.token = token;
+        self.last_token = block_end(token, self.terms.block);
         self.schedule_renewal();
         out.push(Action::Acquired { token, until: self.end() });
     }

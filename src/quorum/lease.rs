@@ -43,6 +43,12 @@ pub struct Lease {
     pub(super) ballots: Box<[Ballot]>,
     pub(super) fence: Fence,
     pub(super) started: Timestamp,
+    /// The token of the present holder, once the lease is held.
+    pub(super) token: u64,
+    /// The last token of the lease's block.
+    pub(super) last_token: u64,
+    /// Since when the present holder may hold it; the attempt's start for the first one.
+    pub(super) held_from: Timestamp,
     /// While acquiring: when the nodes that have not answered count as timed out.
     pub(super) timeout_at: Timestamp,
     /// Whether the time-out was put off because this process had stood still.
@@ -95,6 +101,9 @@ impl Lease {
             ballots: vec![Ballot::new(); terms.nodes].into_boxed_slice(),
             fence: Fence::new(token, terms.block),
             started: now,
+            token: 0,
+            last_token: 0,
+            held_from: now,
             timeout_at,
             grace_used: false,
             valid_until: expires,
@@ -180,7 +189,7 @@ impl Lease {
     }
 
     pub(super) fn hold_until(&self) -> Timestamp {
-        self.started + self.terms.max_hold
+        self.held_from + self.terms.max_hold
     }
 
     pub(super) fn send(node: usize, command: Command, out: &mut Vec<Action>) {

@@ -10,6 +10,7 @@
 //! | when the lock is held, when an attempt is over, and with which verdict | `acquire` |
 //! | the fencing token | `fence` |
 //! | renewal, expiry, theft | `renew` |
+//! | the next holder within the process | `handoff` |
 //! | giving back, and who acknowledged it | `release` |
 //! | keys that a node may still keep for us | [`backlog`] |
 //! | which tick of a job was started last | [`claims`] |
@@ -24,6 +25,7 @@ pub mod claims;
 pub mod enrol;
 mod event;
 mod fence;
+mod handoff;
 mod lease;
 pub mod offsets;
 pub mod records;
@@ -35,4 +37,5 @@ mod tests;
 
 pub use crate::node::OpId;
 pub use event::{Action, Command, Event, Halt, Loss, Refusal, ReleaseVerdict};
+pub use handoff::{Heir, Inheritance};
 pub use lease::{Lease, Terms};

@@ -19,14 +19,16 @@ use crate::{
 impl Lease {
     /// The first renewal is due when a third of the validity has passed.
     pub(super) fn schedule_renewal(&mut self) {
-        let wanted =
-            self.terms.auto_extend && self.halted.is_none() && self.valid_until < self.hold_until();
-        self.renew_at = if wanted {
+        self.renew_at = if self.wants_renewal() {
             let counted_from = self.valid_until.minus(self.terms.validity);
             counted_from + rules::renewal_interval(self.terms.validity)
         } else {
             Timestamp::MAX
         };
+    }
+
+    pub(super) fn wants_renewal(&self) -> bool {
+        self.terms.auto_extend && self.halted.is_none() && self.valid_until < self.hold_until()
     }
 
     pub(super) fn on_held_wake(&mut self, now: Timestamp, out: &mut Vec<Action>) {

@@ -3,7 +3,12 @@
 use std::{
     future::{Future, IntoFuture},
     pin::Pin,
-    task::{Context, Poll, Waker},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    time::Instant,
 };
 
 use tower_redlock::{EmbeddedNodes, LockError, Redlock};
@@ -80,4 +85,44 @@ async fn a_line_that_is_full_turns_the_next_away_at_once_with_what_is_known_of_t
     let mut again = waiting("a");
     assert!(poll(&mut again).is_pending());
     drop((a, b, third, next, again));
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_leave_the_line_in_any_order_and_disturb_nobody() {
+    const WAITERS: usize = 10_000;
+    let builder = Redlock::builder().nodes_from(&EmbeddedNodes::new(3));
+    let builder = builder.max_waiters(WAITERS + 1).max_waiters_in_total(WAITERS + 1);
+    let redlock = builder.build().unwrap();
+    let woken = Arc::<Woken>::default();
+    let waker = Waker::from(Arc::clone(&woken));
+    let lock = redlock.lock("x").await.unwrap();
+    let waiting = || {
+        let mut waiting = redlock.lock("x").wait(HANG_GUARD * 10).into_future();
+        let polled = Pin::new(&mut waiting).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        waiting
+    };
+    let mut others: Vec<_> = (0..WAITERS).map(|_| waiting()).collect();
+    let last = waiting();
+    let started = Instant::now();
+    others.drain(WAITERS / 3..WAITERS / 2);
+    while let Some(other) = others.pop() {
+        drop(other);
+    }
+    // A scan of all for each would take minutes.
+    assert!(started.elapsed() < HANG_GUARD);
+    assert_eq!(woken.0.load(Ordering::SeqCst), 0);
+    drop(lock);
+    assert_eq!(woken.0.load(Ordering::SeqCst), 1, "the only one left");
+    drop(last.await.unwrap());
 }

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod handoff;
 mod hot;
 mod inspect;
 mod line;

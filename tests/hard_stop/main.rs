@@ -5,6 +5,7 @@ mod context;
 mod deadline;
 mod given_back;
 mod grants;
+mod handed_on;
 mod order;
 mod stopping;
 mod tools;

@@ -109,6 +109,7 @@ impl RedlockBuilder {
             stop_margin: self.stop_margin,
             on_overrun: self.on_overrun,
             line: self.line,
+            handoff_limit: self.handoff_limit,
         })
     }
 }

@@ -45,6 +45,7 @@ pub struct RedlockBuilder {
     stop_margin: Option<Duration>,
     on_overrun: Overrun,
     line: LineBounds,
+    handoff_limit: u32,
     clock: Arc<dyn Clock>,
     connector: Arc<dyn Connector>,
     spawner: Option<Arc<dyn Spawner>>,
@@ -72,6 +73,7 @@ impl RedlockBuilder {
             stop_margin: None,
             on_overrun: Overrun::default(),
             line: LineBounds { per_name: 1_000, total: 10_000 },
+            handoff_limit: 24,
             clock: Arc::new(SystemClock::new()),
             connector: Arc::new(SocketConnector::new()),
             spawner: None,
@@ -259,6 +261,19 @@ impl RedlockBuilder {
     /// [`max_waiters`](Self::max_waiters). Default: 10,000.
     pub fn max_waiters_in_total(mut self, waiters: usize) -> Self {
         self.line.total = waiters;
+        self
+    }
+
+    /// How often in a row a lock that is given back is handed on to the next task of this process
+    /// that waits for it, without a word to the nodes. Default: 24; zero switches it off.
+    ///
+    /// After that, or when the process has held the lock for 100 ms in a row, it goes back to the
+    /// nodes, so that other processes get their turn. It does as well where the next task wants
+    /// another set of names or another TTL, less than half of the validity is left, a server's clock
+    /// has jumped, or the 256 fencing tokens of a lease are used up. To whom it is handed on, it is a
+    /// grant like any other: with a greater fencing token and a `max_hold` of its own.
+    pub fn handoff_limit(mut self, limit: u32) -> Self {
+        self.handoff_limit = limit;
         self
     }
 

@@ -1,41 +1,38 @@
 use std::{
-    collections::VecDeque,
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use super::shared::{SharedLease, State};
 use crate::{
-    error::{LockError, LossCause, ReleaseError},
-    lock::{
-        Jump, core::Core, queue::Ticket, release::Released, settings::Plan, watchers::Watchers,
-    },
+    error::{LockError, LossCause},
+    lock::{core::Core, queue::Ticket, settings::Plan},
     metrics,
-    node::{LeaseId, Nonce},
-    quorum::{Action, Command, Event, Lease},
+    node::LeaseId,
+    quorum::{Event, Inheritance},
     resource::Resource,
-    time::{Sleep, TimerKey, Timers, Timestamp},
+    time::{Sleep, Timers, Timestamp},
     token::FencingToken,
 };
 
-/// One attempt and what follows from it, as the rest of the crate sees it.
+/// One grant, or the attempt at one, as the rest of the crate sees it.
 ///
-/// Answers of nodes are taken wherever they arrive; no task belongs to a lease.
+/// It may be the first under its lease, or have been handed on by another holder of this process;
+/// to its own holder there is no difference.
 pub(crate) struct ActiveLease {
-    pub(super) core: Arc<Core>,
-    pub(super) id: Arc<LeaseId>,
+    pub(super) shared: Arc<SharedLease>,
+    /// How many grants there were under the lease before this one.
+    pub(super) nth: u32,
     pub(super) plan: Plan,
-    pub(super) started: Timestamp,
+    /// When it was asked for, or handed on.
+    started: Timestamp,
     pub(super) token: AtomicU64,
-    /// How many tokens the lease reserves.
-    pub(super) block: u64,
     /// The end of the lease in ns while it is held, else 0: what every poll of guarded work reads.
     pub(super) valid_until: AtomicU64,
-    /// Under the strict clock guard: the end by the wall clock, in µs since the Unix epoch.
-    pub(super) wall_until: AtomicU64,
     /// How often a poll of guarded work has begun or ended: odd while one is under way.
     polls: AtomicU64,
     /// A poll went on after the end of the lease.
@@ -44,47 +41,6 @@ pub(crate) struct ActiveLease {
     pub(super) beats: AtomicU64,
     /// Guarded work is to come to an end, though the lock is valid. Written with the state locked.
     pub(super) asked_to_stop: AtomicBool,
-    pub(super) state: Mutex<State>,
-}
-
-pub(super) struct State {
-    pub(super) lease: Lease,
-    /// Commands that are decided and not yet sent.
-    pub(super) outbox: VecDeque<(usize, Command)>,
-    /// Somebody is sending from the outbox: commands to a node never overtake each other.
-    pub(super) sending: bool,
-    pub(super) timer: Option<TimerKey>,
-    /// How many jumps of servers' clocks the lease knows of.
-    pub(super) epoch: u64,
-    /// Under the strict clock guard: what the wall clock showed at the start of the latest rounds.
-    pub(super) rounds: VecDeque<(Timestamp, Duration)>,
-    pub(super) decision: Option<Result<(), LockError>>,
-    pub(super) loss: Option<LossCause>,
-    /// The result of the last extension that was asked for.
-    pub(super) extension: Option<Result<(), LockError>>,
-    pub(super) released: Option<Result<Released, ReleaseError>>,
-    pub(super) watchers: Watchers,
-    /// How often the lease was renewed, and who wants to know: never the work itself.
-    pub(super) renewals: u64,
-    pub(super) renewal_watchers: Watchers,
-    /// The next look at the work's health.
-    pub(super) stall_timer: Option<TimerKey>,
-    /// The turn in the local line; passed on at loss, or behind the holder's release.
-    pub(super) ticket: Option<Ticket>,
-    /// When it was granted, until the holder gives it back.
-    pub(super) held_since: Option<Timestamp>,
-    pub(super) holder_gone: bool,
-    /// The release is decided.
-    pub(super) over: bool,
-    /// An empty list to be used again.
-    pub(super) spare: Vec<Action>,
-}
-
-impl State {
-    /// Lost, or given back.
-    pub(super) fn is_over(&self) -> bool {
-        self.over || self.loss.is_some()
-    }
 }
 
 impl ActiveLease {
@@ -95,108 +51,63 @@ impl ActiveLease {
         plan: Plan,
         ticket: Ticket,
     ) -> Result<Arc<Self>, LockError> {
-        let nonce =
-            Nonce::random().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
-        let wall = core.clock().wall();
-        let proposal = core.settings.fencing.then(|| core.fences.propose(&resource, wall));
-        let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
-        let id = LeaseId::new(resource, nonce, Arc::clone(&core.settings.owner), wall);
-        let nodes = core.nodes.len();
-        let epoch = core.soundness.epoch();
-        let mut actions = Vec::with_capacity(nodes);
-        // t0: everything that is valid later counts from here.
-        let now = core.clock().now();
-        let lease = Lease::start(plan.terms(nodes, proposal), now, &mut actions);
-        let strict = core.settings.clock_guard.is_some();
-        let rounds = strict.then_some((now, wall)).into_iter().collect();
-        let this = Arc::new(Self {
-            core,
-            id: Arc::new(id),
+        let (shared, actions) = SharedLease::new(core, resource, plan, ticket)?;
+        let this = Self::new(&shared, 0, plan, shared.started, None);
+        let mut state = shared.state();
+        state.grant.lease = Arc::downgrade(&this);
+        shared.carry_out(state, actions);
+        Ok(this)
+    }
+
+    pub(super) fn new(
+        shared: &Arc<SharedLease>,
+        nth: u32,
+        plan: Plan,
+        started: Timestamp,
+        inherited: Option<Inheritance>,
+    ) -> Arc<Self> {
+        let until = inherited.map_or(0, |inherited| inherited.until.as_nanos());
+        Arc::new(Self {
+            shared: Arc::clone(shared),
+            nth,
             plan,
-            started: now,
-            token: AtomicU64::new(token),
-            block,
-            valid_until: AtomicU64::new(0),
-            wall_until: AtomicU64::new(0),
+            started,
+            token: AtomicU64::new(inherited.map_or(0, |inherited| inherited.token)),
+            valid_until: AtomicU64::new(until),
             polls: AtomicU64::new(0),
             overran: AtomicBool::new(false),
             beats: AtomicU64::new(0),
             asked_to_stop: AtomicBool::new(false),
-            state: Mutex::new(State {
-                lease,
-                outbox: VecDeque::with_capacity(nodes),
-                sending: false,
-                timer: None,
-                epoch,
-                rounds,
-                decision: None,
-                loss: None,
-                extension: None,
-                released: None,
-                watchers: Watchers::default(),
-                renewals: 0,
-                renewal_watchers: Watchers::default(),
-                stall_timer: None,
-                ticket: Some(ticket),
-                held_since: None,
-                holder_gone: false,
-                over: false,
-                spare: Vec::new(),
-            }),
-        });
-        let state = this.state();
-        this.carry_out(state, actions);
-        Ok(this)
+        })
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        crate::sync::lock(&self.state)
+    /// The state, as long as this is the present grant. After that it was given back, and is over.
+    pub(super) fn state(&self) -> Option<MutexGuard<'_, State>> {
+        let state = self.shared.state();
+        (state.grant.nth == self.nth).then_some(state)
     }
 
-    pub(super) fn handle(self: &Arc<Self>, event: Event) {
-        let mut state = self.state();
-        let mut actions = std::mem::take(&mut state.spare);
-        // Read behind the mutex, as late as can be: the algorithm's comparison with now is the last word.
-        let now = self.core.clock().now();
-        self.look_at_clocks(&mut state, now, &mut actions);
-        state.lease.handle(event, now, &mut actions);
-        self.carry_out(state, actions);
-    }
-
-    /// R10: a server's clock may have jumped, or, under the strict guard, our own.
-    fn look_at_clocks(&self, state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
-        let epoch = self.core.soundness.epoch();
-        if state.epoch != epoch {
-            state.epoch = epoch;
-            let jumps = self.core.soundness.jumps(self.started, self.plan.slack);
-            for (node, Jump { seen, by_micros, .. }) in jumps {
-                let event = Event::Unsound { node, seen, by_micros };
-                state.lease.handle(event, now, actions);
-            }
+    pub(super) fn handle(&self, event: Event) {
+        if let Some(state) = self.state() {
+            self.shared.handle(state, event);
         }
-        if self.valid_until() > Timestamp::ZERO && !self.is_valid_by_wall() {
-            state.lease.handle(Event::Expired, now, actions);
-        }
-    }
-
-    fn is_valid_by_wall(&self) -> bool {
-        if self.core.settings.clock_guard.is_none() {
-            return true;
-        }
-        let wall = self.core.clock().wall().as_micros();
-        wall < u128::from(self.wall_until.load(Ordering::Acquire))
     }
 
     pub(crate) fn resource(&self) -> &Resource {
-        self.id.resource()
+        self.shared.resource()
     }
 
-    pub(crate) const fn id(&self) -> &Arc<LeaseId> {
-        &self.id
+    pub(crate) fn id(&self) -> &Arc<LeaseId> {
+        &self.shared.id
     }
 
-    pub(crate) const fn core(&self) -> &Arc<Core> {
-        &self.core
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.shared.core
+    }
+
+    /// How long after sending a node may still do what it was sent.
+    pub(crate) fn patience(&self) -> Duration {
+        self.shared.patience()
     }
 
     pub(crate) fn token(&self) -> FencingToken {
@@ -210,12 +121,12 @@ impl ActiveLease {
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        self.valid_until().since(self.core.clock().now())
+        self.valid_until().since(self.timers().clock().now())
     }
 
     /// P2: the clock is read here, immediately before every poll of guarded work.
     pub(crate) fn is_valid(&self) -> bool {
-        self.core.clock().now() < self.valid_until() && self.is_valid_by_wall()
+        self.timers().clock().now() < self.valid_until() && self.shared.is_valid_by_wall()
     }
 
     /// When guarded work is asked to stop, unless a renewal comes before; `None` once it is lost.
@@ -225,11 +136,11 @@ impl ActiveLease {
     }
 
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Sleep {
-        self.core.timers.sleep_until(at)
+        self.timers().sleep_until(at)
     }
 
     pub(crate) fn timers(&self) -> &Arc<Timers> {
-        &self.core.timers
+        &self.shared.core.timers
     }
 
     /// Marks that guarded work is polled, until the mark is dropped. Set before the clock is
@@ -261,39 +172,28 @@ impl ActiveLease {
 
     /// The error for a grant that was fetched when it was over: nothing ran under it.
     pub(crate) fn too_slow(&self) -> LockError {
-        let elapsed = self.core.clock().now().since(self.started);
+        let elapsed = self.timers().clock().now().since(self.started);
         LockError::TooSlow { elapsed, validity: self.plan.validity }
     }
 
     /// Why the lock is not held. Asked when [`is_valid`](Self::is_valid) said no; the algorithm is
     /// told first, if the timer has not come round to it.
-    pub(crate) fn loss(self: &Arc<Self>) -> LossCause {
+    pub(crate) fn loss(&self) -> LossCause {
         self.handle(Event::Wake);
-        self.state().loss.clone().unwrap_or(LossCause::Released)
+        let loss = self.state().and_then(|state| state.grant.loss.clone());
+        loss.unwrap_or(LossCause::Released)
     }
 
     /// How many nodes granted, of how many.
     pub(crate) fn tally(&self) -> (usize, usize) {
-        (self.state().lease.granted(), self.core.nodes.len())
+        (self.shared.state().lease.granted(), self.shared.core.nodes.len())
     }
 
-    /// Gives back, behind everything else that was sent; the next in line follows behind that.
-    pub(crate) fn release(self: &Arc<Self>, awaited: bool) {
-        let mut state = self.state();
-        state.holder_gone = true;
-        let mut actions = std::mem::take(&mut state.spare);
-        let now = self.core.clock().now();
-        if let Some(since) = state.held_since.take() {
-            metrics::held(now.since(since));
+    pub(crate) fn extend(&self) {
+        if let Some(mut state) = self.state() {
+            state.grant.extension = None;
+            self.shared.handle(state, Event::Extend);
         }
-        state.lease.handle(Event::Release { awaited }, now, &mut actions);
-        self.valid_until.store(0, Ordering::Release);
-        self.carry_out(state, actions);
-    }
-
-    pub(crate) fn extend(self: &Arc<Self>) {
-        self.state().extension = None;
-        self.handle(Event::Extend);
     }
 }
 

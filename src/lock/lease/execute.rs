@@ -5,10 +5,13 @@ use std::{
     time::Duration,
 };
 
-use super::active::{ActiveLease, State};
+use super::{
+    active::ActiveLease,
+    shared::{Grant, SharedLease, State},
+};
 use crate::{
     error::{LockError, LossCause, ReleaseError},
-    lock::{overrun::OverrunWatch, release::Released, stall::StallWatch},
+    lock::{overrun::OverrunWatch, release::Released, settings::Plan, stall::StallWatch},
     metrics,
     node::{Op, OpId, Reply, ReplySink},
     quorum::{Action, Command, Halt, Loss, Refusal, ReleaseVerdict},
@@ -19,7 +22,7 @@ use crate::{
 /// So often a lease under the strict clock guard looks at the wall clock.
 const WALL_LOOK: Duration = Duration::from_millis(250);
 
-impl ActiveLease {
+impl SharedLease {
     pub(super) fn carry_out<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
@@ -40,7 +43,7 @@ impl ActiveLease {
                     }
                     // Who watches for the end of the lease has it here.
                     self.core.releasing.fetch_add(1, Ordering::AcqRel);
-                    state.over = true;
+                    state.grant.over = true;
                 }
                 Action::Orphaned { node } => {
                     orphans.push(node);
@@ -53,8 +56,11 @@ impl ActiveLease {
                 Action::Acquired { token, until } => {
                     self.token.store(token, Ordering::Release);
                     self.set_wall_until(&mut state, self.started);
-                    self.valid_until.store(until.as_nanos(), Ordering::Release);
-                    state.held_since = Some(self.core.clock().now());
+                    if let Some(lease) = state.grant.lease.upgrade() {
+                        lease.token.store(token, Ordering::Release);
+                        lease.valid_until.store(until.as_nanos(), Ordering::Release);
+                    }
+                    state.grant.held_since = Some(self.core.clock().now());
                     decision = Some(Ok(()));
                     continue;
                 }
@@ -64,68 +70,74 @@ impl ActiveLease {
                 }
                 Action::Renewed { until, counted_from } => {
                     self.set_wall_until(&mut state, counted_from);
-                    self.valid_until.store(until.as_nanos(), Ordering::Release);
-                    state.renewals += 1;
-                    state.renewal_watchers.take(&mut wakers);
+                    if let Some(lease) = state.grant.lease.upgrade() {
+                        lease.valid_until.store(until.as_nanos(), Ordering::Release);
+                    }
+                    state.grant.renewals += 1;
+                    state.grant.renewal_watchers.take(&mut wakers);
                     metrics::renewed();
                     tracing::debug!(resource = %self.resource(), "renewed");
                     // Nobody waits for this: guarded work is not woken by every renewal.
                     continue;
                 }
                 Action::Extended(result) => {
-                    state.extension =
+                    state.grant.extension =
                         Some(result.map_err(|votes| LockError::NoQuorum {
                             votes: self.core.votes(votes),
                         }));
                 }
                 Action::Lost(loss) => {
-                    let end = self.valid_until.swap(0, Ordering::SeqCst);
-                    let now = self.core.clock().now();
-                    overran = self
-                        .poll_under_way()
-                        .map(|(poll, _)| (poll, now.min(Timestamp::from_nanos(end))));
-                    let cause = self.lost(loss);
-                    metrics::lost(&cause);
-                    // An end that was planned is nobody's alarm.
-                    let planned = matches!(cause, LossCause::MaxHold { .. });
-                    if planned || !self.plan.auto_extend {
-                        tracing::debug!(resource = %self.resource(), %cause, "lock ended");
-                    } else {
-                        tracing::warn!(resource = %self.resource(), %cause, "lock lost");
-                    }
-                    state.loss = Some(cause);
+                    overran = self.lose(&mut state, loss);
                     ticket = state.ticket.take();
                 }
-                Action::Released(verdict) => state.released = Some(self.released(verdict)),
+                Action::Released(verdict) => state.grant.released = Some(self.released(verdict)),
             }
-            state.watchers.take(&mut wakers);
+            state.grant.watchers.take(&mut wakers);
         }
-        self.end_looks(&mut state, &mut wakers);
+        self.end_looks(&mut state.grant, &mut wakers);
         state.spare = actions;
         if !state.sending {
             state = self.send_outbox(state);
             self.arm(&mut state);
-            if state.holder_gone {
+            if state.grant.holder_gone {
                 ticket = state.ticket.take();
             }
         }
         drop(state);
         for node in orphans {
             // The last grant may run as late as its patience allows; then the TTL starts.
-            let longest = self.plan.ttl + self.patience() * 2;
+            let longest = self.ttl + self.patience() * 2;
             self.core.releaser.push(&self.core, node, Arc::clone(&self.id), longest);
         }
         drop(ticket);
-        if let Some((poll, ended)) = overran {
-            OverrunWatch::start(self, poll, self.plan.on_overrun, ended, self.plan.slack);
+        if let Some((lease, poll, ended)) = overran {
+            let Plan { on_overrun, slack, .. } = lease.plan;
+            OverrunWatch::start(&lease, poll, on_overrun, ended, slack);
         }
         if let Some(decision) = decision {
-            if decision.is_ok() {
-                StallWatch::start(self, &self.plan);
-            }
             self.announce(decision, &mut wakers);
         }
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The grant is over at once; tells which poll goes on, if one does, and since when it overruns.
+    fn lose(&self, state: &mut State, loss: Loss) -> Option<(Arc<ActiveLease>, u64, Timestamp)> {
+        let lease = state.grant.lease.upgrade();
+        let end = lease.as_ref().map_or(0, |lease| lease.valid_until.swap(0, Ordering::SeqCst));
+        let ended = self.core.clock().now().min(Timestamp::from_nanos(end));
+        let cause = self.lost(loss, &state.grant.plan);
+        metrics::lost(&cause);
+        // An end that was planned is nobody's alarm.
+        let planned = matches!(cause, LossCause::MaxHold { .. });
+        if planned || !state.grant.plan.auto_extend {
+            tracing::debug!(resource = %self.resource(), %cause, "lock ended");
+        } else {
+            tracing::warn!(resource = %self.resource(), %cause, "lock lost");
+        }
+        state.grant.loss = Some(cause);
+        let lease = lease?;
+        let (poll, _) = lease.poll_under_way()?;
+        Some((lease, poll, ended))
     }
 
     /// Under the strict clock guard: keeps what the wall clock showed when a round was started.
@@ -151,33 +163,56 @@ impl ActiveLease {
         // A round that is not known any more is older than all that are.
         state.rounds.retain(|(started, _)| *started >= counted_from);
         let Some((_, wall)) = state.rounds.front() else { return };
-        let until = (*wall + self.plan.validity).as_micros();
+        let until = (*wall + self.validity).as_micros();
         self.wall_until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Release);
     }
 
     /// Tells the local line, then whoever waits for the decision: in this order, and from here, as
     /// the task that asked may not be polled for long.
     fn announce(self: &Arc<Self>, decision: Result<(), LockError>, wakers: &mut Vec<Waker>) {
-        let ticket = self.state().ticket.take();
-        if let Some(ticket) = &ticket {
-            match &decision {
-                Ok(()) => ticket.holding(self),
-                Err(error) => ticket.report(error),
+        let (ticket, lease) = {
+            let mut state = self.state();
+            (state.ticket.take(), state.grant.lease.upgrade())
+        };
+        match (&decision, &lease) {
+            (Ok(()), Some(lease)) => {
+                StallWatch::start(lease, &lease.plan);
+                if let Some(ticket) = &ticket {
+                    ticket.holding(lease);
+                }
+            }
+            (Ok(()), None) => {}
+            (Err(error), _) => {
+                if let Some(ticket) = &ticket {
+                    ticket.report(error);
+                }
             }
         }
         let mut state = self.state();
-        state.decision = Some(decision);
+        state.grant.decision = Some(decision);
+        state.announced = true;
         // Whoever is sending passes the turn on, behind the release.
-        let gone = (state.holder_gone && !state.sending) || state.loss.is_some();
+        let gone = (state.grant.holder_gone && !state.sending) || state.grant.loss.is_some();
         let unwanted = if gone {
             ticket
         } else {
             state.ticket = ticket;
             None
         };
-        state.watchers.take(wakers);
+        state.grant.watchers.take(wakers);
         drop(state);
         drop(unwanted);
+    }
+
+    /// Once a grant is over: wakes who wants to know of renewals, and ends the looks.
+    pub(super) fn end_looks(&self, grant: &mut Grant, wakers: &mut Vec<Waker>) {
+        if !grant.is_over() {
+            return;
+        }
+        grant.renewal_watchers.take(wakers);
+        if let Some(key) = grant.stall_timer.take() {
+            self.core.timers.remove(key);
+        }
     }
 
     /// Sends what is decided, one sender at a time: who comes meanwhile, an answer within the call
@@ -204,7 +239,7 @@ impl ActiveLease {
 
     fn op(&self, command: Command) -> (Op, OpId) {
         let lease = Arc::clone(&self.id);
-        let (ttl, patience) = (self.plan.ttl, self.patience());
+        let (ttl, patience) = (self.ttl, self.patience());
         match command {
             Command::Acquire { token, expires } => {
                 let block_end = block_end(token, self.block);
@@ -229,14 +264,15 @@ impl ActiveLease {
     }
 
     /// How long after sending a node may still store our key: two node timeouts.
-    pub(crate) fn patience(&self) -> Duration {
-        self.plan.node_timeout * 2
+    pub(super) fn patience(&self) -> Duration {
+        self.node_timeout * 2
     }
 
     /// Sets the timer. One that fires too early is left alone: it looks again.
-    fn arm(self: &Arc<Self>, state: &mut State) {
+    pub(super) fn arm(self: &Arc<Self>, state: &mut State) {
         let mut wanted = state.lease.next_wake();
-        if self.core.settings.clock_guard.is_some() && self.valid_until() > Timestamp::ZERO {
+        let is_held = state.grant.held_since.is_some() && !state.grant.is_over();
+        if self.core.settings.clock_guard.is_some() && is_held {
             // No timer tells when the wall clock is put forward.
             let look = self.core.clock().now() + WALL_LOOK;
             wanted = wanted.map(|at| at.min(look));
@@ -261,23 +297,21 @@ impl ActiveLease {
         match refusal {
             Refusal::Held { retry_after, owner } => LockError::Held { retry_after, owner },
             Refusal::NoQuorum { votes } => LockError::NoQuorum { votes: self.core.votes(votes) },
-            Refusal::TooSlow { elapsed } => {
-                LockError::TooSlow { elapsed, validity: self.plan.validity }
-            }
+            Refusal::TooSlow { elapsed } => LockError::TooSlow { elapsed, validity: self.validity },
         }
     }
 
-    fn lost(&self, loss: Loss) -> LossCause {
+    fn lost(&self, loss: Loss, plan: &Plan) -> LossCause {
         match loss {
             Loss::Expired { votes } => LossCause::Expired { votes: self.core.votes(votes) },
             Loss::ClockJumped { votes } => LossCause::ClockJumped { votes: self.core.votes(votes) },
             Loss::Stolen { owner } => LossCause::Stolen { owner },
-            Loss::MaxHold => LossCause::MaxHold { limit: self.plan.max_hold },
+            Loss::MaxHold => LossCause::MaxHold { limit: plan.max_hold },
             Loss::Halted(Halt::Stalled) => {
-                LossCause::Stalled { limit: self.plan.stall_limit.unwrap_or_default() }
+                LossCause::Stalled { limit: plan.stall_limit.unwrap_or_default() }
             }
             Loss::Halted(Halt::NoHeartbeat) => {
-                LossCause::NoHeartbeat { limit: self.plan.heartbeat_within.unwrap_or_default() }
+                LossCause::NoHeartbeat { limit: plan.heartbeat_within.unwrap_or_default() }
             }
         }
     }

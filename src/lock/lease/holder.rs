@@ -3,7 +3,7 @@ use std::{
     task::Waker,
 };
 
-use super::active::{ActiveLease, State};
+use super::active::ActiveLease;
 use crate::{
     lock::stall::StallWatch,
     quorum::{Event, Halt},
@@ -18,9 +18,9 @@ impl ActiveLease {
     pub(crate) fn ask_to_stop(&self) {
         let mut wakers = Vec::new();
         {
-            let mut state = self.state();
+            let Some(mut state) = self.state() else { return };
             self.asked_to_stop.store(true, Ordering::Relaxed);
-            state.watchers.take(&mut wakers);
+            state.grant.watchers.take(&mut wakers);
         }
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -42,28 +42,17 @@ impl ActiveLease {
         self.beats.load(Ordering::Relaxed)
     }
 
-    /// Once the lease is over: wakes who wants to know of renewals, and ends the looks.
-    pub(super) fn end_looks(&self, state: &mut State, wakers: &mut Vec<Waker>) {
-        if !state.is_over() {
-            return;
-        }
-        state.renewal_watchers.take(wakers);
-        if let Some(key) = state.stall_timer.take() {
-            self.core.timers.remove(key);
-        }
-    }
-
     /// From now on nothing is renewed. False where the lease is over already.
-    pub(crate) fn halt(self: &Arc<Self>, why: Halt) -> bool {
+    pub(crate) fn halt(&self, why: Halt) -> bool {
         self.handle(Event::Halt(why));
-        !self.state().is_over()
+        self.state().is_some_and(|state| !state.grant.is_over())
     }
 
     /// Lets a watch look at `at`, unless the lease is over.
     pub(crate) fn watch_stall(&self, watch: Arc<StallWatch>, at: Timestamp) {
-        let mut state = self.state();
-        if !state.is_over() {
-            state.stall_timer = Some(self.core.timers.insert(at, Waker::from(watch)));
+        let Some(mut state) = self.state() else { return };
+        if !state.grant.is_over() {
+            state.grant.stall_timer = Some(self.timers().insert(at, Waker::from(watch)));
         }
     }
 }

@@ -3,16 +3,16 @@ use std::{
     task::Wake,
 };
 
-use super::active::ActiveLease;
+use super::shared::SharedLease;
 use crate::{
     error::Reason,
     node::{Answer, OpId, ReplySink},
     quorum::Event,
 };
 
-impl ActiveLease {
+impl SharedLease {
     fn take(self: &Arc<Self>, op: OpId, event: Event) {
-        self.handle(event);
+        self.handle(self.state(), event);
         // Counted until it is known whether it has to be repeated.
         if op == OpId::Release {
             self.core.releasing.fetch_sub(1, Ordering::AcqRel);
@@ -20,7 +20,7 @@ impl ActiveLease {
     }
 }
 
-impl ReplySink for ActiveLease {
+impl ReplySink for SharedLease {
     fn answer(self: Arc<Self>, node: usize, op: OpId, result: Result<Answer, Reason>) {
         if let Ok(answer) = &result {
             let wall = || self.core.clock().wall();
@@ -34,9 +34,10 @@ impl ReplySink for ActiveLease {
     }
 }
 
-impl Wake for ActiveLease {
+impl Wake for SharedLease {
     fn wake(self: Arc<Self>) {
-        self.state().timer = None;
-        self.handle(Event::Wake);
+        let mut state = self.state();
+        state.timer = None;
+        self.handle(state, Event::Wake);
     }
 }

@@ -1,8 +1,13 @@
 //! Runs the algorithm of one lease: feeds it events, carries out its actions.
 //!
+//! A lease, as the nodes know it, is shared by the grants that follow each other under it: at most
+//! one at a time, each an object of its own to its holder.
+//!
 //! | part | where |
 //! |---|---|
-//! | the lease, from its start to its release | `active` |
+//! | one grant, from its start to its end | `active` |
+//! | what grants under one lease have in common | `shared` |
+//! | giving back: to the next holder of this process, or to the nodes | `handoff` |
 //! | carrying out what the algorithm decides | `execute` |
 //! | answers of nodes and timers come in | `inlet` |
 //! | futures watch it | `watching` |
@@ -10,8 +15,12 @@
 
 mod active;
 mod execute;
+mod handoff;
 mod holder;
 mod inlet;
+mod shared;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
 mod watching;
 
 pub(crate) use active::ActiveLease;

@@ -1,6 +1,6 @@
 use std::{sync::atomic::Ordering, task::Context};
 
-use super::active::{ActiveLease, State};
+use super::{active::ActiveLease, shared::Grant};
 use crate::{
     error::{LockError, LossCause, ReleaseError},
     lock::{queue::Ticket, release::Released, watchers::Watch},
@@ -9,28 +9,31 @@ use crate::{
 impl ActiveLease {
     /// Registers a task to be woken at the next change of anything.
     pub(crate) fn watch(&self, watch: &mut Watch, cx: &Context<'_>) {
-        self.ask(watch, cx, |_| None::<()>);
+        self.ask(watch, cx, |_| None, ());
     }
 
     pub(crate) fn unwatch(&self, watch: &mut Watch) {
         if let Some(key) = watch.0.take() {
-            let waker = self.state().watchers.forget(key);
+            // Who watched an earlier grant has been woken, and has no place any more.
+            let waker = self.state().map(|mut state| state.grant.watchers.forget(key));
             drop(waker);
         }
     }
 
-    /// Asks the state; where it has no answer, the task is woken at the next change.
+    /// Asks the present grant; where it has no answer, the task is woken at the next change.
+    /// `handed_on`: the answer where this grant has been handed on.
     fn ask<T>(
         &self,
         watch: &mut Watch,
         cx: &Context<'_>,
-        ask: impl FnOnce(&mut State) -> Option<T>,
+        ask: impl FnOnce(&mut Grant) -> Option<T>,
+        handed_on: T,
     ) -> Option<T> {
-        let mut state = self.state();
-        let answer = ask(&mut state);
+        let Some(mut state) = self.state() else { return Some(handed_on) };
+        let answer = ask(&mut state.grant);
         let replaced = match answer {
             Some(_) => None,
-            None => state.watchers.watch(&mut watch.0, cx.waker()),
+            None => state.grant.watchers.watch(&mut watch.0, cx.waker()),
         };
         drop(state);
         drop(replaced);
@@ -43,12 +46,12 @@ impl ActiveLease {
         watch: &mut Watch,
         cx: &Context<'_>,
     ) -> Option<Result<(), LockError>> {
-        self.ask(watch, cx, |state| state.decision.take())
+        self.ask(watch, cx, |grant| grant.decision.take(), Err(released()))
     }
 
     /// The turn of an attempt that failed, for the next attempt.
     pub(crate) fn take_ticket(&self) -> Option<Ticket> {
-        self.state().ticket.take()
+        self.state()?.ticket.take()
     }
 
     pub(crate) fn poll_extension(
@@ -56,10 +59,11 @@ impl ActiveLease {
         watch: &mut Watch,
         cx: &Context<'_>,
     ) -> Option<Result<(), LockError>> {
-        self.ask(watch, cx, |state| match &state.loss {
+        let extension = |grant: &mut Grant| match &grant.loss {
             Some(cause) => Some(Err(LockError::lost(cause.clone()))),
-            None => state.extension.clone(),
-        })
+            None => grant.extension.clone(),
+        };
+        self.ask(watch, cx, extension, Err(released()))
     }
 
     pub(crate) fn poll_released(
@@ -67,22 +71,24 @@ impl ActiveLease {
         watch: &mut Watch,
         cx: &Context<'_>,
     ) -> Option<Result<Released, ReleaseError>> {
-        self.ask(watch, cx, |state| state.released.clone())
+        self.ask(watch, cx, |grant| grant.released.clone(), Ok(Released::Released))
     }
 
     /// The cause of the loss once the lock is not held any more.
     pub(crate) fn poll_lost(&self, watch: &mut Watch, cx: &Context<'_>) -> Option<LossCause> {
-        self.ask(watch, cx, |state| match &state.loss {
+        let lost = |grant: &mut Grant| match &grant.loss {
             Some(cause) => Some(cause.clone()),
-            None => state.over.then_some(LossCause::Released),
-        })
+            None => grant.over.then_some(LossCause::Released),
+        };
+        self.ask(watch, cx, lost, LossCause::Released)
     }
 
     /// Whether the work is to come to an end, whatever the time.
     pub(crate) fn poll_stopping(&self, watch: &mut Watch, cx: &Context<'_>) -> Option<()> {
-        self.ask(watch, cx, |state| {
-            (state.is_over() || self.asked_to_stop.load(Ordering::Relaxed)).then_some(())
-        })
+        let stopping = |grant: &mut Grant| {
+            (grant.is_over() || self.asked_to_stop.load(Ordering::Relaxed)).then_some(())
+        };
+        self.ask(watch, cx, stopping, ())
     }
 
     /// How often the lease has been renewed, once that is more than `seen`; `None` once it is over.
@@ -96,14 +102,15 @@ impl ActiveLease {
     ) -> std::task::Poll<Option<u64>> {
         use std::task::Poll;
 
-        let mut state = self.state();
-        if state.renewals > seen {
-            return Poll::Ready(Some(state.renewals));
+        let Some(mut state) = self.state() else { return Poll::Ready(None) };
+        let grant = &mut state.grant;
+        if grant.renewals > seen {
+            return Poll::Ready(Some(grant.renewals));
         }
-        if state.is_over() {
+        if grant.is_over() {
             return Poll::Ready(None);
         }
-        let replaced = state.renewal_watchers.watch(&mut watch.0, cx.waker());
+        let replaced = grant.renewal_watchers.watch(&mut watch.0, cx.waker());
         drop(state);
         drop(replaced);
         Poll::Pending
@@ -112,8 +119,12 @@ impl ActiveLease {
     #[cfg(feature = "scheduler")]
     pub(crate) fn unwatch_renewals(&self, watch: &mut Watch) {
         if let Some(key) = watch.0.take() {
-            let waker = self.state().renewal_watchers.forget(key);
+            let waker = self.state().map(|mut state| state.grant.renewal_watchers.forget(key));
             drop(waker);
         }
     }
+}
+
+fn released() -> LockError {
+    LockError::lost(LossCause::Released)
 }

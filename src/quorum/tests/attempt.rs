@@ -10,8 +10,9 @@ use super::{
 use crate::{
     error::Reason,
     node::Answer,
-    quorum::{Action, Command, Event, Lease, Loss, ReleaseVerdict, Terms},
+    quorum::{Action, Command, Event, Heir, Inheritance, Lease, Loss, ReleaseVerdict, Terms},
     time::Timestamp,
+    token::block_end,
 };
 
 #[derive(Debug)]
@@ -24,7 +25,12 @@ pub(super) struct Attempt {
     pub(super) requests: Vec<VecDeque<Command>>,
     /// Answers under way, in any order.
     pub(super) replies: Vec<Reply>,
+    /// The first holder's token: where the block starts.
     pub(super) token: Option<u64>,
+    /// The present holder's.
+    pub(super) newest: Option<u64>,
+    /// Since when the present holder may hold it.
+    held_from: Timestamp,
     /// The end of the lease, once it was held.
     pub(super) until: Option<Timestamp>,
     pub(super) refused: bool,
@@ -53,6 +59,8 @@ impl Attempt {
             requests: vec![VecDeque::new(); terms.nodes],
             replies: Vec::new(),
             token: None,
+            newest: None,
+            held_from: now,
             until: None,
             refused: false,
             lost: false,
@@ -146,6 +154,42 @@ impl Attempt {
         out
     }
 
+    /// Until when the answers of a quorum let the lease last.
+    fn confirmed_until(&self) -> Timestamp {
+        let mut confirmed: Vec<_> = self.heard.iter().map(|h| h.confirmed).collect();
+        confirmed.sort_unstable();
+        let from = confirmed[self.terms.nodes - self.quorum()].expect("no quorum confirmed");
+        from + self.terms.validity
+    }
+
+    /// Another holder of the process is to go on with the lease; the token if it does.
+    pub(super) fn hand_on(
+        &mut self,
+        heir: Heir,
+        now: Timestamp,
+        nodes: Option<&[Node]>,
+    ) -> Option<u64> {
+        let could = self.lease.can_be_handed_on(now);
+        let inherited = self.lease.hand_on(heir, now);
+        assert_eq!(inherited.is_some(), could);
+        let Inheritance { token, until } = inherited?;
+        assert!(self.is_held(now), "handed on what is not held");
+        assert!(now < until && until <= self.confirmed_until(), "no quorum confirmed so much");
+        assert!(until <= now + heir.max_hold, "beyond the heir's limit");
+        if let Some(nodes) = nodes {
+            let keeps = |node: &&Node| node.key(now).is_some_and(|key| key.expires >= Some(until));
+            let keep = nodes.iter().filter(|node| node.holds(self.id, now)).filter(keeps);
+            assert!(keep.count() >= self.quorum(), "no quorum keeps the key for so long");
+        }
+        let (first, last) = self.token.zip(self.newest).expect("it was granted");
+        if self.terms.proposal.is_some() {
+            assert!(token > last && token <= block_end(first, self.terms.block), "{token}");
+        }
+        self.terms = Terms { max_hold: heir.max_hold, auto_extend: heir.auto_extend, ..self.terms };
+        (self.held_from, self.newest, self.until) = (now, Some(token), Some(until));
+        Some(token)
+    }
+
     fn count(&self, what: impl Fn(&Heard) -> bool) -> usize {
         self.heard.iter().filter(|heard| what(heard)).count()
     }
@@ -171,6 +215,7 @@ impl Attempt {
                 let limit = self.terms.validity.min(self.terms.max_hold);
                 assert_eq!(until, self.started + limit);
                 self.token = Some(token);
+                self.newest = Some(token);
                 self.until = Some(until);
             }
             Action::Refused(_) => {
@@ -180,11 +225,8 @@ impl Attempt {
             Action::Renewed { until, .. } => {
                 assert!(self.is_held(now), "revived");
                 assert!(Some(until) >= self.until, "a renewal shortens");
-                assert!(until <= self.started + self.terms.max_hold, "beyond the limit");
-                let mut confirmed: Vec<_> = self.heard.iter().map(|h| h.confirmed).collect();
-                confirmed.sort_unstable();
-                let from = confirmed[self.terms.nodes - quorum].expect("no quorum confirmed");
-                assert!(until <= from + self.terms.validity, "no quorum confirmed so much");
+                assert!(until <= self.held_from + self.terms.max_hold, "beyond the limit");
+                assert!(until <= self.confirmed_until(), "no quorum confirmed so much");
                 self.until = Some(until);
             }
             Action::Renewing => assert!(self.is_held(now), "renewed past the end"),

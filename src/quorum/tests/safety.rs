@@ -28,7 +28,7 @@ proptest! {
 #[test]
 fn the_random_worlds_come_to_everything() {
     let mut runner = TestRunner::deterministic();
-    let mut sums = [0; 7];
+    let mut sums = [0; 8];
     for _ in 0..300 {
         let setup = setup().new_tree(&mut runner).unwrap().current();
         let steps = steps(false).new_tree(&mut runner).unwrap().current();
@@ -38,6 +38,7 @@ fn the_random_worlds_come_to_everything() {
             tally.raised,
             tally.refused,
             tally.renewed,
+            tally.handed_on,
             tally.lost,
             tally.orphaned,
             tally.released,

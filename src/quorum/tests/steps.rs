@@ -8,7 +8,7 @@ use super::{
     model::reasons,
     world::{Process, Setup, Tally, World},
 };
-use crate::quorum::Event;
+use crate::quorum::{Event, Heir};
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -42,6 +42,13 @@ pub(super) enum Step {
     /// It is woken although it is not time.
     WakeEarly(u8),
     Extend(u8),
+    /// The holder gives back, and another one of its process holds on, for so many parts of the
+    /// validity at most.
+    HandOn {
+        who: u8,
+        max_hold: u8,
+        auto_extend: bool,
+    },
     Release {
         who: u8,
         awaited: bool,
@@ -96,6 +103,9 @@ pub(super) fn steps(wipes: bool) -> impl Strategy<Value = Vec<Step>> {
             }),
             1 => who().prop_map(Step::WakeEarly),
             1 => who().prop_map(Step::Extend),
+            3 => (who(), 1_u8.., prop::bool::weighted(0.8)).prop_map(|(who, max_hold, auto_extend)| {
+                Step::HandOn { who, max_hold, auto_extend }
+            }),
             3 => (who(), any::<bool>()).prop_map(|(who, awaited)| {
                 Step::Release { who, awaited }
             }),
@@ -175,6 +185,7 @@ fn take(world: &mut World, step: &Step) {
         | Step::Wake { who, .. }
         | Step::WakeEarly(who)
         | Step::Extend(who)
+        | Step::HandOn { who, .. }
         | Step::Release { who, .. } => who,
     };
     let Some(id) = world.pick(who) else { return };
@@ -196,6 +207,10 @@ fn take(world: &mut World, step: &Step) {
         }
         Step::WakeEarly(_) => world.event(id, Event::Wake),
         Step::Extend(_) => world.event(id, Event::Extend),
+        Step::HandOn { max_hold, auto_extend, .. } if world.attempts[id].is_open() => {
+            let max_hold = world.ttl_part(max_hold);
+            world.hand_on(id, Heir { max_hold, auto_extend });
+        }
         Step::Release { awaited, .. } if world.attempts[id].is_open() => {
             world.event(id, Event::Release { awaited });
         }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     error::Reason,
     quorum::{
-        Action, Event, Terms,
+        Action, Event, Heir, Terms,
         enrol::{Enrolment, How, Outcome, Sight},
         rules,
     },
@@ -63,6 +63,7 @@ pub(super) struct Tally {
     pub(super) raised: u32,
     pub(super) refused: u32,
     pub(super) renewed: u32,
+    pub(super) handed_on: u32,
     pub(super) lost: u32,
     pub(super) orphaned: u32,
     pub(super) released: u32,
@@ -121,7 +122,7 @@ impl World {
         let token = clock.max(known_then + 1);
         *known = block_end(token, 256).max(*known);
         let terms = Terms { proposal: self.terms.proposal.map(|_| token), ..self.terms };
-        self.before.push(self.attempts.iter().filter_map(|a| a.token).max().unwrap_or(0));
+        self.before.push(self.attempts.iter().filter_map(|a| a.newest).max().unwrap_or(0));
         self.attempts.push(Attempt::start(id, terms, now));
     }
 
@@ -174,6 +175,24 @@ impl World {
         let nodes = strict.then_some(self.nodes.as_slice());
         let out = self.attempts[id].handle(event, self.now, nodes);
         self.check(id, &out);
+    }
+
+    /// The holder gives back, and another one of its process goes on.
+    pub(super) fn hand_on(&mut self, id: usize, heir: Heir) {
+        let newest = self.newest();
+        let strict = !self.broken && !self.restarted;
+        let nodes = strict.then_some(self.nodes.as_slice());
+        let Some(token) = self.attempts[id].hand_on(heir, self.now, nodes) else { return };
+        self.tally.handed_on += 1;
+        self.check_exclusion(id);
+        if strict && self.terms.proposal.is_some() {
+            assert!(token > newest, "{token} after {newest}");
+        }
+    }
+
+    /// The largest token that was ever granted.
+    fn newest(&self) -> u64 {
+        self.attempts.iter().filter_map(|attempt| attempt.newest).max().unwrap_or(0)
     }
 
     /// A key that somebody else wrote, where none is.
@@ -284,6 +303,9 @@ impl World {
     }
 
     fn check_token(&self, id: usize, token: u64) {
+        if !self.broken && !self.restarted {
+            assert_eq!(token, self.newest(), "tokens grow in the order of the grants");
+        }
         assert!(token > self.before[id], "{token} is not above {}", self.before[id]);
         for other in self.attempts.iter().filter(|other| other.id != id) {
             let Some(theirs) = other.token else { continue };

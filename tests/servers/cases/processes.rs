@@ -93,6 +93,8 @@ fn turns(hold: u32) -> Vec<u64> {
     };
     let tokens = items(&["LRANGE", "tokens", "0", "-1"]);
     assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "in the order of holding");
+    let handed_on = tokens.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count();
+    assert!(handed_on > 0, "the tasks of a process hand on to each other");
     let turns = items(&["HVALS", "turns"]);
     println!("turns: {turns:?}");
     assert_eq!(turns.iter().sum::<u64>(), tokens.len() as u64);

@@ -8,6 +8,7 @@
 //! | renewal, extension, loss | `renewal` |
 //! | several rounds of renewal at once | `rounds` |
 //! | clocks that jumped | `clocks` |
+//! | another holder of the same process | `handoff` |
 //! | giving back | `release` |
 
 #![expect(clippy::unnecessary_wraps, reason = "what a node says is written as it arrives")]
@@ -16,6 +17,7 @@ mod attempt;
 mod bench;
 mod clocks;
 mod fence;
+mod handoff;
 mod release;
 mod renewal;
 mod rounds;

@@ -1,0 +1,81 @@
+use std::{sync::Arc, sync::atomic::Ordering, task::Waker};
+
+use super::{
+    active::ActiveLease,
+    shared::{Grant, SharedLease, State},
+};
+use crate::{
+    lock::stall::StallWatch,
+    metrics,
+    quorum::{Event, Heir},
+    time::Timestamp,
+};
+
+impl ActiveLease {
+    /// Gives back: to the next in line within this process, if that can be, else to the nodes,
+    /// behind everything else that was sent; the next in line follows behind that.
+    pub(crate) fn release(self: &Arc<Self>, awaited: bool) {
+        let Some(mut state) = self.state() else { return };
+        if state.grant.holder_gone {
+            return;
+        }
+        state.grant.holder_gone = true;
+        let now = self.timers().clock().now();
+        if let Some(since) = state.grant.held_since.take() {
+            metrics::held(now.since(since));
+        }
+        // Whoever comes next must not meet anybody who still believes in this grant.
+        self.valid_until.store(0, Ordering::SeqCst);
+        let Some((heir, waker)) = self.shared.hand_on(&mut state, now) else {
+            let mut actions = std::mem::take(&mut state.spare);
+            state.lease.handle(Event::Release { awaited }, now, &mut actions);
+            return self.shared.carry_out(state, actions);
+        };
+        let next = Grant {
+            lease: Arc::downgrade(&heir),
+            held_since: Some(now),
+            ..Grant::new(self.nth + 1, heir.plan)
+        };
+        let mut former = std::mem::replace(&mut state.grant, next);
+        former.over = true;
+        let mut wakers = Vec::new();
+        former.watchers.take(&mut wakers);
+        self.shared.end_looks(&mut former, &mut wakers);
+        if !state.sending {
+            // Else whoever is sending does it.
+            self.shared.arm(&mut state);
+        }
+        drop(state);
+        tracing::debug!(resource = %self.resource(), "handed on");
+        StallWatch::start(&heir, &heir.plan);
+        wakers.into_iter().for_each(Waker::wake);
+        waker.wake();
+    }
+}
+
+impl SharedLease {
+    /// Gives the lease to the first in line, whom to wake is told. `None`, and nothing is changed,
+    /// where it is to go back to the nodes.
+    fn hand_on(
+        self: &Arc<Self>,
+        state: &mut State,
+        now: Timestamp,
+    ) -> Option<(Arc<ActiveLease>, Waker)> {
+        let nth = state.grant.nth + 1;
+        let may = nth <= self.core.settings.handoff_limit
+            && state.announced
+            && !self.core.is_closed()
+            // What a fresh grant would find out of the clocks.
+            && self.core.soundness.epoch() == self.first_epoch
+            && self.is_valid_by_wall_for(self.validity / 2)
+            && state.lease.can_be_handed_on(now);
+        let ticket = state.ticket.as_ref().filter(|_| may)?;
+        let lease = &mut state.lease;
+        ticket.hand_on(self.ttl, now, |plan| {
+            let heir = Heir { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
+            let inherited = lease.hand_on(heir, now)?;
+            self.token.store(inherited.token, Ordering::Release);
+            Some(ActiveLease::new(self, nth, *plan, now, Some(inherited)))
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! What goes on behind a lease that is handed on.
+
+use std::{future::IntoFuture, sync::Arc, time::Duration};
+
+use crate::{
+    Lock, LockRequest, LossCause, Redlock,
+    lock::Jump,
+    testing::{ManualClock, Nodes},
+};
+
+const TTL: Duration = Duration::from_secs(10);
+const WAIT: Duration = Duration::from_secs(3_600);
+
+struct Scene {
+    clock: ManualClock,
+    redlock: Redlock,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let clock = ManualClock::new();
+        let redlock = Nodes::new(3, &clock).replica("a").redlock();
+        Self { clock, redlock }
+    }
+
+    fn lock(&self) -> Lock {
+        let mut acquired = self.clock.spawn(self.redlock.lock("x").into_future());
+        self.clock.settle();
+        acquired.take().unwrap().unwrap()
+    }
+
+    /// A lock that another task has handed on, or would have if nothing stood against it; `before`
+    /// that, something happens.
+    fn next_after(
+        &self,
+        lock: Lock,
+        request: impl FnOnce(LockRequest) -> LockRequest,
+        before: impl FnOnce(&Lock),
+    ) -> Lock {
+        let request = request(self.redlock.lock("x").wait(WAIT));
+        let mut next = self.clock.spawn(request.into_future());
+        self.clock.settle();
+        assert!(!next.is_finished());
+        before(&lock);
+        drop(lock);
+        self.clock.settle();
+        next.take().unwrap().unwrap()
+    }
+}
+
+#[test]
+fn after_a_jump_of_a_servers_clock_the_next_one_asks_the_servers_itself() {
+    let scene = Scene::new();
+    let first = scene.lock();
+    let token = first.fencing_token().get();
+    let jump = |lock: &Lock| {
+        let shared = &lock.lease().shared;
+        let seen = shared.core.clock().now();
+        // Less than what a lock sets aside: nothing is lost by it.
+        let jump = Jump { seen, by_micros: 1_000, at_most: Duration::from_millis(1) };
+        shared.core.soundness.jumped(0, jump);
+    };
+    let second = scene.next_after(first, |request| request, jump);
+    assert!(second.fencing_token().get() > token + 255, "a lease of its own");
+    let token = second.fencing_token().get();
+    let third = scene.next_after(second, |request| request, |_| {});
+    assert_eq!(third.fencing_token().get(), token + 1, "no jump since that one");
+}
+
+#[test]
+fn a_lease_goes_on_being_renewed_and_its_key_is_stored_again_with_the_newest_token() {
+    let scene = Scene::new();
+    let lock = scene.lock();
+    let lock = scene.next_after(lock, |request| request, |_| {});
+    let redlock = scene.redlock.clone();
+    let revoked = scene.clock.spawn(async move {
+        let holder = redlock.inspect("x").await.unwrap().unwrap();
+        redlock.revoke(&holder).await.unwrap();
+        holder.token
+    });
+    scene.clock.advance(Duration::from_secs(1));
+    let before = { revoked }.take().unwrap();
+    assert_eq!(before.get() + 1, lock.fencing_token().get(), "stored by the first grant");
+    scene.clock.advance(TTL * 6);
+    assert!(lock.is_valid());
+    let redlock = scene.redlock.clone();
+    let mut holder = scene.clock.spawn(async move { redlock.inspect("x").await });
+    scene.clock.advance(Duration::from_secs(1));
+    let holder = holder.take().unwrap().unwrap().unwrap();
+    assert_eq!(holder.token, lock.fencing_token());
+}
+
+#[cfg(feature = "scheduler")]
+#[test]
+fn each_holder_is_watched_for_its_own_hanging_and_leaves_no_timer() {
+    const LIMIT: Duration = Duration::from_secs(4);
+    let scene = Scene::new();
+    let lock = scene.lock();
+    let timers = Arc::clone(lock.lease().timers());
+    let watched = scene.next_after(lock, |request| request.stall_limit(Some(LIMIT)), |_| {});
+    assert_eq!(timers.len(), 2, "renewal and watch");
+    let unwatched = scene.next_after(watched, |request| request, |_| {});
+    assert_eq!(timers.len(), 1, "renewal");
+    let hanging = scene.next_after(unwatched, |request| request.stall_limit(Some(LIMIT)), |_| {});
+    let mut lost = scene.clock.spawn(hanging.lost());
+    let mut poll = hanging.lease().enter_poll();
+    poll.begin();
+    scene.clock.advance(LIMIT * 2 + TTL);
+    assert_eq!(lost.take(), Some(LossCause::Stalled { limit: LIMIT }));
+    drop(poll);
+}
+
+#[cfg(feature = "scheduler")]
+#[test]
+fn what_was_said_to_one_holder_is_not_said_to_the_next() {
+    let scene = Scene::new();
+    let lock = scene.lock();
+    let mut renewals = lock.context().renewals();
+    let mut told = scene.clock.spawn(async move { renewals.next().await });
+    let lock = scene.next_after(lock, |request| request, |lock| lock.context().ask_to_stop());
+    assert_eq!(told.take(), Some(None), "its lock is over");
+    let stopping = scene.clock.spawn(lock.context().stopping());
+    scene.clock.settle();
+    assert!(!stopping.is_finished());
+}

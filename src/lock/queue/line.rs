@@ -1,0 +1,180 @@
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, Weak},
+    task::Waker,
+    time::Duration,
+};
+
+use crate::{
+    error::LockError,
+    lock::{lease::ActiveLease, settings::Plan},
+    metrics,
+    resource::Resource,
+    time::Timestamp,
+};
+
+/// A process that has held a name for so long, one task after the other, gives it back to the nodes,
+/// and the next one in line makes a pause before it tries: the others, who find out by trying now
+/// and then, would hardly ever meet a free name otherwise.
+const LONGEST_ROW: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// A line exists while somebody has the turn on its name.
+    pub(super) names: HashMap<Arc<str>, Line>,
+    /// How many wait in all lines.
+    pub(super) waiting: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) head: Head,
+    /// By their order of arrival, over both maps.
+    patient: BTreeMap<u64, Waiter>,
+    /// Those who want one attempt only, and so take over the head's verdict.
+    one_shots: BTreeMap<u64, Waiter>,
+    next_id: u64,
+    /// Since when this process has held the name, one task after the other.
+    row: Option<Timestamp>,
+}
+
+/// What the one at the head of a line is doing.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Head {
+    /// Its first attempt is under way.
+    #[default]
+    Trying,
+    /// Its last attempt failed; it will try again.
+    Refused(LockError),
+    Holding(Weak<ActiveLease>),
+}
+
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) waker: Waker,
+    /// What it wants, all names of a set included.
+    pub(super) resource: Resource,
+    pub(super) plan: Plan,
+    slot: Arc<Mutex<Slot>>,
+}
+
+/// What a waiter has been given; it has left the line then.
+#[derive(Debug)]
+pub(super) enum Slot {
+    Waiting,
+    Turn {
+        /// The row is long: other processes are to have a chance first.
+        yields: bool,
+    },
+    /// The lease itself. To be released, where nobody comes to fetch it.
+    Granted(Arc<ActiveLease>),
+    Verdict(LockError),
+}
+
+/// A place in the line of one name.
+#[derive(Debug)]
+pub(super) struct Place {
+    id: u64,
+    is_one_shot: bool,
+    /// Written only with the lines locked.
+    slot: Arc<Mutex<Slot>>,
+}
+
+impl Lines {
+    pub(super) fn wait_no_more(&mut self, waiters: usize) {
+        self.waiting -= waiters;
+        metrics::wait_no_more(waiters);
+    }
+}
+
+impl Line {
+    pub(super) fn len(&self) -> usize {
+        self.patient.len() + self.one_shots.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.patient.is_empty() && self.one_shots.is_empty()
+    }
+
+    pub(super) fn join(&mut self, resource: &Resource, plan: &Plan, waker: &Waker) -> Place {
+        let id = self.next_id;
+        self.next_id += 1;
+        let slot = Arc::new(Mutex::new(Slot::Waiting));
+        let waiter = Waiter {
+            waker: waker.clone(),
+            resource: resource.clone(),
+            plan: *plan,
+            slot: Arc::clone(&slot),
+        };
+        let is_one_shot = plan.wait.is_zero();
+        self.list(is_one_shot).insert(id, waiter);
+        Place { id, is_one_shot, slot }
+    }
+
+    pub(super) fn waiter(&mut self, place: &Place) -> Option<&mut Waiter> {
+        self.list(place.is_one_shot).get_mut(&place.id)
+    }
+
+    pub(super) fn leave(&mut self, place: &Place) -> Option<Waiter> {
+        self.list(place.is_one_shot).remove(&place.id)
+    }
+
+    fn list(&mut self, is_one_shot: bool) -> &mut BTreeMap<u64, Waiter> {
+        if is_one_shot { &mut self.one_shots } else { &mut self.patient }
+    }
+
+    /// Who came first.
+    pub(super) fn pop_first(&mut self) -> Option<Waiter> {
+        let first = |list: &BTreeMap<u64, Waiter>| list.first_key_value().map(|(id, _)| *id);
+        let (patient, one_shot) = (first(&self.patient), first(&self.one_shots));
+        let is_one_shot = one_shot.is_some_and(|id| patient.is_none_or(|other| id < other));
+        self.list(is_one_shot).pop_first().map(|(_, waiter)| waiter)
+    }
+
+    /// All who leave with the head's verdict.
+    pub(super) fn take_one_shots(&mut self) -> impl ExactSizeIterator<Item = Waiter> + use<> {
+        std::mem::take(&mut self.one_shots).into_values()
+    }
+
+    /// Who came first, if nobody waits for a verdict.
+    pub(super) fn first_patient(&self) -> Option<&Waiter> {
+        let first = self.patient.first_key_value().map(|(_, waiter)| waiter);
+        first.filter(|_| self.one_shots.is_empty())
+    }
+
+    pub(super) fn set_head(&mut self, head: Head, now: Timestamp) {
+        self.row = match &head {
+            Head::Holding(_) => self.row.or(Some(now)),
+            Head::Trying | Head::Refused(_) => None,
+        };
+        self.head = head;
+    }
+
+    /// Whether the row is so long that other processes are to have a chance.
+    pub(super) fn is_row_over(&self, now: Timestamp) -> bool {
+        self.row.is_some_and(|since| now.since(since) >= LONGEST_ROW)
+    }
+
+    /// Somebody else will have the turn; the row goes on unless it is over.
+    pub(super) fn end_head(&mut self, now: Timestamp) -> bool {
+        self.head = Head::Trying;
+        let is_over = self.is_row_over(now);
+        if is_over {
+            self.row = None;
+        }
+        is_over
+    }
+}
+
+impl Waiter {
+    pub(super) fn give(&self, what: Slot) {
+        *crate::sync::lock(&self.slot) = what;
+    }
+}
+
+impl Place {
+    pub(super) fn take(&self) -> Slot {
+        let mut slot = crate::sync::lock(&self.slot);
+        std::mem::replace(&mut slot, Slot::Waiting)
+    }
+}

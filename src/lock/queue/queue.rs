@@ -1,0 +1,173 @@
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    task::Waker,
+    time::Duration,
+};
+
+use super::{
+    line::{Head, Line, Lines, Place, Slot},
+    queueing::Queueing,
+};
+use crate::{
+    error::LockError,
+    lock::{
+        lease::ActiveLease,
+        settings::{LineBounds, Plan},
+    },
+    metrics,
+    resource::Resource,
+    time::{Timers, Timestamp},
+};
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    owner: Arc<str>,
+    timers: Arc<Timers>,
+    lines: Mutex<Lines>,
+    bounds: LineBounds,
+}
+
+impl Queue {
+    pub(crate) fn new(owner: Arc<str>, timers: Arc<Timers>, bounds: LineBounds) -> Self {
+        Self { owner, timers, lines: Mutex::default(), bounds }
+    }
+
+    /// Lines up for all names of a resource.
+    pub(crate) fn enter(self: &Arc<Self>, resource: &Resource, plan: Plan) -> Queueing {
+        Queueing::new(Arc::clone(self), resource.clone(), plan)
+    }
+
+    pub(super) fn lines(&self) -> MutexGuard<'_, Lines> {
+        crate::sync::lock(&self.lines)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.timers.clock().now()
+    }
+
+    /// What the head's state says to one who wants the name; nothing during its first attempt.
+    /// Not to be called with the lines locked: it may drop the last handle of a lease.
+    pub(super) fn explain(&self, head: &Head) -> Option<LockError> {
+        match head {
+            Head::Trying => None,
+            Head::Refused(error) => Some(error.clone()),
+            Head::Holding(lease) => {
+                let retry_after =
+                    lease.upgrade().map(|lease| lease.valid_until().since(self.now()));
+                Some(self.held_here(retry_after))
+            }
+        }
+    }
+
+    pub(super) fn held_here(&self, retry_after: Option<Duration>) -> LockError {
+        LockError::Held { retry_after, owner: Some(Arc::clone(&self.owner)) }
+    }
+
+    /// Takes the turn on a name, or a place in its line.
+    pub(super) fn join(
+        &self,
+        name: &Arc<str>,
+        resource: &Resource,
+        plan: &Plan,
+        waker: &Waker,
+    ) -> Result<Option<Place>, LockError> {
+        let mut guard = self.lines();
+        let lines = &mut *guard;
+        let Some(line) = lines.names.get_mut(name) else {
+            lines.names.insert(Arc::clone(name), Line::default());
+            return Ok(None);
+        };
+        let is_full = line.len() >= self.bounds.per_name || lines.waiting >= self.bounds.total;
+        if is_full || (plan.wait.is_zero() && !matches!(line.head, Head::Trying)) {
+            let head = line.head.clone();
+            drop(guard);
+            if is_full {
+                tracing::debug!(%name, "too many requests wait: one is told at once");
+            }
+            return Err(self.explain(&head).unwrap_or_else(|| self.held_here(None)));
+        }
+        lines.waiting += 1;
+        metrics::waits();
+        Ok(Some(line.join(resource, plan, waker)))
+    }
+
+    /// Passes the turn on a name on to the first in line; without one the line is gone.
+    pub(super) fn pass_on(&self, name: &Arc<str>) {
+        let next = {
+            let mut guard = self.lines();
+            let lines = &mut *guard;
+            let Some(line) = lines.names.get_mut(name) else { return };
+            let yields = line.end_head(self.now());
+            let next = line.pop_first();
+            match &next {
+                Some(waiter) => {
+                    lines.wait_no_more(1);
+                    waiter.give(Slot::Turn { yields });
+                }
+                None => drop(lines.names.remove(name)),
+            }
+            next
+        };
+        if let Some(waiter) = next {
+            waiter.waker.wake();
+        }
+    }
+
+    /// Gives what `make` makes to the first in line, if it wants just these names, for as long at a
+    /// time. Nobody else waits for one of them then, and nothing is done before that is known.
+    /// `make` must not call back.
+    pub(super) fn hand_on(
+        &self,
+        names: &[Arc<str>],
+        is_wanted: impl FnOnce(&Resource, &Plan) -> bool,
+        now: Timestamp,
+        make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
+    ) -> Option<(Arc<ActiveLease>, Waker)> {
+        let (first, others) = names.split_first()?;
+        let mut guard = self.lines();
+        let lines = &mut *guard;
+        let lets_go = |name| {
+            let line: Option<&Line> = lines.names.get(name);
+            line.is_some_and(|line| line.is_empty() && !line.is_row_over(now))
+        };
+        if !others.iter().all(lets_go) {
+            return None;
+        }
+        let line = lines.names.get_mut(first).filter(|line| !line.is_row_over(now))?;
+        let heir = line.first_patient()?;
+        if !is_wanted(&heir.resource, &heir.plan) {
+            return None;
+        }
+        let lease = make(&heir.plan)?;
+        let heir = line.pop_first()?;
+        heir.give(Slot::Granted(Arc::clone(&lease)));
+        for name in names {
+            if let Some(line) = lines.names.get_mut(name) {
+                line.set_head(Head::Holding(Arc::downgrade(&lease)), now);
+            }
+        }
+        lines.wait_no_more(1);
+        Some((lease, heir.waker))
+    }
+
+    /// Tells a line what its head is doing now; those who want one attempt leave with that.
+    pub(super) fn set_head(&self, name: &Arc<str>, head: Head) {
+        let verdict = self.explain(&head);
+        let leaving = {
+            let mut guard = self.lines();
+            let lines = &mut *guard;
+            let Some(line) = lines.names.get_mut(name) else { return };
+            line.set_head(head, self.now());
+            let Some(verdict) = verdict else { return };
+            let leaving = line.take_one_shots();
+            lines.wait_no_more(leaving.len());
+            leaving
+                .map(|waiter| {
+                    waiter.give(Slot::Verdict(verdict.clone()));
+                    waiter.waker
+                })
+                .collect::<Vec<_>>()
+        };
+        leaving.into_iter().for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,116 @@
+use std::{
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use super::*;
+use crate::{
+    error::LockError,
+    lock::{
+        Overrun,
+        settings::{LineBounds, Plan},
+    },
+    resource::Resource,
+    time::{SystemClock, Timers},
+};
+
+fn queue() -> Arc<Queue> {
+    let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
+    Arc::new(Queue::new("me".into(), timers, LineBounds { per_name: 10, total: 12 }))
+}
+
+fn names<const N: usize>(names: [&str; N]) -> Resource {
+    Resource::try_from(names).unwrap()
+}
+
+/// Wants a single attempt, or waits.
+fn plan(is_one_shot: bool) -> Plan {
+    let second = Duration::from_secs(1);
+    Plan {
+        ttl: second * 10,
+        wait: if is_one_shot { Duration::ZERO } else { second },
+        max_hold: second * 60,
+        max_attempts: None,
+        auto_extend: true,
+        on_overrun: Overrun::default(),
+        stall_limit: None,
+        heartbeat_within: None,
+        validity: second * 9,
+        node_timeout: second / 20,
+        stop_margin: second,
+        slack: second,
+    }
+}
+
+fn poll(queueing: &mut Queueing) -> Poll<Result<Turn, LockError>> {
+    queueing.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[track_caller]
+fn turn(queueing: &mut Queueing) -> Ticket {
+    match poll(queueing) {
+        Poll::Ready(Ok(Turn::Ask(ticket))) => ticket,
+        other => panic!("no turn: {other:?}"),
+    }
+}
+
+#[test]
+fn turns_go_in_the_order_of_arrival_and_skip_who_has_left() {
+    let queue = queue();
+    let a = names(["a"]);
+    let first = turn(&mut queue.enter(&a, plan(false)));
+    let mut waiting: Vec<_> = (0..4).map(|_| queue.enter(&a, plan(false))).collect();
+    assert!(waiting.iter_mut().all(|w| poll(w).is_pending()));
+    drop(waiting.remove(1));
+    drop(first);
+    for mut next in waiting {
+        let ticket = turn(&mut next);
+        drop(ticket);
+    }
+    assert!(queue.lines().names.is_empty(), "an idle name keeps no memory");
+}
+
+#[test]
+fn who_leaves_with_the_turn_in_hand_passes_it_on() {
+    let queue = queue();
+    let a = names(["a"]);
+    let first = turn(&mut queue.enter(&a, plan(false)));
+    let mut second = queue.enter(&a, plan(false));
+    let mut third = queue.enter(&a, plan(false));
+    assert!(poll(&mut second).is_pending() && poll(&mut third).is_pending());
+    drop(first);
+    drop(second);
+    drop(turn(&mut third));
+    assert!(queue.lines().names.is_empty());
+}
+
+#[test]
+fn a_single_attempt_takes_over_the_verdict_of_the_head() {
+    let queue = queue();
+    let a = names(["a"]);
+    let head = turn(&mut queue.enter(&a, plan(false)));
+    let mut early = queue.enter(&a, plan(true));
+    assert!(poll(&mut early).is_pending(), "the head knows nothing yet");
+    let error = LockError::Held { retry_after: None, owner: Some("other".into()) };
+    head.report(&error);
+    assert!(matches!(poll(&mut early), Poll::Ready(Err(found)) if found == error));
+    let mut late = queue.enter(&a, plan(true));
+    assert!(matches!(poll(&mut late), Poll::Ready(Err(found)) if found == error));
+}
+
+#[test]
+fn overlapping_sets_neither_deadlock_nor_keep_single_attempts_waiting() {
+    let queue = queue();
+    let b = turn(&mut queue.enter(&names(["b"]), plan(false)));
+    let mut both = queue.enter(&names(["b", "a"]), plan(false));
+    assert!(poll(&mut both).is_pending(), "has a, waits for b");
+    let mut one_shot = queue.enter(&names(["a"]), plan(true));
+    assert!(matches!(poll(&mut one_shot), Poll::Ready(Err(LockError::Held { .. }))));
+    let mut other_order = queue.enter(&names(["a", "b"]), plan(false));
+    assert!(poll(&mut other_order).is_pending());
+    drop(b);
+    drop(turn(&mut both));
+    drop(turn(&mut other_order));
+    assert!(queue.lines().names.is_empty());
+}

@@ -1,0 +1,74 @@
+use std::{sync::Arc, task::Waker, time::Duration};
+
+use super::{line::Head, queue::Queue};
+use crate::{
+    error::LockError,
+    lock::{lease::ActiveLease, settings::Plan},
+    resource::Resource,
+    time::Timestamp,
+};
+
+/// The turn on a resource's names. Dropping it passes the turn on.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub(super) queue: Arc<Queue>,
+    pub(super) resource: Resource,
+    /// For how many of the names, from the first, the turn is ours.
+    pub(super) turns: usize,
+    pub(super) yields: bool,
+}
+
+impl Ticket {
+    pub(super) fn new(queue: Arc<Queue>, resource: Resource) -> Self {
+        Self { queue, resource, turns: 0, yields: false }
+    }
+
+    /// Whether other processes are to have a chance before the turn is used.
+    pub(crate) fn is_to_yield(&self) -> bool {
+        self.yields
+    }
+
+    /// Tells the lines that an attempt failed.
+    pub(crate) fn report(&self, error: &LockError) {
+        // Of a set it is not known which of its names somebody else holds.
+        let known = match self.names() {
+            [_] => error.clone(),
+            _ => self.queue.held_here(None),
+        };
+        for name in self.names() {
+            self.queue.set_head(name, Head::Refused(known.clone()));
+        }
+    }
+
+    /// Tells the lines who holds the names now.
+    pub(crate) fn holding(&self, lease: &Arc<ActiveLease>) {
+        for name in self.names() {
+            self.queue.set_head(name, Head::Holding(Arc::downgrade(lease)));
+        }
+    }
+
+    /// Gives the grant that `make` makes to the first in line, and tells whom to wake. `None`, and
+    /// nothing is changed, unless that one wants just this resource, and with this TTL, nobody else
+    /// waits for another of its names, and other processes are not overdue.
+    pub(crate) fn hand_on(
+        &self,
+        ttl: Duration,
+        now: Timestamp,
+        make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
+    ) -> Option<(Arc<ActiveLease>, Waker)> {
+        let is_wanted = |wanted: &_, plan: &Plan| *wanted == self.resource && plan.ttl == ttl;
+        self.queue.hand_on(self.names(), is_wanted, now, make)
+    }
+
+    fn names(&self) -> &[Arc<str>] {
+        &self.resource.shared_names()[..self.turns]
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        for name in self.names() {
+            self.queue.pass_on(name);
+        }
+    }
+}

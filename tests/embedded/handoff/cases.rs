@@ -1,0 +1,157 @@
+//! What the one who gives back sees of it, and the one who comes next.
+
+use std::{future::IntoFuture, task::Poll, time::Duration};
+
+use tower_redlock::{LockError, LossCause, Released};
+
+use super::scene::{NODES, Scene, TTL, VALIDITY, granted, poll, waiting};
+
+#[test]
+fn a_hundred_waiters_are_served_in_their_order_by_five_leases() {
+    let scene = Scene::new();
+    let first = scene.lock("x");
+    let mut last = first.fencing_token();
+    let waiters: Vec<_> = (0..100).map(|_| scene.waiter("x")).collect();
+    drop(first);
+    for mut waiter in waiters {
+        // Nobody but the first in line has it.
+        let lock = granted(&mut waiter);
+        assert!(lock.fencing_token() > last, "tokens grow");
+        last = lock.fencing_token();
+    }
+    assert_eq!(scene.leases(), 5, "25 grants a lease");
+    assert_eq!(scene.sent(), 2 * 5 * NODES, "acquired and released, and nothing else");
+    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+}
+
+#[test]
+fn the_former_holder_has_nothing_left_when_the_next_one_has_it() {
+    let scene = Scene::new();
+    let lock = scene.lock("x");
+    let (context, mut lost, mut stopping) =
+        (lock.context(), lock.lost(), lock.context().stopping());
+    assert!(poll(&mut lost).is_pending() && poll(&mut stopping).is_pending());
+    let mut waiter = scene.waiter("x");
+    let sent = scene.sent();
+    let token = lock.fencing_token();
+    drop(lock);
+    // The next holder has not even looked.
+    assert_eq!(context.remaining(), Duration::ZERO);
+    let error = context.ensure_valid().unwrap_err();
+    assert!(matches!(error, LockError::Lost { cause: LossCause::Released }), "{error:?}");
+    assert_eq!(poll(&mut lost), Poll::Ready(LossCause::Released));
+    assert!(poll(&mut stopping).is_ready());
+    assert_eq!(context.fencing_token(), token);
+
+    let next = granted(&mut waiter);
+    assert_eq!(scene.sent(), sent, "without a message");
+    assert_eq!(next.fencing_token().get(), token.get() + 1);
+    assert!(next.is_valid() && next.remaining() == VALIDITY);
+    assert!(context.ensure_valid().is_err(), "what is given back stays so");
+    assert_eq!(poll(&mut context.stopping()), Poll::Ready(()));
+    assert!(
+        poll(&mut next.lost()).is_pending() && poll(&mut next.context().stopping()).is_pending()
+    );
+}
+
+#[test]
+fn a_release_that_hands_on_is_done_at_once() {
+    let scene = Scene::new();
+    let lock = scene.lock("x");
+    let mut waiter = scene.waiter("x");
+    assert_eq!(poll(&mut lock.release()), Poll::Ready(Ok(Released::Released)));
+    let next = granted(&mut waiter);
+    assert_eq!(poll(&mut next.release()), Poll::Ready(Ok(Released::Released)));
+    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+}
+
+#[test]
+fn what_was_handed_on_and_not_fetched_goes_to_the_next_in_line() {
+    let scene = Scene::new();
+    let lock = scene.lock("x");
+    let (second, mut third, fourth) = (scene.waiter("x"), scene.waiter("x"), scene.waiter("x"));
+    drop(lock);
+    drop(second);
+    let lock = granted(&mut third);
+    drop(lock);
+    assert_eq!(scene.leases(), 1);
+    assert_eq!(scene.nodes.key_counts(), [1; NODES]);
+    drop(fourth);
+    assert_eq!(scene.nodes.key_counts(), [0; NODES], "nobody is left");
+    drop(scene.lock("x"));
+}
+
+#[test]
+fn who_leaves_the_line_is_passed_over() {
+    let scene = Scene::new();
+    let lock = scene.lock("x");
+    let mut waiters: Vec<_> = (0..4).map(|_| scene.waiter("x")).collect();
+    drop(waiters.remove(0));
+    drop(waiters.remove(1));
+    drop(lock);
+    assert!(poll(&mut waiters[1]).is_pending(), "the other came first");
+    drop(granted(&mut waiters[0]));
+    drop(granted(&mut waiters[1]));
+    assert_eq!(scene.leases(), 1);
+}
+
+#[test]
+fn a_single_attempt_is_told_who_holds_it_before_and_after_a_hand_off() {
+    let scene = Scene::new();
+    let single = || match poll(&mut scene.request("x").wait(Duration::ZERO).into_future()) {
+        Poll::Ready(Err(LockError::Held { owner, retry_after: Some(after) })) => {
+            assert_eq!(owner.as_deref(), Some("we"));
+            after
+        }
+        other => panic!("{other:?}"),
+    };
+    let lock = scene.lock("x");
+    let mut waiter = scene.waiter("x");
+    assert_eq!(single(), VALIDITY);
+    drop(lock);
+    assert_eq!(single(), VALIDITY, "before it is fetched");
+    let lock = granted(&mut waiter);
+    assert_eq!(single(), VALIDITY);
+    drop(lock);
+    assert_eq!(scene.leases(), 1);
+}
+
+#[test]
+fn a_set_is_handed_on_to_who_wants_just_that_set() {
+    let scene = Scene::new();
+    let request = |names: [&str; 2]| scene.redlock.lock(names).wait(TTL);
+    let lock = granted(&mut request(["a", "b"]).into_future());
+    let mut same = waiting(request(["b", "a"]));
+    drop(lock);
+    let lock = granted(&mut same);
+    assert_eq!(scene.leases(), 1);
+    // Somebody waits for one of the names.
+    let mut same = waiting(request(["a", "b"]));
+    let mut b = scene.waiter("b");
+    drop(lock);
+    drop(granted(&mut b));
+    drop(granted(&mut same));
+    assert_eq!(scene.leases(), 3);
+    // Another set that begins alike.
+    let lock = granted(&mut request(["a", "b"]).into_future());
+    let mut other = waiting(request(["a", "c"]));
+    drop(lock);
+    drop(granted(&mut other));
+    assert_eq!(scene.leases(), 5);
+    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+}
+
+#[tokio::test]
+async fn the_servers_name_the_owner_as_before() {
+    let scene = Scene::new();
+    let lock = scene.lock("x");
+    let first = lock.fencing_token();
+    let mut waiter = scene.waiter("x");
+    drop(lock);
+    let lock = granted(&mut waiter);
+    let holder = scene.redlock.inspect("x").await.unwrap().unwrap();
+    assert_eq!(holder.owner.as_deref(), Some("we"));
+    assert!(holder.is_quorum);
+    assert_eq!(holder.token, first, "of the lease");
+    drop(lock);
+}

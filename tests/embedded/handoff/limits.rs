@@ -1,0 +1,130 @@
+//! When a lock goes back to the nodes although somebody waits in line.
+
+use std::{future::IntoFuture, time::Duration};
+
+use tower_redlock::LossCause;
+
+use super::scene::{NODES, Scene, TTL, VALIDITY, granted, poll, waiting};
+use crate::support::HANG_GUARD;
+
+#[test]
+fn a_lease_is_handed_on_no_more_often_than_the_limit() {
+    for (limit, leases) in [(0, 7), (1, 4), (2, 3), (5, 2), (6, 1)] {
+        let scene = Scene::with(|builder| builder.handoff_limit(limit));
+        let lock = scene.lock("x");
+        let waiters: Vec<_> = (0..6).map(|_| scene.waiter("x")).collect();
+        drop(lock);
+        for mut waiter in waiters {
+            drop(granted(&mut waiter));
+        }
+        assert_eq!(scene.leases(), leases, "limit {limit}");
+    }
+}
+
+#[test]
+fn a_lease_is_not_handed_on_beyond_its_block_of_tokens() {
+    let scene = Scene::with(|builder| builder.handoff_limit(u32::MAX));
+    let lock = scene.lock("x");
+    let first = lock.fencing_token().get();
+    let waiters: Vec<_> = (0..600).map(|_| scene.waiter("x")).collect();
+    drop(lock);
+    let tokens = waiters.into_iter().map(|mut waiter| granted(&mut waiter).fencing_token().get());
+    assert!(tokens.eq(first + 1..=first + 600), "block behind block");
+    assert_eq!(scene.leases(), 3);
+}
+
+#[test]
+fn without_fencing_only_the_limit_counts() {
+    let scene = Scene::with(|builder| builder.fencing(false).handoff_limit(u32::MAX));
+    let lock = scene.lock("x");
+    let waiters: Vec<_> = (0..600).map(|_| scene.waiter("x")).collect();
+    drop(lock);
+    assert!(waiters.into_iter().all(|mut waiter| granted(&mut waiter).fencing_token().get() == 0));
+    assert_eq!(scene.leases(), 1);
+}
+
+#[test]
+fn another_ttl_needs_another_lease() {
+    let scene = Scene::new();
+    let lock = scene.lock("x");
+    let mut other = waiting(scene.request("x").ttl(TTL / 2));
+    drop(lock);
+    let lock = granted(&mut other);
+    assert_eq!(scene.leases(), 2);
+    assert!(lock.remaining() < TTL / 2);
+}
+
+#[tokio::test]
+async fn after_a_row_of_100_ms_the_lock_goes_back_before_the_next_one_asks() {
+    let scene = Scene::new();
+    let lock = scene.lock("x");
+    let mut waiter = scene.waiter("x");
+    scene.clock.advance(Duration::from_millis(99));
+    drop(lock);
+    let lock = granted(&mut waiter);
+    assert_eq!(scene.leases(), 1);
+    let mut waiter = scene.waiter("x");
+    scene.clock.advance(Duration::from_millis(1));
+    drop(lock);
+    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+    assert!(poll(&mut waiter).is_pending(), "others have their chance first");
+    scene.clock.advance(Duration::from_millis(40));
+    let lock = tokio::time::timeout(HANG_GUARD, waiter).await.unwrap().unwrap();
+    assert_eq!(scene.leases(), 2);
+    // A new row.
+    let mut waiter = scene.waiter("x");
+    drop(lock);
+    drop(granted(&mut waiter));
+    assert_eq!(scene.leases(), 2);
+}
+
+#[test]
+fn a_lock_that_hung_past_its_validity_is_lost_and_not_handed_on() {
+    let scene = Scene::new();
+    let lock = granted(&mut scene.request("x").auto_extend(false).into_future());
+    let mut waiter = scene.waiter("x");
+    scene.clock.advance(VALIDITY);
+    drop(lock);
+    // The row is over as well: it pauses before it asks.
+    assert!(poll(&mut waiter).is_pending());
+    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+}
+
+#[tokio::test]
+async fn a_shut_down_manager_hands_nothing_on() {
+    let scene = Scene::new();
+    let lock = scene.lock("x");
+    let waiter = scene.waiter("x");
+    let shutdown = scene.redlock.shutdown();
+    shutdown.await;
+    drop(lock);
+    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+    let error = waiter.await.unwrap_err();
+    assert!(matches!(error, tower_redlock::LockError::Closed), "{error:?}");
+}
+
+#[tokio::test]
+async fn each_holder_has_its_own_max_hold_and_its_own_renewal() {
+    const HOLD: Duration = Duration::from_secs(2);
+    let scene = Scene::new();
+    let lock = granted(&mut scene.request("x").max_hold(HOLD).into_future());
+    assert_eq!(lock.remaining(), HOLD);
+    let mut long = scene.waiter("x");
+    let mut short = waiting(scene.request("x").max_hold(HOLD));
+    scene.clock.advance(Duration::from_millis(50));
+    drop(lock);
+    let lock = granted(&mut long);
+    assert_eq!(
+        lock.remaining(),
+        VALIDITY.saturating_sub(Duration::from_millis(50)),
+        "not the first one's limit"
+    );
+    drop(lock);
+    let lock = granted(&mut short);
+    assert_eq!(lock.remaining(), HOLD, "counted from its own grant");
+    assert_eq!(scene.leases(), 1);
+    scene.clock.advance(HOLD);
+    assert!(!lock.is_valid());
+    let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.unwrap();
+    assert_eq!(cause, LossCause::MaxHold { limit: HOLD });
+}

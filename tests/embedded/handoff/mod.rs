@@ -1,0 +1,7 @@
+//! Locks that are handed on within the process.
+
+mod cases;
+mod limits;
+mod scene;
+mod stress;
+mod turns;

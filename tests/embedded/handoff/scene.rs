@@ -1,0 +1,151 @@
+//! A manager over nodes that count what is sent to them, on a clock that is moved by hand.
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tower_redlock::{
+    EmbeddedNodes, Lock, LockRequest, NodeHealth, Redlock, RedlockBuilder,
+    lock::Acquire,
+    node::{Node, Op, Reply},
+    time::{Clock, Timestamp},
+};
+
+pub(crate) const NODES: usize = 3;
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+/// TTL − (1 % + 2 ms).
+pub(crate) const VALIDITY: Duration = Duration::from_millis(9_898);
+pub(crate) const WAIT: Duration = Duration::from_secs(3_600);
+
+/// Stands still until it is moved.
+#[derive(Clone, Debug)]
+pub(crate) struct HandClock(Arc<AtomicU64>);
+
+impl HandClock {
+    fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(1_700_000_000_000_000_000)))
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for HandClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.0.load(Ordering::SeqCst))
+    }
+
+    fn wall(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::SeqCst))
+    }
+
+    fn wait(&self, _: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(Duration::from_millis(1)))
+    }
+}
+
+/// How many operations were sent to all nodes together.
+#[derive(Debug, Default)]
+struct Counts {
+    acquires: AtomicUsize,
+    all: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Counted {
+    inner: Arc<dyn Node>,
+    counts: Arc<Counts>,
+}
+
+impl Node for Counted {
+    fn send(&self, op: Op, reply: Reply) {
+        let is_acquire = matches!(op, Op::Acquire { .. });
+        self.counts.acquires.fetch_add(usize::from(is_acquire), Ordering::SeqCst);
+        self.counts.all.fetch_add(1, Ordering::SeqCst);
+        self.inner.send(op, reply);
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn health(&self) -> NodeHealth {
+        self.inner.health()
+    }
+}
+
+pub(crate) struct Scene {
+    pub(crate) clock: HandClock,
+    pub(crate) nodes: EmbeddedNodes,
+    pub(crate) redlock: Redlock,
+    counts: Arc<Counts>,
+    _lender: Redlock,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        Self::with(|builder| builder)
+    }
+
+    pub(crate) fn with(set: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> Self {
+        let clock = HandClock::new();
+        let nodes = EmbeddedNodes::with_clock(NODES, clock.clone());
+        let lender = Redlock::builder().nodes_from(&nodes).build().unwrap();
+        let counts = Arc::<Counts>::default();
+        let builder = set(Redlock::builder().ttl(TTL).clock(clock.clone()).owner("we"));
+        let node = |inner: &Arc<dyn Node>| Counted { inner: inner.clone(), counts: counts.clone() };
+        let redlock = lender.nodes().iter().map(node).fold(builder, RedlockBuilder::node);
+        let redlock = redlock.build().unwrap();
+        Self { clock, nodes, redlock, counts, _lender: lender }
+    }
+
+    /// How many leases were asked for.
+    pub(crate) fn leases(&self) -> usize {
+        self.counts.acquires.load(Ordering::SeqCst) / NODES
+    }
+
+    /// How many messages were sent.
+    pub(crate) fn sent(&self) -> usize {
+        self.counts.all.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn request(&self, name: &str) -> LockRequest {
+        self.redlock.lock(name).wait(WAIT)
+    }
+
+    pub(crate) fn lock(&self, name: &str) -> Lock {
+        granted(&mut self.request(name).into_future())
+    }
+
+    /// Stands in line.
+    pub(crate) fn waiter(&self, name: &str) -> Acquire {
+        waiting(self.request(name))
+    }
+}
+
+pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[track_caller]
+pub(crate) fn granted(acquire: &mut Acquire) -> Lock {
+    match poll(acquire) {
+        Poll::Ready(Ok(lock)) => lock,
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+#[track_caller]
+pub(crate) fn waiting(request: LockRequest) -> Acquire {
+    let mut acquire = request.into_future();
+    assert!(poll(&mut acquire).is_pending(), "it waits");
+    acquire
+}

@@ -1,0 +1,95 @@
+//! Work under a lock that another task of the process handed on.
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use tower_redlock::{EmbeddedNodes, LockError, LossCause, Redlock};
+
+use crate::tools::{
+    Flag, HandClock, NANO, VALIDITY, builder, endless, is_expired, just_before, poll, redlock,
+};
+
+const WAIT: Duration = Duration::from_secs(3_600);
+const EARLIER: Duration = Duration::from_millis(90);
+
+/// Endless work under a lock that is handed on to it `EARLIER` after the lease was asked for.
+fn handed_on<F: Future>(
+    redlock: &Redlock,
+    clock: &HandClock,
+    max_hold: Duration,
+    work: F,
+) -> Pin<Box<impl Future<Output = Result<F::Output, LockError>> + use<F>>> {
+    let request = redlock.lock("x").auto_extend(false);
+    let mut first = request.clone().into_future();
+    let Poll::Ready(Ok(first)) = poll(Pin::new(&mut first)) else { panic!() };
+    let mut run = Box::pin(request.wait(WAIT).max_hold(max_hold).run(|_| work));
+    assert!(poll(run.as_mut()).is_pending(), "it stands in line");
+    clock.advance(EARLIER);
+    drop(first);
+    run
+}
+
+#[test]
+fn no_poll_begins_at_the_end_of_a_validity_that_was_handed_on() {
+    for margin in [NANO, Duration::ZERO] {
+        let clock = HandClock::unwatched();
+        let (redlock, _nodes) = redlock(&clock);
+        let (polls, waker) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<_>>::default());
+        let (flag, dropped) = Flag::new();
+        let work = endless(&polls, &waker, flag);
+        let mut run = handed_on(&redlock, &clock, WAIT, work);
+        assert!(poll(run.as_mut()).is_pending());
+        let first = polls.load(Ordering::SeqCst);
+        assert!(first > 0);
+        // The validity is the lease's, and counts from where that was asked for.
+        clock.advance(VALIDITY.saturating_sub(EARLIER + margin));
+        let polled = poll(run.as_mut());
+        if margin.is_zero() {
+            assert!(is_expired(&polled), "{polled:?}");
+            assert_eq!(polls.load(Ordering::SeqCst), first);
+            assert!(dropped.load(Ordering::SeqCst));
+        } else {
+            assert!(polled.is_pending());
+            assert_eq!(polls.load(Ordering::SeqCst), first + 1);
+        }
+    }
+}
+
+#[test]
+fn no_poll_begins_at_the_end_of_ones_own_max_hold() {
+    const HOLD: Duration = Duration::from_secs(1);
+    let clock = HandClock::unwatched();
+    let (redlock, _nodes) = redlock(&clock);
+    let (polls, waker) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<_>>::default());
+    let (flag, _dropped) = Flag::new();
+    let mut run = handed_on(&redlock, &clock, HOLD, endless(&polls, &waker, flag));
+    clock.advance(just_before(HOLD));
+    assert!(poll(run.as_mut()).is_pending());
+    let before = polls.load(Ordering::SeqCst);
+    clock.advance(NANO);
+    let polled = poll(run.as_mut());
+    let Poll::Ready(Err(LockError::Lost { cause })) = polled else { panic!() };
+    assert_eq!(cause, LossCause::MaxHold { limit: HOLD });
+    assert_eq!(polls.load(Ordering::SeqCst), before);
+}
+
+#[test]
+fn work_whose_lock_was_handed_on_and_fetched_too_late_does_not_begin() {
+    let clock = HandClock::unwatched();
+    let nodes = EmbeddedNodes::with_clock(5, clock.clone());
+    let redlock = builder(&clock).nodes_from(&nodes).build().unwrap();
+    let mut run = handed_on(&redlock, &clock, WAIT, async { panic!("it must not begin") });
+    clock.advance(VALIDITY.saturating_sub(EARLIER));
+    let polled = poll(run.as_mut());
+    assert!(matches!(polled, Poll::Ready(Err(LockError::TooSlow { .. }))), "not told so");
+    drop(run);
+    assert_eq!(nodes.key_counts(), [0; 5]);
+}
