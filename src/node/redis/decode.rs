@@ -145,6 +145,8 @@ fn lease(value: &Value) -> Option<StoredLease> {
 }
 
 fn lease_of(text: &str) -> Option<StoredLease> {
+    // The mark that somebody was refused; no owner has a line feed.
+    let text = text.trim_end_matches('\n');
     let mut parts = text.splitn(4, ' ');
     let nonce = Nonce::from_hex(parts.next()?)?;
     let token = parts.next()?.parse().ok()?;

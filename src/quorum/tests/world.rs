@@ -81,6 +81,7 @@ impl World {
             auto_extend: setup.auto_extend,
             proposal: setup.fencing.then_some(0),
             block: 256,
+            gate: None,
         };
         // Every other node has a clock as fast as the drift allows.
         let life = |node| if node % 2 == 0 { validity } else { setup.ttl };

@@ -1,4 +1,6 @@
--- Deletes the keys from first to last where they are those of the nonce.
+-- Deletes the keys from first to last where they are those of the nonce. Where somebody was refused
+-- meanwhile, which a line feed at the value's end says, it is told on the name's channel, along with
+-- how many listen there. A user without leave for channels releases all the same.
 local function release_keys(first, last, nonce, now)
   local deleted = 0
   for i = first, last do
@@ -7,6 +9,12 @@ local function release_keys(first, last, nonce, now)
     if value and string.sub(value, 1, 32) == nonce then
       redis.call('DEL', KEYS[i])
       deleted = deleted + 1
+      local colon = string.byte(value, -1) == 10 and string.find(KEYS[i], ':lock:', 1, true)
+      if colon then
+        local channel = string.sub(KEYS[i], 1, colon) .. 'free:' .. string.sub(KEYS[i], colon + 6)
+        local listening = redis.pcall('PUBSUB', 'NUMSUB', channel)
+        redis.pcall('PUBLISH', channel, listening[2] or '')
+      end
     end
   end
   return {9, now, deleted}

@@ -1,0 +1,152 @@
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, Weak},
+    task::{Wake, Waker},
+    time::Duration,
+};
+
+use super::vigil::Vigil;
+use crate::{
+    lock::watchers::Watch,
+    node::{HintSink, Hints, Node, Subscription},
+    resource::Resource,
+    time::{Timers, Timestamp},
+};
+
+/// For so long a name is listened for after the last that waited for it has gone: who comes next
+/// finds the subscriptions standing.
+const LINGER: Duration = Duration::from_secs(3);
+
+/// The names that this process waits for, and what listens for them on the nodes.
+pub(crate) struct Wakeups {
+    timers: Arc<Timers>,
+    names: Mutex<Names>,
+    me: Weak<Self>,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    kept: HashMap<Arc<str>, Kept>,
+    /// A look at what may be dropped is due.
+    sweeping: bool,
+}
+
+#[derive(Debug)]
+struct Kept {
+    vigil: Arc<Vigil>,
+    subscriptions: Vec<Subscription>,
+    waiting: usize,
+    /// When the last one that waited left.
+    left: Timestamp,
+}
+
+impl Wakeups {
+    pub(crate) fn new(timers: Arc<Timers>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self { timers, names: Mutex::default(), me: Weak::clone(me) })
+    }
+
+    /// Listens for the names of a resource from now on.
+    pub(super) fn wait(&self, resource: &Resource, nodes: &[Arc<dyn Node>]) -> Waiting {
+        let names = resource.shared_names().iter();
+        let vigils = names.map(|name| self.vigil(name, nodes)).collect();
+        Waiting { wakeups: Weak::clone(&self.me), resource: resource.clone(), vigils }
+    }
+
+    fn vigil(&self, name: &Arc<str>, nodes: &[Arc<dyn Node>]) -> (Arc<Vigil>, Watch) {
+        let vigil = {
+            let mut names = crate::sync::lock(&self.names);
+            if let Some(kept) = names.kept.get_mut(name) {
+                kept.waiting += 1;
+                return (Arc::clone(&kept.vigil), Watch::default());
+            }
+            let vigil = Arc::new(Vigil::new(nodes.len(), Arc::clone(&self.timers)));
+            let kept = Kept {
+                vigil: Arc::clone(&vigil),
+                subscriptions: Vec::new(),
+                waiting: 1,
+                left: Timestamp::ZERO,
+            };
+            names.kept.insert(Arc::clone(name), kept);
+            vigil
+        };
+        // Not with the names locked: a node may tell at once.
+        let subscribe = |(i, node): (usize, &Arc<dyn Node>)| {
+            let sink = Arc::clone(&vigil) as Arc<dyn HintSink>;
+            node.subscribe(name, Hints::to_vigil(sink, i))
+        };
+        let subscriptions = nodes.iter().enumerate().map(subscribe).collect();
+        // Nobody drops the entry before the one that waits has left.
+        if let Some(kept) = crate::sync::lock(&self.names).kept.get_mut(name) {
+            kept.subscriptions = subscriptions;
+        }
+        (vigil, Watch::default())
+    }
+
+    fn leave(&self, name: &Arc<str>) {
+        let now = self.timers.clock().now();
+        let mut names = crate::sync::lock(&self.names);
+        let Some(kept) = names.kept.get_mut(name) else { return };
+        kept.waiting -= 1;
+        kept.left = now;
+        if kept.waiting == 0 && !names.sweeping {
+            names.sweeping = true;
+            self.sweep_at(now + LINGER);
+        }
+    }
+
+    fn sweep_at(&self, at: Timestamp) {
+        self.timers.insert(at, Waker::from(Arc::new(Sweep(Weak::clone(&self.me)))));
+    }
+
+    fn sweep(&self) {
+        let now = self.timers.clock().now();
+        let mut names = crate::sync::lock(&self.names);
+        let is_over = |kept: &Kept| kept.waiting == 0 && kept.left + LINGER <= now;
+        let over: Vec<_> = names.kept.extract_if(|_, kept| is_over(kept)).collect();
+        let idle = names.kept.values().filter(|kept| kept.waiting == 0);
+        let next = idle.map(|kept| kept.left + LINGER).min();
+        names.sweeping = next.is_some();
+        if let Some(next) = next {
+            self.sweep_at(next);
+        }
+        drop(names);
+        drop(over);
+    }
+}
+
+struct Sweep(Weak<Wakeups>);
+
+impl Wake for Sweep {
+    fn wake(self: Arc<Self>) {
+        if let Some(wakeups) = self.0.upgrade() {
+            wakeups.sweep();
+        }
+    }
+}
+
+impl fmt::Debug for Wakeups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wakeups").finish_non_exhaustive()
+    }
+}
+
+/// One request's stake in the names that it waits for.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    wakeups: Weak<Wakeups>,
+    resource: Resource,
+    pub(super) vigils: Vec<(Arc<Vigil>, Watch)>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let wakeups = self.wakeups.upgrade();
+        for (name, (vigil, watch)) in self.resource.shared_names().iter().zip(&mut self.vigils) {
+            vigil.forget(watch);
+            if let Some(wakeups) = &wakeups {
+                wakeups.leave(name);
+            }
+        }
+    }
+}
