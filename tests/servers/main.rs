@@ -12,4 +12,5 @@ mod jobs;
 mod layer;
 #[cfg(feature = "tls")]
 mod tls;
+mod wakeups;
 mod workbench;
