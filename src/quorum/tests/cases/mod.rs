@@ -9,6 +9,7 @@
 //! | several rounds of renewal at once | `rounds` |
 //! | clocks that jumped | `clocks` |
 //! | giving back | `release` |
+//! | one node is asked first | `gate` |
 
 #![expect(clippy::unnecessary_wraps, reason = "what a node says is written as it arrives")]
 
@@ -16,6 +17,7 @@ mod attempt;
 mod bench;
 mod clocks;
 mod fence;
+mod gate;
 mod release;
 mod renewal;
 mod rounds;
