@@ -142,7 +142,9 @@ impl Work {
                     Poll::Ready(Ok(ticket)) => {
                         self.alarm = None;
                         // Other processes wait as well, and have had no chance for a while.
-                        let yields = !self.plan.wait.is_zero() && ticket.is_to_yield();
+                        let yields = !self.plan.wait.is_zero()
+                            && (ticket.is_to_yield()
+                                || self.core.wakeups.is_to_give_way(&self.resource));
                         self.step = if yields {
                             let pause = self.retries.give_way(&self.core, self.deadline());
                             Step::Pausing { pause, ticket }

@@ -41,7 +41,7 @@ impl Lease {
             return;
         }
         ballot.release = match result {
-            Ok(Answer::Released { existed }) => {
+            Ok(Answer::Released { existed, .. }) => {
                 ballot.may_hold = false;
                 Release::Acknowledged { existed }
             }

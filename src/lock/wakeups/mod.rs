@@ -6,10 +6,12 @@
 //! | what the nodes told of one name | `vigil` |
 //! | when to try again, and whom to ask first | `outlook` |
 //! | the pause between two tries | `pause` |
+//! | names that this process keeps to itself, while others wait | `rows` |
 
 mod outlook;
 mod pause;
 mod registry;
+mod rows;
 mod vigil;
 
 pub(super) use pause::{Pause, Retries};

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::vigil::Vigil;
+use super::{rows::Rows, vigil::Vigil};
 use crate::{
     lock::watchers::Watch,
     node::{HintSink, Hints, Node, Subscription},
@@ -22,6 +22,7 @@ const LINGER: Duration = Duration::from_secs(3);
 pub(crate) struct Wakeups {
     timers: Arc<Timers>,
     names: Mutex<Names>,
+    rows: Rows,
     me: Weak<Self>,
 }
 
@@ -43,11 +44,27 @@ struct Kept {
 
 impl Wakeups {
     pub(crate) fn new(timers: Arc<Timers>) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self { timers, names: Mutex::default(), me: Weak::clone(me) })
+        Arc::new_cyclic(|me| Self {
+            timers,
+            names: Mutex::default(),
+            rows: Rows::default(),
+            me: Weak::clone(me),
+        })
+    }
+
+    /// The names were given back, and somebody waits for one of them.
+    pub(crate) fn awaited(&self, resource: &Resource) {
+        self.rows.awaited(resource, self.timers.clock().now());
+    }
+
+    /// Whether other processes are to have a chance first.
+    pub(crate) fn is_to_give_way(&self, resource: &Resource) -> bool {
+        self.rows.any() && self.rows.is_to_give_way(resource, self.timers.clock().now())
     }
 
     /// Listens for the names of a resource from now on.
     pub(super) fn wait(&self, resource: &Resource, nodes: &[Arc<dyn Node>]) -> Waiting {
+        self.rows.end(resource);
         let names = resource.shared_names().iter();
         let vigils = names.map(|name| self.vigil(name, nodes)).collect();
         Waiting { wakeups: Weak::clone(&self.me), resource: resource.clone(), vigils }

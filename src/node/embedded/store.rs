@@ -157,7 +157,7 @@ impl Store {
                 existed = false;
             }
         }
-        Answer::Released { existed }
+        Answer::Released { existed, awaited: !freed.is_empty() }
     }
 
     fn record(

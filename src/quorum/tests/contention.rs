@@ -36,7 +36,7 @@ impl Race {
             }
             Command::Release => {
                 let existed = key.take_if(|holder| *holder == who).is_some();
-                (OpId::Release, Ok(Answer::Released { existed }))
+                (OpId::Release, Ok(Answer::Released { existed, awaited: false }))
             }
             Command::Acquire { .. } => {
                 let holder = *key.get_or_insert(who);
