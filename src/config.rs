@@ -144,7 +144,16 @@ impl Config {
             )*};
         }
         set!(ttl, max_ttl, wait, max_hold, node_timeout, drift_factor);
-        set!(wakeups, max_attempts, owner, key_prefix, fencing, restart_guard, clock_guard, eviction_guard);
+        set!(
+            wakeups,
+            max_attempts,
+            owner,
+            key_prefix,
+            fencing,
+            restart_guard,
+            clock_guard,
+            eviction_guard
+        );
         set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total);
         if let Some(DelayRange { min, max }) = self.retry_delay {
             builder = builder.retry_delay(min..=max);

@@ -18,8 +18,11 @@ pub(crate) fn measure(kind: Kind, urls: &[String], time: Duration, tasks: usize)
         turns.iter().filter(|turn| u128::from(turn.granted) < end).count()
     };
     let served: Vec<_> = turns.iter().map(in_time).collect();
-    let mut waits: Vec<_> =
-        turns.iter().flatten().map(|turn| Duration::from_nanos(turn.granted - turn.asked)).collect();
+    let mut waits: Vec<_> = turns
+        .iter()
+        .flatten()
+        .map(|turn| Duration::from_nanos(turn.granted - turn.asked))
+        .collect();
     waits.sort_unstable();
     let mean = waits.iter().sum::<Duration>() / u32::try_from(waits.len()).expect("not so many");
     let rank = |percent: usize| waits[(waits.len() - 1) * percent / 100];

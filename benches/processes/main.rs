@@ -37,7 +37,9 @@ fn main() {
     }
     for tasks in [1, 4] {
         println!("\n## {} processes with {tasks} tasks each, one name\n", contended::PROCESSES);
-        println!("| | grants per second | least to most served process | wait: mean | p50 | p99 | most |");
+        println!(
+            "| | grants per second | least to most served process | wait: mean | p50 | p99 | most |"
+        );
         println!("|---|--:|--:|--:|--:|--:|--:|");
         for kind in Kind::ALL {
             println!("{}", contended::measure(kind, &urls, time, tasks));

@@ -146,7 +146,7 @@ impl Work {
                             && (ticket.is_to_yield()
                                 || self.core.wakeups.is_to_give_way(&self.resource));
                         self.step = if yields {
-                            let pause = self.retries.give_way(&self.core, self.deadline());
+                            let pause = Retries::give_way(&self.core, self.deadline());
                             Step::Pausing { pause, ticket }
                         } else {
                             Step::Ready(ticket)

@@ -56,7 +56,9 @@ impl fmt::Debug for Hints {
 
 /// Keeps a node listening for a name until it is dropped.
 #[must_use = "nothing is told any more once it is dropped"]
-pub struct Subscription(#[expect(dead_code, reason = "dropped with it")] Option<Box<dyn Send + Sync>>);
+pub struct Subscription(
+    #[expect(dead_code, reason = "dropped with it")] Option<Box<dyn Send + Sync>>,
+);
 
 impl Subscription {
     /// Of a node that tells nothing.

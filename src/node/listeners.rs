@@ -17,7 +17,7 @@ struct State {
 
 impl Listeners {
     /// Adds one, and tells it that it is heard.
-    pub(super) fn add(self: &Arc<Self>, name: &Arc<str>, hints: Hints) -> Subscription {
+    pub(super) fn add(self: &Arc<Self>, name: &Arc<str>, hints: &Hints) -> Subscription {
         let id = {
             let mut state = crate::sync::lock(&self.0);
             let id = state.next_id;
@@ -34,7 +34,9 @@ impl Listeners {
     pub(super) fn freed(&self, name: &str) {
         let told = crate::sync::lock(&self.0).names.get(name).cloned().unwrap_or_default();
         let listening = Some(told.len());
-        told.iter().for_each(|(_, hints)| hints.send(Hint::Freed { listening }));
+        for (_, hints) in told {
+            hints.send(Hint::Freed { listening });
+        }
     }
 }
 

@@ -49,8 +49,7 @@ impl Lease {
         let Some(gated) = self.gated else { return false };
         match &self.ballots[gated.node].vote {
             Some(VoteOutcome::Held { owner, remaining }) => {
-                let refusal =
-                    Refusal::Held { retry_after: *remaining, owner: owner.clone() };
+                let refusal = Refusal::Held { retry_after: *remaining, owner: owner.clone() };
                 self.gated = None;
                 self.send_releases(out);
                 self.phase = Phase::Ended;
@@ -69,7 +68,8 @@ impl Lease {
     fn open_gate(&mut self, gated: Gated, now: Timestamp, out: &mut Vec<Action>) {
         self.gated = None;
         self.timeout_at = now + self.terms.node_timeout;
-        let (token, expires) = (self.terms.proposal.unwrap_or(0), self.started + self.terms.validity);
+        let (token, expires) =
+            (self.terms.proposal.unwrap_or(0), self.started + self.terms.validity);
         for node in (0..self.terms.nodes).filter(|node| *node != gated.node) {
             self.ballots[node] = Ballot::new();
             Self::send(node, Command::Acquire { token, expires }, out);

@@ -7,9 +7,7 @@ use std::{
 use super::{clock::ManualClock, hints::Post, link::Link};
 use crate::{
     error::Reason,
-    node::{
-        Answer, EmbeddedNodes, Hint, Hints, NodeHealth, NodeState, Op, Reply, Subscription,
-    },
+    node::{Answer, EmbeddedNodes, Hint, Hints, NodeHealth, NodeState, Op, Reply, Subscription},
     time::{Clock, Timestamp},
 };
 

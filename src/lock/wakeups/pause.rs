@@ -36,8 +36,9 @@ pub(crate) struct Retries {
     last: Option<LockError>,
     /// Some nodes granted the last try, and not enough: the next one asks one of them first.
     split: bool,
-    /// How long the holder keeps the name if it does not renew, by the word of a quorum.
-    held_for: Option<Option<Duration>>,
+    /// By the word of a quorum somebody else holds the name: for how long at least nobody need ask,
+    /// if releases are told.
+    held_for: Option<Duration>,
 }
 
 impl Retries {
@@ -58,7 +59,7 @@ impl Retries {
             return last.clone();
         }
         if let (LockError::Held { retry_after, .. }, false) = (&error, self.split) {
-            self.held_for = Some(*retry_after);
+            self.held_for = Some(retry_after.unwrap_or(LONGEST_PAUSE));
         }
         self.last = Some(error.clone());
         error
@@ -72,7 +73,7 @@ impl Retries {
     }
 
     /// The pause before the first try of one that gives way to other processes.
-    pub(crate) fn give_way(&self, core: &Core, deadline: Timestamp) -> Pause {
+    pub(crate) fn give_way(core: &Core, deadline: Timestamp) -> Pause {
         let delay = &core.settings.retry_delay;
         // Who is woken needs no more than this; who is not looks in at times.
         let pause = if core.settings.wakeups { *delay.start() } else { random::within(delay) };
@@ -97,7 +98,7 @@ impl Retries {
         }
         let short = random::within(&core.settings.retry_delay);
         let longest = LONGEST_PAUSE.min(plan.ttl / 3);
-        let long = self.held_for.map(|left| left.unwrap_or(longest).min(longest) + short);
+        let long = self.held_for.map(|left| left.min(longest) + short);
         Pause::new(core, short, long, deadline)
     }
 }
@@ -152,9 +153,8 @@ impl Pause {
             }
             if now >= until {
                 if crowd || retries.split {
-                    retries.gate = self
-                        .first
-                        .map(|node| Gate { node, patience: patience(plan.node_timeout) });
+                    retries.gate =
+                        self.first.map(|node| Gate { node, patience: patience(plan.node_timeout) });
                 }
                 return Poll::Ready(());
             }

@@ -123,7 +123,9 @@ impl Node for EmbeddedNode {
         let result =
             locked(&self.space.store).run(&op, self.clock.now(), self.clock.wall(), &mut freed);
         reply.send(result);
-        freed.iter().for_each(|name| self.space.listeners.freed(name));
+        for name in freed {
+            self.space.listeners.freed(&name);
+        }
     }
 
     fn name(&self) -> &str {
@@ -131,6 +133,6 @@ impl Node for EmbeddedNode {
     }
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
-        self.space.listeners.add(name, hints)
+        self.space.listeners.add(name, &hints)
     }
 }

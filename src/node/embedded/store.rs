@@ -93,10 +93,15 @@ impl Store {
         check_lead(token, wall)?;
         let fence = self.fence(lease.resource());
         if let Some(held) = self.held(lease, fence, now) {
-            for name in lease.resource().shared_names() {
-                if let Some(key) = self.keys.get_mut(name) {
-                    key.awaited = true;
-                }
+            let mut names = lease.resource().shared_names().iter();
+            let other = |name: &&Arc<str>| {
+                let key = self.keys.get(*name);
+                key.is_some_and(|key| now < key.expires && key.lease.nonce != lease.nonce())
+            };
+            if let Some(name) = names.find(other)
+                && let Some(key) = self.keys.get_mut(name)
+            {
+                key.awaited = true;
             }
             return Ok(held);
         }
@@ -141,12 +146,7 @@ impl Store {
         Answer::Extended
     }
 
-    fn release(
-        &mut self,
-        lease: &LeaseId,
-        now: Timestamp,
-        freed: &mut Vec<Arc<str>>,
-    ) -> Answer {
+    fn release(&mut self, lease: &LeaseId, now: Timestamp, freed: &mut Vec<Arc<str>>) -> Answer {
         let mut existed = true;
         for name in lease.resource().shared_names() {
             if self.is_ours(name, lease, now) {

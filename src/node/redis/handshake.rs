@@ -7,7 +7,8 @@ use std::{
 };
 
 use ::redis::{
-    AsyncConnectionConfig, Pipeline, ProtocolVersion, RedisConnectionInfo, Value, aio::MultiplexedConnection,
+    AsyncConnectionConfig, Pipeline, ProtocolVersion, RedisConnectionInfo, Value,
+    aio::MultiplexedConnection,
 };
 use futures_util::{FutureExt, future::FusedFuture};
 
@@ -229,7 +230,9 @@ fn credentials(
         return Ok(None);
     };
     let resolved = credentials.resolve();
-    resolved.map(Some).ok_or_else(|| Reason::Auth("the credentials callback only calls itself".into()))
+    resolved
+        .map(Some)
+        .ok_or_else(|| Reason::Auth("the credentials callback only calls itself".into()))
 }
 
 /// A server may repeat what it was sent.

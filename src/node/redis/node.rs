@@ -7,8 +7,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Connector, Credentials, Endpoint, Listener, Supervisor, enrol::NodeSet, guards::Guards,
-    listener::Board, status::Status,
-    supervisor::Member,
+    listener::Board, status::Status, supervisor::Member,
 };
 use crate::{
     error::Reason,
@@ -97,13 +96,8 @@ impl RedisNode {
             let member = Member { set: Arc::clone(set), index };
             let board = Board::new(&set.settings.prefix);
             let listener = Listener::new(endpoint.clone(), member.clone(), Arc::clone(&board));
-            let supervisor = Supervisor::new(
-                endpoint,
-                member,
-                Arc::clone(&status),
-                receiver,
-                admin_receiver,
-            );
+            let supervisor =
+                Supervisor::new(endpoint, member, Arc::clone(&status), receiver, admin_receiver);
             nodes.push((Self { status, requests, board }, supervisor, listener));
         }
         set.join(members);
@@ -137,7 +131,7 @@ impl Node for RedisNode {
     }
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
-        self.board.add(name, hints)
+        self.board.add(name, &hints)
     }
 }
 

@@ -93,6 +93,9 @@ async fn fences_outlive_the_keys(subject: &Subject) {
 async fn take(subject: &Subject, token: u64) -> super::party::Said {
     let party = subject.party("a");
     let said = party.acquire_with(token).await;
-    assert_eq!(party.release().await, Ok(Answer::Released { existed: said.is_ok(), awaited: false }));
+    assert_eq!(
+        party.release().await,
+        Ok(Answer::Released { existed: said.is_ok(), awaited: false })
+    );
     said
 }

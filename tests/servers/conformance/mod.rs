@@ -32,6 +32,7 @@ mod raising;
 mod releasing;
 mod sets;
 mod subject;
+mod waking;
 
 use party::{Party, assert_held, fence_of, granted, now_token, raised};
 use subject::Subject;

@@ -4,8 +4,10 @@ use tower_redlock::node::Answer;
 
 use super::{Subject, assert_held, granted};
 
-const EXISTED: Result<Answer, tower_redlock::Reason> = Ok(Answer::Released { existed: true, awaited: false });
-const NOTHING: Result<Answer, tower_redlock::Reason> = Ok(Answer::Released { existed: false, awaited: false });
+const EXISTED: Result<Answer, tower_redlock::Reason> =
+    Ok(Answer::Released { existed: true, awaited: false });
+const NOTHING: Result<Answer, tower_redlock::Reason> =
+    Ok(Answer::Released { existed: false, awaited: false });
 
 on_both! {
     a_release_tells_whether_the_key_was_there

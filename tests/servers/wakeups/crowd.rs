@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use super::scene::{connected, granted, listening, patient, settled_calls, urls, wait_for, woken_or_never};
+use super::scene::{
+    connected, granted, listening, patient, settled_calls, urls, wait_for, woken_or_never,
+};
 use crate::support::{HANG_GUARD, RedisServer};
 
 const MANAGERS: usize = 8;

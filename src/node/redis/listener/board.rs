@@ -50,7 +50,11 @@ impl Board {
         Arc::new(Self { prefix, state: Mutex::default(), changed: Notify::new() })
     }
 
-    pub(in crate::node::redis) fn add(self: &Arc<Self>, name: &Arc<str>, hints: Hints) -> Subscription {
+    pub(in crate::node::redis) fn add(
+        self: &Arc<Self>,
+        name: &Arc<str>,
+        hints: &Hints,
+    ) -> Subscription {
         let (id, listening) = {
             let mut guard = self.state();
             let state = &mut *guard;
@@ -121,7 +125,9 @@ impl Board {
             }
             state.changes = state.names.keys().cloned().collect();
         }
-        deaf.iter().for_each(|hints| hints.send(Hint::Deaf));
+        for hints in deaf {
+            hints.send(Hint::Deaf);
+        }
     }
 
     /// What the server says by itself.
@@ -140,14 +146,14 @@ impl Board {
                     channel.listening = true;
                     Hint::Listening
                 }
-                PushKind::Message => {
-                    Hint::Freed { listening: push.data.get(1).and_then(count) }
-                }
+                PushKind::Message => Hint::Freed { listening: push.data.get(1).and_then(count) },
                 _ => return,
             };
             (channel.hints.clone(), hint)
         };
-        told.iter().for_each(|(_, hints)| hints.send(hint));
+        for (_, hints) in told {
+            hints.send(hint);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

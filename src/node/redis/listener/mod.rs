@@ -3,10 +3,10 @@
 //! | part | where |
 //! |---|---|
 //! | who listens for which name, and what the server said of it | `board` |
-//! | the connection: opened on demand, kept up, closed | `listener` |
+//! | the connection: opened on demand, kept up, closed | `task` |
 
 mod board;
-mod listener;
+mod task;
 
 pub(super) use board::Board;
-pub(crate) use listener::Listener;
+pub(crate) use task::Listener;

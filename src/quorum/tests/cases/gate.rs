@@ -41,7 +41,9 @@ fn the_gate_alone_is_asked_and_lets_one_through() {
     let decided = bench.vote(4, granted());
     // The validity counts from the question to the gate.
     let until = at(0) + VALIDITY;
-    assert!(decided.iter().any(|a| matches!(a, Action::Acquired { until: end, .. } if *end == until)));
+    assert!(
+        decided.iter().any(|a| matches!(a, Action::Acquired { until: end, .. } if *end == until))
+    );
 }
 
 #[test]
