@@ -50,7 +50,7 @@ async fn what_is_missed_while_cut_off_is_made_up_for_on_return() {
 }
 
 #[tokio::test]
-async fn a_stopped_majority_is_polled_and_a_stopped_minority_is_not_missed() {
+async fn a_stopped_minority_is_not_missed() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let blue = builder(&nodes.replica("blue")).build().unwrap();
@@ -61,14 +61,7 @@ async fn a_stopped_majority_is_polled_and_a_stopped_minority_is_not_missed() {
     nodes.stop(0..2);
     drop(lock);
     clock.settle();
-    let lock = waiting.take().expect("three nodes tell").unwrap();
-    let mut waiting = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
-    clock.settle();
-    nodes.stop([2]);
-    drop(lock);
-    nodes.start([2]);
-    clock.settle();
-    assert!(waiting.take().is_some_and(|lock| lock.is_ok()), "told on its return");
+    drop(waiting.take().expect("three nodes tell").unwrap());
 }
 
 #[tokio::test]

@@ -45,6 +45,9 @@ impl Retries {
     /// A try begins: what it is to ask for.
     pub(crate) fn begin(&mut self, core: &Core, plan: Plan) -> Plan {
         self.tried = Some(core.clock().now());
+        for stake in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.stakes) {
+            stake.told = stake.vigil.told();
+        }
         Plan { gate: self.gate, ..plan }
     }
 
@@ -68,7 +71,7 @@ impl Retries {
     /// A try succeeded: this process has had its turn.
     pub(crate) fn succeeded(&mut self) {
         if let Some(waiting) = self.waiting.take() {
-            waiting.vigils.iter().for_each(|(vigil, _)| vigil.served());
+            waiting.stakes.iter().for_each(|stake| stake.vigil.served());
         }
     }
 
@@ -92,8 +95,8 @@ impl Retries {
             self.waiting = Some(core.wakeups.wait(resource, &core.nodes));
         }
         if let Some(waiting) = &self.waiting {
-            for (vigil, _) in &waiting.vigils {
-                vigil.waits_since();
+            for stake in &waiting.stakes {
+                stake.vigil.waits_since();
             }
         }
         let short = random::within(&core.settings.retry_delay);
@@ -172,11 +175,14 @@ impl Pause {
     /// Of a set, each name has to be free: the least is known of the one of which least is known.
     fn outlook(&self, retries: &mut Retries, core: &Core, cx: &Context<'_>) -> Outlook {
         let tried = retries.tried.unwrap_or(Timestamp::ZERO);
-        let terms = (tried, self.first, rules::quorum(core.nodes.len()));
+        let quorum = rules::quorum(core.nodes.len());
         let Some(waiting) = &mut retries.waiting else { return Outlook::Blind };
         let mut all = Outlook::Quiet;
-        for (vigil, watch) in &mut waiting.vigils {
-            let one = vigil.look(watch, cx, |nodes, listening| outlook(nodes, listening, terms));
+        for stake in &mut waiting.stakes {
+            let terms = ((tried, stake.told), self.first, quorum);
+            let one = stake
+                .vigil
+                .look(&mut stake.watch, cx, |nodes, listening| outlook(nodes, listening, terms));
             all = match (all, one) {
                 (Outlook::Free { listening: a }, Outlook::Free { listening: b }) => {
                     Outlook::Free { listening: a.max(b) }
@@ -195,8 +201,8 @@ fn take_turn(retries: &Retries, listening: usize, now: Timestamp) -> Duration {
     if !is_crowd(listening) {
         return Duration::ZERO;
     }
-    let vigils = retries.waiting.iter().flat_map(|waiting| &waiting.vigils);
-    let since = vigils.map(|(vigil, _)| vigil.waits_since()).min().unwrap_or(now);
+    let stakes = retries.waiting.iter().flat_map(|waiting| &waiting.stakes);
+    let since = stakes.map(|stake| stake.vigil.waits_since()).min().unwrap_or(now);
     turn(listening, now.since(since), random::number())
 }
 

@@ -66,16 +66,18 @@ impl Wakeups {
     pub(super) fn wait(&self, resource: &Resource, nodes: &[Arc<dyn Node>]) -> Waiting {
         self.rows.end(resource);
         let names = resource.shared_names().iter();
-        let vigils = names.map(|name| self.vigil(name, nodes)).collect();
-        Waiting { wakeups: Weak::clone(&self.me), resource: resource.clone(), vigils }
+        let stakes = names
+            .map(|name| Stake { vigil: self.vigil(name, nodes), watch: Watch::default(), told: 0 })
+            .collect();
+        Waiting { wakeups: Weak::clone(&self.me), resource: resource.clone(), stakes }
     }
 
-    fn vigil(&self, name: &Arc<str>, nodes: &[Arc<dyn Node>]) -> (Arc<Vigil>, Watch) {
+    fn vigil(&self, name: &Arc<str>, nodes: &[Arc<dyn Node>]) -> Arc<Vigil> {
         let vigil = {
             let mut names = crate::sync::lock(&self.names);
             if let Some(kept) = names.kept.get_mut(name) {
                 kept.waiting += 1;
-                return (Arc::clone(&kept.vigil), Watch::default());
+                return Arc::clone(&kept.vigil);
             }
             let vigil = Arc::new(Vigil::new(nodes.len(), Arc::clone(&self.timers)));
             let kept = Kept {
@@ -97,7 +99,7 @@ impl Wakeups {
         if let Some(kept) = crate::sync::lock(&self.names).kept.get_mut(name) {
             kept.subscriptions = subscriptions;
         }
-        (vigil, Watch::default())
+        vigil
     }
 
     fn leave(&self, name: &Arc<str>) {
@@ -153,14 +155,23 @@ impl fmt::Debug for Wakeups {
 pub(super) struct Waiting {
     wakeups: Weak<Wakeups>,
     resource: Resource,
-    pub(super) vigils: Vec<(Arc<Vigil>, Watch)>,
+    pub(super) stakes: Vec<Stake>,
+}
+
+/// The stake in one name.
+#[derive(Debug)]
+pub(super) struct Stake {
+    pub(super) vigil: Arc<Vigil>,
+    pub(super) watch: Watch,
+    /// How much was told when the last try began.
+    pub(super) told: u64,
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
         let wakeups = self.wakeups.upgrade();
-        for (name, (vigil, watch)) in self.resource.shared_names().iter().zip(&mut self.vigils) {
-            vigil.forget(watch);
+        for (name, stake) in self.resource.shared_names().iter().zip(&mut self.stakes) {
+            stake.vigil.forget(&mut stake.watch);
             if let Some(wakeups) = &wakeups {
                 wakeups.leave(name);
             }

@@ -20,6 +20,8 @@ pub(super) struct Vigil {
 #[derive(Debug)]
 struct State {
     nodes: Box<[Heard]>,
+    /// How much was told so far.
+    told: u64,
     /// How many processes listened at the latest release.
     listening: usize,
     watchers: Watchers,
@@ -31,6 +33,7 @@ impl Vigil {
     pub(super) fn new(nodes: usize, timers: Arc<Timers>) -> Self {
         let state = State {
             nodes: vec![Heard::default(); nodes].into(),
+            told: 0,
             listening: 0,
             watchers: Watchers::default(),
             waits_since: None,
@@ -60,6 +63,11 @@ impl Vigil {
         }
     }
 
+    /// How much was told so far.
+    pub(super) fn told(&self) -> u64 {
+        crate::sync::lock(&self.state).told
+    }
+
     /// Since when this process waits; from now on if it did not before.
     pub(super) fn waits_since(&self) -> Timestamp {
         let now = self.timers.clock().now();
@@ -78,6 +86,8 @@ impl HintSink for Vigil {
         {
             let now = self.timers.clock().now();
             let mut state = crate::sync::lock(&self.state);
+            state.told += 1;
+            let now = (now, state.told);
             let heard = &mut state.nodes[node];
             match hint {
                 Hint::Listening => heard.since = heard.since.or(Some(now)),
