@@ -105,6 +105,12 @@ impl Store {
             }
             return Ok(held);
         }
+        if lease.resource().shared_names().len() > 1 {
+            // Granted again, a set is written anew, as on a server.
+            for name in lease.resource().shared_names() {
+                self.keys.remove(name);
+            }
+        }
         self.store(lease, ttl, token, now);
         let accepted = token > fence;
         if accepted {

@@ -43,7 +43,7 @@ async fn the_same_nonce_is_granted_again(subject: &Subject) {
     assert_eq!(alice.acquire().await, granted(false, 0));
     assert_eq!(alice.acquire().await, granted(false, 0));
     assert_held(&subject.party("a").acquire().await, "alice");
-    assert_eq!(alice.release().await, Ok(Answer::Released { existed: true, awaited: false }));
+    assert_eq!(alice.release().await, Ok(Answer::Released { existed: true, awaited: true }));
     assert_eq!(subject.party("a").acquire().await, granted(false, 0));
 }
 

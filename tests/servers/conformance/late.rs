@@ -50,7 +50,7 @@ async fn a_lease_that_is_over_is_not_prolonged(subject: &Subject) {
     let (acquire, release) = (party.acquire_op(TTL, 0), party.release_op());
     let (acquired, released) = (party.ask(acquire), party.ask(release));
     assert_eq!(acquired.await, granted(false, fence));
-    assert_eq!(released.await, Ok(Answer::Released { existed: true, awaited: false }));
+    assert_eq!(released.await, Ok(Answer::Released { existed: true, awaited: true }));
     assert_eq!(subject.party("a").acquire().await, granted(false, fence));
 }
 
