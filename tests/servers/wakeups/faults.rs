@@ -9,7 +9,7 @@ use super::scene::{
 use crate::support::{Proxy, RedisServer, Resp, eventually_async};
 
 #[tokio::test]
-async fn a_subscription_that_breaks_is_made_again_and_what_was_missed_is_made_up_for() {
+async fn a_subscription_that_breaks_is_made_again() {
     let servers = RedisServer::start_n(3);
     let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
     let holder = connected(woken_or_never(), urls(&servers)).await;
@@ -20,7 +20,29 @@ async fn a_subscription_that_breaks_is_made_again_and_what_was_missed_is_made_up
     settled_calls(&servers).await;
     proxies.iter().for_each(Proxy::cut);
     listening(&servers, "x", 0).await;
-    // Nobody hears of it.
+    proxies.iter().for_each(Proxy::heal);
+    listening(&servers, "x", 1).await;
+    eventually_async("every node votes again", async || {
+        waiter.health().iter().all(tower_redlock::NodeHealth::is_voting)
+    })
+    .await;
+    settled_calls(&servers).await;
+    assert!(!waiting.is_finished());
+    drop(lock);
+    drop(granted(waiting).await);
+}
+
+#[tokio::test]
+async fn what_was_missed_while_nothing_was_heard_is_made_up_for() {
+    let servers = RedisServer::start_n(3);
+    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let holder = connected(patient(), urls(&servers)).await;
+    let waiter = connected(patient(), proxies.iter().map(Proxy::url)).await;
+    let lock = holder.lock("x").await.unwrap();
+    let waiting = wait_for(&waiter, "x");
+    listening(&servers, "x", 1).await;
+    proxies.iter().for_each(Proxy::cut);
+    listening(&servers, "x", 0).await;
     lock.release().await.unwrap();
     assert!(!waiting.is_finished());
     proxies.iter().for_each(Proxy::heal);
