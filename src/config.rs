@@ -24,6 +24,7 @@ use crate::{
 /// | `node_timeout` | duration | `"50ms"` |
 /// | `drift_factor` | number from 0 to below 1 | `0.01` |
 /// | `retry_delay` | `{ min = duration, max = duration }` | 5 to 40 ms |
+/// | `wakeups` | boolean | `true` |
 /// | `max_attempts` | number | no limit but the wait |
 /// | `owner` | text | `program@host:pid` |
 /// | `key_prefix` | text | `redlock` |
@@ -68,6 +69,7 @@ pub struct Config {
     node_timeout: Option<Duration>,
     drift_factor: Option<f64>,
     retry_delay: Option<DelayRange>,
+    wakeups: Option<bool>,
     max_attempts: Option<u32>,
     owner: Option<String>,
     key_prefix: Option<String>,
@@ -145,7 +147,7 @@ impl Config {
         }
         set!(ttl, max_ttl, wait, max_hold, node_timeout, drift_factor);
         set!(max_attempts, owner, key_prefix, fencing, restart_guard, clock_guard, eviction_guard);
-        set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total, handoff_limit);
+        set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total, handoff_limit, wakeups);
         if let Some(DelayRange { min, max }) = self.retry_delay {
             builder = builder.retry_delay(min..=max);
         }

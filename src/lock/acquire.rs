@@ -15,11 +15,12 @@ use super::{
     lease::ActiveLease,
     queue::{Queueing, Ticket, Turn},
     settings::{Overrides, Plan},
+    wakeups::{Pause, Retries},
     watchers::Watch,
 };
 use crate::{
     error::LockError,
-    metrics, random,
+    metrics,
     resource::Resource,
     time::{Sleep, Timestamp},
 };
@@ -64,6 +65,7 @@ struct Work {
     started: Timestamp,
     attempts: u32,
     step: Step,
+    retries: Retries,
     /// Ends the wait in the local line.
     alarm: Option<Sleep>,
 }
@@ -72,7 +74,7 @@ enum Step {
     Queueing(Queueing),
     Ready(Ticket),
     Asking { lease: Arc<ActiveLease>, watch: Watch },
-    Pausing { sleep: Sleep, ticket: Ticket },
+    Pausing { pause: Pause, ticket: Ticket },
     Done,
 }
 
@@ -99,7 +101,8 @@ impl Acquire {
         let started = core.clock().now();
         let queueing = core.queue.enter(&resource, plan);
         let step = Step::Queueing(queueing);
-        let work = Work { core, resource, plan, started, attempts: 0, step, alarm: None };
+        let retries = Retries::default();
+        let work = Work { core, resource, plan, started, attempts: 0, step, retries, alarm: None };
         Self { span, state: State::Working(work) }
     }
 
@@ -140,8 +143,15 @@ impl Work {
                     Poll::Ready(Ok(Turn::Ask(ticket))) => {
                         self.alarm = None;
                         // Other processes wait as well, and have had no chance for a while.
-                        let yields = !self.plan.wait.is_zero() && ticket.is_to_yield();
-                        self.step = if yields { self.pause(ticket) } else { Step::Ready(ticket) };
+                        let yields = !self.plan.wait.is_zero()
+                            && (ticket.is_to_yield()
+                                || self.core.wakeups.is_to_give_way(&self.resource));
+                        self.step = if yields {
+                            let pause = Retries::give_way(&self.core, self.deadline());
+                            Step::Pausing { pause, ticket }
+                        } else {
+                            Step::Ready(ticket)
+                        };
                     }
                     Poll::Ready(Err(error)) => return self.end(Err(error), span),
                     Poll::Pending if self.is_waiting(cx) => {
@@ -166,6 +176,7 @@ impl Work {
                     }
                     Some(Ok(())) => {
                         lease.unwatch(&mut watch);
+                        self.retries.succeeded();
                         let (granted, of) = lease.tally();
                         span.record("votes", field::display(format_args!("{granted} of {of}")));
                         return self.granted(lease, span);
@@ -174,15 +185,15 @@ impl Work {
                         let Some(ticket) = lease.take_ticket() else {
                             return self.end(Err(error), span);
                         };
-                        match self.after_failure(ticket, error) {
+                        match self.after_failure(ticket, error, lease.tally().0) {
                             Ok(next) => self.step = next,
                             Err(error) => return self.end(Err(error), span),
                         }
                     }
                 },
-                Step::Pausing { mut sleep, ticket } => {
-                    if Pin::new(&mut sleep).poll(cx).is_pending() {
-                        self.step = Step::Pausing { sleep, ticket };
+                Step::Pausing { mut pause, ticket } => {
+                    if pause.poll(&mut self.retries, &self.core, &self.plan, cx).is_pending() {
+                        self.step = Step::Pausing { pause, ticket };
                         return Poll::Pending;
                     }
                     self.step = Step::Ready(ticket);
@@ -205,11 +216,18 @@ impl Work {
         }
         self.attempts += 1;
         span.record("attempt", self.attempts);
-        ActiveLease::start(Arc::clone(&self.core), self.resource.clone(), self.plan, ticket)
+        let plan = self.retries.begin(&self.core, self.plan);
+        ActiveLease::start(Arc::clone(&self.core), self.resource.clone(), plan, ticket)
     }
 
-    /// What follows an attempt that failed: a pause of random length, or the end.
-    fn after_failure(&self, ticket: Ticket, error: LockError) -> Result<Step, LockError> {
+    /// What follows an attempt that failed, with so many nodes that granted it: a pause, or the end.
+    fn after_failure(
+        &mut self,
+        ticket: Ticket,
+        error: LockError,
+        granted: usize,
+    ) -> Result<Step, LockError> {
+        let error = self.retries.failed(error, granted);
         tracing::debug!(%error, attempt = self.attempts, "attempt failed");
         if self.plan.wait.is_zero() || self.plan.max_attempts == Some(self.attempts) {
             return Err(error);
@@ -217,14 +235,9 @@ impl Work {
         if self.deadline() <= self.core.clock().now() {
             return Err(self.timed_out(error));
         }
-        Ok(self.pause(ticket))
-    }
-
-    /// A pause of random length. The last try is made when the wait ends, not a pause before that.
-    fn pause(&self, ticket: Ticket) -> Step {
-        let pause = random::within(&self.core.settings.retry_delay);
-        let until = (self.core.clock().now() + pause).min(self.deadline());
-        Step::Pausing { sleep: self.core.timers.sleep_until(until), ticket }
+        let deadline = self.deadline();
+        let pause = self.retries.pause(&self.core, &self.resource, &self.plan, deadline);
+        Ok(Step::Pausing { pause, ticket })
     }
 
     fn deadline(&self) -> Timestamp {

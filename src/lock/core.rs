@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     fences::Fences, queue::Queue, releaser::Releaser, settings::Settings, soundness::Soundness,
-    spawner::Spawner,
+    spawner::Spawner, wakeups::Wakeups,
 };
 use crate::{
     error::{Reason, Vote, VoteOutcome, Votes},
@@ -27,6 +27,8 @@ pub(crate) struct Core {
     pub(crate) fences: Fences,
     pub(crate) queue: Arc<Queue>,
     pub(crate) releaser: Releaser,
+    /// Who waits for names that other processes hold.
+    pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) soundness: Arc<Soundness>,
     /// What the servers among the nodes have in common.
     pub(crate) set: Option<Arc<NodeSet>>,
@@ -55,6 +57,7 @@ impl Core {
             settings,
             names: nodes.iter().map(|node| node.name().into()).collect(),
             releaser: Releaser::new(nodes.len(), core),
+            wakeups: Wakeups::new(Arc::clone(&timers)),
             nodes: nodes.into(),
             fences: Fences::new(set.clone()),
             soundness,

@@ -126,7 +126,7 @@ pub(super) async fn revoke(core: &Core, holder: &Holder) -> Result<Released, Rel
     let answers = ask(core, &Op::Release { lease: Arc::new(id) }, |_| false).await;
     let quorum = rules::quorum(answers.len());
     let released = |wanted: bool| {
-        let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released { existed }) if *existed == wanted);
+        let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released { existed, .. }) if *existed == wanted);
         answers.iter().filter(is).count()
     };
     if released(true) >= quorum {

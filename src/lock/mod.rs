@@ -39,6 +39,7 @@ mod soundness;
 mod spawner;
 mod stall;
 mod stopping;
+mod wakeups;
 mod watchers;
 
 pub use acquire::Acquire;

@@ -3,7 +3,7 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use super::{fences::Proposal, overrun::Overrun};
 use crate::{
     error::LockError,
-    quorum::{Terms, rules},
+    quorum::{Gate, Terms, rules},
 };
 
 /// The longest duration that is taken for anything; timestamps reach beyond it.
@@ -21,6 +21,8 @@ pub(crate) struct Settings {
     /// By how much wall clocks may differ under the strict clock guard.
     pub(crate) clock_guard: Option<Duration>,
     pub(crate) retry_delay: RangeInclusive<Duration>,
+    /// Whether releases wake who waits.
+    pub(crate) wakeups: bool,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) owner: Arc<str>,
     pub(crate) fencing: bool,
@@ -68,6 +70,8 @@ pub(crate) struct Plan {
     pub(crate) node_timeout: Duration,
     /// How long before the hard stop work is asked to stop.
     pub(crate) stop_margin: Duration,
+    /// The node that an attempt asks before the others; unset at the first.
+    pub(crate) gate: Option<Gate>,
     /// What is set aside of the TTL: the servers keep the key for so long after the hard stop.
     pub(crate) slack: Duration,
 }
@@ -123,6 +127,7 @@ impl Settings {
             // Renewals start at a third of the validity: a later soft deadline is never met while
             // they work.
             stop_margin: self.stop_margin.unwrap_or(validity / 10).min(validity / 2),
+            gate: None,
             slack: set_aside(self, ttl),
             node_timeout: rules::node_timeout(self.node_timeout, ttl),
         })
@@ -144,6 +149,7 @@ impl Plan {
             auto_extend: self.auto_extend,
             proposal: proposal.map(|proposal| proposal.token),
             block: proposal.map_or(1, |proposal| proposal.block),
+            gate: self.gate,
         }
     }
 }

@@ -35,6 +35,8 @@ pub enum Answer {
     Released {
         /// Whether all of them were there before.
         existed: bool,
+        /// Whether somebody was refused one of them meanwhile: those who wait are being told.
+        awaited: bool,
     },
     /// What the node stores under the name, if anything.
     Inspected(Option<Stored>),

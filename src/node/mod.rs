@@ -3,10 +3,14 @@
 //! A node takes typed operations ([`Op`]), not raw commands, so that faults can be injected and
 //! other drivers be written. Both nodes of this crate pass the same conformance suite.
 
+use std::sync::Arc;
+
 mod answer;
 mod embedded;
 mod health;
+mod hints;
 mod lease_id;
+mod listeners;
 mod op;
 pub mod redis;
 mod reply;
@@ -15,6 +19,8 @@ mod tick_claim;
 pub use answer::{Answer, Record, Stored, StoredLease};
 pub use embedded::EmbeddedNodes;
 pub use health::{ClockOffset, Memory, NodeHealth, NodeState, Persistence, Role};
+pub(crate) use hints::HintSink;
+pub use hints::{Hint, Hints, Subscription};
 pub use lease_id::{LeaseId, Nonce};
 pub use op::{Op, OpId};
 pub use reply::Reply;
@@ -43,5 +49,16 @@ pub trait Node: std::fmt::Debug + Send + Sync + 'static {
     /// How the node is doing. Does not ask it: the answer is what was last seen.
     fn health(&self) -> NodeHealth {
         NodeHealth::voting(self.name())
+    }
+
+    /// Tells `hints` of releases of a name, until the answer is dropped: for who waits, so that it
+    /// need not ask again and again. A node that can't tells nothing, which is the default; who
+    /// waits then tries now and then.
+    ///
+    /// The node says [`Hint::Listening`] once it is so, perhaps before this returns. Not to block,
+    /// and not to hold a lock while it tells.
+    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
+        let _ = (name, hints);
+        Subscription::none()
     }
 }

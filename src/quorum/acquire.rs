@@ -59,6 +59,9 @@ impl Lease {
     }
 
     pub(super) fn on_attempt_wake(&mut self, now: Timestamp, out: &mut Vec<Action>) {
+        if self.phase == Phase::Acquiring && self.is_kept_out(now, out) {
+            return;
+        }
         if now < self.timeout_at || self.grant_grace(now) {
             return;
         }
@@ -91,6 +94,9 @@ impl Lease {
 
     /// R1 and R2: held with a quorum inside the validity; over as soon as that is out of reach.
     pub(super) fn decide(&mut self, now: Timestamp, out: &mut Vec<Action>) {
+        if self.is_kept_out(now, out) {
+            return;
+        }
         let granted = count(&self.ballots, Ballot::is_granted);
         let pending = count(&self.ballots, Ballot::is_pending);
         if granted >= self.quorum {

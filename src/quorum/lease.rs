@@ -4,6 +4,7 @@ use super::{
     ballot::{self, Ballot},
     event::{Action, Command, Event, Halt, Loss},
     fence::Fence,
+    gate::{Gate, Gated},
     rules,
 };
 use crate::{
@@ -29,6 +30,8 @@ pub struct Terms {
     pub proposal: Option<u64>,
     /// How many tokens from there on the lease reserves; at least one.
     pub block: u64,
+    /// The node that is asked before the others, if one is.
+    pub gate: Option<Gate>,
 }
 
 /// One attempt to hold a resource, and what follows from it.
@@ -51,6 +54,8 @@ pub struct Lease {
     pub(super) held_from: Timestamp,
     /// While acquiring: when the nodes that have not answered count as timed out.
     pub(super) timeout_at: Timestamp,
+    /// While one node is asked before the others.
+    pub(super) gated: Option<Gated>,
     /// Whether the time-out was put off because this process had stood still.
     pub(super) grace_used: bool,
     /// The end of the validity that a quorum confirmed.
@@ -91,10 +96,7 @@ impl Lease {
         let timeout_at = now + terms.node_timeout;
         let token = terms.proposal.unwrap_or(0);
         let expires = now + terms.validity;
-        for node in 0..terms.nodes {
-            out.push(Action::Send { node, command: Command::Acquire { token, expires } });
-        }
-        Self {
+        let mut lease = Self {
             terms,
             quorum: rules::quorum(terms.nodes),
             phase: Phase::Acquiring,
@@ -105,6 +107,7 @@ impl Lease {
             last_token: 0,
             held_from: now,
             timeout_at,
+            gated: None,
             grace_used: false,
             valid_until: expires,
             renew_at: Timestamp::MAX,
@@ -112,7 +115,13 @@ impl Lease {
             extension: None,
             halted: None,
             release_timeout: None,
+        };
+        lease.stand_before_gate(now);
+        let only = lease.gated.map(|gated| gated.node);
+        for node in (0..terms.nodes).filter(|node| only.is_none_or(|only| only == *node)) {
+            out.push(Action::Send { node, command: Command::Acquire { token, expires } });
         }
+        lease
     }
 
     /// Takes an event at the moment `now` and appends what is to be done to `out`.
@@ -167,7 +176,9 @@ impl Lease {
     /// When [`Event::Wake`] is due next.
     pub fn next_wake(&self) -> Option<Timestamp> {
         match self.phase {
-            Phase::Acquiring | Phase::Settling => Some(self.timeout_at),
+            Phase::Acquiring | Phase::Settling => {
+                Some(self.gated.map_or(self.timeout_at, |gated| gated.until.min(self.timeout_at)))
+            }
             Phase::Held => {
                 let extension = self.extension.map(|started| started + self.terms.node_timeout);
                 let next = self.end().min(self.renew_at);

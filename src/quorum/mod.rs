@@ -8,6 +8,7 @@
 //! |---|---|
 //! | how many nodes are a quorum, how long a lease is valid | [`rules`] |
 //! | when the lock is held, when an attempt is over, and with which verdict | `acquire` |
+//! | one node is asked first, so that one contender wins | `gate` |
 //! | the fencing token | `fence` |
 //! | renewal, expiry, theft | `renew` |
 //! | the next holder within the process | `handoff` |
@@ -25,6 +26,7 @@ pub mod claims;
 pub mod enrol;
 mod event;
 mod fence;
+mod gate;
 mod handoff;
 mod lease;
 pub mod offsets;
@@ -37,5 +39,6 @@ mod tests;
 
 pub use crate::node::OpId;
 pub use event::{Action, Command, Event, Halt, Loss, Refusal, ReleaseVerdict};
+pub use gate::Gate;
 pub use handoff::{Heir, Inheritance};
 pub use lease::{Lease, Terms};

@@ -14,6 +14,7 @@ use crate::{
 impl Lease {
     pub(super) fn release(&mut self, awaited: bool, now: Timestamp, out: &mut Vec<Action>) {
         self.phase = Phase::Ended;
+        self.gated = None;
         if awaited {
             self.release_timeout = Some(now + self.terms.node_timeout);
         }
@@ -40,7 +41,7 @@ impl Lease {
             return;
         }
         ballot.release = match result {
-            Ok(Answer::Released { existed }) => {
+            Ok(Answer::Released { existed, .. }) => {
                 ballot.may_hold = false;
                 Release::Acknowledged { existed }
             }

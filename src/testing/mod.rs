@@ -65,6 +65,7 @@
 //! waits as a task of the clock, then [advance](ManualClock::advance).
 
 mod clock;
+mod hints;
 mod link;
 mod nodes;
 mod replica;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::{clock::ManualClock, link::Link, server::Server};
 use crate::{
     lock::{Redlock, RedlockBuilder},
-    node::{Node, NodeHealth, Op, Reply},
+    node::{Hints, Node, NodeHealth, Op, Reply, Subscription},
 };
 
 /// [Nodes](super::Nodes) as one manager sees them: it can be cut off from some of them while others
@@ -76,7 +76,8 @@ impl Replica {
     /// If there is no such node.
     pub fn heal(&self, nodes: impl IntoIterator<Item = usize>) {
         for node in nodes {
-            self.nodes[node].link.heal();
+            let ReplicaNode { server, link } = &self.nodes[node];
+            server.heal(link);
         }
     }
 }
@@ -95,5 +96,9 @@ impl Node for ReplicaNode {
 
     fn health(&self) -> NodeHealth {
         self.server.health(&self.link)
+    }
+
+    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
+        self.server.subscribe(name, hints, &self.link)
     }
 }

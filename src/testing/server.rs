@@ -4,10 +4,10 @@ use std::{
     time::Duration,
 };
 
-use super::{clock::ManualClock, link::Link};
+use super::{clock::ManualClock, hints::Post, link::Link};
 use crate::{
     error::Reason,
-    node::{Answer, EmbeddedNodes, NodeHealth, NodeState, Op, Reply},
+    node::{Answer, EmbeddedNodes, Hint, Hints, NodeHealth, NodeState, Op, Reply, Subscription},
     time::{Clock, Timestamp},
 };
 
@@ -19,6 +19,7 @@ pub(super) const GIVE_UP: Duration = Duration::from_secs(1);
 pub(super) struct Server {
     name: String,
     clock: ManualClock,
+    post: Arc<Post>,
     state: Mutex<State>,
 }
 
@@ -62,7 +63,7 @@ impl Server {
             is_draining: false,
             next_id: 0,
         };
-        Self { name, clock: clock.clone(), state: Mutex::new(state) }
+        Self { name, clock: clock.clone(), post: Arc::default(), state: Mutex::new(state) }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -82,7 +83,8 @@ impl Server {
         if state.mode == Mode::Running && !state.is_draining {
             let result = state.run(op);
             drop(state);
-            return reply.send(result);
+            reply.send(result);
+            return self.post.deliver();
         }
         let (id, sent) = (state.next_id, self.clock.now());
         state.next_id += 1;
@@ -112,6 +114,32 @@ impl Server {
     pub(super) fn cut_off(&self, link: &Arc<Link>) {
         link.cut(self.clock.now());
         self.give_up(|queued| Arc::ptr_eq(&queued.from, link));
+        self.post.tell(Some(link), Hint::Deaf);
+    }
+
+    pub(super) fn heal(&self, link: &Arc<Link>) {
+        link.heal();
+        if self.state().mode != Mode::Stopped {
+            self.post.tell(Some(link), Hint::Listening);
+        }
+    }
+
+    pub(super) fn subscribe(
+        &self,
+        name: &Arc<str>,
+        hints: Hints,
+        from: &Arc<Link>,
+    ) -> Subscription {
+        let client = self.post.client(from, hints);
+        let inner = {
+            let state = self.state();
+            let node = state.set.nodes(PREFIX).next();
+            node.map(|node| node.subscribe(name, self.post.inbox(&client)))
+        };
+        if self.state().mode != Mode::Stopped {
+            self.post.deliver();
+        }
+        Subscription::new((inner, client))
     }
 
     pub(super) fn stop(&self) {
@@ -123,13 +151,18 @@ impl Server {
         for reply in unrun.into_iter().filter_map(|queued| queued.reply) {
             reply.send(Err(Reason::Disconnected));
         }
+        self.post.tell(None, Hint::Deaf);
     }
 
     pub(super) fn start(&self) {
-        let mut state = self.state();
-        if state.mode == Mode::Stopped {
+        {
+            let mut state = self.state();
+            if state.mode != Mode::Stopped {
+                return;
+            }
             state.enter(Mode::Running, self.clock.now());
         }
+        self.post.tell(None, Hint::Listening);
     }
 
     pub(super) fn freeze(&self) {
@@ -161,13 +194,14 @@ impl Server {
             if let Some(reply) = reply {
                 reply.send(result);
             }
+            self.post.deliver();
             state = self.state();
         }
         state.is_draining = false;
     }
 
     pub(super) fn forget(&self) {
-        self.state().set = EmbeddedNodes::with_clock(1, self.clock.clone());
+        self.state().set.forget();
     }
 
     pub(super) fn key_count(&self) -> usize {

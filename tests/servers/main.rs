@@ -15,4 +15,5 @@ mod layer;
 mod once;
 #[cfg(feature = "tls")]
 mod tls;
+mod wakeups;
 mod workbench;

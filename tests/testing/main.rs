@@ -7,3 +7,4 @@ mod frozen;
 mod managers;
 mod tasks;
 mod threads;
+mod wakeups;

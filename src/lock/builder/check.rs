@@ -103,6 +103,7 @@ impl RedlockBuilder {
             drift_factor: self.drift_factor,
             clock_guard: self.guards.clock,
             retry_delay: self.retry_delay.clone(),
+            wakeups: self.wakeups,
             max_attempts: self.max_attempts,
             owner: owner(self.owner.as_deref())?,
             fencing: self.fencing,

@@ -35,6 +35,7 @@ pub struct RedlockBuilder {
     node_timeout: Duration,
     drift_factor: f64,
     retry_delay: RangeInclusive<Duration>,
+    wakeups: bool,
     max_attempts: Option<u32>,
     owner: Option<String>,
     key_prefix: String,
@@ -63,6 +64,7 @@ impl RedlockBuilder {
             node_timeout: Duration::from_millis(50),
             drift_factor: 0.01,
             retry_delay: Duration::from_millis(5)..=Duration::from_millis(40),
+            wakeups: true,
             max_attempts: None,
             owner: None,
             key_prefix: "redlock".into(),
@@ -157,8 +159,24 @@ impl RedlockBuilder {
     }
 
     /// The pause between two attempts is drawn from this range. Default 5 to 40 ms.
+    ///
+    /// While another process holds the name, and a [wake-up](Self::wakeups) would tell of its
+    /// release, the next attempt is made when the holder's TTL is over, or after 1 s or a third of
+    /// the TTL, whichever comes first.
     pub fn retry_delay(mut self, range: RangeInclusive<Duration>) -> Self {
         self.retry_delay = range;
+        self
+    }
+
+    /// Whether a release by another process wakes who waits for the name here. Default: yes.
+    ///
+    /// While somebody waits for a name that another process holds, and for 3 s more, each server has
+    /// one more connection from this manager, by which it tells of the release. That takes leave to
+    /// run `SUBSCRIBE`, and for the channels `{key_prefix}:free:*`; the holder's releases take leave
+    /// for `PUBLISH` on them and `PUBSUB|NUMSUB`. Without it, and while fewer than a quorum of nodes
+    /// would tell, who waits tries again and again, as the [`retry_delay`](Self::retry_delay) says.
+    pub fn wakeups(mut self, wakeups: bool) -> Self {
+        self.wakeups = wakeups;
         self
     }
 
@@ -351,13 +369,15 @@ impl RedlockBuilder {
             // One task for all connections: the requests of an attempt wake it once, not once a
             // node.
             let connections = FuturesUnordered::new();
-            for (node, supervisor) in RedisNode::set(endpoints, &shared) {
+            let listeners = FuturesUnordered::new();
+            for (node, supervisor, listener) in RedisNode::set(endpoints, &shared) {
                 connections.push(supervisor.run());
+                listeners.push(listener.run());
                 nodes.push(Arc::new(node));
             }
             let keeper = Arc::clone(&shared).run();
             spawner.spawn(Box::pin(async move {
-                tokio::join!(connections.collect::<()>(), keeper);
+                tokio::join!(connections.collect::<()>(), listeners.collect::<()>(), keeper);
             }));
             set = Some(shared);
         }

@@ -25,6 +25,9 @@ impl ReplySink for SharedLease {
         if let Ok(answer) = &result {
             let wall = || self.core.clock().wall();
             self.core.fences.see(self.resource(), answer.fence(), wall);
+            if let Answer::Released { awaited: true, .. } = answer {
+                self.core.wakeups.awaited(self.resource());
+            }
         }
         self.take(op, Event::Answer { node, op, result });
     }

@@ -39,6 +39,7 @@ fn plan(is_one_shot: bool) -> Plan {
         validity: second * 9,
         node_timeout: second / 20,
         stop_margin: second,
+        gate: None,
         slack: second,
     }
 }

@@ -5,7 +5,7 @@ use std::{
 
 use super::store::Store;
 use crate::{
-    node::{Node, Op, Reply},
+    node::{Hints, Node, Op, Reply, Subscription, listeners::Listeners},
     time::{Clock, SystemClock},
 };
 
@@ -40,7 +40,13 @@ pub struct EmbeddedNodes {
 /// What one node keeps, apart for each key prefix.
 #[derive(Debug, Default)]
 struct Server {
-    namespaces: Mutex<HashMap<String, Arc<Mutex<Store>>>>,
+    namespaces: Mutex<HashMap<String, Namespace>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Namespace {
+    store: Arc<Mutex<Store>>,
+    listeners: Arc<Listeners>,
 }
 
 impl EmbeddedNodes {
@@ -70,9 +76,19 @@ impl EmbeddedNodes {
         let now = self.clock.now();
         let count = |server: &Server| {
             let namespaces = crate::sync::lock(&server.namespaces);
-            namespaces.values().map(|store| locked(store).len(now)).sum()
+            namespaces.values().map(|space| locked(&space.store).len(now)).sum()
         };
         self.nodes.iter().map(count).collect()
+    }
+
+    /// Lets all nodes lose what they keep. Who listens goes on listening.
+    #[cfg(feature = "testing")]
+    pub(crate) fn forget(&self) {
+        for server in &*self.nodes {
+            for space in crate::sync::lock(&server.namespaces).values() {
+                *locked(&space.store) = Store::default();
+            }
+        }
     }
 
     /// The nodes as a manager with this key prefix sees them: to be given to a builder one by one,
@@ -82,7 +98,7 @@ impl EmbeddedNodes {
             let mut namespaces = crate::sync::lock(&server.namespaces);
             let node = EmbeddedNode {
                 name: format!("embedded-{}", i + 1),
-                store: Arc::clone(namespaces.entry(prefix.to_owned()).or_default()),
+                space: namespaces.entry(prefix.to_owned()).or_default().clone(),
                 clock: Arc::clone(&self.clock),
             };
             Arc::new(node) as Arc<dyn Node>
@@ -97,17 +113,26 @@ fn locked(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 #[derive(Debug)]
 struct EmbeddedNode {
     name: String,
-    store: Arc<Mutex<Store>>,
+    space: Namespace,
     clock: Arc<dyn Clock>,
 }
 
 impl Node for EmbeddedNode {
     fn send(&self, op: Op, reply: Reply) {
-        let result = locked(&self.store).run(&op, self.clock.now(), self.clock.wall());
+        let mut freed = Vec::new();
+        let result =
+            locked(&self.space.store).run(&op, self.clock.now(), self.clock.wall(), &mut freed);
         reply.send(result);
+        for name in freed {
+            self.space.listeners.freed(&name);
+        }
     }
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
+        self.space.listeners.add(name, &hints)
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Store {
 struct Key {
     lease: StoredLease,
     expires: Timestamp,
+    /// Somebody was refused since it was stored.
+    awaited: bool,
 }
 
 const FIRST_SWEEP: usize = 1024;
@@ -42,12 +44,14 @@ impl Default for Store {
 }
 
 impl Store {
-    /// Runs an operation as a server would, at the moment `now` and the wall-clock time `wall`.
+    /// Runs an operation as a server would, at the moment `now` and the wall-clock time `wall`. The
+    /// names that it gave back, and that somebody waits for, go to `freed`.
     pub(super) fn run(
         &mut self,
         op: &Op,
         now: Timestamp,
         wall: Duration,
+        freed: &mut Vec<Arc<str>>,
     ) -> Result<Answer, Reason> {
         if op.is_stale(now) {
             return Err(Reason::Stale);
@@ -60,7 +64,7 @@ impl Store {
                 self.raise(lease, (*token, *block_end), now, wall)
             }
             Op::Extend { lease, ttl, token, .. } => Ok(self.extend(lease, *ttl, *token, now)),
-            Op::Release { lease } => Ok(self.release(lease, now)),
+            Op::Release { lease } => Ok(self.release(lease, now, freed)),
             Op::Inspect { name } => Ok(self.inspect(name, now)),
             Op::Prepare { job, token, .. } => self.jobs.prepare(job, *token),
             Op::Claim { job, claim, .. } => self.jobs.claim(job, claim),
@@ -89,7 +93,23 @@ impl Store {
         check_lead(token, wall)?;
         let fence = self.fence(lease.resource());
         if let Some(held) = self.held(lease, fence, now) {
+            let mut names = lease.resource().shared_names().iter();
+            let other = |name: &&Arc<str>| {
+                let key = self.keys.get(*name);
+                key.is_some_and(|key| now < key.expires && key.lease.nonce != lease.nonce())
+            };
+            if let Some(name) = names.find(other)
+                && let Some(key) = self.keys.get_mut(name)
+            {
+                key.awaited = true;
+            }
             return Ok(held);
+        }
+        if lease.resource().shared_names().len() > 1 {
+            // Granted again, a set is written anew, as on a server.
+            for name in lease.resource().shared_names() {
+                self.keys.remove(name);
+            }
         }
         self.store(lease, ttl, token, now);
         let accepted = token > fence;
@@ -132,16 +152,18 @@ impl Store {
         Answer::Extended
     }
 
-    fn release(&mut self, lease: &LeaseId, now: Timestamp) -> Answer {
+    fn release(&mut self, lease: &LeaseId, now: Timestamp, freed: &mut Vec<Arc<str>>) -> Answer {
         let mut existed = true;
         for name in lease.resource().shared_names() {
             if self.is_ours(name, lease, now) {
-                self.keys.remove(name);
+                if self.keys.remove(name).is_some_and(|key| key.awaited) {
+                    freed.push(Arc::clone(name));
+                }
             } else {
                 existed = false;
             }
         }
-        Answer::Released { existed }
+        Answer::Released { existed, awaited: !freed.is_empty() }
     }
 
     fn record(
@@ -189,9 +211,11 @@ impl Store {
             self.sweep_at = FIRST_SWEEP.max(2 * self.keys.len());
         }
         for name in lease.resource().shared_names() {
+            // A key that is renewed has been waited for all the same.
+            let awaited = self.is_ours(name, lease, now) && self.keys[name].awaited;
             let owner = Arc::clone(lease.owner());
             let stored = StoredLease::new(lease.nonce(), token, lease.since(), owner);
-            self.keys.insert(Arc::clone(name), Key { lease: stored, expires: now + ttl });
+            self.keys.insert(Arc::clone(name), Key { lease: stored, expires: now + ttl, awaited });
         }
     }
 

@@ -120,7 +120,8 @@ fn one(op: &Op, value: Value) -> Decoded {
         (9, Op::Release { lease }) => {
             let names = lease.resource().shared_names().len();
             let deleted = int(2).and_then(|count| usize::try_from(count).ok());
-            Ok(Answer::Released { existed: deleted == Some(names) })
+            let awaited = int(3).is_some_and(|count| count > 0);
+            Ok(Answer::Released { existed: deleted == Some(names), awaited })
         }
         _ => Err(unexpected(&Value::Array(items.clone()))),
     };
@@ -145,6 +146,8 @@ fn lease(value: &Value) -> Option<StoredLease> {
 }
 
 fn lease_of(text: &str) -> Option<StoredLease> {
+    // The mark that somebody was refused; no owner has a line feed.
+    let text = text.trim_end_matches('\n');
     let mut parts = text.splitn(4, ' ');
     let nonce = Nonce::from_hex(parts.next()?)?;
     let token = parts.next()?.parse().ok()?;

@@ -7,7 +7,8 @@ use std::{
 };
 
 use ::redis::{
-    AsyncConnectionConfig, Pipeline, RedisConnectionInfo, Value, aio::MultiplexedConnection,
+    AsyncConnectionConfig, Pipeline, ProtocolVersion, RedisConnectionInfo, Value,
+    aio::MultiplexedConnection,
 };
 use futures_util::{FutureExt, future::FusedFuture};
 
@@ -160,6 +161,30 @@ pub(super) fn look(
     }
 }
 
+/// Opens a connection on which the server speaks by itself.
+pub(super) async fn open_for_pushes(
+    endpoint: &Endpoint,
+    settings: &RedisSettings,
+    config: AsyncConnectionConfig,
+) -> Result<(MultiplexedConnection, Driver), Reason> {
+    let stream = open(endpoint, settings)
+        .await
+        .map_err(|error| Reason::NotConnected(error.to_string().into()))?;
+    let mut info = plain().set_protocol(ProtocolVersion::RESP3);
+    let mut secret = None;
+    if let Some((username, password)) = credentials(endpoint, settings)? {
+        if let Some(username) = username {
+            info = info.set_username(&*username);
+        }
+        info = info.set_password(&*password);
+        secret = Some(password);
+    }
+    let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
+        .await
+        .map_err(|error| hide(connection_reason(&error), secret.as_deref()))?;
+    Ok((connection, Box::pin(driver.fuse())))
+}
+
 async fn open(endpoint: &Endpoint, settings: &RedisSettings) -> std::io::Result<Box<dyn IoStream>> {
     let stream = settings.connector.connect(&endpoint.address).await?;
     #[cfg(feature = "tls")]
@@ -181,10 +206,7 @@ fn login(
 ) -> Result<(Pipeline, Option<Arc<str>>), Reason> {
     let mut pipeline = Pipeline::with_capacity(8);
     let mut secret = None;
-    if let Some(credentials) = endpoint.credentials.as_ref().or(settings.credentials.as_ref()) {
-        let (username, password) = credentials
-            .resolve()
-            .ok_or_else(|| Reason::Auth("the credentials callback only calls itself".into()))?;
+    if let Some((username, password)) = credentials(endpoint, settings)? {
         let auth = pipeline.cmd("AUTH");
         if let Some(username) = username {
             auth.arg(&*username);
@@ -196,6 +218,21 @@ fn login(
         pipeline.cmd("SELECT").arg(endpoint.database);
     }
     Ok((pipeline, secret))
+}
+
+type UserAndPassword = (Option<Arc<str>>, Arc<str>);
+
+fn credentials(
+    endpoint: &Endpoint,
+    settings: &RedisSettings,
+) -> Result<Option<UserAndPassword>, Reason> {
+    let Some(credentials) = endpoint.credentials.as_ref().or(settings.credentials.as_ref()) else {
+        return Ok(None);
+    };
+    let resolved = credentials.resolve();
+    resolved
+        .map(Some)
+        .ok_or_else(|| Reason::Auth("the credentials callback only calls itself".into()))
 }
 
 /// A server may repeat what it was sent.

@@ -8,6 +8,7 @@
 //! | operation → command, answer → vote | `batch`, `encode`, `decode` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
 //! | connection kept up, replaced, batched | `supervisor`, `session` |
+//! | connection by which releases are told, while somebody waits | `listener` |
 //! | which of the set's servers may vote | `enrol` |
 //! | what must outlive a connection: clock readings, unanswered grants | `memory` |
 
@@ -21,6 +22,7 @@ mod endpoint;
 mod enrol;
 mod guards;
 mod handshake;
+mod listener;
 mod memory;
 mod node;
 mod scripts;
@@ -38,6 +40,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use enrol::{Layout, NodeSet, adopt, count};
 pub(crate) use guards::Guards;
 pub use guards::{EvictionGuard, RestartGuard};
+pub(crate) use listener::Listener;
 pub(crate) use node::{RedisNode, RedisSettings};
 pub(crate) use supervisor::Supervisor;
 #[cfg(feature = "tls")]

@@ -6,12 +6,12 @@ use std::{
 use tokio::sync::mpsc;
 
 use super::{
-    Connector, Credentials, Endpoint, Supervisor, enrol::NodeSet, guards::Guards, status::Status,
-    supervisor::Member,
+    Connector, Credentials, Endpoint, Listener, Supervisor, enrol::NodeSet, guards::Guards,
+    listener::Board, status::Status, supervisor::Member,
 };
 use crate::{
     error::Reason,
-    node::{Answer, Node, NodeHealth, Op, Reply},
+    node::{Answer, Hints, Node, NodeHealth, Op, Reply, Subscription},
     time::Clock,
 };
 
@@ -24,6 +24,7 @@ const MAX_IN_FLIGHT: usize = 131_072;
 pub(crate) struct RedisNode {
     status: Arc<Status>,
     requests: mpsc::UnboundedSender<Request>,
+    board: Arc<Board>,
 }
 
 #[derive(Debug)]
@@ -79,8 +80,11 @@ pub(crate) struct RedisSettings {
 }
 
 impl RedisNode {
-    /// The nodes of a set, and the supervisors that have to be run for them.
-    pub(crate) fn set(endpoints: Vec<Endpoint>, set: &Arc<NodeSet>) -> Vec<(Self, Supervisor)> {
+    /// The nodes of a set, and what has to be run for them.
+    pub(crate) fn set(
+        endpoints: Vec<Endpoint>,
+        set: &Arc<NodeSet>,
+    ) -> Vec<(Self, Supervisor, Listener)> {
         let mut members = Vec::with_capacity(endpoints.len());
         let mut nodes = Vec::with_capacity(endpoints.len());
         for (index, endpoint) in endpoints.into_iter().enumerate() {
@@ -89,14 +93,12 @@ impl RedisNode {
             let (requests, receiver) = mpsc::unbounded_channel();
             let (admin, admin_receiver) = mpsc::unbounded_channel();
             members.push((Arc::clone(&status), admin));
-            let supervisor = Supervisor::new(
-                endpoint,
-                Member { set: Arc::clone(set), index },
-                Arc::clone(&status),
-                receiver,
-                admin_receiver,
-            );
-            nodes.push((Self { status, requests }, supervisor));
+            let member = Member { set: Arc::clone(set), index };
+            let board = Board::new(&set.settings.prefix);
+            let listener = Listener::new(endpoint.clone(), member.clone(), Arc::clone(&board));
+            let supervisor =
+                Supervisor::new(endpoint, member, Arc::clone(&status), receiver, admin_receiver);
+            nodes.push((Self { status, requests, board }, supervisor, listener));
         }
         set.join(members);
         nodes
@@ -126,5 +128,15 @@ impl Node for RedisNode {
 
     fn health(&self) -> NodeHealth {
         self.status.health()
+    }
+
+    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
+        self.board.add(name, &hints)
+    }
+}
+
+impl Drop for RedisNode {
+    fn drop(&mut self) {
+        self.board.close();
     }
 }

@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{error::Reason, quorum::offsets::Offsets};
 
-const FIRST_BACKOFF: Duration = Duration::from_millis(20);
-const LAST_BACKOFF: Duration = Duration::from_secs(1);
+pub(super) const FIRST_BACKOFF: Duration = Duration::from_millis(20);
+pub(super) const LAST_BACKOFF: Duration = Duration::from_secs(1);
 
 /// The task behind a [`RedisNode`](super::RedisNode); it ends when the node is dropped.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Supervisor {
 }
 
 /// Half to all of the backoff, so that a fleet does not come back in step.
-fn jittered(backoff: Duration) -> Duration {
+pub(super) fn jittered(backoff: Duration) -> Duration {
     let random = crate::random::below(u64::try_from(backoff.as_micros()).unwrap_or(u64::MAX) / 2);
     backoff / 2 + Duration::from_micros(random)
 }

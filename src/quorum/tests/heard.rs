@@ -57,7 +57,7 @@ impl Heard {
             }
             (OpId::Release, result) if self.release.is_none() => {
                 self.release = Some(match result {
-                    Ok(Answer::Released { existed }) => Ok(*existed),
+                    Ok(Answer::Released { existed, .. }) => Ok(*existed),
                     _ => Err(()),
                 });
                 return true;

@@ -11,6 +11,7 @@
 //! | the order of the tokens, over random worlds | `fencing` |
 //! | nodes that come back without their keys, over random worlds | `restarts` |
 //! | every attempt ends, in time, and the order of the answers does not matter | `decision` |
+//! | many that start at once, until one wins | `contention` |
 //! | jobs: one start per tick, over random worlds | `claims` |
 //! | records of work that is done: what a quorum keeps, every quorum tells | `records` |
 //! | examples to read, one for each rule | `cases` |
@@ -20,6 +21,7 @@
 mod attempt;
 mod cases;
 mod claims;
+mod contention;
 mod decision;
 mod fencing;
 mod heard;

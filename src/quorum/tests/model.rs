@@ -119,7 +119,7 @@ impl Node {
                 if existed {
                     self.key = None;
                 }
-                Ok(Answer::Released { existed })
+                Ok(Answer::Released { existed, awaited: false })
             }
         }
     }

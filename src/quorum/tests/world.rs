@@ -9,7 +9,7 @@ use super::{
 use crate::{
     error::Reason,
     quorum::{
-        Action, Event, Heir, Terms,
+        Action, Event, Gate, Heir, Terms,
         enrol::{Enrolment, How, Outcome, Sight},
         rules,
     },
@@ -82,6 +82,7 @@ impl World {
             auto_extend: setup.auto_extend,
             proposal: setup.fencing.then_some(0),
             block: 256,
+            gate: None,
         };
         // Every other node has a clock as fast as the drift allows.
         let life = |node| if node % 2 == 0 { validity } else { setup.ttl };
@@ -121,7 +122,11 @@ impl World {
         let known_then = if process.learns { *known } else { 0 };
         let token = clock.max(known_then + 1);
         *known = block_end(token, 256).max(*known);
-        let terms = Terms { proposal: self.terms.proposal.map(|_| token), ..self.terms };
+        // Some ask one node first.
+        let patience = self.terms.node_timeout / 5;
+        let gate = (id % 3 == 1).then(|| Gate { node: id % self.nodes.len(), patience });
+        let proposal = self.terms.proposal.map(|_| token);
+        let terms = Terms { proposal, gate, ..self.terms };
         self.before.push(self.attempts.iter().filter_map(|a| a.newest).max().unwrap_or(0));
         self.attempts.push(Attempt::start(id, terms, now));
     }

@@ -197,7 +197,7 @@ async fn jobs_and_locks_of_one_name_have_nothing_to_do_with_each_other(subject: 
     assert_eq!(fence, 0);
     assert_eq!(say(subject, prepare("a", 1)).await, promised(None), "tokens are not compared");
     assert_eq!(say(subject, claim("a", &of_tick(1, 1))).await, CLAIMED);
-    assert_eq!(holder.release().await, Ok(Answer::Released { existed: true }));
+    assert_eq!(holder.release().await, Ok(Answer::Released { existed: true, awaited: false }));
     assert_eq!(say(subject, claims(["a"])).await, told([Some(&of_tick(1, 1))]));
 }
 

@@ -36,7 +36,7 @@ async fn an_extension_gives_a_lost_key_again(subject: &Subject) {
         .await;
     assert_eq!(party.extend().await, Ok(Answer::Extended));
     assert_held(&subject.party("a").acquire().await, "alice");
-    assert_eq!(party.release().await, Ok(Answer::Released { existed: true }));
+    assert_eq!(party.release().await, Ok(Answer::Released { existed: true, awaited: true }));
 }
 
 async fn an_extension_is_refused_where_another_holds(subject: &Subject) {
@@ -45,7 +45,7 @@ async fn an_extension_is_refused_where_another_holds(subject: &Subject) {
     assert_held(&ours.extend().await, "they");
     let left = remaining(subject).await;
     assert!(left <= TTL / 2, "a stranger's extension renewed the key: {left:?}");
-    assert_eq!(theirs.release().await, Ok(Answer::Released { existed: true }));
+    assert_eq!(theirs.release().await, Ok(Answer::Released { existed: true, awaited: true }));
 }
 
 async fn an_extension_does_not_move_the_fence(subject: &Subject) {

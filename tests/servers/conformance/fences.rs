@@ -68,7 +68,7 @@ async fn a_token_more_than_a_minute_ahead_is_refused_and_nothing_is_stored(subje
     for token in [far, (1 << 53) - 256, u64::MAX >> 11] {
         assert_eq!(party.acquire_with(token).await, Err(Reason::TokenAhead));
     }
-    assert_eq!(party.release().await, Ok(Answer::Released { existed: false }));
+    assert_eq!(party.release().await, Ok(Answer::Released { existed: false, awaited: false }));
     assert_eq!(take(subject, 1).await, granted(true, 0));
     // Also where another holds the key: the refusal is about the token.
     assert_eq!(subject.party("a").acquire().await, granted(false, 256));
@@ -93,6 +93,9 @@ async fn fences_outlive_the_keys(subject: &Subject) {
 async fn take(subject: &Subject, token: u64) -> super::party::Said {
     let party = subject.party("a");
     let said = party.acquire_with(token).await;
-    assert_eq!(party.release().await, Ok(Answer::Released { existed: said.is_ok() }));
+    assert_eq!(
+        party.release().await,
+        Ok(Answer::Released { existed: said.is_ok(), awaited: false })
+    );
     said
 }

@@ -18,7 +18,7 @@ async fn a_foreign_key_without_a_time_to_live_is_respected() {
         let expected = Ok(Answer::Held { owner: None, remaining: None, fence: 0 });
         assert_eq!(party.acquire().await, expected, "{value:.40}");
         assert_eq!(party.extend().await, expected, "{value:.40}");
-        assert_eq!(party.release().await, Ok(Answer::Released { existed: false }));
+        assert_eq!(party.release().await, Ok(Answer::Released { existed: false, awaited: false }));
         assert_eq!(subject.redis().get("redlock:lock:a").unwrap(), value.as_bytes());
     }
 }

@@ -39,7 +39,7 @@ async fn a_lease_that_is_over_is_not_prolonged(subject: &Subject) {
     assert!(lease.is_over());
     let party = Party::new(subject.node().clone(), lease);
     assert_neither_raised_nor_extended(&party).await;
-    assert_eq!(party.release().await, Ok(Answer::Released { existed: false }));
+    assert_eq!(party.release().await, Ok(Answer::Released { existed: false, awaited: false }));
 
     // Its acquire may come late, as its release comes behind.
     let fence = super::fence_of(&party.acquire().await);
@@ -50,7 +50,7 @@ async fn a_lease_that_is_over_is_not_prolonged(subject: &Subject) {
     let (acquire, release) = (party.acquire_op(TTL, 0), party.release_op());
     let (acquired, released) = (party.ask(acquire), party.ask(release));
     assert_eq!(acquired.await, granted(false, fence));
-    assert_eq!(released.await, Ok(Answer::Released { existed: true }));
+    assert_eq!(released.await, Ok(Answer::Released { existed: true, awaited: true }));
     assert_eq!(subject.party("a").acquire().await, granted(false, fence));
 }
 
@@ -58,7 +58,7 @@ async fn an_acquire_of_a_lease_that_is_over_is_not_run_after_its_end(subject: &S
     let party = Party::new(subject.node().clone(), lease_that_is_over(subject).await);
     let expires = SystemClock::new().now();
     assert_not_run(&party.ask(party.acquire_op_until(expires, TTL, 0)).await);
-    assert_eq!(party.release().await, Ok(Answer::Released { existed: false }));
+    assert_eq!(party.release().await, Ok(Answer::Released { existed: false, awaited: false }));
 }
 
 async fn assert_neither_raised_nor_extended(party: &Party) {

@@ -33,6 +33,7 @@ mod records;
 mod releasing;
 mod sets;
 mod subject;
+mod waking;
 
 use party::{Party, assert_held, fence_of, granted, now_token, raised};
 use subject::Subject;

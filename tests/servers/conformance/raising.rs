@@ -88,7 +88,7 @@ async fn a_raise_leaves_owner_and_time_to_live_alone(subject: &Subject) {
     assert_held(&said, "alice");
     let Ok(Answer::Held { remaining, .. }) = said else { unreachable!("asserted above") };
     assert!(remaining.is_some_and(|left| left <= TTL / 2), "{remaining:?}");
-    assert_eq!(party.release().await, Ok(Answer::Released { existed: true }));
+    assert_eq!(party.release().await, Ok(Answer::Released { existed: true, awaited: true }));
 }
 
 async fn a_raise_for_a_set_needs_all_of_its_keys(subject: &Subject) {

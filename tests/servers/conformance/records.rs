@@ -165,8 +165,8 @@ async fn a_lock_and_its_record_do_not_meet(subject: &Subject) {
     let (ours, other) = (subject.party("a"), subject.party("a"));
     ours.acquire().await.unwrap();
     ours.has_kept(&ours.record(true, b""), RETAIN).await.unwrap();
-    assert_eq!(ours.release().await, Ok(Answer::Released { existed: true }));
+    assert_eq!(ours.release().await, Ok(Answer::Released { existed: true, awaited: false }));
     assert_eq!(other.acquire().await, granted(false, 0));
     assert_eq!(ours.forgets().await, Ok(Answer::Forgotten { existed: true }));
-    assert_eq!(other.release().await, Ok(Answer::Released { existed: true }));
+    assert_eq!(other.release().await, Ok(Answer::Released { existed: true, awaited: false }));
 }

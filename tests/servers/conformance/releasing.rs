@@ -4,8 +4,12 @@ use tower_redlock::node::Answer;
 
 use super::{Subject, assert_held, granted};
 
-const EXISTED: Result<Answer, tower_redlock::Reason> = Ok(Answer::Released { existed: true });
-const NOTHING: Result<Answer, tower_redlock::Reason> = Ok(Answer::Released { existed: false });
+const EXISTED: Result<Answer, tower_redlock::Reason> =
+    Ok(Answer::Released { existed: true, awaited: false });
+const AWAITED: Result<Answer, tower_redlock::Reason> =
+    Ok(Answer::Released { existed: true, awaited: true });
+const NOTHING: Result<Answer, tower_redlock::Reason> =
+    Ok(Answer::Released { existed: false, awaited: false });
 
 on_both! {
     a_release_tells_whether_the_key_was_there
@@ -28,7 +32,7 @@ async fn a_release_never_deletes_a_strangers_key(subject: &Subject) {
     assert_eq!(theirs.acquire().await, granted(false, 0));
     assert_eq!(ours.release().await, NOTHING);
     assert_held(&ours.acquire().await, "they");
-    assert_eq!(theirs.release().await, EXISTED);
+    assert_eq!(theirs.release().await, AWAITED);
 }
 
 async fn a_released_set_existed_only_if_all_of_its_keys_did(subject: &Subject) {
@@ -43,5 +47,5 @@ async fn a_release_of_a_set_leaves_what_others_hold(subject: &Subject) {
     assert_eq!(single.acquire().await, granted(false, 0));
     assert_eq!(pair.release().await, NOTHING);
     assert_held(&subject.party("b").acquire().await, "single");
-    assert_eq!(single.release().await, EXISTED);
+    assert_eq!(single.release().await, AWAITED);
 }

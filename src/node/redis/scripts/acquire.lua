@@ -4,7 +4,7 @@
 -- acquire: value, ttl in ms, deadline in µs of the server's time, token (0: no fencing), end of
 -- its block. Last: the strict clock guard.
 -- Answers for each lease: 1 granted and accepted, 2 granted; 3 held; 4 other tag; 5 late;
--- 6 token too far ahead; 9 and how many keys were released; 11 clock off; 12 ttl above max_ttl; or
+-- 6 token too far ahead; 9 as release.lua; 11 clock off; 12 ttl above max_ttl; or
 -- the error that a command met.
 -- Written for the server's time: to make a function costs a third of a command, so the common way
 -- through makes none; helpers() makes those that the other ways need.

@@ -5,6 +5,10 @@ local function other_holder(key, nonce, fence, now, guard)
   if value and string.sub(value, 1, 32) ~= nonce then
     local left = remaining(key, guard, now)
     if guard ~= '' and left == 0 and string.find(value, '^%x+ %d+ %d+ ') then return nil end
+    -- Its release tells who waits; see release_keys.lua. A full server takes no mark.
+    if string.byte(value, -1) ~= 10 and string.find(value, '^%x+ %d+ %d+ ') then
+      redis.pcall('APPEND', key, '\n')
+    end
     return {3, now, fence, value, left}
   end
 end

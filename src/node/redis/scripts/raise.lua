@@ -17,6 +17,10 @@ for i = 3, #meta do
   if stored > fence then fence = stored end
 end
 if token <= fence then return {2, now, fence} end
-for i = 2, #KEYS do redis.call('SET', KEYS[i], ARGV[3], 'KEEPTTL') end
+for i = 2, #KEYS do
+  -- Who was refused meanwhile waits all the same: see release_keys.lua.
+  local mark = string.byte(redis.call('GET', KEYS[i]), -1) == 10 and '\n' or ''
+  redis.call('SET', KEYS[i], ARGV[3] .. mark, 'KEEPTTL')
+end
 for i = 6, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[5]) end
 return {1, now, fence}

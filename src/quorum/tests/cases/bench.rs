@@ -33,6 +33,7 @@ pub(super) fn terms(nodes: usize) -> Terms {
         auto_extend: true,
         proposal: Some(PROPOSAL),
         block: 256,
+        gate: None,
     }
 }
 
@@ -101,7 +102,7 @@ impl Bench {
     }
 
     pub(super) fn acknowledge(&mut self, node: usize, existed: bool) -> Vec<Action> {
-        self.answer(node, OpId::Release, Ok(Answer::Released { existed }))
+        self.answer(node, OpId::Release, Ok(Answer::Released { existed, awaited: false }))
     }
 
     pub(super) fn wake(&mut self) -> Vec<Action> {

@@ -10,6 +10,7 @@
 //! | clocks that jumped | `clocks` |
 //! | another holder of the same process | `handoff` |
 //! | giving back | `release` |
+//! | one node is asked first | `gate` |
 
 #![expect(clippy::unnecessary_wraps, reason = "what a node says is written as it arrives")]
 
@@ -17,6 +18,7 @@ mod attempt;
 mod bench;
 mod clocks;
 mod fence;
+mod gate;
 mod handoff;
 mod release;
 mod renewal;

@@ -1,0 +1,18 @@
+//! Waiting for a name that another process holds, without asking again and again.
+//!
+//! | part | where |
+//! |---|---|
+//! | which names are listened for, and until when | `registry` |
+//! | what the nodes told of one name | `vigil` |
+//! | when to try again, and whom to ask first | `outlook` |
+//! | the pause between two tries | `pause` |
+//! | names that this process keeps to itself, while others wait | `rows` |
+
+mod outlook;
+mod pause;
+mod registry;
+mod rows;
+mod vigil;
+
+pub(super) use pause::{Pause, Retries};
+pub(crate) use registry::Wakeups;

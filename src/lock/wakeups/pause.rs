@@ -1,0 +1,220 @@
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use super::{
+    outlook::{Outlook, is_crowd, outlook, turn},
+    registry::Waiting,
+};
+use crate::{
+    error::LockError,
+    lock::{core::Core, settings::Plan},
+    node::Node,
+    quorum::{Gate, rules},
+    random,
+    resource::Resource,
+    time::{Sleep, Timestamp},
+};
+
+/// While a quorum of nodes would tell of the release, a name is asked for this seldom: messages get
+/// lost.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What one request knows of its tries so far.
+#[derive(Debug, Default)]
+pub(crate) struct Retries {
+    waiting: Option<Waiting>,
+    /// When the last try began.
+    tried: Option<Timestamp>,
+    /// The node that the next try, or the one under way, asks first.
+    gate: Option<Gate>,
+    /// What the last try that asked all nodes met.
+    last: Option<LockError>,
+    /// Some nodes granted the last try, and not enough: the next one asks one of them first.
+    split: bool,
+    /// By the word of a quorum somebody else holds the name: for how long at least nobody need ask,
+    /// if releases are told.
+    held_for: Option<Duration>,
+}
+
+impl Retries {
+    /// A try begins: what it is to ask for.
+    pub(crate) fn begin(&mut self, core: &Core, plan: Plan) -> Plan {
+        self.tried = Some(core.clock().now());
+        for stake in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.stakes) {
+            stake.told = stake.vigil.told();
+        }
+        Plan { gate: self.gate, ..plan }
+    }
+
+    /// A try failed, with so many nodes that granted it: what is to be said of the request so far.
+    pub(crate) fn failed(&mut self, error: LockError, granted: usize) -> LockError {
+        self.split = granted > 0;
+        self.held_for = None;
+        if self.gate.take().is_some()
+            && let (LockError::Held { .. }, Some(last)) = (&error, &self.last)
+        {
+            // One node was asked, and its word alone decides nothing.
+            return last.clone();
+        }
+        if let (LockError::Held { retry_after, .. }, false) = (&error, self.split) {
+            self.held_for = Some(retry_after.unwrap_or(LONGEST_PAUSE));
+        }
+        self.last = Some(error.clone());
+        error
+    }
+
+    /// A try succeeded: this process has had its turn.
+    pub(crate) fn succeeded(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            waiting.stakes.iter().for_each(|stake| stake.vigil.served());
+        }
+    }
+
+    /// The pause before the first try of one that gives way to other processes.
+    pub(crate) fn give_way(core: &Core, deadline: Timestamp) -> Pause {
+        let delay = &core.settings.retry_delay;
+        // Who is woken needs no more than this; who is not looks in at times.
+        let pause = if core.settings.wakeups { *delay.start() } else { random::within(delay) };
+        Pause::new(core, pause, None, deadline)
+    }
+
+    /// The pause after a try that failed.
+    pub(crate) fn pause(
+        &mut self,
+        core: &Core,
+        resource: &Resource,
+        plan: &Plan,
+        deadline: Timestamp,
+    ) -> Pause {
+        if core.settings.wakeups && self.waiting.is_none() {
+            self.waiting = Some(core.wakeups.wait(resource, &core.nodes));
+        }
+        if let Some(waiting) = &self.waiting {
+            for stake in &waiting.stakes {
+                stake.vigil.waits_since();
+            }
+        }
+        let short = random::within(&core.settings.retry_delay);
+        let longest = LONGEST_PAUSE.min(plan.ttl / 3);
+        let long = self.held_for.map(|left| left.min(longest) + short);
+        Pause::new(core, short, long, deadline)
+    }
+}
+
+/// The pause between two tries: ends when the name may be free, or when it is time to look.
+#[derive(Debug)]
+pub(crate) struct Pause {
+    /// For how long one waits that is not told of releases, or not by enough nodes.
+    short: Duration,
+    begun: Timestamp,
+    /// The end for one that is told of them.
+    quiet_until: Timestamp,
+    deadline: Timestamp,
+    /// The node that one of many asks first.
+    first: Option<usize>,
+    /// The turn of one of many, once the name may be free.
+    turn: Option<Timestamp>,
+    sleep: Option<(Timestamp, Sleep)>,
+}
+
+impl Pause {
+    fn new(core: &Core, short: Duration, long: Option<Duration>, deadline: Timestamp) -> Self {
+        let begun = core.clock().now();
+        let quiet_until = begun + long.unwrap_or(short);
+        let first = first_node(&core.nodes, patience(core.settings.node_timeout));
+        Self { short, begun, quiet_until, deadline, first, turn: None, sleep: None }
+    }
+
+    /// Ready when it is time for the next try; it is then known whom that asks first.
+    pub(crate) fn poll(
+        &mut self,
+        retries: &mut Retries,
+        core: &Core,
+        plan: &Plan,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        loop {
+            let now = core.clock().now();
+            let outlook = self.outlook(retries, core, cx);
+            let crowd = matches!(outlook, Outlook::Free { listening } if is_crowd(listening));
+            let until = match outlook {
+                Outlook::Free { listening } => {
+                    *self.turn.get_or_insert_with(|| now + take_turn(retries, listening, now))
+                }
+                Outlook::Blind => self.begun + self.short,
+                Outlook::Stirring(since) => self.quiet_until.min(since + self.short),
+                Outlook::Quiet => self.quiet_until,
+            };
+            // The last try is made when the wait ends, not a pause before that, and asks everyone.
+            if now >= self.deadline {
+                return Poll::Ready(());
+            }
+            if now >= until {
+                if crowd || retries.split {
+                    retries.gate =
+                        self.first.map(|node| Gate { node, patience: patience(plan.node_timeout) });
+                }
+                return Poll::Ready(());
+            }
+            let until = until.min(self.deadline);
+            if self.sleep.as_ref().is_none_or(|(at, _)| *at != until) {
+                self.sleep = Some((until, core.timers.sleep_until(until)));
+            }
+            let Some((_, sleep)) = &mut self.sleep else { continue };
+            if Pin::new(sleep).poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Of a set, each name has to be free: the least is known of the one of which least is known.
+    fn outlook(&self, retries: &mut Retries, core: &Core, cx: &Context<'_>) -> Outlook {
+        let tried = retries.tried.unwrap_or(Timestamp::ZERO);
+        let quorum = rules::quorum(core.nodes.len());
+        let Some(waiting) = &mut retries.waiting else { return Outlook::Blind };
+        let mut all = Outlook::Quiet;
+        for stake in &mut waiting.stakes {
+            let terms = ((tried, stake.told), self.first, quorum);
+            let one = stake
+                .vigil
+                .look(&mut stake.watch, cx, |nodes, listening| outlook(nodes, listening, terms));
+            all = match (all, one) {
+                (Outlook::Free { listening: a }, Outlook::Free { listening: b }) => {
+                    Outlook::Free { listening: a.max(b) }
+                }
+                (free @ Outlook::Free { .. }, _) | (_, free @ Outlook::Free { .. }) => free,
+                (Outlook::Blind, _) | (_, Outlook::Blind) => Outlook::Blind,
+                (Outlook::Stirring(a), Outlook::Stirring(b)) => Outlook::Stirring(a.min(b)),
+                (stirring @ Outlook::Stirring(_), _) | (_, stirring) => stirring,
+            };
+        }
+        all
+    }
+}
+
+fn take_turn(retries: &Retries, listening: usize, now: Timestamp) -> Duration {
+    if !is_crowd(listening) {
+        return Duration::ZERO;
+    }
+    let stakes = retries.waiting.iter().flat_map(|waiting| &waiting.stakes);
+    let since = stakes.map(|stake| stake.vigil.waits_since()).min().unwrap_or(now);
+    turn(listening, now.since(since), random::number())
+}
+
+/// How long the first node has: a share of the node timeout, so that one that hangs costs little.
+fn patience(node_timeout: Duration) -> Duration {
+    node_timeout / 5
+}
+
+/// The first node, in the order that all processes have in common, that is known to answer in time.
+fn first_node(nodes: &[Arc<dyn Node>], patience: Duration) -> Option<usize> {
+    nodes.iter().position(|node| {
+        let health = node.health();
+        health.is_voting() && health.round_trip.is_none_or(|trip| trip < patience / 2)
+    })
+}

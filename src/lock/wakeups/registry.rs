@@ -1,0 +1,180 @@
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, Weak},
+    task::{Wake, Waker},
+    time::Duration,
+};
+
+use super::{rows::Rows, vigil::Vigil};
+use crate::{
+    lock::watchers::Watch,
+    node::{HintSink, Hints, Node, Subscription},
+    resource::Resource,
+    time::{Timers, Timestamp},
+};
+
+/// For so long a name is listened for after the last that waited for it has gone: who comes next
+/// finds the subscriptions standing.
+const LINGER: Duration = Duration::from_secs(3);
+
+/// The names that this process waits for, and what listens for them on the nodes.
+pub(crate) struct Wakeups {
+    timers: Arc<Timers>,
+    names: Mutex<Names>,
+    rows: Rows,
+    me: Weak<Self>,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    kept: HashMap<Arc<str>, Kept>,
+    /// A look at what may be dropped is due.
+    sweeping: bool,
+}
+
+#[derive(Debug)]
+struct Kept {
+    vigil: Arc<Vigil>,
+    subscriptions: Vec<Subscription>,
+    waiting: usize,
+    /// When the last one that waited left.
+    left: Timestamp,
+}
+
+impl Wakeups {
+    pub(crate) fn new(timers: Arc<Timers>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            timers,
+            names: Mutex::default(),
+            rows: Rows::default(),
+            me: Weak::clone(me),
+        })
+    }
+
+    /// The names were given back, and somebody waits for one of them.
+    pub(crate) fn awaited(&self, resource: &Resource) {
+        self.rows.awaited(resource, self.timers.clock().now());
+    }
+
+    /// Whether other processes are to have a chance first.
+    pub(crate) fn is_to_give_way(&self, resource: &Resource) -> bool {
+        self.rows.any() && self.rows.is_to_give_way(resource, self.timers.clock().now())
+    }
+
+    /// Listens for the names of a resource from now on.
+    pub(super) fn wait(&self, resource: &Resource, nodes: &[Arc<dyn Node>]) -> Waiting {
+        self.rows.end(resource);
+        let names = resource.shared_names().iter();
+        let stakes = names
+            .map(|name| Stake { vigil: self.vigil(name, nodes), watch: Watch::default(), told: 0 })
+            .collect();
+        Waiting { wakeups: Weak::clone(&self.me), resource: resource.clone(), stakes }
+    }
+
+    fn vigil(&self, name: &Arc<str>, nodes: &[Arc<dyn Node>]) -> Arc<Vigil> {
+        let vigil = {
+            let mut names = crate::sync::lock(&self.names);
+            if let Some(kept) = names.kept.get_mut(name) {
+                kept.waiting += 1;
+                return Arc::clone(&kept.vigil);
+            }
+            let vigil = Arc::new(Vigil::new(nodes.len(), Arc::clone(&self.timers)));
+            let kept = Kept {
+                vigil: Arc::clone(&vigil),
+                subscriptions: Vec::new(),
+                waiting: 1,
+                left: Timestamp::ZERO,
+            };
+            names.kept.insert(Arc::clone(name), kept);
+            vigil
+        };
+        // Not with the names locked: a node may tell at once.
+        let subscribe = |(i, node): (usize, &Arc<dyn Node>)| {
+            let sink = Arc::clone(&vigil) as Arc<dyn HintSink>;
+            node.subscribe(name, Hints::to_vigil(sink, i))
+        };
+        let subscriptions = nodes.iter().enumerate().map(subscribe).collect();
+        // Nobody drops the entry before the one that waits has left.
+        if let Some(kept) = crate::sync::lock(&self.names).kept.get_mut(name) {
+            kept.subscriptions = subscriptions;
+        }
+        vigil
+    }
+
+    fn leave(&self, name: &Arc<str>) {
+        let now = self.timers.clock().now();
+        let mut names = crate::sync::lock(&self.names);
+        let Some(kept) = names.kept.get_mut(name) else { return };
+        kept.waiting -= 1;
+        kept.left = now;
+        if kept.waiting == 0 && !names.sweeping {
+            names.sweeping = true;
+            self.sweep_at(now + LINGER);
+        }
+    }
+
+    fn sweep_at(&self, at: Timestamp) {
+        self.timers.insert(at, Waker::from(Arc::new(Sweep(Weak::clone(&self.me)))));
+    }
+
+    fn sweep(&self) {
+        let now = self.timers.clock().now();
+        let mut names = crate::sync::lock(&self.names);
+        let is_over = |kept: &Kept| kept.waiting == 0 && kept.left + LINGER <= now;
+        let over: Vec<_> = names.kept.extract_if(|_, kept| is_over(kept)).collect();
+        let idle = names.kept.values().filter(|kept| kept.waiting == 0);
+        let next = idle.map(|kept| kept.left + LINGER).min();
+        names.sweeping = next.is_some();
+        if let Some(next) = next {
+            self.sweep_at(next);
+        }
+        drop(names);
+        drop(over);
+    }
+}
+
+struct Sweep(Weak<Wakeups>);
+
+impl Wake for Sweep {
+    fn wake(self: Arc<Self>) {
+        if let Some(wakeups) = self.0.upgrade() {
+            wakeups.sweep();
+        }
+    }
+}
+
+impl fmt::Debug for Wakeups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wakeups").finish_non_exhaustive()
+    }
+}
+
+/// One request's stake in the names that it waits for.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    wakeups: Weak<Wakeups>,
+    resource: Resource,
+    pub(super) stakes: Vec<Stake>,
+}
+
+/// The stake in one name.
+#[derive(Debug)]
+pub(super) struct Stake {
+    pub(super) vigil: Arc<Vigil>,
+    pub(super) watch: Watch,
+    /// How much was told when the last try began.
+    pub(super) told: u64,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let wakeups = self.wakeups.upgrade();
+        for (name, stake) in self.resource.shared_names().iter().zip(&mut self.stakes) {
+            stake.vigil.forget(&mut stake.watch);
+            if let Some(wakeups) = &wakeups {
+                wakeups.leave(name);
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+use std::{
+    sync::{Arc, Mutex},
+    task::{Context, Waker},
+};
+
+use super::outlook::Heard;
+use crate::{
+    lock::watchers::{Watch, Watchers},
+    node::{Hint, HintSink},
+    time::{Timers, Timestamp},
+};
+
+/// What the nodes told of one name.
+#[derive(Debug)]
+pub(super) struct Vigil {
+    timers: Arc<Timers>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    nodes: Box<[Heard]>,
+    /// How much was told so far.
+    told: u64,
+    /// How many processes listened at the latest release.
+    listening: usize,
+    watchers: Watchers,
+    /// Since when this process has waited for the name, one request after the other.
+    waits_since: Option<Timestamp>,
+}
+
+impl Vigil {
+    pub(super) fn new(nodes: usize, timers: Arc<Timers>) -> Self {
+        let state = State {
+            nodes: vec![Heard::default(); nodes].into(),
+            told: 0,
+            listening: 0,
+            watchers: Watchers::default(),
+            waits_since: None,
+        };
+        Self { timers, state: Mutex::new(state) }
+    }
+
+    /// Looks at what was heard, and wakes the task when that changes.
+    pub(super) fn look<T>(
+        &self,
+        watch: &mut Watch,
+        cx: &Context<'_>,
+        look: impl FnOnce(&[Heard], usize) -> T,
+    ) -> T {
+        let mut state = crate::sync::lock(&self.state);
+        let replaced = state.watchers.watch(&mut watch.0, cx.waker());
+        let seen = look(&state.nodes, state.listening);
+        drop(state);
+        drop(replaced);
+        seen
+    }
+
+    pub(super) fn forget(&self, watch: &mut Watch) {
+        if let Some(key) = watch.0.take() {
+            let waker = crate::sync::lock(&self.state).watchers.forget(key);
+            drop(waker);
+        }
+    }
+
+    /// How much was told so far.
+    pub(super) fn told(&self) -> u64 {
+        crate::sync::lock(&self.state).told
+    }
+
+    /// Since when this process waits; from now on if it did not before.
+    pub(super) fn waits_since(&self) -> Timestamp {
+        let now = self.timers.clock().now();
+        *crate::sync::lock(&self.state).waits_since.get_or_insert(now)
+    }
+
+    /// This process has had its turn, or lost interest.
+    pub(super) fn served(&self) {
+        crate::sync::lock(&self.state).waits_since = None;
+    }
+}
+
+impl HintSink for Vigil {
+    fn hint(&self, node: usize, hint: Hint) {
+        let mut wakers = Vec::new();
+        {
+            let now = self.timers.clock().now();
+            let mut state = crate::sync::lock(&self.state);
+            state.told += 1;
+            let now = (now, state.told);
+            let heard = &mut state.nodes[node];
+            match hint {
+                Hint::Listening => heard.since = heard.since.or(Some(now)),
+                Hint::Deaf => heard.since = None,
+                Hint::Freed { listening } => {
+                    heard.freed = Some(now);
+                    state.listening = listening.unwrap_or(usize::MAX);
+                }
+            }
+            state.watchers.take(&mut wakers);
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,96 @@
+//! One node is asked first.
+
+use std::time::Duration;
+
+use super::bench::{Bench, VALIDITY, at, granted, held, terms};
+use crate::{
+    error::Reason,
+    quorum::{Action, Command, Gate, Lease, Refusal, Terms},
+};
+
+const PATIENCE: Duration = Duration::from_millis(10);
+
+fn gated(node: usize) -> Terms {
+    Terms { gate: Some(Gate { node, patience: PATIENCE }), ..terms(5) }
+}
+
+fn asked(actions: &[Action]) -> Vec<usize> {
+    let acquires = actions.iter().filter_map(|action| match action {
+        Action::Send { node, command: Command::Acquire { .. } } => Some(*node),
+        _ => None,
+    });
+    acquires.collect()
+}
+
+fn released(actions: &[Action]) -> Vec<usize> {
+    let releases = actions.iter().filter_map(|action| match action {
+        Action::Send { node, command: Command::Release } => Some(*node),
+        _ => None,
+    });
+    releases.collect()
+}
+
+#[test]
+fn the_gate_alone_is_asked_and_lets_one_through() {
+    let mut out = Vec::new();
+    drop(Lease::start(gated(1), at(0), &mut out));
+    assert_eq!(asked(&out), [1]);
+    let mut bench = Bench::with(gated(1));
+    assert_eq!(asked(&bench.vote(1, granted())), [0, 2, 3, 4]);
+    assert!(bench.vote(0, granted()).is_empty());
+    let decided = bench.vote(4, granted());
+    // The validity counts from the question to the gate.
+    let until = at(0) + VALIDITY;
+    assert!(
+        decided.iter().any(|a| matches!(a, Action::Acquired { until: end, .. } if *end == until))
+    );
+}
+
+#[test]
+fn who_is_kept_out_has_asked_one_node_and_gives_back_to_that_one() {
+    let mut bench = Bench::with(gated(0));
+    let actions = bench.vote(0, held("other", Some(5_000)));
+    assert_eq!((asked(&actions), released(&actions)), (vec![], vec![0]));
+    let Some(Action::Refused(Refusal::Held { retry_after, owner })) = actions.last() else {
+        panic!("{actions:?}")
+    };
+    assert_eq!((owner.as_deref(), *retry_after), (Some("other"), Some(Duration::from_secs(5))));
+    assert!(bench.acknowledge(0, false).is_empty());
+    assert_eq!(bench.lease.next_wake(), None);
+}
+
+#[test]
+fn a_gate_that_is_silent_or_without_a_vote_keeps_nobody_out() {
+    let mut bench = Bench::with(gated(0));
+    assert_eq!(bench.lease.next_wake(), Some(at(0) + PATIENCE));
+    assert!(bench.at(9).wake().is_empty());
+    assert_eq!(asked(&bench.at(10).wake()), [1, 2, 3, 4]);
+    // The others have the whole node timeout.
+    assert_eq!(bench.lease.next_wake(), Some(at(60)));
+    for node in [1, 2] {
+        assert!(bench.vote(node, granted()).is_empty());
+    }
+    assert!(matches!(bench.vote(3, granted())[..], [Action::Acquired { .. }]));
+
+    let mut bench = Bench::with(gated(0));
+    let refused = bench.vote(0, Err(Reason::Loading));
+    assert_eq!(asked(&refused), [1, 2, 3, 4]);
+}
+
+#[test]
+fn who_leaves_before_the_gate_gives_back_where_it_asked() {
+    let mut bench = Bench::with(gated(2));
+    let actions = bench.handle(crate::quorum::Event::Release { awaited: false });
+    assert_eq!((asked(&actions), released(&actions)), (vec![], vec![2]));
+    // What it was granted after all is given back behind it; nobody else is asked any more.
+    assert!(bench.vote(2, granted()).is_empty());
+    assert!(bench.wake().is_empty());
+}
+
+#[test]
+fn of_two_nodes_none_is_asked_first() {
+    let mut out = Vec::new();
+    let few = Terms { gate: Some(Gate { node: 0, patience: PATIENCE }), ..terms(2) };
+    drop(Lease::start(few, at(0), &mut out));
+    assert_eq!(asked(&out), [0, 1]);
+}

@@ -1,0 +1,93 @@
+//! Many managers that want the same name.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use super::scene::{
+    connected, granted, listening, patient, settled_calls, urls, wait_for, woken_or_never,
+};
+use crate::support::{HANG_GUARD, RedisServer};
+
+const MANAGERS: usize = 8;
+
+#[tokio::test]
+async fn of_many_that_wait_one_at_a_time_gets_the_lock_and_all_get_it() {
+    let servers = RedisServer::start_n(5);
+    let holder = connected(patient(), urls(&servers)).await;
+    let lock = holder.lock("x").await.unwrap();
+    let mut managers = Vec::new();
+    for _ in 0..MANAGERS {
+        managers.push(connected(patient(), urls(&servers)).await);
+    }
+    let inside = Arc::new(AtomicBool::new(false));
+    let waiting: Vec<_> = managers.iter().map(|manager| wait_for(manager, "x")).collect();
+    listening(&servers, "x", i64::try_from(MANAGERS).unwrap()).await;
+    let before = settled_calls(&servers).await;
+    drop(lock);
+    let served = waiting.into_iter().map(async |one| {
+        let lock = granted(one).await;
+        assert!(!inside.swap(true, Ordering::SeqCst), "two have it");
+        tokio::task::yield_now().await;
+        inside.store(false, Ordering::SeqCst);
+        drop(lock);
+    });
+    futures_util::future::join_all(served).await;
+    let calls = settled_calls(&servers).await - before;
+    // Each of 8 in turn: at most what all of them ask for when all ask everyone, twice over.
+    let most = u64::try_from(MANAGERS * MANAGERS * servers.len() * 2).unwrap();
+    assert!(calls <= most, "{calls} calls");
+}
+
+#[tokio::test]
+async fn the_first_of_many_is_served_without_a_second_release() {
+    let servers = RedisServer::start_n(5);
+    let holder = connected(woken_or_never(), urls(&servers)).await;
+    let lock = holder.lock("x").await.unwrap();
+    let mut waiting = Vec::new();
+    let mut managers = Vec::new();
+    for _ in 0..MANAGERS {
+        let manager = connected(woken_or_never(), urls(&servers)).await;
+        waiting.push(wait_for(&manager, "x"));
+        managers.push(manager);
+    }
+    listening(&servers, "x", i64::try_from(MANAGERS).unwrap()).await;
+    settled_calls(&servers).await;
+    drop(lock);
+    let winner = tokio::time::timeout(HANG_GUARD, futures_util::future::select_all(waiting)).await;
+    drop(winner.expect("one is served").0.unwrap().unwrap());
+}
+
+#[tokio::test]
+async fn nobody_starves() {
+    let servers = RedisServer::start_n(5);
+    let mut tasks = Vec::new();
+    let over = Arc::new(AtomicBool::new(false));
+    let turns: Arc<[AtomicUsize]> = (0..MANAGERS).map(|_| AtomicUsize::new(0)).collect();
+    for me in 0..MANAGERS {
+        let manager = connected(patient(), urls(&servers)).await;
+        let (over, turns) = (Arc::clone(&over), Arc::clone(&turns));
+        tasks.push(tokio::spawn(async move {
+            while !over.load(Ordering::Relaxed) {
+                let lock = manager.lock("x").wait(6 * HANG_GUARD).await.unwrap();
+                turns[me].fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                drop(lock);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }));
+    }
+    // Until everyone has had several turns, however long that takes.
+    crate::support::eventually_async("everyone has its turns", async || {
+        turns.iter().all(|turns| turns.load(Ordering::Relaxed) >= 5)
+    })
+    .await;
+    over.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await.unwrap();
+    }
+}

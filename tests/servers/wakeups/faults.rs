@@ -1,0 +1,165 @@
+//! Hints that are lost, refused or late: the fallback brings the lock all the same.
+
+use std::time::Duration;
+
+use super::scene::{
+    connected, granted, listeners, listening, patient, settled_calls, urls, wait_for,
+    woken_or_never,
+};
+use crate::support::{Proxy, RedisServer, Resp, eventually_async};
+
+#[tokio::test]
+async fn a_subscription_that_breaks_is_made_again() {
+    let servers = RedisServer::start_n(3);
+    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let holder = connected(woken_or_never(), urls(&servers)).await;
+    let waiter = connected(woken_or_never(), proxies.iter().map(Proxy::url)).await;
+    let lock = holder.lock("x").await.unwrap();
+    let waiting = wait_for(&waiter, "x");
+    listening(&servers, "x", 1).await;
+    settled_calls(&servers).await;
+    proxies.iter().for_each(Proxy::cut);
+    listening(&servers, "x", 0).await;
+    proxies.iter().for_each(Proxy::heal);
+    listening(&servers, "x", 1).await;
+    eventually_async("every node votes again", async || {
+        waiter.health().iter().all(tower_redlock::NodeHealth::is_voting)
+    })
+    .await;
+    settled_calls(&servers).await;
+    assert!(!waiting.is_finished());
+    drop(lock);
+    drop(granted(waiting).await);
+}
+
+#[tokio::test]
+async fn what_was_missed_while_nothing_was_heard_is_made_up_for() {
+    let servers = RedisServer::start_n(3);
+    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let holder = connected(patient(), urls(&servers)).await;
+    let waiter = connected(patient(), proxies.iter().map(Proxy::url)).await;
+    let lock = holder.lock("x").await.unwrap();
+    let waiting = wait_for(&waiter, "x");
+    listening(&servers, "x", 1).await;
+    proxies.iter().for_each(Proxy::cut);
+    listening(&servers, "x", 0).await;
+    lock.release().await.unwrap();
+    assert!(!waiting.is_finished());
+    proxies.iter().for_each(Proxy::heal);
+    drop(granted(waiting).await);
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_tells_again() {
+    let mut servers = RedisServer::start_n(3);
+    let holder = connected(woken_or_never(), urls(&servers)).await;
+    let waiter = connected(woken_or_never(), urls(&servers)).await;
+    let lock = holder.lock("x").await.unwrap();
+    let waiting = wait_for(&waiter, "x");
+    listening(&servers, "x", 1).await;
+    servers[0].restart();
+    listening(&servers, "x", 1).await;
+    settled_calls(&servers).await;
+    drop(lock);
+    drop(granted(waiting).await);
+}
+
+#[tokio::test]
+async fn a_hint_that_never_comes_is_made_up_for_by_the_fallback() {
+    let servers = RedisServer::start_n(3);
+    let holder = connected(patient(), urls(&servers)).await;
+    let waiter = connected(patient(), urls(&servers)).await;
+    let lock = holder.lock("x").await.unwrap();
+    let waiting = wait_for(&waiter, "x");
+    listening(&servers, "x", 1).await;
+    settled_calls(&servers).await;
+    // Keys that go without a release go without a word.
+    for server in &servers {
+        assert_eq!(server.cli(&["FLUSHALL"]), Resp::Simple("OK".into()));
+    }
+    drop(granted(waiting).await);
+    drop(lock);
+}
+
+/// `waiter` and `holder` log in as users with these rules on top of everything.
+async fn works_without(holder: &[&str], waiter: &[&str]) {
+    let servers = RedisServer::start_n(3);
+    let user = |name: &str, rules: &[&str]| {
+        for server in &servers {
+            let all = ["ACL", "SETUSER", name, "on", ">word", "~*", "+@all", "resetchannels"];
+            let command: Vec<&str> = all.iter().chain(rules).copied().collect();
+            assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
+        }
+        let login = format!("redis://{name}:word@");
+        urls(&servers).into_iter().map(move |url| url.replace("redis://", &login))
+    };
+    let holder = connected(patient(), user("holder", holder).collect::<Vec<_>>()).await;
+    let waiter = connected(patient(), user("waiter", waiter).collect::<Vec<_>>()).await;
+    let lock = holder.lock("x").await.unwrap();
+    let waiting = wait_for(&waiter, "x");
+    eventually_async("it was refused", async || {
+        let value = servers[0].get("redlock:lock:x").unwrap();
+        value.ends_with(b"\n")
+    })
+    .await;
+    lock.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    assert!(servers.iter().all(|server| server.keys("redlock:lock:*").is_empty()));
+}
+
+#[tokio::test]
+async fn users_without_leave_for_channels_get_their_locks_by_trying() {
+    works_without(&[], &[]).await;
+    works_without(&["&redlock:free:*"], &[]).await;
+    works_without(&[], &["&redlock:free:*"]).await;
+    works_without(&["&redlock:free:*", "-pubsub", "-publish"], &["&*", "-subscribe"]).await;
+}
+
+#[tokio::test]
+async fn users_with_the_channels_alone_are_woken() {
+    let servers = RedisServer::start_n(3);
+    for server in &servers {
+        let command = ["ACL", "SETUSER", "app", "on", ">word", "~*", "+@all", "resetchannels"];
+        let command = [&command[..], &["&redlock:free:*"]].concat();
+        assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
+    }
+    let urls = || urls(&servers).into_iter().map(|url| url.replace("://", "://app:word@"));
+    let holder = connected(woken_or_never(), urls()).await;
+    let waiter = connected(woken_or_never(), urls()).await;
+    let lock = holder.lock("x").await.unwrap();
+    let waiting = wait_for(&waiter, "x");
+    listening(&servers, "x", 1).await;
+    settled_calls(&servers).await;
+    drop(lock);
+    drop(granted(waiting).await);
+}
+
+#[tokio::test]
+async fn a_silent_minority_keeps_nobody_asleep() {
+    let servers = RedisServer::start_n(5);
+    let holder = connected(woken_or_never(), urls(&servers)).await;
+    let waiter = connected(woken_or_never(), urls(&servers)).await;
+    let lock = holder.lock("x").await.unwrap();
+    let waiting = wait_for(&waiter, "x");
+    listening(&servers, "x", 1).await;
+    settled_calls(&servers).await;
+    servers[0].freeze();
+    servers[3].freeze();
+    drop(lock);
+    drop(granted(waiting).await);
+    servers[0].thaw();
+    servers[3].thaw();
+    let _ = listeners(&servers[0], "x");
+}
+
+#[tokio::test]
+async fn a_wait_that_ends_unserved_ends_in_time_and_leaves_nothing_behind() {
+    let servers = RedisServer::start_n(3);
+    let holder = connected(patient(), urls(&servers)).await;
+    let waiter = connected(patient(), urls(&servers)).await;
+    let lock = holder.lock("x").await.unwrap();
+    let result = waiter.lock("x").wait(Duration::from_millis(300)).await;
+    assert!(matches!(result, Err(tower_redlock::LockError::WaitTimedOut { .. })), "{result:?}");
+    listening(&servers, "x", 0).await;
+    drop(lock);
+}

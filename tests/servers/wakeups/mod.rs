@@ -1,0 +1,7 @@
+//! Who waits is woken by the release: by the servers' word, without asking again and again.
+
+mod scene;
+
+mod crowd;
+mod faults;
+mod handover;
