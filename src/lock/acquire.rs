@@ -144,8 +144,7 @@ impl Work {
                         self.alarm = None;
                         // Other processes wait as well, and have had no chance for a while.
                         let yields = !self.plan.wait.is_zero()
-                            && (ticket.is_to_yield()
-                                || self.core.wakeups.is_to_give_way(&self.resource));
+                            && self.core.wakeups.is_to_give_way(&self.resource);
                         self.step = if yields {
                             let pause = Retries::give_way(&self.core, self.deadline());
                             Step::Pausing { pause, ticket }

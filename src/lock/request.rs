@@ -79,6 +79,13 @@ impl LockRequest {
         self
     }
 
+    /// The holder is to have the nodes keep records. Records of a name tell holders apart by the
+    /// lease's nonce, so that such a holder has a lease of its own.
+    pub(crate) fn keeps_records(mut self) -> Self {
+        self.overrides.keeps_records = true;
+        self
+    }
+
     /// Whether it can be asked for as it is. Asks nobody.
     #[cfg(feature = "scheduler")]
     pub(crate) fn check(&self) -> Result<(), LockError> {

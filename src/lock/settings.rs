@@ -53,6 +53,8 @@ pub(crate) struct Overrides {
     pub(crate) stall_limit: Option<Duration>,
     /// How often the work has to give a sign of life; unset means never.
     pub(crate) heartbeat_within: Option<Duration>,
+    /// The holder has the nodes keep records.
+    pub(crate) keeps_records: bool,
 }
 
 /// What applies to one request; checked.
@@ -66,6 +68,8 @@ pub(crate) struct Plan {
     pub(crate) on_overrun: Overrun,
     pub(crate) stall_limit: Option<Duration>,
     pub(crate) heartbeat_within: Option<Duration>,
+    /// The holder has the nodes keep records: it has a lease of its own.
+    pub(crate) keeps_records: bool,
     pub(crate) validity: Duration,
     pub(crate) node_timeout: Duration,
     /// How long before the hard stop work is asked to stop.
@@ -123,6 +127,7 @@ impl Settings {
             on_overrun: overrides.on_overrun.unwrap_or(self.on_overrun),
             stall_limit: overrides.stall_limit.filter(|limit| *limit <= MAX_DURATION),
             heartbeat_within: overrides.heartbeat_within.filter(|limit| *limit <= MAX_DURATION),
+            keeps_records: overrides.keeps_records,
             validity,
             // Renewals start at a third of the validity: a later soft deadline is never met while
             // they work.

@@ -49,7 +49,8 @@ impl Redlock {
 impl OnceRequest {
     pub(super) fn new(redlock: &Redlock, resource: Result<Resource, LockError>) -> Self {
         let core = Arc::clone(redlock.core());
-        let lock = LockRequest::new(Arc::clone(&core), resource.clone()).wait(Duration::ZERO);
+        let lock = LockRequest::new(Arc::clone(&core), resource.clone());
+        let lock = lock.keeps_records().wait(Duration::ZERO);
         Self { core, resource, lock, terms: Terms::DEFAULT, check: Unchecked(()) }
     }
 

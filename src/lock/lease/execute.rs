@@ -60,7 +60,8 @@ impl SharedLease {
                         lease.token.store(token, Ordering::Release);
                         lease.valid_until.store(until.as_nanos(), Ordering::Release);
                     }
-                    state.grant.held_since = Some(self.core.clock().now());
+                    let now = self.core.clock().now();
+                    (state.granted, state.grant.held_since) = (Some(now), Some(now));
                     decision = Some(Ok(()));
                     continue;
                 }

@@ -1,4 +1,8 @@
-use std::{sync::Arc, sync::atomic::Ordering, task::Waker};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    task::Waker,
+    time::Duration,
+};
 
 use super::{
     active::ActiveLease,
@@ -10,6 +14,10 @@ use crate::{
     quorum::{Event, Heir},
     time::Timestamp,
 };
+
+/// A lease that has been held for so long goes back to the nodes: whether other processes wait is
+/// known only from them.
+const LONGEST_ROW: Duration = Duration::from_millis(100);
 
 impl ActiveLease {
     /// Gives back: to the next in line within this process, if that can be, else to the nodes,
@@ -64,6 +72,10 @@ impl SharedLease {
         let nth = state.grant.nth + 1;
         let may = nth <= self.core.settings.handoff_limit
             && state.announced
+            // Who reads a record tells the holders apart by the nonce, which is the lease's.
+            && !state.grant.plan.keeps_records
+            && state.granted.is_some_and(|since| now.since(since) < LONGEST_ROW)
+            && !self.core.wakeups.is_row_over(self.resource())
             && !self.core.is_closed()
             // What a fresh grant would find out of the clocks.
             && self.core.soundness.epoch() == self.first_epoch
@@ -71,7 +83,7 @@ impl SharedLease {
             && state.lease.can_be_handed_on(now);
         let ticket = state.ticket.as_ref().filter(|_| may)?;
         let lease = &mut state.lease;
-        ticket.hand_on(self.ttl, now, |plan| {
+        ticket.hand_on(self.ttl, |plan| {
             let heir = Heir { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
             let inherited = lease.hand_on(heir, now)?;
             self.token.store(inherited.token, Ordering::Release);

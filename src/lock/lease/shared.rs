@@ -52,6 +52,8 @@ pub(super) struct State {
     pub(super) timer: Option<TimerKey>,
     /// The first decision is known to the local line.
     pub(super) announced: bool,
+    /// When the first grant was made.
+    pub(super) granted: Option<Timestamp>,
     /// How many jumps of servers' clocks the lease knows of.
     epoch: u64,
     /// Under the strict clock guard: what the wall clock showed at the start of the latest rounds.
@@ -154,6 +156,7 @@ impl SharedLease {
                 sending: false,
                 timer: None,
                 announced: false,
+                granted: None,
                 epoch,
                 rounds,
                 ticket: Some(ticket),

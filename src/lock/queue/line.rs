@@ -2,7 +2,6 @@ use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, Weak},
     task::Waker,
-    time::Duration,
 };
 
 use crate::{
@@ -10,13 +9,7 @@ use crate::{
     lock::{lease::ActiveLease, settings::Plan},
     metrics,
     resource::Resource,
-    time::Timestamp,
 };
-
-/// A process that has held a name for so long, one task after the other, gives it back to the nodes,
-/// and the next one in line makes a pause before it tries: the others, who find out by trying now
-/// and then, would hardly ever meet a free name otherwise.
-const LONGEST_ROW: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(super) struct Lines {
@@ -34,8 +27,6 @@ pub(super) struct Line {
     /// Those who want one attempt only, and so take over the head's verdict.
     one_shots: BTreeMap<u64, Waiter>,
     next_id: u64,
-    /// Since when this process has held the name, one task after the other.
-    row: Option<Timestamp>,
 }
 
 /// What the one at the head of a line is doing.
@@ -62,10 +53,7 @@ pub(super) struct Waiter {
 #[derive(Debug)]
 pub(super) enum Slot {
     Waiting,
-    Turn {
-        /// The row is long: other processes are to have a chance first.
-        yields: bool,
-    },
+    Turn,
     /// The lease itself. To be released, where nobody comes to fetch it.
     Granted(Arc<ActiveLease>),
     Verdict(LockError),
@@ -140,29 +128,6 @@ impl Line {
     pub(super) fn first_patient(&self) -> Option<&Waiter> {
         let first = self.patient.first_key_value().map(|(_, waiter)| waiter);
         first.filter(|_| self.one_shots.is_empty())
-    }
-
-    pub(super) fn set_head(&mut self, head: Head, now: Timestamp) {
-        self.row = match &head {
-            Head::Holding(_) => self.row.or(Some(now)),
-            Head::Trying | Head::Refused(_) => None,
-        };
-        self.head = head;
-    }
-
-    /// Whether the row is so long that other processes are to have a chance.
-    pub(super) fn is_row_over(&self, now: Timestamp) -> bool {
-        self.row.is_some_and(|since| now.since(since) >= LONGEST_ROW)
-    }
-
-    /// Somebody else will have the turn; the row goes on unless it is over.
-    pub(super) fn end_head(&mut self, now: Timestamp) -> bool {
-        self.head = Head::Trying;
-        let is_over = self.is_row_over(now);
-        if is_over {
-            self.row = None;
-        }
-        is_over
     }
 }
 

@@ -97,12 +97,12 @@ impl Queue {
             let mut guard = self.lines();
             let lines = &mut *guard;
             let Some(line) = lines.names.get_mut(name) else { return };
-            let yields = line.end_head(self.now());
+            line.head = Head::Trying;
             let next = line.pop_first();
             match &next {
                 Some(waiter) => {
                     lines.wait_no_more(1);
-                    waiter.give(Slot::Turn { yields });
+                    waiter.give(Slot::Turn);
                 }
                 None => drop(lines.names.remove(name)),
             }
@@ -120,7 +120,6 @@ impl Queue {
         &self,
         names: &[Arc<str>],
         is_wanted: impl FnOnce(&Resource, &Plan) -> bool,
-        now: Timestamp,
         make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
     ) -> Option<(Arc<ActiveLease>, Waker)> {
         let (first, others) = names.split_first()?;
@@ -128,12 +127,12 @@ impl Queue {
         let lines = &mut *guard;
         let lets_go = |name| {
             let line: Option<&Line> = lines.names.get(name);
-            line.is_some_and(|line| line.is_empty() && !line.is_row_over(now))
+            line.is_some_and(Line::is_empty)
         };
         if !others.iter().all(lets_go) {
             return None;
         }
-        let line = lines.names.get_mut(first).filter(|line| !line.is_row_over(now))?;
+        let line = lines.names.get_mut(first)?;
         let heir = line.first_patient()?;
         if !is_wanted(&heir.resource, &heir.plan) {
             return None;
@@ -143,7 +142,7 @@ impl Queue {
         heir.give(Slot::Granted(Arc::clone(&lease)));
         for name in names {
             if let Some(line) = lines.names.get_mut(name) {
-                line.set_head(Head::Holding(Arc::downgrade(&lease)), now);
+                line.head = Head::Holding(Arc::downgrade(&lease));
             }
         }
         lines.wait_no_more(1);
@@ -157,7 +156,7 @@ impl Queue {
             let mut guard = self.lines();
             let lines = &mut *guard;
             let Some(line) = lines.names.get_mut(name) else { return };
-            line.set_head(head, self.now());
+            line.head = head;
             let Some(verdict) = verdict else { return };
             let leaving = line.take_one_shots();
             lines.wait_no_more(leaving.len());

@@ -65,10 +65,7 @@ impl Queueing {
             self.place = None;
             match given {
                 Slot::Waiting => {}
-                Slot::Turn { yields } => {
-                    ticket.yields |= yields;
-                    ticket.turns += 1;
-                }
+                Slot::Turn => ticket.turns += 1,
                 // The turns came with it: our own ticket has none.
                 Slot::Granted(lease) => return Poll::Ready(Ok(Turn::Granted(lease))),
                 Slot::Verdict(error) => return Poll::Ready(Err(error)),
@@ -101,7 +98,7 @@ impl Drop for Queueing {
             (place.take(), left)
         };
         match given {
-            Slot::Turn { .. } => ticket.queue.pass_on(name),
+            Slot::Turn => ticket.queue.pass_on(name),
             Slot::Granted(lease) => lease.release(false),
             Slot::Waiting | Slot::Verdict(_) => {}
         }

@@ -36,6 +36,7 @@ fn plan(is_one_shot: bool) -> Plan {
         on_overrun: Overrun::default(),
         stall_limit: None,
         heartbeat_within: None,
+        keeps_records: false,
         validity: second * 9,
         node_timeout: second / 20,
         stop_margin: second,

@@ -5,7 +5,6 @@ use crate::{
     error::LockError,
     lock::{lease::ActiveLease, settings::Plan},
     resource::Resource,
-    time::Timestamp,
 };
 
 /// The turn on a resource's names. Dropping it passes the turn on.
@@ -15,17 +14,11 @@ pub(crate) struct Ticket {
     pub(super) resource: Resource,
     /// For how many of the names, from the first, the turn is ours.
     pub(super) turns: usize,
-    pub(super) yields: bool,
 }
 
 impl Ticket {
     pub(super) fn new(queue: Arc<Queue>, resource: Resource) -> Self {
-        Self { queue, resource, turns: 0, yields: false }
-    }
-
-    /// Whether other processes are to have a chance before the turn is used.
-    pub(crate) fn is_to_yield(&self) -> bool {
-        self.yields
+        Self { queue, resource, turns: 0 }
     }
 
     /// Tells the lines that an attempt failed.
@@ -48,16 +41,17 @@ impl Ticket {
     }
 
     /// Gives the grant that `make` makes to the first in line, and tells whom to wake. `None`, and
-    /// nothing is changed, unless that one wants just this resource, and with this TTL, nobody else
-    /// waits for another of its names, and other processes are not overdue.
+    /// nothing is changed, unless that one wants just this resource, and with this TTL, and keeps no
+    /// record, and nobody else waits for another of its names.
     pub(crate) fn hand_on(
         &self,
         ttl: Duration,
-        now: Timestamp,
         make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
     ) -> Option<(Arc<ActiveLease>, Waker)> {
-        let is_wanted = |wanted: &_, plan: &Plan| *wanted == self.resource && plan.ttl == ttl;
-        self.queue.hand_on(self.names(), is_wanted, now, make)
+        let is_wanted = |wanted: &_, plan: &Plan| {
+            *wanted == self.resource && plan.ttl == ttl && !plan.keeps_records
+        };
+        self.queue.hand_on(self.names(), is_wanted, make)
     }
 
     fn names(&self) -> &[Arc<str>] {

@@ -57,9 +57,19 @@ impl Wakeups {
         self.rows.awaited(resource, self.timers.clock().now());
     }
 
-    /// Whether other processes are to have a chance first.
+    /// Whether this process has kept the names from others that wait for long enough.
+    pub(crate) fn is_row_over(&self, resource: &Resource) -> bool {
+        self.rows.any() && self.rows.is_over(resource, self.timers.clock().now())
+    }
+
+    /// As [`is_row_over`](Self::is_row_over), asked by the one who is to pause if it is so: a new row
+    /// begins behind the pause.
     pub(crate) fn is_to_give_way(&self, resource: &Resource) -> bool {
-        self.rows.any() && self.rows.is_to_give_way(resource, self.timers.clock().now())
+        let gives = self.is_row_over(resource);
+        if gives {
+            self.rows.end(resource);
+        }
+        gives
     }
 
     /// Listens for the names of a resource from now on.

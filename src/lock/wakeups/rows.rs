@@ -19,7 +19,9 @@ const MANY: usize = 64;
 /// Names that others waited for when this process gave them back.
 ///
 /// An acquire that comes right behind a release finds the name free on every node, before anybody
-/// who waits has been told: without a rule one process could keep it for ever.
+/// who waits has been told: without a rule one process could keep it for ever. So once a row is
+/// over, nothing is handed on within the process any more, and the next in line pauses before it
+/// asks the nodes. Where nobody else waits there is no row, and nobody pauses.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     /// Whether there are any: nearly always there are none.
@@ -55,17 +57,12 @@ impl Rows {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Whether it is the others' turn; asked when it is this process's to try.
-    pub(super) fn is_to_give_way(&self, resource: &Resource, now: Timestamp) -> bool {
+    /// Whether it is the others' turn.
+    pub(super) fn is_over(&self, resource: &Resource, now: Timestamp) -> bool {
         let names = crate::sync::lock(&self.names);
         let is_long =
             |row: &Row| now.since(row.since) >= LONGEST_ROW && now.since(row.seen) < STALE;
-        let gives = resource.shared_names().iter().filter_map(|name| names.get(name)).any(is_long);
-        drop(names);
-        if gives {
-            self.end(resource);
-        }
-        gives
+        resource.shared_names().iter().filter_map(|name| names.get(name)).any(is_long)
     }
 
     /// Somebody else has had a turn, or is to have one.
@@ -92,19 +89,20 @@ mod tests {
     #[test]
     fn a_process_gives_way_once_in_a_row_and_only_while_others_wait() {
         let (rows, a) = (Rows::default(), Resource::try_from("a").unwrap());
-        assert!(!rows.is_to_give_way(&a, at(0)));
+        assert!(!rows.is_over(&a, at(0)));
         rows.awaited(&a, at(0));
-        assert!(!rows.is_to_give_way(&a, at(4)), "the row is short");
+        assert!(!rows.is_over(&a, at(4)), "the row is short");
         rows.awaited(&a, at(4));
-        assert!(rows.is_to_give_way(&a, at(5)));
-        assert!(!rows.is_to_give_way(&a, at(6)), "it gave way");
+        assert!(rows.is_over(&a, at(5)));
+        rows.end(&a);
+        assert!(!rows.is_over(&a, at(6)), "it gave way");
         // Somebody else had a turn in between.
         rows.awaited(&a, at(10));
         rows.end(&a);
-        assert!(!rows.is_to_give_way(&a, at(20)));
+        assert!(!rows.is_over(&a, at(20)));
         // Long ago.
         rows.awaited(&a, at(30));
-        assert!(!rows.is_to_give_way(&a, at(1_031)));
+        assert!(!rows.is_over(&a, at(1_031)));
     }
 
     #[test]

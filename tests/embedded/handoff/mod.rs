@@ -2,6 +2,7 @@
 
 mod cases;
 mod limits;
+mod records;
 mod scene;
 mod stress;
 mod turns;

@@ -107,6 +107,12 @@ impl Scene {
         Self { clock, nodes, redlock, counts, _lender: lender }
     }
 
+    /// Another process, whose messages are not counted.
+    pub(crate) fn other(&self) -> Redlock {
+        let builder = Redlock::builder().nodes_from(&self.nodes).ttl(TTL);
+        builder.clock(self.clock.clone()).owner("other").build().unwrap()
+    }
+
     /// How many leases were asked for.
     pub(crate) fn leases(&self) -> usize {
         self.counts.acquires.load(Ordering::SeqCst) / NODES

@@ -1,0 +1,49 @@
+//! Whoever has the nodes keep records has a lease of its own: they tell holders apart by its nonce.
+
+use std::{future::Future, pin::Pin};
+
+use tokio::sync::oneshot;
+use tower_redlock::{Once, OnceError};
+
+use super::scene::{Scene, TTL, WAIT, granted, poll};
+
+type Run = Pin<Box<dyn Future<Output = Result<Once<()>, OnceError<&'static str>>>>>;
+
+/// Work that is begun once for `k`, and fails when it is told to.
+fn once(scene: &Scene) -> (Run, oneshot::Sender<()>) {
+    let (end, ended) = oneshot::channel();
+    let work = |_| async move {
+        drop(ended.await);
+        Err("failed")
+    };
+    let mut run: Run = Box::pin(scene.redlock.once("k").ttl(TTL).wait(WAIT).run(work));
+    assert!(poll(&mut run).is_pending());
+    (run, end)
+}
+
+#[test]
+fn work_that_is_done_once_hands_its_lease_on_to_nobody() {
+    let scene = Scene::new();
+    let (mut run, end) = once(&scene);
+    let mut plain = scene.waiter("once:k");
+    end.send(()).unwrap();
+    assert!(poll(&mut run).is_ready());
+    drop(granted(&mut plain));
+    assert_eq!(scene.leases(), 2);
+}
+
+#[test]
+fn work_that_is_done_once_takes_over_no_lease() {
+    let scene = Scene::new();
+    let plain = scene.lock("once:k");
+    let (mut run, end) = once(&scene);
+    let (mut next, next_end) = once(&scene);
+    drop(plain);
+    assert!(poll(&mut run).is_pending() && poll(&mut next).is_pending());
+    assert_eq!(scene.leases(), 2);
+    end.send(()).unwrap();
+    assert!(poll(&mut run).is_ready());
+    next_end.send(()).unwrap();
+    assert!(poll(&mut next).is_ready());
+    assert_eq!(scene.leases(), 3);
+}
