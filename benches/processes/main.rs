@@ -32,9 +32,6 @@ fn main() {
     for kind in Kind::ALL {
         println!("{}", handover::measure(kind, &urls, time, trip));
     }
-    if std::env::var_os("ONLY_HANDOVER").is_some() {
-        return;
-    }
     for tasks in [1, 4] {
         println!("\n## {} processes with {tasks} tasks each, one name\n", contended::PROCESSES);
         println!(

@@ -234,7 +234,7 @@ fn permission(text: &str, what: String, settings: &Settings) -> Finding {
 /// What the crate asks of a server, `doctor` included.
 fn acl(prefix: &str) -> String {
     format!(
-        "ACL SETUSER … ~{prefix}:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +hsetnx +hlen +hgetall +get +set +del +pttl +pexpire +scan +config|get (and +select where URLs name a database, +pexpireat +pexpiretime under clock_guard)"
+        "ACL SETUSER … ~{prefix}:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +hsetnx +hlen +hgetall +get +set +del +pttl +pexpire +scan +config|get (and +select where URLs name a database, +pexpireat +pexpiretime under clock_guard, +subscribe +publish +pubsub|numsub &{prefix}:free:* to be woken by releases)"
     )
 }
 

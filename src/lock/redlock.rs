@@ -122,7 +122,8 @@ impl Redlock {
     ///
     /// For holders that are known to be dead. One that is alive stores its key again with its next
     /// renewal, unless somebody else was faster; and if somebody was, the old holder still believes
-    /// in its lock until then, or until its validity is over: at most one TTL.
+    /// in its lock until then, or until its validity is over: at most one TTL. Where the holder's
+    /// process has handed the lock on since, it is taken from whoever of that process has it.
     ///
     /// # Errors
     ///

@@ -286,10 +286,13 @@ impl RedlockBuilder {
     /// that waits for it, without a word to the nodes. Default: 24; zero switches it off.
     ///
     /// After that, or when the process has held the lock for 100 ms in a row, it goes back to the
-    /// nodes, so that other processes get their turn. It does as well where the next task wants
-    /// another set of names or another TTL, less than half of the validity is left, a server's clock
-    /// has jumped, or the 256 fencing tokens of a lease are used up. To whom it is handed on, it is a
-    /// grant like any other: with a greater fencing token and a `max_hold` of its own.
+    /// nodes, which tell whether other processes wait. Those get their turn when this process has
+    /// known of them for 5 ms: nothing is handed on then, and the next task pauses before it asks.
+    ///
+    /// A lock goes back as well where the next task wants another set of names or another TTL, less
+    /// than half of the validity is left, a server's clock has jumped, or the 256 fencing tokens of a
+    /// lease are used up; and [`once`](mod@crate::once) always asks the nodes. To whom it is handed
+    /// on, it is a grant like any other: with a greater fencing token and a `max_hold` of its own.
     pub fn handoff_limit(mut self, limit: u32) -> Self {
         self.handoff_limit = limit;
         self

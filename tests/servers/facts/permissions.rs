@@ -87,10 +87,15 @@ async fn the_rules_that_are_needed_are_few() {
         "+pexpire",
         "+pttl",
     ];
-    let redlock = manager(logins(&servers, &rules));
+    let urls = logins(&servers, &rules);
+    let redlock = manager(urls.clone());
     works(&redlock).await;
     let lock = redlock.lock(["a", "b"]).await.unwrap();
     lock.extend().await.unwrap();
+    // Who is refused can leave word for the holder.
+    let refused = manager(urls).lock("a").await;
+    assert!(matches!(refused, Err(LockError::Held { .. })), "{refused:?}");
+    assert!(servers[0].get("redlock:lock:a").unwrap().ends_with(b"\n"));
     lock.release().await.unwrap();
     // CONFIG is not among them: whether there are snapshots stays unknown, and that is all.
     let persistence = redlock.health()[0].persistence.expect("INFO tells");

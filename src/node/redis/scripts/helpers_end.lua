@@ -7,7 +7,7 @@ local function other_holder(key, nonce, fence, now, guard)
     if guard ~= '' and left == 0 and string.find(value, '^%x+ %d+ %d+ ') then return nil end
     -- Its release tells who waits; see release_keys.lua. A full server takes no mark.
     if string.byte(value, -1) ~= 10 and string.find(value, '^%x+ %d+ %d+ ') then
-      redis.pcall('APPEND', key, '\n')
+      redis.pcall('SET', key, value .. '\n', 'KEEPTTL')
     end
     return {3, now, fence, value, left}
   end
