@@ -24,6 +24,9 @@ use crate::{
 /// lost.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// Others that are woken have come within this.
+const LONGEST_WAY: Duration = Duration::from_millis(10);
+
 /// What one request knows of its tries so far.
 #[derive(Debug, Default)]
 pub(crate) struct Retries {
@@ -79,7 +82,8 @@ impl Retries {
     pub(crate) fn give_way(core: &Core, deadline: Timestamp) -> Pause {
         let delay = &core.settings.retry_delay;
         // Who is woken needs no more than this; who is not looks in at times.
-        let pause = if core.settings.wakeups { *delay.start() } else { random::within(delay) };
+        let woken = (*delay.start()).min(LONGEST_WAY);
+        let pause = if core.settings.wakeups { woken } else { random::within(delay) };
         Pause::new(core, pause, None, deadline)
     }
 
