@@ -218,7 +218,10 @@ where
             StateProj::Marking { asked, start } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
                 let (lock, work, check) = start.take().expect(AFTER);
-                if records::is_kept(&answers) || !lock.is_valid() {
+                // By a node that was silent before.
+                if let Standing::Done { record, remaining } = records::standing(&answers) {
+                    Next::End(Ok(Outcome::Done { record, remaining }))
+                } else if records::is_kept(&answers) || !lock.is_valid() {
                     begin((lock, work, check), this.marker)
                 } else {
                     Next::End(Err(records::no_quorum(lock.lease().core(), &answers).into()))

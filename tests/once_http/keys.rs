@@ -117,3 +117,15 @@ async fn refusals_may_look_otherwise_and_duplicates_stay_what_they_are() {
     assert_eq!(client.send(hook("evt_1")).await.code(), 200);
     client.send(hook("evt_1")).await.assert_duplicate();
 }
+
+/// Whoever chooses the id of a webhook can't take the key of somebody's request by it.
+#[tokio::test]
+async fn names_of_idempotency_keys_are_no_ids_of_webhooks() {
+    let site = Site::new();
+    let client = with_missing(&site, Missing::Run).await;
+    let answer = client.send(hook("idempotency:5:alice:k")).await;
+    answer.assert_problem(400, None, "bad-key", "not-run");
+    assert_eq!(site.runs.count(), 0);
+    assert_eq!(site.nodes.key_counts(), [0; 3]);
+    assert_eq!(client.send(hook("idempotency")).await.code(), 200);
+}
