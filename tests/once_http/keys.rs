@@ -129,3 +129,23 @@ async fn names_of_idempotency_keys_are_no_ids_of_webhooks() {
     assert_eq!(site.nodes.key_counts(), [0; 3]);
     assert_eq!(client.send(hook("idempotency")).await.code(), 200);
 }
+
+/// Deliveries of one sender are told apart from those of the others by a prefix, as all layers share
+/// their keys.
+#[tokio::test]
+async fn each_sender_has_its_header() {
+    let site = Site::new();
+    for header in ["webhook-id", "x-github-delivery", "x-shopify-event-id"] {
+        let key = key::header(header).prefixed(format!("{header}:"));
+        let layer = OnceLayer::new(site.at_blue.clone(), key).http().token_header("x-token");
+        let client = serve(app(&site.runs).route_layer(layer)).await;
+        let before = site.runs.count();
+        for again in [false, true] {
+            let delivery = Request::post("/hook").header(header, "72d3162e-cc78-11e3-81ab");
+            let answer = client.send(delivery.body(Body::empty()).unwrap()).await;
+            assert_eq!(answer.status, 200);
+            assert_eq!(answer.headers.get("once").is_some_and(|it| it == "duplicate"), again);
+        }
+        assert_eq!(site.runs.count(), before + 1, "{header}");
+    }
+}
