@@ -30,7 +30,9 @@
 //! ```
 //!
 //! Around requests: [`RedlockLayer`], and [`key`] for what of a request names the resource. In
-//! front of the resource itself: [`FencingLayer`]. The rules of the algorithm, with their reasons,
+//! front of the resource itself: [`FencingLayer`]. What is to be done once per key: [`OnceLayer`] and
+//! [`Redlock::once`]. Periodic jobs, once per tick across a fleet: `Scheduler`; one process that
+//! leads: `Leader` (feature `scheduler`, on by default). The rules of the algorithm, with their reasons,
 //! are in `docs/design.md` of the repository.
 //!
 //! # Limits
@@ -64,7 +66,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `config` | yes | [`Config`]: settings from any serde format |
-//! | `http` | yes | answers for HTTP: [`RedlockLayer::http`], [`FencingLayer::http`]; ready-made [keys](mod@key) |
+//! | `http` | yes | answers for HTTP: [`RedlockLayer::http`], [`FencingLayer::http`], [`OnceLayer::http`]; ready-made [keys](mod@key) |
 //! | `scheduler` | yes | [`Scheduler`]: periodic jobs, run once per tick across a fleet; [`Leader`]: one process leads |
 //! | `cron` | no | `Schedule::cron`: cron expressions in time zones, with a zone database built in |
 //! | `axum` | no | [`LockContext`] as an extractor, keys from the matched path |

@@ -27,11 +27,20 @@ pub(crate) type Asked = Ask<fn(&[Result<Answer, Reason>]) -> bool>;
 /// Asks what is recorded, until it is known. Where a node tells that the work is done, those that
 /// don't have it are told, also those that answer later.
 pub(crate) fn read(core: &Arc<Core>, name: &Arc<str>) -> Asked {
-    let repair = Repair { core: Arc::clone(core), name: Arc::clone(name), heard: Mutex::default() };
-    let repair = Arc::new(repair);
     let op = Op::ReadRecord { name: Arc::clone(name) };
     let enough = |answers: &[Result<Answer, Reason>]| standing(answers).is_settled();
-    ask_and_hear(core, &op, enough, move |node, answer| repair.hear(node, answer))
+    ask_and_repair(core, name, &op, enough)
+}
+
+fn ask_and_repair(
+    core: &Arc<Core>,
+    name: &Arc<str>,
+    op: &Op,
+    enough: fn(&[Result<Answer, Reason>]) -> bool,
+) -> Asked {
+    let repair = Repair { core: Arc::clone(core), name: Arc::clone(name), heard: Mutex::default() };
+    let repair = Arc::new(repair);
+    ask_and_hear(core, op, enough, move |node, answer| repair.hear(node, answer))
 }
 
 /// What every node keeps.
@@ -50,7 +59,8 @@ pub(crate) fn standing(answers: &[Result<Answer, Reason>]) -> Standing {
     records::standing(told, answers.len())
 }
 
-/// Has a record kept under a lock, of one name, that is valid at the moment.
+/// Has a record kept under a lock, of one name, that is valid at the moment. Where a node tells that
+/// the work is done already, the others are told.
 pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration) -> Asked {
     let op = Op::Record {
         lease: Arc::clone(lease.id()),
@@ -59,7 +69,8 @@ pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration
         until: lease.valid_until(),
         patience: lease.patience(),
     };
-    ask(lease.core(), &op, is_kept)
+    let [name] = lease.resource().shared_names() else { return ask(lease.core(), &op, is_kept) };
+    ask_and_repair(lease.core(), name, &op, is_kept)
 }
 
 /// Whether a quorum keeps a record, ours or one of work that is done.
@@ -106,6 +117,8 @@ impl Repair {
         let Ok(Answer::Recorded(kept)) = answer else { return };
         let mut heard = crate::sync::lock(&self.heard);
         match kept {
+            // What ends sooner than it can be brought elsewhere would live on by that.
+            Some((_, remaining)) if *remaining <= self.core.settings.node_timeout => {}
             Some((record, remaining)) if record.is_done => {
                 heard.done.get_or_insert_with(|| (Arc::clone(record), *remaining));
             }

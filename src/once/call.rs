@@ -13,6 +13,7 @@ use super::{
     notes,
     outcome::Outcome,
     recording::Recording,
+    state::{Next, State, StateProj},
     terms::{self, Terms},
     work::Checked,
 };
@@ -20,8 +21,8 @@ use crate::{
     error::LockError,
     guard::{Guarded, Hold},
     lock::{
-        Acquire, Core, Lock, LockRequest,
-        records::{self, Answers, Asked},
+        Core, Lock, LockRequest,
+        records::{self, Answers},
     },
     quorum::records::Standing,
     resource::Resource,
@@ -39,59 +40,6 @@ pub(crate) struct OnceCall<W: Work, C: Check<W::Failure>, J> {
     terms: Terms,
     judge: J,
     key: Option<(Arc<Core>, Resource)>,
-}
-
-#[pin_project(project = StateProj)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
-)]
-enum State<W: Work, C: Check<W::Failure>> {
-    Rejected {
-        error: LockError,
-    },
-    Unguarded {
-        #[pin]
-        work: W::Future,
-    },
-    Acquiring {
-        acquire: Acquire,
-        start: Option<(W, C)>,
-    },
-    /// The lock is another's: perhaps the work is done all the same.
-    Looking {
-        asked: Asked,
-        refusal: LockError,
-    },
-    /// Under the lock.
-    Reading {
-        asked: Asked,
-        start: Option<(Lock, W, C)>,
-    },
-    /// That the work begins.
-    Marking {
-        asked: Asked,
-        start: Option<(Lock, W, C)>,
-    },
-    Running {
-        #[pin]
-        guarded: Guarded<Checked<W, C>>,
-    },
-    /// The work is over; the lock is renewed still.
-    Completing {
-        recording: Recording,
-        /// `None` where the check found that it was done.
-        output: Option<W::Success>,
-        hold: Hold,
-    },
-    Over,
-}
-
-/// What a poll of a state comes to.
-#[expect(clippy::large_enum_variant, reason = "it is moved into its place at once")]
-enum Next<W: Work, C: Check<W::Failure>> {
-    State(State<W, C>),
-    End(Result<Outcome<W::Success>, OnceError<W::Failure>>),
 }
 
 impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
@@ -218,7 +166,10 @@ where
             StateProj::Marking { asked, start } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
                 let (lock, work, check) = start.take().expect(AFTER);
-                if records::is_kept(&answers) || !lock.is_valid() {
+                // By a node that was silent before.
+                if let Standing::Done { record, remaining } = records::standing(&answers) {
+                    Next::End(Ok(Outcome::Done { record, remaining }))
+                } else if records::is_kept(&answers) || !lock.is_valid() {
                     begin((lock, work, check), this.marker)
                 } else {
                     Next::End(Err(records::no_quorum(lock.lease().core(), &answers).into()))

@@ -11,7 +11,8 @@ use super::{OnceRequest, terms};
 ///
 /// The key is found as for [`RedlockLayer`](crate::RedlockLayer): by a closure, or any
 /// [`ResourceKey`](crate::ResourceKey); `None` lets a request pass without one. It is one name: a set
-/// of names is an error. Settings that are not made here are the manager's; but a request does not
+/// of names is an error, and so is a name that begins with `idempotency:`. All layers and
+/// [`OnceRequest`]s of a manager share their keys: give each its own prefix. Settings that are not made here are the manager's; but a request does not
 /// wait for another that does the same, unless [`wait`](Self::wait) says so.
 ///
 /// `C` tells which responses complete the key: all that are `Ok`, or what

@@ -60,6 +60,7 @@ mod recording;
 mod request;
 mod run;
 mod service;
+mod state;
 mod status;
 mod terms;
 mod work;

@@ -4,9 +4,14 @@ use tower_service::Service;
 
 use super::{
     Always, Completes, Once, OnceError, OnceFuture, OnceLayer, OnceRequest, Plain, Unchecked, Work,
-    call::OnceCall,
+    call::OnceCall, terms,
 };
-use crate::{error::LockError, guard::LockContext, layer::ResourceKey};
+use crate::{
+    error::LockError,
+    guard::LockContext,
+    layer::{KeyError, ResourceKey},
+    resource::Resource,
+};
 
 /// A service whose requests run once per key. Made by [`OnceLayer`].
 ///
@@ -55,6 +60,14 @@ impl<S, K, C, F> OnceService<S, K, C, F> {
         self.inner
     }
 
+    fn key<Request>(&self, request: &Request) -> Result<Option<Resource>, KeyError>
+    where
+        K: ResourceKey<Request>,
+    {
+        let key = self.layer.key.key(request)?;
+        Ok(key.map(terms::not_reserved).transpose()?)
+    }
+
     /// The service that was made ready; a clone of it stays behind.
     pub(super) fn take_ready(&mut self) -> S
     where
@@ -81,7 +94,7 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let judge = self.layer.complete.clone();
-        OnceFuture::new(match self.layer.key.key(&request) {
+        OnceFuture::new(match self.key(&request) {
             Ok(Some(key)) => {
                 let asked = self.layer.request(&key);
                 let call = ServiceCall { service: self.take_ready(), request };

@@ -104,6 +104,9 @@ impl<C> OnceRequest<C> {
     /// Has the nodes forget that the work is done, or that it was begun: it runs again at the next
     /// request. Tells whether there was something to forget.
     ///
+    /// A request for the key that is being answered meanwhile may bring the record back: look at
+    /// [`status`](Self::status) afterwards, and forget again.
+    ///
     /// # Errors
     ///
     /// [`LockError::Held`] while somebody does the work; [`LockError::NoQuorum`] where not every

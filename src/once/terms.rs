@@ -58,6 +58,19 @@ pub(super) fn resource(key: &Resource) -> Result<Resource, ResourceError> {
     Resource::try_from(format!("once:{name}"))
 }
 
+/// What the names of records of `Idempotency-Key` begin with.
+pub(super) const IDEMPOTENCY: &str = "idempotency:";
+
+/// A key that a layer found otherwise. It is often what somebody has sent, who could take the record
+/// of another's `Idempotency-Key` by its name.
+pub(super) fn not_reserved(key: Resource) -> Result<Resource, ResourceError> {
+    if key.names().any(|name| name.starts_with(IDEMPOTENCY)) {
+        let reason = "a key must not begin with idempotency: give it another prefix";
+        return Err(ResourceError::Key(reason.into()));
+    }
+    Ok(key)
+}
+
 /// The one name of what [`resource`] made.
 pub(super) fn name(resource: &Resource) -> Arc<str> {
     resource.shared_names().first().map_or_else(|| "".into(), Arc::clone)

@@ -123,19 +123,23 @@ async fn jobs(redlock: &Redlock, numbers: &Numbers) {
     let never = Schedule::at(std::time::SystemTime::now() + Duration::from_secs(3600));
     let often = Schedule::every(Duration::from_millis(20));
     let lock = redlock.lock("job:held").await.unwrap();
-    let mut runs = 0;
+    let (go_on, told) = tokio::sync::watch::channel(false);
     let jobs = Scheduler::new(redlock.clone())
         .job(Job::new("fails", never, |_| async { Err::<(), _>("on purpose") }))
         .job(Job::new("held", often.clone(), |_| async {}))
-        // The first takes a few ticks' time.
         .job(Job::new("slow", often, move |_| {
-            runs += 1;
-            tokio::time::sleep(Duration::from_millis(if runs == 1 { 90 } else { 0 }))
+            let mut told = told.clone();
+            async move { drop(told.wait_for(|go_on| *go_on).await) }
         }))
         .start()
         .unwrap();
     let runs = |of: &str| numbers.get("redlock_job_run_seconds", Some(("job,outcome", of)));
     jobs.trigger("fails").unwrap();
+    eventually_async("ticks come during the first run", async || {
+        numbers.get("redlock_job_skips_total", Some(("job,reason", "slow,overlap"))) > 1
+    })
+    .await;
+    go_on.send_replace(true);
     eventually_async("jobs are counted", async || {
         let held = numbers.get("redlock_job_skips_total", Some(("job,reason", "held,held")));
         let missed = numbers.get("redlock_job_missed_ticks_total", Some(("job", "slow")));

@@ -4,10 +4,10 @@ use std::convert::Infallible;
 
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{
-    KeyError, LockContext, LockError, Once, OnceError, OnceLayer, Redlock, ResourceError,
+    KeyError, LockContext, LockError, Once, OnceError, OnceLayer, Redlock, ResourceError, Unknown,
 };
 
-use super::scene::Runs;
+use super::scene::{HOUR, Runs};
 
 fn key(request: &&'static str) -> Result<Option<Vec<String>>, KeyError> {
     match *request {
@@ -42,15 +42,23 @@ async fn requests_run_once_per_key_and_those_without_one_every_time() {
     };
     assert_eq!(rejected(call("error").await), ResourceError::Key("no key".into()));
     assert!(matches!(rejected(call("set").await), ResourceError::Setup(_)));
+    assert!(matches!(rejected(call("idempotency:1:a:k").await), ResourceError::Key(_)));
     assert_eq!(runs.count(), 4);
 }
 
 #[tokio::test]
 async fn errors_and_responses_that_do_not_complete_leave_the_key_free() {
+    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+        leave_the_key_free(unknown).await;
+    }
+}
+
+async fn leave_the_key_free(unknown: Unknown) {
     let runs = Runs::default();
     let counted = runs.clone();
-    let layer =
-        OnceLayer::new(Redlock::embedded(), key).complete_when(|status: &u16| *status < 500);
+    let layer = OnceLayer::new(Redlock::embedded(), key)
+        .unknown(unknown)
+        .complete_when(|status: &u16| *status < 500);
     let mut service = layer.layer(service_fn(move |_: &'static str| {
         let run = counted.run();
         async move {

@@ -4,12 +4,15 @@ use std::{convert::Infallible, time::UNIX_EPOCH};
 
 use futures_util::FutureExt;
 use tower_redlock::{
-    LockError, Once, Unknown,
+    LockError, Once, Redlock, Unknown,
     once::{OnceState, OnceStatus},
     time::Clock,
 };
 
-use super::scene::{HOUR, KEY, Scene, TTL, assert_done_by, assert_ran};
+use super::{
+    refused::Through,
+    scene::{HOUR, KEY, Scene, TTL, assert_done_by, assert_ran},
+};
 
 fn status(scene: &Scene) -> Option<OnceStatus> {
     scene.at_green.once(KEY).status().now_or_never().expect("at once").expect("a quorum")
@@ -113,4 +116,27 @@ impl Scene {
         self.blue.heal(0..3);
         self.blue_does()
     }
+}
+
+#[test]
+fn nothing_is_marked_as_done_for_no_time() {
+    let scene = Scene::new(3);
+    let request = scene.at_green.once(KEY).retain(std::time::Duration::ZERO);
+    let done = request.mark_done().now_or_never().expect("at once");
+    assert!(matches!(done, Err(LockError::InvalidRequest(_))), "{done:?}");
+    assert_eq!(scene.nodes.key_counts(), [0; 3]);
+    assert_eq!(status(&scene), None);
+}
+
+/// What is left of an attempt on one node is nobody at work.
+#[test]
+fn what_is_unknown_is_not_called_in_progress_for_the_lock_of_a_minority() {
+    let scene = Scene::new(3);
+    unknown(&scene);
+    let node = scene.at_green.nodes()[0].clone();
+    let builder = Redlock::builder().clock(scene.clock.clone()).spawner(scene.clock.spawner());
+    let alone = builder.node(Through(node)).build().unwrap();
+    let name = format!("once:{KEY}");
+    let _left = alone.lock(name).into_future().now_or_never().expect("at once").unwrap();
+    assert_eq!(status(&scene).expect("unknown").state, OnceState::Unknown);
 }

@@ -61,6 +61,21 @@ fn a_node_that_answers_late_is_told_as_well() {
     assert_done_by(&scene.green_does(), "blue");
 }
 
+/// Each copy would end a little later than the one before it, without an end where requests don't end.
+#[test]
+fn a_record_that_is_about_to_end_is_brought_nowhere() {
+    for (left, is_brought) in [(51 * MS, true), (50 * MS, false)] {
+        let scene = Scene::new(3);
+        scene.nodes.stop([0]);
+        assert_ran(&scene.does(scene.at_blue.once(KEY).retain(SECOND)), 1);
+        scene.nodes.start([0]);
+        scene.clock.advance(SECOND.saturating_sub(left));
+        assert_done_by(&scene.green_does(), "blue");
+        scene.nodes.forget([1, 2]);
+        assert_eq!(matches!(scene.green_does(), Ok(Once::AlreadyDone { .. })), is_brought);
+    }
+}
+
 #[test]
 fn a_record_of_a_minority_counts_as_soon_as_it_is_seen() {
     let scene = Scene::new(3);

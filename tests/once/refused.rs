@@ -3,11 +3,13 @@
 use std::{convert::Infallible, sync::Arc};
 
 use tower_redlock::{
-    EmbeddedNodes, LockError, Once, OnceError, Reason, Redlock, Unknown, VoteOutcome,
+    EmbeddedNodes, LockError, Once, OnceError, OnceRequest, Reason, Redlock, RedlockBuilder,
+    Unknown, VoteOutcome,
     node::{Node, Op, Reply},
+    once::OnceState,
 };
 
-use super::scene::{HOUR, KEY, Runs};
+use super::scene::{Ended, HOUR, KEY, Runs};
 
 /// Keeps no record.
 #[derive(Debug)]
@@ -36,11 +38,45 @@ fn two_are_full(nodes: &EmbeddedNodes) -> Redlock {
 }
 
 #[derive(Debug)]
-struct Through(Arc<dyn Node>);
+pub(super) struct Through(pub(super) Arc<dyn Node>);
 
 impl Node for Through {
     fn send(&self, op: Op, reply: Reply) {
         self.0.send(op, reply);
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+/// Keeps that work has begun, and not that it is done.
+#[derive(Debug)]
+struct Fills(Arc<dyn Node>);
+
+impl Node for Fills {
+    fn send(&self, op: Op, reply: Reply) {
+        match op {
+            Op::Record { record, .. } if record.is_done => reply.send(Err(Reason::OutOfMemory)),
+            op => self.0.send(op, reply),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+/// Does not say what is recorded.
+#[derive(Debug)]
+struct Silent(Arc<dyn Node>);
+
+impl Node for Silent {
+    fn send(&self, op: Op, reply: Reply) {
+        match op {
+            Op::ReadRecord { .. } => reply.send(Err(Reason::Incomplete)),
+            op => self.0.send(op, reply),
+        }
     }
 
     fn name(&self) -> &str {
@@ -75,4 +111,55 @@ async fn work_that_can_not_be_recorded_says_so() {
     let ended = redlock.once(KEY).run(|_| async { Ok::<_, Infallible>(runs.run()) }).await;
     let Ok(Once::RanUnrecorded(1, error)) = ended else { panic!("{ended:?}") };
     assert_full(&error);
+}
+
+/// One node keeps that it is done, and says so only when it is to keep that it begins.
+#[tokio::test]
+async fn work_that_may_not_be_unknown_does_not_begin_where_a_node_then_tells_that_it_is_done() {
+    let nodes = EmbeddedNodes::new(3);
+    let runs = Runs::default();
+    let work = async |request: OnceRequest| request.run(|_| async { Ok(runs.run()) }).await;
+    let ended: Ended = work(two_are_full(&nodes).once(KEY)).await;
+    assert!(matches!(ended, Ok(Once::RanUnrecorded(1, _))), "{ended:?}");
+
+    let voters: Vec<_> = nodes.nodes("redlock").collect();
+    let builder = Redlock::builder().node(Through(voters[0].clone()));
+    let builder = builder.node(Through(voters[1].clone())).node(Silent(voters[2].clone()));
+    let redlock = builder.build().unwrap();
+    let ended = work(redlock.once(KEY).unknown(Unknown::Hold(HOUR))).await;
+    assert!(matches!(ended, Ok(Once::AlreadyDone { .. })), "{ended:?}");
+    assert_eq!(runs.count(), 1);
+    // The others were told, and nobody keeps that it has begun.
+    let state = redlock.once(KEY).status().await.unwrap().expect("it is done").state;
+    assert_eq!(state, OnceState::Done);
+}
+
+#[tokio::test]
+async fn work_whose_record_can_not_be_read_does_not_begin() {
+    let (nodes, runs) = (EmbeddedNodes::new(3), Runs::default());
+    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+        let silent = |node: Arc<dyn Node>| Silent(node);
+        let mut voters = nodes.nodes("redlock");
+        let last = Through(voters.next().expect("there are three"));
+        let builder = voters.map(silent).fold(Redlock::builder().node(last), RedlockBuilder::node);
+        let redlock = builder.build().unwrap();
+        let request = redlock.once(KEY).unknown(unknown);
+        let ended = request.run(|_| async { Ok::<_, Infallible>(runs.run()) }).await;
+        assert!(matches!(ended, Err(OnceError::Lock(LockError::NoQuorum { .. }))), "{ended:?}");
+    }
+    assert_eq!(runs.count(), 0);
+}
+
+/// Its effect is there, and nobody is to run it again before somebody has looked.
+#[tokio::test]
+async fn work_that_may_not_be_unknown_and_can_not_be_recorded_stays_blocked() {
+    let (nodes, runs) = (EmbeddedNodes::new(3), Runs::default());
+    let voters = nodes.nodes("redlock").map(Fills);
+    let redlock = voters.fold(Redlock::builder(), RedlockBuilder::node).build().unwrap();
+    let hold = || redlock.once(KEY).unknown(Unknown::Hold(HOUR));
+    let work = async || hold().run(|_| async { Ok::<_, Infallible>(runs.run()) }).await;
+    let ended = work().await;
+    assert!(matches!(ended, Ok(Once::RanUnrecorded(1, _))), "{ended:?}");
+    let ended = work().await;
+    assert!(matches!(ended, Ok(Once::InProgress { unknown: true, .. })), "{ended:?}");
 }

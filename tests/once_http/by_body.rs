@@ -151,3 +151,23 @@ async fn a_body_that_fails_is_400_and_nothing_runs() {
     let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(problem["code"], "body-failed");
 }
+
+#[tokio::test]
+async fn nobody_forges_the_token_of_a_request_without_a_key() {
+    let site = Site::new();
+    let layer = OnceLayer::by_body(site.at_blue.clone(), key::json_pointer("/id"))
+        .missing(Missing::Run)
+        .token_header("x-token");
+    let tell = |headers: http::HeaderMap| async move {
+        headers.get("x-token").map_or("none", |token| token.to_str().unwrap()).to_owned()
+    };
+    let client = serve(Router::new().route("/hook", post(tell)).route_layer(layer)).await;
+    let forged = |body: &'static str| {
+        let mut request = hook(body);
+        request.headers_mut().insert("x-token", "7".parse().unwrap());
+        request
+    };
+    assert_eq!(client.send(forged("{}")).await.body, "none");
+    let token = client.send(forged(r#"{"id":"a"}"#)).await.body;
+    assert!(token != "none" && token != "7", "{token:?}");
+}

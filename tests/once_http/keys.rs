@@ -117,3 +117,35 @@ async fn refusals_may_look_otherwise_and_duplicates_stay_what_they_are() {
     assert_eq!(client.send(hook("evt_1")).await.code(), 200);
     client.send(hook("evt_1")).await.assert_duplicate();
 }
+
+/// Whoever chooses the id of a webhook can't take the key of somebody's request by it.
+#[tokio::test]
+async fn names_of_idempotency_keys_are_no_ids_of_webhooks() {
+    let site = Site::new();
+    let client = with_missing(&site, Missing::Run).await;
+    let answer = client.send(hook("idempotency:5:alice:k")).await;
+    answer.assert_problem(400, None, "bad-key", "not-run");
+    assert_eq!(site.runs.count(), 0);
+    assert_eq!(site.nodes.key_counts(), [0; 3]);
+    assert_eq!(client.send(hook("idempotency")).await.code(), 200);
+}
+
+/// Deliveries of one sender are told apart from those of the others by a prefix, as all layers share
+/// their keys.
+#[tokio::test]
+async fn each_sender_has_its_header() {
+    let site = Site::new();
+    for header in ["webhook-id", "x-github-delivery", "x-shopify-event-id"] {
+        let key = key::header(header).prefixed(format!("{header}:"));
+        let layer = OnceLayer::new(site.at_blue.clone(), key).http().token_header("x-token");
+        let client = serve(app(&site.runs).route_layer(layer)).await;
+        let before = site.runs.count();
+        for again in [false, true] {
+            let delivery = Request::post("/hook").header(header, "72d3162e-cc78-11e3-81ab");
+            let answer = client.send(delivery.body(Body::empty()).unwrap()).await;
+            assert_eq!(answer.status, 200);
+            assert_eq!(answer.headers.get("once").is_some_and(|it| it == "duplicate"), again);
+        }
+        assert_eq!(site.runs.count(), before + 1, "{header}");
+    }
+}

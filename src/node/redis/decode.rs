@@ -104,7 +104,7 @@ fn one(op: &Op, value: Value) -> Decoded {
             _ => Err(unexpected(&Value::Array(items.clone()))),
         },
         (1, Op::ReadRecord { .. } | Op::Record { .. } | Op::Repair { .. }) => {
-            Ok(Answer::Recorded(recorded(&items)))
+            recorded(&items).map(Answer::Recorded)
         }
         (1, Op::Forget { .. }) => Ok(Answer::Forgotten { existed: fence > 0 }),
         (4, _) => Err(Reason::WrongTag { found: items.get(2).map(text).unwrap_or_default() }),
@@ -155,11 +155,13 @@ fn lease_of(text: &str) -> Option<StoredLease> {
     Some(StoredLease::new(nonce, token, since, parts.next()?.into()))
 }
 
-/// What is recorded of a name, and for how long: a record without a TTL stays for ever.
-fn recorded(items: &[Value]) -> Option<(Arc<Record>, Duration)> {
-    let record = record(items.get(2)?)?;
+/// What is recorded of a name, and for how long: a record without a TTL stays for ever. What this
+/// crate did not write is no word that there is none.
+fn recorded(items: &[Value]) -> Result<Option<(Arc<Record>, Duration)>, Reason> {
+    let Some(value) = items.get(2) else { return Ok(None) };
+    let record = record(value).ok_or_else(|| unexpected(value))?;
     let remaining = items.get(3).and_then(int).map_or(MAX_DURATION, Duration::from_millis);
-    Some((Arc::new(record), remaining))
+    Ok(Some((Arc::new(record), remaining)))
 }
 
 /// A record, if it was written by this crate.

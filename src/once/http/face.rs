@@ -15,7 +15,7 @@ use super::{
 use crate::{
     error::LockError,
     layer::{KeyError, ResourceKey, http::HttpBody, token_header::TokenHeader},
-    once::{OnceLayer, OnceService, call::OnceCall, service::begin},
+    once::{OnceLayer, OnceService, call::OnceCall, service::begin, terms},
     resource::Resource,
 };
 
@@ -64,6 +64,39 @@ impl<K, C> OnceLayer<K, C> {
     /// on its way takes nothing back. A handler that did its work, and of which too few nodes keep
     /// that, is answered as it answered: the sender must not send it again. A WARN tells whoever
     /// operates it.
+    ///
+    /// # Signatures come first
+    ///
+    /// What checks a signature belongs *outside* of this layer. The other way round, a stranger would
+    /// be told which events are done, and could block one that is not, by sending its id and a body
+    /// that does not end.
+    ///
+    /// Is the id under the signature? Standard Webhooks sign it. GitHub and Shopify sign the body
+    /// alone: whoever has seen one of their deliveries can send it again under another id, and it is
+    /// handled again. Where that matters, take the key from the body:
+    /// [`by_body`](OnceLayer::by_body).
+    ///
+    /// ```
+    /// use axum::{Router, extract::Request, middleware::{self, Next}, response::Response, routing::post};
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// async fn verify(request: Request, next: Next) -> Response {
+    ///     // … the signature over the id, the time and the body as they were sent, or 401.
+    ///     next.run(request).await
+    /// }
+    ///
+    /// async fn handle(event: String) {}
+    ///
+    /// let once = OnceLayer::new(Redlock::embedded(), key::header("webhook-id").prefixed("pay:")).http();
+    /// let app: Router = Router::new()
+    ///     .route("/webhooks", post(handle))
+    ///     .route_layer(once)
+    ///     // Outside, as it is added later.
+    ///     .route_layer(middleware::from_fn(verify));
+    /// # let _ = app;
+    /// ```
+    ///
+    /// # In the handler
     ///
     /// The [`LockContext`](crate::LockContext) is in the request's extensions; with the feature
     /// `axum` it is an extractor. HEAD is a request like another here: axum runs the handler of GET
@@ -147,6 +180,8 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
     {
         let face = &self.layer.face;
         let (judge, on_reject) = (Successes(self.layer.complete.clone()), face.on_reject.clone());
+        let not_reserved = |key| Ok(terms::not_reserved(key)?);
+        let found = found.and_then(|key| key.map(not_reserved).transpose());
         let call = match face.missing.settle(found) {
             Ok(Some(key)) => {
                 let (asked, token_header) = (self.layer.request(&key), face.token_header.clone());

@@ -3,7 +3,9 @@
 
 use std::{os::unix::process::ExitStatusExt, sync::mpsc, thread, time::Duration};
 
-use tower_redlock::{LockError, LockRequest, LossCause, Overrun, Redlock, RedlockBuilder};
+use tower_redlock::{
+    Job, LockError, LockRequest, LossCause, Overrun, Redlock, RedlockBuilder, Schedule, Scheduler,
+};
 
 use super::{
     child::{Kin, orders},
@@ -61,27 +63,60 @@ async fn nothing_is_said_of_work_that_is_stopped_in_time() {
 }
 
 #[test]
-fn a_process_is_aborted_where_the_manager_or_the_request_says_so() {
+fn a_process_is_aborted_where_the_manager_or_what_was_asked_for_says_so() {
     let server = RedisServer::start();
-    for child in ["blocks_under_a_manager_that_aborts", "blocks_under_a_request_that_aborts"] {
+    let children = [
+        "blocks_under_a_manager_that_aborts",
+        "blocks_under_a_request_that_aborts",
+        "blocks_as_a_job_that_aborts",
+        "blocks_as_a_leader_that_aborts",
+    ];
+    for child in children {
         let output = Kin::start(module_path!(), child, &server.url()).output();
         assert_eq!(output.status.signal(), Some(6), "SIGABRT: {output:?}");
         assert!(!String::from_utf8_lossy(&output.stdout).contains("went on"), "{output:?}");
     }
 }
 
-/// A child of the test above.
+/// A child of the test above, as those that follow.
 #[test]
 fn blocks_under_a_manager_that_aborts() {
     let Some(url) = orders() else { return };
     block(url, Redlock::builder().on_overrun(Overrun::Abort), |request| request);
 }
 
-/// The other.
 #[test]
 fn blocks_under_a_request_that_aborts() {
     let Some(url) = orders() else { return };
     block(url, Redlock::builder(), |request| request.on_overrun(Overrun::Abort));
+}
+
+#[test]
+fn blocks_as_a_job_that_aborts() {
+    let Some(url) = orders() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let redlock = connected(over(Redlock::builder().ttl(TTL), [url])).await;
+        let often = Schedule::every(Duration::from_millis(50));
+        let job = Job::blocking("x", often, |_| thread::sleep(HANG_GUARD))
+            .max_run(TTL)
+            .on_overrun(Overrun::Abort);
+        let _jobs = Scheduler::new(redlock).job(job).start().unwrap();
+        tokio::time::sleep(HANG_GUARD).await;
+        println!("went on");
+    });
+}
+
+#[test]
+fn blocks_as_a_leader_that_aborts() {
+    let Some(url) = orders() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let redlock = connected(over(Redlock::builder().ttl(TTL), [url])).await;
+        let leader = redlock.leader("x").stall_limit(TTL).on_overrun(Overrun::Abort);
+        let _ = leader.run(|_| async { thread::sleep(HANG_GUARD) }).await;
+        println!("went on");
+    });
 }
 
 fn block(url: String, builder: RedlockBuilder, set: impl FnOnce(LockRequest) -> LockRequest) {

@@ -7,6 +7,7 @@ mod scene;
 mod claims;
 mod jumps;
 mod late;
+mod once;
 mod still;
 mod strict;
 mod takeover;

@@ -170,3 +170,14 @@ async fn a_lock_and_its_record_do_not_meet(subject: &Subject) {
     assert_eq!(ours.forgets().await, Ok(Answer::Forgotten { existed: true }));
     assert_eq!(other.release().await, Ok(Answer::Released { existed: true, awaited: false }));
 }
+
+#[tokio::test]
+async fn what_this_crate_did_not_write_is_no_word_that_there_is_no_record() {
+    let subject = Subject::server().await;
+    for value in ["", "x", "done by hand", "d\n", "d 0123456789abcdef0123456789abcdef 7 0\n"] {
+        subject.redis().set("redlock:done:a", value);
+        let said = subject.party("a").reads().await;
+        assert!(matches!(said, Err(Reason::Protocol(_))), "{value:?}: {said:?}");
+        assert_eq!(subject.redis().get("redlock:done:a").unwrap(), value.as_bytes());
+    }
+}

@@ -69,6 +69,13 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// until [`retain`](OnceLayer::retain) is over. That is for small answers, and few enough; for
     /// others there is [`store`](OnceLayer::store).
     ///
+    /// # Deciding by hand
+    ///
+    /// For [`mark_done`](crate::OnceRequest::mark_done) and [`forget`](crate::OnceRequest::forget),
+    /// the key of [`Redlock::once`] is `idempotency:`, each name of the scope with its length before
+    /// it, and the header's text: `idempotency:5:alice:8e03978e`. Logs tell it, with `once:` before
+    /// it. Of a request that was marked by hand there is no answer: `response-not-kept`.
+    ///
     /// ```
     /// use axum::{Router, extract::Request, middleware::{self, Next}, response::Response, routing::post};
     /// use tower_redlock::{OnceLayer, Redlock, key};

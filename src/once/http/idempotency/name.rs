@@ -2,10 +2,12 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use crate::resource::{MAX_NAME_BYTES, Resource, ResourceError};
+use crate::{
+    once::terms::IDEMPOTENCY as PREFIX,
+    resource::{MAX_NAME_BYTES, Resource, ResourceError},
+};
 
-/// What goes before the names of records: by the locks, and here.
-const PREFIX: &str = "idempotency:";
+/// What the locks put before it.
 const LOCK_PREFIX_BYTES: usize = "once:".len();
 
 /// The name of a key's record. Two pairs of a scope and a key never share one: each name of the scope

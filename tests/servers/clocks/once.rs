@@ -1,0 +1,79 @@
+//! Work that is done once, under the strict clock guard.
+
+use std::{convert::Infallible, time::Duration};
+
+use tower_redlock::{LockError, Once, OnceError, Redlock, RedlockBuilder};
+
+use super::{
+    own_clock::OwnClock,
+    scene::{LONG, MINUTES, Scene, in_time, patient},
+};
+use crate::support::eventually_async;
+
+const DONE: &str = "redlock:done:once:order:7";
+
+fn strict() -> RedlockBuilder {
+    patient().clock_guard(Duration::from_secs(2))
+}
+
+type Ended = Result<Once<()>, OnceError<Infallible>>;
+
+/// Work at whose end `act` happens.
+async fn run(redlock: &Redlock, act: impl FnOnce()) -> Ended {
+    let work = redlock.once("order:7").run(|_| async {
+        act();
+        Ok(())
+    });
+    in_time(work).await
+}
+
+impl Scene {
+    fn records(&self) -> Vec<bool> {
+        self.servers.iter().map(|server| server.exists(DONE)).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_server_whose_clock_is_off_keeps_no_record_until_it_is_right_again() {
+    for off in [MINUTES, -MINUTES, 5.0, -5.0] {
+        let scene = Scene::new();
+        scene.servers[0].set_clock_offset(off);
+        let redlock = scene.manager(strict()).await;
+        assert_eq!(run(&redlock, || {}).await, Ok(Once::Ran(())), "{off} s");
+        eventually_async("the others have it", async || scene.records()[1..] == [true; 2]).await;
+        assert!(!scene.servers[0].exists(DONE), "{off} s");
+        let ended = run(&redlock, || panic!("it is done")).await;
+        assert!(matches!(ended, Ok(Once::AlreadyDone { .. })), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn work_that_ends_on_servers_whose_clocks_are_off_is_not_called_done() {
+    for off in [MINUTES, -MINUTES] {
+        let scene = Scene::new();
+        let redlock = scene.manager(strict()).await;
+        let put_off = || scene.servers[..2].iter().for_each(|server| server.set_clock_offset(off));
+        let ended = run(&redlock, put_off).await;
+        let Ok(Once::RanUnrecorded((), LockError::NoQuorum { .. } | LockError::Lost { .. })) =
+            ended
+        else {
+            panic!("{ended:?}")
+        };
+        assert_eq!(scene.records()[..2], [false; 2], "{off} s");
+    }
+}
+
+/// The process was asleep, or its clock was put forward: others may be at work.
+#[tokio::test]
+async fn work_that_ends_past_its_validity_by_the_wall_clock_is_not_called_done() {
+    let scene = Scene::new();
+    let clock = OwnClock::default();
+    let redlock = scene.manager(strict().clock(clock.clone())).await;
+    let ended = run(&redlock, || clock.put_wall_forward(LONG)).await;
+    assert!(matches!(ended, Ok(Once::RanUnrecorded((), LockError::Lost { .. }))), "{ended:?}");
+    assert_eq!(scene.records(), [false; 3]);
+    clock.put_wall_forward(Duration::ZERO);
+    let other = scene.manager(strict()).await;
+    eventually_async("it is free again", async || run(&other, || {}).await == Ok(Once::Ran(())))
+        .await;
+}
