@@ -14,8 +14,8 @@ use super::{
     held::Lock,
     lease::ActiveLease,
     queue::{Queueing, Ticket, Turn},
-    settings::{Overrides, Plan},
-    wakeups::{Pause, Retries},
+    settings::Overrides,
+    wakeups::{Begun, Pause, Retries, Standby, Tries},
     watchers::Watch,
 };
 use crate::{
@@ -41,10 +41,7 @@ use crate::{
 /// Dropping it gives up the place in line, and releases on every node what an attempt under way
 /// may have been granted. No key is left behind.
 #[must_use = "futures do nothing unless polled"]
-pub struct Acquire {
-    span: Span,
-    state: State,
-}
+pub struct Acquire(State);
 
 #[expect(
     clippy::large_enum_variant,
@@ -59,13 +56,9 @@ enum State {
 const LONGEST_ATTEMPT: u32 = 5;
 
 struct Work {
-    core: Arc<Core>,
-    resource: Resource,
-    plan: Plan,
+    tries: Tries,
     started: Timestamp,
-    attempts: u32,
     step: Step,
-    retries: Retries,
     /// Ends the wait in the local line.
     alarm: Option<Sleep>,
 }
@@ -74,7 +67,7 @@ enum Step {
     Queueing(Queueing),
     Ready(Ticket),
     Asking { lease: Arc<ActiveLease>, watch: Watch },
-    Pausing { pause: Pause, ticket: Ticket },
+    Pausing(Arc<Standby>),
     Done,
 }
 
@@ -99,15 +92,13 @@ impl Acquire {
             elapsed = field::Empty,
         );
         let started = core.clock().now();
-        let queueing = core.queue.enter(&resource, plan);
-        let step = Step::Queueing(queueing);
-        let retries = Retries::default();
-        let work = Work { core, resource, plan, started, attempts: 0, step, retries, alarm: None };
-        Self { span, state: State::Working(work) }
+        let step = Step::Queueing(core.queue.enter(&resource, plan));
+        let tries = Tries { core, resource, plan, begun: 0, retries: Retries::default(), span };
+        Self(State::Working(Work { tries, started, step, alarm: None }))
     }
 
     pub(crate) fn failed(error: LockError) -> Self {
-        Self { span: Span::none(), state: State::Invalid(Some(error)) }
+        Self(State::Invalid(Some(error)))
     }
 }
 
@@ -118,16 +109,15 @@ impl Future for Acquire {
     ///
     /// If polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let entered = this.span.enter();
-        match &mut this.state {
+        match &mut self.0 {
             State::Invalid(error) => {
                 Poll::Ready(Err(error.take().expect("polled after it was ready")))
             }
             State::Working(work) => {
-                let result = std::task::ready!(work.poll(cx, &this.span));
-                drop(entered);
-                this.span = Span::none();
+                let span = work.tries.span.clone();
+                let result = std::task::ready!(span.in_scope(|| work.poll(cx)));
+                // The span ends with the wait, not when the future is dropped.
+                work.tries.span = Span::none();
                 Poll::Ready(result)
             }
         }
@@ -135,38 +125,38 @@ impl Future for Acquire {
 }
 
 impl Work {
-    fn poll(&mut self, cx: &mut Context<'_>, span: &Span) -> Poll<Result<Lock, LockError>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Lock, LockError>> {
         loop {
             match std::mem::replace(&mut self.step, Step::Done) {
                 Step::Queueing(mut queueing) => match queueing.poll(cx) {
-                    Poll::Ready(Ok(Turn::Granted(lease))) => return self.granted(lease, span),
+                    Poll::Ready(Ok(Turn::Granted(lease))) => return self.granted(lease),
                     Poll::Ready(Ok(Turn::Ask(ticket))) => {
                         self.alarm = None;
                         // Other processes wait as well, and have had no chance for a while.
-                        let yields = !self.plan.wait.is_zero()
-                            && self.core.wakeups.is_to_give_way(&self.resource);
+                        let yields = !self.tries.plan.wait.is_zero()
+                            && self.tries.core.wakeups.is_to_give_way(&self.tries.resource);
                         self.step = if yields {
-                            let pause = Retries::give_way(&self.core, self.deadline());
-                            Step::Pausing { pause, ticket }
+                            let pause = Retries::give_way(&self.tries.core, self.deadline());
+                            self.pause(pause, ticket)
                         } else {
                             Step::Ready(ticket)
                         };
                     }
-                    Poll::Ready(Err(error)) => return self.end(Err(error), span),
+                    Poll::Ready(Err(error)) => return self.end(Err(error)),
                     Poll::Pending if self.is_waiting(cx) => {
                         self.step = Step::Queueing(queueing);
                         return Poll::Pending;
                     }
                     Poll::Pending => {
                         let last = queueing.known();
-                        let waits = !self.plan.wait.is_zero();
+                        let waits = !self.tries.plan.wait.is_zero();
                         let error = if waits { self.timed_out(last) } else { last };
-                        return self.end(Err(error), span);
+                        return self.end(Err(error));
                     }
                 },
-                Step::Ready(ticket) => match self.ask(ticket, span) {
+                Step::Ready(ticket) => match self.tries.begin(ticket) {
                     Ok(lease) => self.step = Step::Asking { lease, watch: Watch::default() },
-                    Err(error) => return self.end(Err(error), span),
+                    Err(error) => return self.end(Err(error)),
                 },
                 Step::Asking { lease, mut watch } => match lease.decision(&mut watch, cx) {
                     None => {
@@ -175,48 +165,48 @@ impl Work {
                     }
                     Some(Ok(())) => {
                         lease.unwatch(&mut watch);
-                        self.retries.succeeded();
+                        self.tries.retries.succeeded();
                         let (granted, of) = lease.tally();
-                        span.record("votes", field::display(format_args!("{granted} of {of}")));
-                        return self.granted(lease, span);
+                        self.tries
+                            .span
+                            .record("votes", field::display(format_args!("{granted} of {of}")));
+                        return self.granted(lease);
                     }
                     Some(Err(error)) => {
                         let Some(ticket) = lease.take_ticket() else {
-                            return self.end(Err(error), span);
+                            return self.end(Err(error));
                         };
                         match self.after_failure(ticket, error, lease.tally().0) {
                             Ok(next) => self.step = next,
-                            Err(error) => return self.end(Err(error), span),
+                            Err(error) => return self.end(Err(error)),
                         }
                     }
                 },
-                Step::Pausing { mut pause, ticket } => {
-                    if pause.poll(&mut self.retries, &self.core, &self.plan, cx).is_pending() {
-                        self.step = Step::Pausing { pause, ticket };
+                Step::Pausing(standby) => {
+                    let Poll::Ready(Begun { tries, lease }) = standby.poll(cx) else {
+                        self.step = Step::Pausing(standby);
                         return Poll::Pending;
+                    };
+                    self.tries = tries;
+                    match lease {
+                        Ok((lease, watch)) => self.step = Step::Asking { lease, watch },
+                        Err(error) => return self.end(Err(error)),
                     }
-                    self.step = Step::Ready(ticket);
                 }
                 Step::Done => panic!("polled after it was ready"),
             }
         }
     }
 
-    fn granted(&self, lease: Arc<ActiveLease>, span: &Span) -> Poll<Result<Lock, LockError>> {
+    fn granted(&self, lease: Arc<ActiveLease>) -> Poll<Result<Lock, LockError>> {
         let lock = Lock::new(lease);
         // The task may have been kept from polling until it was over.
         let result = if lock.is_valid() { Ok(lock) } else { Err(lock.lease().too_slow()) };
-        self.end(result, span)
+        self.end(result)
     }
 
-    fn ask(&mut self, ticket: Ticket, span: &Span) -> Result<Arc<ActiveLease>, LockError> {
-        if self.core.is_closed() {
-            return Err(LockError::Closed);
-        }
-        self.attempts += 1;
-        span.record("attempt", self.attempts);
-        let plan = self.retries.begin(&self.core, self.plan);
-        ActiveLease::start(Arc::clone(&self.core), self.resource.clone(), plan, ticket)
+    fn pause(&mut self, pause: Pause, ticket: Ticket) -> Step {
+        Step::Pausing(Standby::new(pause, ticket, self.tries.hand_over()))
     }
 
     /// What follows an attempt that failed, with so many nodes that granted it: a pause, or the end.
@@ -226,33 +216,39 @@ impl Work {
         error: LockError,
         granted: usize,
     ) -> Result<Step, LockError> {
-        let error = self.retries.failed(error, granted);
-        tracing::debug!(%error, attempt = self.attempts, "attempt failed");
-        if self.plan.wait.is_zero() || self.plan.max_attempts == Some(self.attempts) {
+        let error = self.tries.retries.failed(error, granted);
+        tracing::debug!(%error, attempt = self.tries.begun, "attempt failed");
+        if self.tries.plan.wait.is_zero() || self.tries.plan.max_attempts == Some(self.tries.begun)
+        {
             return Err(error);
         }
-        if self.deadline() <= self.core.clock().now() {
+        if self.deadline() <= self.tries.core.clock().now() {
             return Err(self.timed_out(error));
         }
         let deadline = self.deadline();
-        let pause = self.retries.pause(&self.core, &self.resource, &self.plan, deadline);
-        Ok(Step::Pausing { pause, ticket })
+        let pause = self.tries.retries.pause(
+            &self.tries.core,
+            &self.tries.resource,
+            &self.tries.plan,
+            deadline,
+        );
+        Ok(self.pause(pause, ticket))
     }
 
     fn deadline(&self) -> Timestamp {
-        self.started + self.plan.wait
+        self.started + self.tries.plan.wait
     }
 
     /// Whether there is time left to stand in line; if so, the task is woken when it is over.
     fn is_waiting(&mut self, cx: &mut Context<'_>) -> bool {
-        let deadline = if self.plan.wait.is_zero() {
+        let deadline = if self.tries.plan.wait.is_zero() {
             // Who wants one attempt leaves with the head's verdict, which is never farther than
             // this, unless nobody polls the head.
-            self.started + self.plan.node_timeout * LONGEST_ATTEMPT
+            self.started + self.tries.plan.node_timeout * LONGEST_ATTEMPT
         } else {
             self.deadline()
         };
-        let alarm = self.alarm.get_or_insert_with(|| self.core.timers.sleep_until(deadline));
+        let alarm = self.alarm.get_or_insert_with(|| self.tries.core.timers.sleep_until(deadline));
         Pin::new(alarm).poll(cx).is_pending()
     }
 
@@ -262,21 +258,21 @@ impl Work {
     }
 
     fn elapsed(&self) -> Duration {
-        self.core.clock().now().since(self.started)
+        self.tries.core.clock().now().since(self.started)
     }
 
-    fn end(&self, result: Result<Lock, LockError>, span: &Span) -> Poll<Result<Lock, LockError>> {
+    fn end(&self, result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
         metrics::acquire(result.as_ref().map(|_| ()), self.elapsed());
-        if !span.is_disabled() {
-            span.record("elapsed", field::debug(self.elapsed()));
+        if !self.tries.span.is_disabled() {
+            self.tries.span.record("elapsed", field::debug(self.elapsed()));
             match &result {
-                Ok(_) => span.record("outcome", "acquired"),
-                Err(error) => span.record("outcome", field::display(error)),
+                Ok(_) => self.tries.span.record("outcome", "acquired"),
+                Err(error) => self.tries.span.record("outcome", field::display(error)),
             };
             match &result {
                 Ok(_) => tracing::debug!("acquired"),
                 Err(LockError::NoQuorum { votes }) => {
-                    span.record("votes", field::display(votes));
+                    self.tries.span.record("votes", field::display(votes));
                     tracing::debug!("not acquired");
                 }
                 Err(_) => tracing::debug!("not acquired"),
@@ -288,8 +284,10 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        if let Step::Asking { lease, .. } = &self.step {
-            lease.release(false);
+        match &self.step {
+            Step::Asking { lease, .. } => lease.release(false),
+            Step::Pausing(standby) => standby.leave(),
+            Step::Queueing(_) | Step::Ready(_) | Step::Done => {}
         }
     }
 }
@@ -297,8 +295,8 @@ impl Drop for Work {
 impl fmt::Debug for Acquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Acquire");
-        if let State::Working(work) = &self.state {
-            shown.field("resource", &work.resource).field("attempts", &work.attempts);
+        if let State::Working(work) = &self.0 {
+            shown.field("resource", &work.tries.resource).field("attempts", &work.tries.begun);
         }
         shown.finish_non_exhaustive()
     }

@@ -49,6 +49,11 @@ impl ActiveLease {
         self.ask(watch, cx, |grant| grant.decision.take(), Err(released()))
     }
 
+    /// Registers a task to be woken by the decision; true if there is nothing to wait for.
+    pub(crate) fn watch_for_decision(&self, watch: &mut Watch, cx: &Context<'_>) -> bool {
+        self.ask(watch, cx, |grant| grant.decision.as_ref().map(|_| ()), ()).is_some()
+    }
+
     /// The turn of an attempt that failed, for the next attempt.
     pub(crate) fn take_ticket(&self) -> Option<Ticket> {
         self.state()?.ticket.take()

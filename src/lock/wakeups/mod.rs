@@ -6,13 +6,16 @@
 //! | what the nodes told of one name | `vigil` |
 //! | when to try again, and whom to ask first | `outlook` |
 //! | the pause between two tries | `pause` |
+//! | the next try, begun where the pause ends | `standby` |
 //! | names that this process keeps to itself, while others wait | `rows` |
 
 mod outlook;
 mod pause;
 mod registry;
 mod rows;
+mod standby;
 mod vigil;
 
 pub(super) use pause::{Pause, Retries};
 pub(crate) use registry::Wakeups;
+pub(super) use standby::{Begun, Standby, Tries};
