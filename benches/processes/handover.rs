@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::child::{self, Kind, Part, Turn};
 
 /// Long enough that the other one waits when it ends.
-const HOLD: Duration = Duration::from_millis(60);
+const HOLD: Duration = Duration::from_millis(10);
 
 pub(crate) fn measure(kind: Kind, urls: &[String], time: Duration, trip: Duration) -> String {
     let begin = SystemTime::now() + Duration::from_millis(700);

@@ -15,7 +15,7 @@ use super::{
     lease::ActiveLease,
     queue::{Queueing, Ticket, Turn},
     settings::Overrides,
-    wakeups::{Begun, Pause, Retries, Standby, Tries},
+    wakeups::{Begun, Retries, Standby, Tries, Wait, Way},
     watchers::Watch,
 };
 use crate::{
@@ -132,12 +132,13 @@ impl Work {
                     Poll::Ready(Ok(Turn::Granted(lease))) => return self.granted(lease),
                     Poll::Ready(Ok(Turn::Ask(ticket))) => {
                         self.alarm = None;
-                        // Other processes wait as well, and have had no chance for a while.
+                        // Other processes may wait as well, and have had no chance for a while.
                         let yields = !self.tries.plan.wait.is_zero()
-                            && self.tries.core.wakeups.is_to_give_way(&self.tries.resource);
+                            && self.tries.core.wakeups.may_give_way(&self.tries.resource);
                         self.step = if yields {
-                            let pause = Retries::give_way(&self.tries.core, self.deadline());
-                            self.pause(pause, ticket)
+                            let Tries { core, resource, .. } = &self.tries;
+                            let way = Way::new(core, resource, self.deadline());
+                            self.pause(Wait::Way(way), ticket)
                         } else {
                             Step::Ready(ticket)
                         };
@@ -205,7 +206,7 @@ impl Work {
         self.end(result)
     }
 
-    fn pause(&mut self, pause: Pause, ticket: Ticket) -> Step {
+    fn pause(&mut self, pause: Wait, ticket: Ticket) -> Step {
         Step::Pausing(Standby::new(pause, ticket, self.tries.hand_over()))
     }
 
@@ -232,7 +233,7 @@ impl Work {
             &self.tries.plan,
             deadline,
         );
-        Ok(self.pause(pause, ticket))
+        Ok(self.pause(Wait::Pause(pause), ticket))
     }
 
     fn deadline(&self) -> Timestamp {

@@ -35,6 +35,9 @@ impl ActiveLease {
         // Whoever comes next must not meet anybody who still believes in this grant.
         self.valid_until.store(0, Ordering::SeqCst);
         let Some((heir, waker)) = self.shared.hand_on(&mut state, now) else {
+            if state.granted.is_some() {
+                self.shared.core.wakeups.returning(self.resource(), self.shared.started);
+            }
             let mut actions = std::mem::take(&mut state.spare);
             state.lease.handle(Event::Release { awaited }, now, &mut actions);
             return self.shared.carry_out(state, actions);

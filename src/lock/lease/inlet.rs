@@ -25,8 +25,8 @@ impl ReplySink for SharedLease {
         if let Ok(answer) = &result {
             let wall = || self.core.clock().wall();
             self.core.fences.see(self.resource(), answer.fence(), wall);
-            if let Answer::Released { awaited: true, .. } = answer {
-                self.core.wakeups.awaited(self.resource());
+            if let Answer::Released { awaited, .. } = answer {
+                self.core.wakeups.returned(self.resource(), *awaited, self.started);
             }
         }
         self.take(op, Event::Answer { node, op, result });

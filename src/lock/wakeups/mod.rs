@@ -8,6 +8,7 @@
 //! | the pause between two tries | `pause` |
 //! | the next try, begun where the pause ends | `standby` |
 //! | names that this process keeps to itself, while others wait | `rows` |
+//! | giving way to those others | `way` |
 
 mod outlook;
 mod pause;
@@ -15,7 +16,9 @@ mod registry;
 mod rows;
 mod standby;
 mod vigil;
+mod way;
 
-pub(super) use pause::{Pause, Retries};
+pub(super) use pause::Retries;
 pub(crate) use registry::Wakeups;
-pub(super) use standby::{Begun, Standby, Tries};
+pub(super) use standby::{Begun, Standby, Tries, Wait};
+pub(super) use way::Way;

@@ -24,9 +24,6 @@ use crate::{
 /// lost.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Others that are woken have come within this.
-const LONGEST_WAY: Duration = Duration::from_millis(10);
-
 /// What one request knows of its tries so far.
 #[derive(Debug, Default)]
 pub(crate) struct Retries {
@@ -76,15 +73,6 @@ impl Retries {
         if let Some(waiting) = self.waiting.take() {
             waiting.stakes.iter().for_each(|stake| stake.vigil.served());
         }
-    }
-
-    /// The pause before the first try of one that gives way to other processes.
-    pub(crate) fn give_way(core: &Core, deadline: Timestamp) -> Pause {
-        let delay = &core.settings.retry_delay;
-        // Who is woken needs no more than this; who is not looks in at times.
-        let woken = (*delay.start()).min(LONGEST_WAY);
-        let pause = if core.settings.wakeups { woken } else { random::within(delay) };
-        Pause::new(core, pause, None, deadline)
     }
 
     /// The pause after a try that failed.

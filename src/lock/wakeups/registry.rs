@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use super::{rows::Rows, vigil::Vigil};
+use super::{
+    rows::{Rows, Turn},
+    vigil::Vigil,
+};
 use crate::{
     lock::watchers::Watch,
     node::{HintSink, Hints, Node, Subscription},
@@ -52,24 +55,31 @@ impl Wakeups {
         })
     }
 
-    /// The names were given back, and somebody waits for one of them.
-    pub(crate) fn awaited(&self, resource: &Resource) {
-        self.rows.awaited(resource, self.timers.clock().now());
+    /// The names are being given back by whoever had them since then.
+    pub(crate) fn returning(&self, resource: &Resource, since: Timestamp) {
+        self.rows.returning(resource, since, self.timers.clock().now());
+    }
+
+    /// A node answered the release of names that this process had since then: whether somebody waits
+    /// for one of them.
+    pub(crate) fn returned(&self, resource: &Resource, awaited: bool, since: Timestamp) {
+        if awaited || self.rows.any() {
+            self.rows.returned(resource, awaited, (since, self.timers.clock().now()));
+        }
     }
 
     /// Whether this process has kept the names from others that wait for long enough.
     pub(crate) fn is_row_over(&self, resource: &Resource) -> bool {
-        self.rows.any() && self.rows.is_over(resource, self.timers.clock().now())
+        self.rows.any() && self.rows.turn(resource, self.timers.clock().now()) == Turn::Others
     }
 
-    /// As [`is_row_over`](Self::is_row_over), asked by the one who is to pause if it is so: a new row
-    /// begins behind the pause.
-    pub(crate) fn is_to_give_way(&self, resource: &Resource) -> bool {
-        let gives = self.is_row_over(resource);
-        if gives {
-            self.rows.end(resource);
-        }
-        gives
+    /// Whether the next in line is to pause before it asks the nodes.
+    pub(crate) fn may_give_way(&self, resource: &Resource) -> bool {
+        self.rows.any() && self.rows.turn(resource, self.timers.clock().now()) != Turn::Ours
+    }
+
+    pub(super) fn rows(&self) -> &Rows {
+        &self.rows
     }
 
     /// Listens for the names of a resource from now on.

@@ -4,10 +4,15 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Waker},
     time::Duration,
 };
 
-use crate::{resource::Resource, time::Timestamp};
+use crate::{
+    lock::watchers::{Watch, Watchers},
+    resource::Resource,
+    time::Timestamp,
+};
 
 /// So long a process may take a name again and again, while others wait for it.
 const LONGEST_ROW: Duration = Duration::from_millis(5);
@@ -21,48 +26,122 @@ const MANY: usize = 64;
 /// An acquire that comes right behind a release finds the name free on every node, before anybody
 /// who waits has been told: without a rule one process could keep it for ever. So once a row is
 /// over, nothing is handed on within the process any more, and the next in line pauses before it
-/// asks the nodes. Where nobody else waits there is no row, and nobody pauses.
+/// asks the nodes. Whoever held a name for as long as a row asks for it again only when a node has
+/// said whether others wait. Where nobody else waits there is no row, and nobody pauses.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     /// Whether there are any: nearly always there are none.
     any: AtomicBool,
-    names: Mutex<HashMap<Arc<str>, Row>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    names: HashMap<Arc<str>, Row>,
+    /// Who pauses until it is known whether others wait.
+    watchers: Watchers,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
     since: Timestamp,
-    /// When somebody was last found to wait.
-    seen: Timestamp,
+    seen: Seen,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Seen {
+    /// Given back then; no node has answered that.
+    Not(Timestamp),
+    /// Somebody was last found to wait then.
+    At(Timestamp),
+}
+
+/// What a row says to the next in line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    Ours,
+    Others,
+    /// Whoever had it gave it back just now, after a long time; no node has answered yet.
+    Unknown,
 }
 
 impl Rows {
-    /// The names were given back, and somebody waits for one of them.
-    pub(super) fn awaited(&self, resource: &Resource, now: Timestamp) {
-        let mut names = crate::sync::lock(&self.names);
-        if names.len() >= MANY {
-            names.retain(|_, row| now.since(row.seen) < STALE);
+    /// The names are being given back by whoever had them since then.
+    pub(super) fn returning(&self, resource: &Resource, since: Timestamp, now: Timestamp) {
+        if now.since(since) < LONGEST_ROW {
+            return;
         }
+        let mut state = crate::sync::lock(&self.state);
+        state.forget_stale(now);
         for name in resource.shared_names() {
-            let row = names.entry(Arc::clone(name)).or_insert(Row { since: now, seen: now });
-            if now.since(row.seen) >= STALE {
-                row.since = now;
-            }
-            row.seen = now;
+            state.names.entry(Arc::clone(name)).or_insert(Row { since, seen: Seen::Not(now) });
         }
         self.any.store(true, Ordering::Release);
+    }
+
+    /// A node answered the release of names that this process had since then: whether somebody waits
+    /// for one of them.
+    pub(super) fn returned(
+        &self,
+        resource: &Resource,
+        awaited: bool,
+        (since, now): (Timestamp, Timestamp),
+    ) {
+        if !awaited && !self.any() {
+            return;
+        }
+        let mut wakers = Vec::new();
+        let mut state = crate::sync::lock(&self.state);
+        if awaited {
+            state.forget_stale(now);
+        }
+        for name in resource.shared_names() {
+            if awaited {
+                let new = Row { since, seen: Seen::Not(now) };
+                let row = state.names.entry(Arc::clone(name)).or_insert(new);
+                if row.is_stale(now) {
+                    row.since = since;
+                }
+                row.seen = Seen::At(now);
+            } else if matches!(state.names.get(name), Some(Row { seen: Seen::Not(_), .. })) {
+                state.names.remove(name);
+            }
+        }
+        state.watchers.take(&mut wakers);
+        self.any.store(!state.names.is_empty(), Ordering::Release);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Whether it is the others' turn.
-    pub(super) fn is_over(&self, resource: &Resource, now: Timestamp) -> bool {
-        let names = crate::sync::lock(&self.names);
-        let is_long =
-            |row: &Row| now.since(row.since) >= LONGEST_ROW && now.since(row.seen) < STALE;
-        resource.shared_names().iter().filter_map(|name| names.get(name)).any(is_long)
+    /// Whose turn it is.
+    pub(super) fn turn(&self, resource: &Resource, now: Timestamp) -> Turn {
+        crate::sync::lock(&self.state).turn(resource, now)
+    }
+
+    /// As [`turn`](Self::turn); the task is woken once more is known.
+    pub(super) fn watch(
+        &self,
+        watch: &mut Watch,
+        cx: &Context<'_>,
+        (resource, now): (&Resource, Timestamp),
+    ) -> Turn {
+        let mut state = crate::sync::lock(&self.state);
+        let replaced = state.watchers.watch(&mut watch.0, cx.waker());
+        let turn = state.turn(resource, now);
+        drop(state);
+        drop(replaced);
+        turn
+    }
+
+    pub(super) fn forget(&self, watch: &mut Watch) {
+        if let Some(key) = watch.0.take() {
+            let waker = crate::sync::lock(&self.state).watchers.forget(key);
+            drop(waker);
+        }
     }
 
     /// Somebody else has had a turn, or is to have one.
@@ -70,11 +149,39 @@ impl Rows {
         if !self.any() {
             return;
         }
-        let mut names = crate::sync::lock(&self.names);
+        let mut state = crate::sync::lock(&self.state);
         for name in resource.shared_names() {
-            names.remove(name);
+            state.names.remove(name);
         }
-        self.any.store(!names.is_empty(), Ordering::Release);
+        self.any.store(!state.names.is_empty(), Ordering::Release);
+    }
+}
+
+impl State {
+    fn turn(&self, resource: &Resource, now: Timestamp) -> Turn {
+        let mut turn = Turn::Ours;
+        for row in resource.shared_names().iter().filter_map(|name| self.names.get(name)) {
+            match row.seen {
+                _ if row.is_stale(now) => {}
+                Seen::Not(_) => turn = Turn::Unknown,
+                Seen::At(_) if now.since(row.since) >= LONGEST_ROW => return Turn::Others,
+                Seen::At(_) => {}
+            }
+        }
+        turn
+    }
+
+    fn forget_stale(&mut self, now: Timestamp) {
+        if self.names.len() >= MANY {
+            self.names.retain(|_, row| !row.is_stale(now));
+        }
+    }
+}
+
+impl Row {
+    fn is_stale(&self, now: Timestamp) -> bool {
+        let (Seen::Not(at) | Seen::At(at)) = self.seen;
+        now.since(at) >= STALE
     }
 }
 
@@ -86,33 +193,60 @@ mod tests {
         Timestamp::from_nanos(1_000_000_000) + Duration::from_millis(ms)
     }
 
+    /// Given back at `ms` by one who had it since then, and somebody waits.
+    fn awaited(rows: &Rows, resource: &Resource, ms: u64) {
+        rows.returned(resource, true, (at(ms), at(ms)));
+    }
+
     #[test]
     fn a_process_gives_way_once_in_a_row_and_only_while_others_wait() {
         let (rows, a) = (Rows::default(), Resource::try_from("a").unwrap());
-        assert!(!rows.is_over(&a, at(0)));
-        rows.awaited(&a, at(0));
-        assert!(!rows.is_over(&a, at(4)), "the row is short");
-        rows.awaited(&a, at(4));
-        assert!(rows.is_over(&a, at(5)));
+        assert_eq!(rows.turn(&a, at(0)), Turn::Ours);
+        awaited(&rows, &a, 0);
+        assert_eq!(rows.turn(&a, at(4)), Turn::Ours, "the row is short");
+        awaited(&rows, &a, 4);
+        assert_eq!(rows.turn(&a, at(5)), Turn::Others);
         rows.end(&a);
-        assert!(!rows.is_over(&a, at(6)), "it gave way");
+        assert_eq!(rows.turn(&a, at(6)), Turn::Ours, "it gave way");
         // Somebody else had a turn in between.
-        rows.awaited(&a, at(10));
+        awaited(&rows, &a, 10);
         rows.end(&a);
-        assert!(!rows.is_over(&a, at(20)));
+        assert_eq!(rows.turn(&a, at(20)), Turn::Ours);
         // Long ago.
-        rows.awaited(&a, at(30));
-        assert!(!rows.is_over(&a, at(1_031)));
+        awaited(&rows, &a, 30);
+        assert_eq!(rows.turn(&a, at(1_031)), Turn::Ours);
+        // A new row, which began when the lease did.
+        rows.returned(&a, true, (at(1_040), at(1_042)));
+        assert_eq!(rows.turn(&a, at(1_044)), Turn::Ours);
+        assert_eq!(rows.turn(&a, at(1_045)), Turn::Others);
+    }
+
+    #[test]
+    fn who_held_for_long_waits_for_the_first_answer() {
+        let (rows, a) = (Rows::default(), Resource::try_from("a").unwrap());
+        rows.returning(&a, at(0), at(4));
+        assert_eq!(rows.turn(&a, at(4)), Turn::Ours, "that was short");
+        rows.returning(&a, at(0), at(6));
+        assert_eq!(rows.turn(&a, at(6)), Turn::Unknown);
+        rows.returned(&a, false, (at(0), at(7)));
+        assert_eq!(rows.turn(&a, at(7)), Turn::Ours);
+        rows.returning(&a, at(10), at(20));
+        rows.returned(&a, true, (at(10), at(21)));
+        rows.returned(&a, false, (at(10), at(22)));
+        assert_eq!(rows.turn(&a, at(22)), Turn::Others, "one node that knows is enough");
     }
 
     #[test]
     fn many_names_are_not_remembered_for_long() {
         let rows = Rows::default();
         let name = |i: usize| Resource::try_from(format!("n{i}")).unwrap();
-        (0..1_000).for_each(|i| rows.awaited(&name(i), at(0)));
-        rows.awaited(&name(0), at(2_000));
-        assert_eq!(rows.names.lock().unwrap().len(), 1);
+        for i in 0..500 {
+            awaited(&rows, &name(i), 0);
+            rows.returning(&name(i + 500), at(0), at(6));
+        }
+        awaited(&rows, &name(0), 2_000);
+        assert_eq!(rows.state.lock().unwrap().names.len(), 1);
         rows.end(&name(0));
-        assert!(!rows.any.load(Ordering::Relaxed));
+        assert!(!rows.any());
     }
 }

@@ -6,7 +6,10 @@ use std::{
 
 use tracing::Span;
 
-use super::pause::{Pause, Retries};
+use super::{
+    pause::{Pause, Retries},
+    way::Way,
+};
 use crate::{
     error::LockError,
     lock::{core::Core, lease::ActiveLease, queue::Ticket, settings::Plan, watchers::Watch},
@@ -24,14 +27,22 @@ pub(crate) struct Tries {
     pub(crate) span: Span,
 }
 
-/// A request that pauses between two tries. What ends the pause begins the next try, on the thread
+/// What a request waits for before its next try.
+pub(crate) enum Wait {
+    /// Its first: for others that are to have their turn.
+    Way(Way),
+    /// A later one.
+    Pause(Pause),
+}
+
+/// A request that pauses before a try. What ends the pause begins the next try, on the thread
 /// where that happens: the way from a release to the next grant does not lead through the task that
 /// waits, which may be busy, or on a processor that sleeps.
 pub(crate) struct Standby(Mutex<State>);
 
 enum State {
     Pausing {
-        pause: Pause,
+        pause: Wait,
         ticket: Ticket,
         tries: Tries,
         /// The task that waits.
@@ -78,7 +89,7 @@ impl Tries {
 }
 
 impl Standby {
-    pub(crate) fn new(pause: Pause, ticket: Ticket, tries: Tries) -> Arc<Self> {
+    pub(crate) fn new(pause: Wait, ticket: Ticket, tries: Tries) -> Arc<Self> {
         Arc::new(Self(Mutex::new(State::Pausing { pause, ticket, tries, task: None })))
     }
 
@@ -122,7 +133,13 @@ impl Standby {
             let State::Pausing { pause, tries, .. } = &mut *state else { return };
             let waker = Waker::from(Arc::clone(self));
             let mut cx = Context::from_waker(&waker);
-            if pause.poll(&mut tries.retries, &tries.core, &tries.plan, &mut cx).is_pending() {
+            let pause = match pause {
+                Wait::Way(way) => way.poll(&mut cx),
+                Wait::Pause(pause) => {
+                    pause.poll(&mut tries.retries, &tries.core, &tries.plan, &mut cx)
+                }
+            };
+            if pause.is_pending() {
                 return;
             }
             let State::Pausing { pause, ticket, tries, task } =
