@@ -206,8 +206,8 @@ impl Work {
         self.end(result)
     }
 
-    fn pause(&mut self, pause: Wait, ticket: Ticket) -> Step {
-        Step::Pausing(Standby::new(pause, ticket, self.tries.hand_over()))
+    fn pause(&mut self, wait: Wait, ticket: Ticket) -> Step {
+        Step::Pausing(Standby::start(wait, ticket, self.tries.hand_over()))
     }
 
     /// What follows an attempt that failed, with so many nodes that granted it: a pause, or the end.

@@ -36,7 +36,7 @@ pub(crate) struct Core {
     pub(crate) releasing: AtomicUsize,
     closed: AtomicBool,
     /// Keeps the thread that everything runs on.
-    _spawner: Arc<dyn Spawner>,
+    pub(crate) spawner: Arc<dyn Spawner>,
 }
 
 impl Core {
@@ -65,7 +65,7 @@ impl Core {
             timers,
             releasing: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
-            _spawner: spawner,
+            spawner,
         })
     }
 

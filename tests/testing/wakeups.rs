@@ -1,9 +1,14 @@
 //! Who waits is told of releases, in virtual time.
 
-use std::{future::IntoFuture, time::Duration};
+use std::{
+    future::IntoFuture,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use tower_redlock::{
-    RedlockBuilder,
+    Lock, LockError, RedlockBuilder,
     testing::{ManualClock, Nodes, Replica},
 };
 
@@ -96,4 +101,91 @@ async fn the_holders_ttl_bounds_the_pause() {
     let mut waiting = clock.spawn(green.lock("x").wait(MINUTE).into_future());
     clock.advance(ttl + Duration::from_millis(41));
     drop(waiting.take().expect("free once the TTL is over").unwrap());
+}
+
+#[tokio::test]
+async fn who_held_for_long_lets_others_that_wait_go_first() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let blue = builder(&nodes.replica("blue")).build().unwrap();
+    let green = builder(&nodes.replica("green")).build().unwrap();
+    let lock = blue.lock("x").await.unwrap();
+    let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
+    clock.advance(SECOND);
+    // The release is on its way when blue asks again.
+    nodes.freeze(0..5);
+    drop(lock);
+    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
+    clock.settle();
+    nodes.thaw(0..5);
+    clock.settle();
+    let lock = waiting.take().expect("its turn").unwrap();
+    clock.advance(SECOND);
+    assert!(!again.is_finished());
+    drop(lock);
+    clock.settle();
+    drop(again.take().expect("green gave it back").unwrap());
+}
+
+#[tokio::test]
+async fn who_held_for_long_has_it_again_at_once_where_nobody_waits() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let blue = builder(&nodes.replica("blue")).build().unwrap();
+    let lock = blue.lock("x").await.unwrap();
+    clock.advance(SECOND);
+    nodes.freeze(0..5);
+    drop(lock);
+    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
+    clock.settle();
+    assert!(!again.is_finished());
+    nodes.thaw(0..5);
+    clock.settle();
+    drop(again.take().expect("nobody waits").unwrap());
+}
+
+#[tokio::test]
+async fn who_held_for_long_does_not_wait_for_nodes_that_say_nothing() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let replica = nodes.replica("blue");
+    let blue = builder(&replica).build().unwrap();
+    let lock = blue.lock("x").await.unwrap();
+    clock.advance(SECOND);
+    replica.partition(0..5);
+    drop(lock);
+    nodes.forget(0..5);
+    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
+    clock.settle();
+    replica.heal(0..5);
+    clock.advance(Duration::from_millis(10));
+    drop(again.take().expect("its patience is over").unwrap());
+}
+
+#[tokio::test]
+async fn the_next_try_begins_before_the_task_is_polled() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let blue = builder(&nodes.replica("blue")).build().unwrap();
+    let green = builder(&nodes.replica("green")).build().unwrap();
+    let lock = blue.lock("x").await.unwrap();
+    let mut waiting = green.lock("x").wait(60 * MINUTE).into_future();
+    // Refused, and told so.
+    for _ in 0..2 {
+        assert!(poll(&mut waiting).is_pending());
+        clock.settle();
+    }
+    drop(lock);
+    clock.settle();
+    let owner = async || blue.inspect("x").await.unwrap().map(|holder| holder.owner);
+    assert_eq!(owner().await, Some(Some("green".into())));
+    assert_eq!(nodes.key_counts(), [1; 5]);
+    // Who leaves then gives it back.
+    drop(waiting);
+    clock.settle();
+    assert_eq!(nodes.key_counts(), [0; 5]);
+}
+
+fn poll(acquire: &mut tower_redlock::lock::Acquire) -> Poll<Result<Lock, LockError>> {
+    Pin::new(acquire).poll(&mut Context::from_waker(Waker::noop()))
 }

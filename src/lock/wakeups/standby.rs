@@ -1,7 +1,8 @@
 use std::{
     fmt,
+    future::poll_fn,
     sync::{Arc, Mutex, MutexGuard},
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, Waker},
 };
 
 use tracing::Span;
@@ -35,26 +36,31 @@ pub(crate) enum Wait {
     Pause(Pause),
 }
 
-/// A request that pauses before a try. What ends the pause begins the next try, on the thread
-/// where that happens: the way from a release to the next grant does not lead through the task that
-/// waits, which may be busy, or on a processor that sleeps.
+/// A request that pauses before a try. What ends the pause begins the try, in a task of the manager:
+/// the way from a release to the next grant does not lead through the task that waits, which may be
+/// busy, or on a processor that sleeps.
 pub(crate) struct Standby(Mutex<State>);
 
 enum State {
     Pausing {
-        pause: Wait,
-        ticket: Ticket,
-        tries: Tries,
-        /// The task that waits.
+        paused: Box<Paused>,
+        /// The task that waits, and the manager's.
         task: Option<Waker>,
+        own: Option<Waker>,
     },
-    /// The next try is being sent.
+    /// The try is being sent.
     Beginning {
         task: Option<Waker>,
     },
-    Begun(Begun),
+    Begun(Box<Begun>),
     /// The request has left.
     Left,
+}
+
+struct Paused {
+    wait: Wait,
+    ticket: Ticket,
+    tries: Tries,
 }
 
 /// A try that has begun.
@@ -88,72 +94,87 @@ impl Tries {
     }
 }
 
+impl Paused {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Tries { core, plan, retries, .. } = &mut self.tries;
+        match &mut self.wait {
+            Wait::Way(way) => way.poll(cx),
+            Wait::Pause(pause) => pause.poll(retries, core, plan, cx),
+        }
+    }
+}
+
 impl Standby {
-    pub(crate) fn new(pause: Wait, ticket: Ticket, tries: Tries) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(State::Pausing { pause, ticket, tries, task: None })))
+    pub(crate) fn start(wait: Wait, ticket: Ticket, tries: Tries) -> Arc<Self> {
+        let spawner = Arc::clone(&tries.core.spawner);
+        let paused = Box::new(Paused { wait, ticket, tries });
+        let this = Arc::new(Self(Mutex::new(State::Pausing { paused, task: None, own: None })));
+        let standby = Arc::clone(&this);
+        spawner.spawn(Box::pin(poll_fn(move |cx| standby.go_on(cx))));
+        this
     }
 
-    /// Ready when the next try has begun.
+    /// Ready when the try has begun.
     ///
     /// # Panics
     ///
     /// If polled again after it was ready.
-    pub(crate) fn poll(self: &Arc<Self>, cx: &Context<'_>) -> Poll<Begun> {
-        let replaced = match &mut *self.state() {
-            State::Pausing { task, .. } | State::Beginning { task } => {
-                task.replace(cx.waker().clone())
-            }
-            State::Begun(_) | State::Left => None,
-        };
-        drop(replaced);
-        self.go_on();
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Begun> {
         let mut state = self.state();
-        match std::mem::replace(&mut *state, State::Left) {
-            State::Begun(begun) => Poll::Ready(begun),
+        let replaced = match std::mem::replace(&mut *state, State::Left) {
+            State::Begun(begun) => return Poll::Ready(*begun),
             State::Left => panic!("polled after it was ready"),
-            waiting => {
-                *state = waiting;
-                Poll::Pending
+            State::Pausing { paused, task, own } => {
+                *state = State::Pausing { paused, task: Some(cx.waker().clone()), own };
+                task
             }
-        }
+            State::Beginning { task } => {
+                *state = State::Beginning { task: Some(cx.waker().clone()) };
+                task
+            }
+        };
+        drop(state);
+        drop(replaced);
+        Poll::Pending
     }
 
     /// The request is not wanted any more.
     pub(crate) fn leave(&self) {
         let left = std::mem::replace(&mut *self.state(), State::Left);
-        if let State::Begun(Begun { lease: Ok((lease, _)), .. }) = &left {
-            lease.release(false);
+        match left {
+            State::Pausing { own: Some(own), .. } => own.wake(),
+            State::Begun(begun) => {
+                if let Ok((lease, _)) = begun.lease {
+                    lease.release(false);
+                }
+            }
+            _ => {}
         }
     }
 
-    /// Begins the next try if it is time for it.
-    fn go_on(self: &Arc<Self>) {
-        let (ticket, mut tries, pause) = {
+    /// Begins the try when it is time for it.
+    fn go_on(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let paused = {
             let mut state = self.state();
-            let State::Pausing { pause, tries, .. } = &mut *state else { return };
-            let waker = Waker::from(Arc::clone(self));
-            let mut cx = Context::from_waker(&waker);
-            let pause = match pause {
-                Wait::Way(way) => way.poll(&mut cx),
-                Wait::Pause(pause) => {
-                    pause.poll(&mut tries.retries, &tries.core, &tries.plan, &mut cx)
-                }
-            };
-            if pause.is_pending() {
-                return;
+            let State::Pausing { paused, own, .. } = &mut *state else { return Poll::Ready(()) };
+            if paused.poll(cx).is_pending() {
+                own.get_or_insert_with(|| cx.waker().clone());
+                return Poll::Pending;
             }
-            let State::Pausing { pause, ticket, tries, task } =
-                std::mem::replace(&mut *state, State::Left)
-            else {
-                return;
-            };
-            *state = State::Beginning { task };
-            (ticket, tries, pause)
+            match std::mem::replace(&mut *state, State::Left) {
+                State::Pausing { paused, task, .. } => {
+                    *state = State::Beginning { task };
+                    paused
+                }
+                _ => return Poll::Ready(()),
+            }
         };
-        drop(pause);
+        let Paused { wait, ticket, mut tries } = *paused;
+        drop(wait);
         let span = tries.span.clone();
         let lease = span.in_scope(|| tries.begin(ticket));
         self.begun(tries, lease);
+        Poll::Ready(())
     }
 
     fn begun(&self, tries: Tries, lease: Result<Arc<ActiveLease>, LockError>) {
@@ -166,30 +187,24 @@ impl Standby {
             return;
         };
         let task = task.take();
-        let mut decided = true;
+        let mut is_decided = true;
         let lease = lease.map(|lease| {
             let mut watch = Watch::default();
             if let Some(task) = &task {
                 // From here on the task waits for the decision, which is all that it wants to know.
-                decided = lease.watch_for_decision(&mut watch, &Context::from_waker(task));
+                is_decided = lease.watch_for_decision(&mut watch, &Context::from_waker(task));
             }
             (lease, watch)
         });
-        *state = State::Begun(Begun { tries, lease });
+        *state = State::Begun(Box::new(Begun { tries, lease }));
         drop(state);
-        if let (Some(task), true) = (task, decided) {
+        if let (Some(task), true) = (task, is_decided) {
             task.wake();
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         crate::sync::lock(&self.0)
-    }
-}
-
-impl Wake for Standby {
-    fn wake(self: Arc<Self>) {
-        self.go_on();
     }
 }
 
