@@ -184,7 +184,7 @@ impl Work {
                         let Some(ticket) = lease.take_ticket() else {
                             return self.end(Err(error), span);
                         };
-                        match self.after_failure(ticket, error, lease.tally().0) {
+                        match self.after_failure(ticket, error, &lease) {
                             Ok(next) => self.step = next,
                             Err(error) => return self.end(Err(error), span),
                         }
@@ -219,14 +219,14 @@ impl Work {
         ActiveLease::start(Arc::clone(&self.core), self.resource.clone(), plan, ticket)
     }
 
-    /// What follows an attempt that failed, with so many nodes that granted it: a pause, or the end.
+    /// What follows an attempt that failed: a pause, or the end.
     fn after_failure(
         &mut self,
         ticket: Ticket,
         error: LockError,
-        granted: usize,
+        lease: &ActiveLease,
     ) -> Result<Step, LockError> {
-        let error = self.retries.failed(error, granted);
+        let error = self.retries.failed(error, lease.tally().0, lease.was_kept_out());
         tracing::debug!(%error, attempt = self.attempts, "attempt failed");
         if self.plan.wait.is_zero() || self.plan.max_attempts == Some(self.attempts) {
             return Err(error);

@@ -3,6 +3,6 @@
 mod cases;
 mod limits;
 mod records;
-mod scene;
+pub(crate) mod scene;
 mod stress;
 mod turns;
