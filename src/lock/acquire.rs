@@ -143,13 +143,17 @@ impl Work {
                     Poll::Ready(Ok(Turn::Ask(ticket))) => {
                         self.alarm = None;
                         // Other processes wait as well, and have had no chance for a while.
-                        let yields = !self.plan.wait.is_zero()
-                            && self.core.wakeups.is_to_give_way(&self.resource);
-                        self.step = if yields {
-                            let pause = Retries::give_way(&self.core, self.deadline());
-                            Step::Pausing { pause, ticket }
-                        } else {
-                            Step::Ready(ticket)
+                        let waits = !self.plan.wait.is_zero();
+                        let wakeups = waits.then_some(&self.core.wakeups);
+                        let gives_way = wakeups.and_then(|w| w.is_to_give_way(&self.resource));
+                        self.step = match gives_way {
+                            Some(before) => {
+                                let deadline = self.deadline();
+                                let pause =
+                                    Retries::give_way(&self.core, &self.plan, before, deadline);
+                                Step::Pausing { pause, ticket }
+                            }
+                            None => Step::Ready(ticket),
                         };
                     }
                     Poll::Ready(Err(error)) => return self.end(Err(error), span),

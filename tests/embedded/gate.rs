@@ -42,9 +42,8 @@ impl Scene {
         let clock = HandClock::new();
         let nodes = EmbeddedNodes::with_clock(5, clock.clone());
         let lender = Redlock::builder().nodes_from(&nodes).build().unwrap();
-        let node = |i: usize| {
-            Reached(Some(lender.nodes()[i].clone()).filter(|_| i < 2), format!("n{i}"))
-        };
+        let node =
+            |i: usize| Reached(Some(lender.nodes()[i].clone()).filter(|_| i < 2), format!("n{i}"));
         let builder = || Redlock::builder().clock(clock.clone());
         let stranger = builder().node(node(0)).owner("stranger").build().unwrap();
         let lock = granted(&mut stranger.lock("x").into_future());

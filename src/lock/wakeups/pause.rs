@@ -83,11 +83,14 @@ impl Retries {
         }
     }
 
-    /// The pause before the first try of one that gives way to other processes.
-    pub(crate) fn give_way(core: &Core, deadline: Timestamp) -> Pause {
+    /// The pause before the first try of one that gives way to other processes, and did so often
+    /// `before` in vain.
+    pub(crate) fn give_way(core: &Core, plan: &Plan, before: u32, deadline: Timestamp) -> Pause {
         let delay = &core.settings.retry_delay;
-        // Who is woken needs no more than this; who is not looks in at times.
-        let woken = (*delay.start()).min(LONGEST_WAY);
+        // Who is woken needs no more than this; who is not looks in at times. Who is far away needs
+        // the time of a message there and back.
+        let near = (*delay.start()).min(LONGEST_WAY);
+        let woken = near.saturating_mul(1 << before.min(10)).min(plan.node_timeout.max(near));
         let pause = if core.settings.wakeups { woken } else { random::within(delay) };
         Pause::new(core, pause, None, deadline)
     }

@@ -63,13 +63,9 @@ impl Wakeups {
     }
 
     /// As [`is_row_over`](Self::is_row_over), asked by the one who is to pause if it is so: a new row
-    /// begins behind the pause.
-    pub(crate) fn is_to_give_way(&self, resource: &Resource) -> bool {
-        let gives = self.is_row_over(resource);
-        if gives {
-            self.rows.end(resource);
-        }
-        gives
+    /// begins behind the pause. How often the process paused before, and nobody else had a turn.
+    pub(crate) fn is_to_give_way(&self, resource: &Resource) -> Option<u32> {
+        self.is_row_over(resource).then(|| self.rows.give_way(resource))
     }
 
     /// Listens for the names of a resource from now on.

@@ -22,6 +22,9 @@ const MANY: usize = 64;
 /// who waits has been told: without a rule one process could keep it for ever. So once a row is
 /// over, nothing is handed on within the process any more, and the next in line pauses before it
 /// asks the nodes. Where nobody else waits there is no row, and nobody pauses.
+///
+/// Who waits may be farther away than the pause is long. So each pause is longer than the one
+/// before, until somebody else has had the name.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     /// Whether there are any: nearly always there are none.
@@ -31,9 +34,12 @@ pub(super) struct Rows {
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    since: Timestamp,
+    /// `None` from a pause on, until the name is given back again.
+    since: Option<Timestamp>,
     /// When somebody was last found to wait.
     seen: Timestamp,
+    /// How often this process gave way, and nobody else had the name.
+    gave_way: u32,
 }
 
 impl Rows {
@@ -44,10 +50,12 @@ impl Rows {
             names.retain(|_, row| now.since(row.seen) < STALE);
         }
         for name in resource.shared_names() {
-            let row = names.entry(Arc::clone(name)).or_insert(Row { since: now, seen: now });
+            let new = Row { since: Some(now), seen: now, gave_way: 0 };
+            let row = names.entry(Arc::clone(name)).or_insert(new);
             if now.since(row.seen) >= STALE {
-                row.since = now;
+                *row = new;
             }
+            row.since.get_or_insert(now);
             row.seen = now;
         }
         self.any.store(true, Ordering::Release);
@@ -60,12 +68,28 @@ impl Rows {
     /// Whether it is the others' turn.
     pub(super) fn is_over(&self, resource: &Resource, now: Timestamp) -> bool {
         let names = crate::sync::lock(&self.names);
-        let is_long =
-            |row: &Row| now.since(row.since) >= LONGEST_ROW && now.since(row.seen) < STALE;
+        let is_long = |row: &Row| {
+            row.since.is_some_and(|since| now.since(since) >= LONGEST_ROW)
+                && now.since(row.seen) < STALE
+        };
         resource.shared_names().iter().filter_map(|name| names.get(name)).any(is_long)
     }
 
-    /// Somebody else has had a turn, or is to have one.
+    /// The others are to have their turn: a new row begins behind a pause. How often that was so
+    /// before, and in vain.
+    pub(super) fn give_way(&self, resource: &Resource) -> u32 {
+        let mut names = crate::sync::lock(&self.names);
+        let mut before = 0;
+        for name in resource.shared_names() {
+            let Some(row) = names.get_mut(name) else { continue };
+            before = before.max(row.gave_way);
+            row.since = None;
+            row.gave_way = row.gave_way.saturating_add(1);
+        }
+        before
+    }
+
+    /// Somebody else has had a turn.
     pub(super) fn end(&self, resource: &Resource) {
         if !self.any() {
             return;
@@ -100,9 +124,20 @@ mod tests {
         rows.awaited(&a, at(10));
         rows.end(&a);
         assert!(!rows.is_over(&a, at(20)));
+        rows.awaited(&a, at(10));
+        assert!(rows.is_over(&a, at(15)));
+        assert_eq!(rows.give_way(&a), 0);
+        assert!(!rows.is_over(&a, at(16)), "a pause ends the row");
+        rows.awaited(&a, at(20));
+        assert!(!rows.is_over(&a, at(24)) && rows.is_over(&a, at(25)), "the next one begins");
+        assert_eq!([rows.give_way(&a), rows.give_way(&a)], [1, 2]);
+        rows.end(&a);
         // Long ago.
         rows.awaited(&a, at(30));
         assert!(!rows.is_over(&a, at(1_031)));
+        rows.give_way(&a);
+        rows.awaited(&a, at(2_000));
+        assert_eq!(rows.give_way(&a), 0, "others wait now");
     }
 
     #[test]
