@@ -246,7 +246,15 @@ impl SharedLease {
         match command {
             Command::Acquire { token, expires } => {
                 let block_end = block_end(token, self.block);
-                let op = Op::Acquire { lease, ttl, token, block_end, expires, patience };
+                let op = Op::Acquire {
+                    lease,
+                    ttl,
+                    token,
+                    block_end,
+                    expires,
+                    patience,
+                    waits: self.waits,
+                };
                 (op, OpId::Acquire)
             }
             Command::Raise { round, token } => {
