@@ -18,6 +18,9 @@ use crate::{
 /// finds the subscriptions standing.
 const LINGER: Duration = Duration::from_secs(3);
 
+/// So seldom it is looked for names that nobody waits for any more.
+const SWEEP: Duration = Duration::from_millis(500);
+
 /// The names that this process waits for, and what listens for them on the nodes.
 pub(crate) struct Wakeups {
     timers: Arc<Timers>,
@@ -130,7 +133,8 @@ impl Wakeups {
         let is_over = |kept: &Kept| kept.waiting == 0 && kept.left + LINGER <= now;
         let over: Vec<_> = names.kept.extract_if(|_, kept| is_over(kept)).collect();
         let idle = names.kept.values().filter(|kept| kept.waiting == 0);
-        let next = idle.map(|kept| kept.left + LINGER).min();
+        // Many names that are left one after the other are not swept one by one.
+        let next = idle.map(|kept| kept.left + LINGER).min().map(|next| next.max(now + SWEEP));
         names.sweeping = next.is_some();
         if let Some(next) = next {
             self.sweep_at(next);
