@@ -25,7 +25,10 @@ impl ReplySink for SharedLease {
         if let Ok(answer) = &result {
             let wall = || self.core.clock().wall();
             self.core.fences.see(self.resource(), answer.fence(), wall);
-            if let Answer::Released { awaited: true, .. } = answer {
+            // Of an attempt that failed it was never ours.
+            if let Answer::Released { awaited: true, .. } = answer
+                && self.state().granted.is_some()
+            {
                 self.core.wakeups.awaited(self.resource());
             }
         }

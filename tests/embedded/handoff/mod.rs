@@ -4,5 +4,6 @@ mod cases;
 mod limits;
 mod records;
 pub(crate) mod scene;
+mod split;
 mod stress;
 mod turns;
