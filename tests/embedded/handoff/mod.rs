@@ -7,3 +7,4 @@ pub(crate) mod scene;
 mod split;
 mod stress;
 mod turns;
+mod wall;
