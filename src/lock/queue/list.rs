@@ -52,10 +52,7 @@ impl<T> List<T> {
         let slot = match self.free {
             Some(slot) => {
                 let free = std::mem::replace(&mut self.slots[slot], item);
-                self.free = match free {
-                    Slot::Free { next } => next,
-                    Slot::Used(_) => None,
-                };
+                self.free = if let Slot::Free { next } = free { next } else { None };
                 slot
             }
             None => {
