@@ -49,16 +49,13 @@ impl<T> List<T> {
     /// Adds an item at the end. No two items have the same number.
     pub(super) fn push(&mut self, id: u64, value: T) -> Key {
         let item = Slot::Used(Item { id, before: self.last, behind: None, value });
-        let slot = match self.free {
-            Some(slot) => {
-                let free = std::mem::replace(&mut self.slots[slot], item);
-                self.free = if let Slot::Free { next } = free { next } else { None };
-                slot
-            }
-            None => {
-                self.slots.push(item);
-                self.slots.len() - 1
-            }
+        let slot = if let Some(slot) = self.free {
+            let free = std::mem::replace(&mut self.slots[slot], item);
+            self.free = if let Slot::Free { next } = free { next } else { None };
+            slot
+        } else {
+            self.slots.push(item);
+            self.slots.len() - 1
         };
         match self.last.and_then(|last| self.item(last)) {
             Some(last) => last.behind = Some(slot),
