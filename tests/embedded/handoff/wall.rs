@@ -84,7 +84,7 @@ async fn the_next_holders_validity_ends_when_the_leases_does_by_the_wall_clock()
     drop(lock);
     let lock = granted(&mut next);
     assert_eq!(lock.fencing_token().get(), token + 1, "handed on");
-    clock.put_wall_forward(VALIDITY - early - MICRO);
+    clock.put_wall_forward(VALIDITY.saturating_sub(early + MICRO));
     assert!(lock.is_valid());
     clock.put_wall_forward(MICRO);
     assert!(!lock.is_valid());
@@ -113,7 +113,7 @@ async fn work_under_a_lock_that_was_handed_on_is_not_polled_past_the_end_by_the_
 
 #[tokio::test]
 async fn with_less_than_half_of_the_validity_by_the_wall_clock_nothing_is_handed_on() {
-    for (by, handed_on) in [(VALIDITY / 2 - MICRO, true), (VALIDITY / 2, false)] {
+    for (by, handed_on) in [((VALIDITY / 2).saturating_sub(MICRO), true), (VALIDITY / 2, false)] {
         let (clock, _redlock, lock, mut next) = scene();
         let token = lock.fencing_token().get();
         clock.put_wall_forward(by);
@@ -129,9 +129,9 @@ async fn what_the_next_holder_prolongs_counts_by_the_wall_clock_as_well() {
     let (clock, _redlock, lock, mut next) = scene();
     drop(lock);
     let lock = granted(&mut next);
-    clock.advance(VALIDITY - NANO);
+    clock.advance(VALIDITY.saturating_sub(NANO));
     tokio::time::timeout(HANG_GUARD, lock.extend()).await.unwrap().unwrap();
-    clock.put_wall_forward(VALIDITY - MICRO);
+    clock.put_wall_forward(VALIDITY.saturating_sub(MICRO));
     assert!(lock.is_valid());
     clock.put_wall_forward(MICRO);
     assert!(!lock.is_valid());

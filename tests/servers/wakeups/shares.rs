@@ -61,7 +61,9 @@ async fn longest_row(
 ) -> usize {
     let servers = RedisServer::start_n(5);
     let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
-    proxies.iter().for_each(|proxy| proxy.set_delay(way));
+    for proxy in &proxies {
+        proxy.set_delay(way);
+    }
     let modest = connected(patient(), proxies.iter().map(Proxy::url)).await;
     let counts = Arc::<Counts>::default();
     let mut running = Vec::new();
