@@ -117,6 +117,7 @@ async fn vote(node: &dyn Node, settings: &Settings) -> Result<Duration, Reason> 
         block_end: token,
         expires: Timestamp::MAX,
         patience: PROBE,
+        waits: false,
     };
     let begun = Instant::now();
     let granted = ask(node, acquire).await;

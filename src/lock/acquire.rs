@@ -136,8 +136,8 @@ impl Work {
                         let yields = !self.tries.plan.wait.is_zero()
                             && self.tries.core.wakeups.may_give_way(&self.tries.resource);
                         self.step = if yields {
-                            let Tries { core, resource, .. } = &self.tries;
-                            let way = Way::new(core, resource, self.deadline());
+                            let Tries { core, resource, plan, .. } = &self.tries;
+                            let way = Way::new(core, resource, plan, self.deadline());
                             self.pause(Wait::Way(way), ticket)
                         } else {
                             Step::Ready(ticket)
@@ -177,7 +177,7 @@ impl Work {
                         let Some(ticket) = lease.take_ticket() else {
                             return self.end(Err(error));
                         };
-                        match self.after_failure(ticket, error, lease.tally().0) {
+                        match self.after_failure(ticket, error, &lease) {
                             Ok(next) => self.step = next,
                             Err(error) => return self.end(Err(error)),
                         }
@@ -210,14 +210,14 @@ impl Work {
         Step::Pausing(Standby::start(wait, ticket, self.tries.hand_over()))
     }
 
-    /// What follows an attempt that failed, with so many nodes that granted it: a pause, or the end.
+    /// What follows an attempt that failed: a pause, or the end.
     fn after_failure(
         &mut self,
         ticket: Ticket,
         error: LockError,
-        granted: usize,
+        lease: &ActiveLease,
     ) -> Result<Step, LockError> {
-        let error = self.tries.retries.failed(error, granted);
+        let error = self.tries.retries.failed(error, lease.tally().0, lease.was_kept_out());
         tracing::debug!(%error, attempt = self.tries.begun, "attempt failed");
         if self.tries.plan.wait.is_zero() || self.tries.plan.max_attempts == Some(self.tries.begun)
         {

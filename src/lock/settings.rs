@@ -145,6 +145,11 @@ fn set_aside(settings: &Settings, ttl: Duration) -> Duration {
 }
 
 impl Plan {
+    /// Whether there is another try behind one that is refused.
+    pub(crate) fn tries_again(&self) -> bool {
+        !self.wait.is_zero() && self.max_attempts != Some(1)
+    }
+
     pub(crate) fn terms(&self, nodes: usize, proposal: Option<Proposal>) -> Terms {
         Terms {
             nodes,

@@ -25,6 +25,8 @@ pub enum Op {
         expires: Timestamp,
         /// How long after it was sent the server may still run it.
         patience: Duration,
+        /// Who is refused will wait: the holder's release is to be told.
+        waits: bool,
     },
     /// Where the keys are still the lease's, and `token` is above the fence: store the end of its
     /// block. Answered by [`Answer::Raised`], or by

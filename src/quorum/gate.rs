@@ -51,6 +51,7 @@ impl Lease {
             Some(VoteOutcome::Held { owner, remaining }) => {
                 let refusal = Refusal::Held { retry_after: *remaining, owner: owner.clone() };
                 self.gated = None;
+                self.kept_out = true;
                 self.send_releases(out);
                 self.phase = Phase::Ended;
                 out.push(Action::Refused(refusal));

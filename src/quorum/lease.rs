@@ -56,6 +56,8 @@ pub struct Lease {
     pub(super) timeout_at: Timestamp,
     /// While one node is asked before the others.
     pub(super) gated: Option<Gated>,
+    /// That node refused, and no other was asked.
+    pub(super) kept_out: bool,
     /// Whether the time-out was put off because this process had stood still.
     pub(super) grace_used: bool,
     /// The end of the validity that a quorum confirmed.
@@ -108,6 +110,7 @@ impl Lease {
             held_from: now,
             timeout_at,
             gated: None,
+            kept_out: false,
             grace_used: false,
             valid_until: expires,
             renew_at: Timestamp::MAX,
@@ -197,6 +200,12 @@ impl Lease {
     /// How many nodes' latest word is that the key is ours.
     pub fn granted(&self) -> usize {
         ballot::count(&self.ballots, Ballot::is_granted)
+    }
+
+    /// The attempt was refused by the node that was asked first, and no other was asked: one word,
+    /// and no verdict.
+    pub fn was_kept_out(&self) -> bool {
+        self.kept_out
     }
 
     pub(super) fn hold_until(&self) -> Timestamp {

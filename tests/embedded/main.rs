@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod gate;
 mod handoff;
 mod hot;
 mod inspect;

@@ -108,7 +108,15 @@ fn extend(lease: &Arc<LeaseId>, clock: &ManualClock) -> Op {
 
 fn acquire(lease: &Arc<LeaseId>, clock: &ManualClock) -> Op {
     let (lease, ttl, expires) = (Arc::clone(lease), 3 * SECOND, clock.now() + 3 * SECOND);
-    Op::Acquire { lease, ttl, token: 0, block_end: 0, expires, patience: 2 * NODE_TIMEOUT }
+    Op::Acquire {
+        lease,
+        ttl,
+        token: 0,
+        block_end: 0,
+        expires,
+        patience: 2 * NODE_TIMEOUT,
+        waits: false,
+    }
 }
 
 #[test]

@@ -189,6 +189,11 @@ impl ActiveLease {
         (self.shared.state().lease.granted(), self.shared.core.nodes.len())
     }
 
+    /// Whether the attempt was refused by the one node that it asked first.
+    pub(crate) fn was_kept_out(&self) -> bool {
+        self.shared.state().lease.was_kept_out()
+    }
+
     pub(crate) fn extend(&self) {
         if let Some(mut state) = self.state() {
             state.grant.extension = None;

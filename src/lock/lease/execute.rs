@@ -171,9 +171,10 @@ impl SharedLease {
     /// Tells the local line, then whoever waits for the decision: in this order, and from here, as
     /// the task that asked may not be polled for long.
     fn announce(self: &Arc<Self>, decision: Result<(), LockError>, wakers: &mut Vec<Waker>) {
-        let (ticket, lease) = {
+        let (ticket, lease, is_verdict) = {
             let mut state = self.state();
-            (state.ticket.take(), state.grant.lease.upgrade())
+            let is_verdict = !state.lease.was_kept_out();
+            (state.ticket.take(), state.grant.lease.upgrade(), is_verdict)
         };
         match (&decision, &lease) {
             (Ok(()), Some(lease)) => {
@@ -184,7 +185,8 @@ impl SharedLease {
             }
             (Ok(()), None) => {}
             (Err(error), _) => {
-                if let Some(ticket) = &ticket {
+                // One node's word is told to nobody: the line goes by the verdict before.
+                if let Some(ticket) = ticket.as_ref().filter(|_| is_verdict) {
                     ticket.report(error);
                 }
             }
@@ -244,7 +246,15 @@ impl SharedLease {
         match command {
             Command::Acquire { token, expires } => {
                 let block_end = block_end(token, self.block);
-                let op = Op::Acquire { lease, ttl, token, block_end, expires, patience };
+                let op = Op::Acquire {
+                    lease,
+                    ttl,
+                    token,
+                    block_end,
+                    expires,
+                    patience,
+                    waits: self.waits,
+                };
                 (op, OpId::Acquire)
             }
             Command::Raise { round, token } => {

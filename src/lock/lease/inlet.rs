@@ -25,7 +25,11 @@ impl ReplySink for SharedLease {
         if let Ok(answer) = &result {
             let wall = || self.core.clock().wall();
             self.core.fences.see(self.resource(), answer.fence(), wall);
-            if let Answer::Released { awaited, .. } = answer {
+            // Of an attempt that failed it was never ours.
+            if let Answer::Released { awaited, .. } = answer
+                && self.core.wakeups.minds(*awaited)
+                && self.state().granted.is_some()
+            {
                 self.core.wakeups.returned(self.resource(), *awaited, self.started);
             }
         }

@@ -36,6 +36,8 @@ pub(super) struct SharedLease {
     pub(super) first_epoch: u64,
     /// How many tokens the lease reserves.
     pub(super) block: u64,
+    /// Whether there is a next try where this one is refused.
+    pub(super) waits: bool,
     /// The newest grant's: what goes to the nodes.
     pub(super) token: AtomicU64,
     /// Under the strict clock guard: the end by the wall clock, in µs since the Unix epoch.
@@ -148,6 +150,7 @@ impl SharedLease {
             started: now,
             first_epoch: epoch,
             block,
+            waits: plan.tries_again(),
             token: AtomicU64::new(token),
             wall_until: AtomicU64::new(0),
             state: Mutex::new(State {

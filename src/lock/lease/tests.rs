@@ -110,6 +110,34 @@ fn each_holder_is_watched_for_its_own_hanging_and_leaves_no_timer() {
     drop(poll);
 }
 
+#[test]
+fn the_next_holders_end_is_noticed_though_nobody_asks() {
+    const HOLD: Duration = Duration::from_secs(1);
+    let scene = Scene::new();
+    let lock = scene.lock();
+    let lock = scene.next_after(lock, |request| request.max_hold(HOLD), |_| {});
+    let mut lost = scene.clock.spawn(lock.lost());
+    scene.clock.advance(HOLD.saturating_sub(Duration::from_millis(1)));
+    assert_eq!(lost.take(), None);
+    scene.clock.advance(Duration::from_millis(1));
+    assert_eq!(lost.take(), Some(LossCause::MaxHold { limit: HOLD }));
+}
+
+#[test]
+fn who_watches_a_lock_that_is_handed_on_is_woken() {
+    let scene = Scene::new();
+    let lock = scene.lock();
+    let mut lost = scene.clock.spawn(lock.lost());
+    let stopping = scene.clock.spawn(lock.context().stopping());
+    scene.clock.settle();
+    let next = scene.next_after(lock, |request| request, |_| {});
+    assert_eq!(lost.take(), Some(LossCause::Released));
+    assert!(stopping.is_finished());
+    let mut lost = scene.clock.spawn(next.lost());
+    scene.clock.settle();
+    assert_eq!(lost.take(), None, "the next one has it");
+}
+
 #[cfg(feature = "scheduler")]
 #[test]
 fn what_was_said_to_one_holder_is_not_said_to_the_next() {

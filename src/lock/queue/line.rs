@@ -1,9 +1,10 @@
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, Weak},
     task::Waker,
 };
 
+use super::list::{Key, List};
 use crate::{
     error::LockError,
     lock::{lease::ActiveLease, settings::Plan},
@@ -22,10 +23,10 @@ pub(super) struct Lines {
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) head: Head,
-    /// By their order of arrival, over both maps.
-    patient: BTreeMap<u64, Waiter>,
+    /// By their order of arrival, numbered over both lists.
+    patient: List<Waiter>,
     /// Those who want one attempt only, and so take over the head's verdict.
-    one_shots: BTreeMap<u64, Waiter>,
+    one_shots: List<Waiter>,
     next_id: u64,
 }
 
@@ -62,7 +63,7 @@ pub(super) enum Slot {
 /// A place in the line of one name.
 #[derive(Debug)]
 pub(super) struct Place {
-    id: u64,
+    key: Key,
     is_one_shot: bool,
     /// Written only with the lines locked.
     slot: Arc<Mutex<Slot>>,
@@ -95,38 +96,38 @@ impl Line {
             slot: Arc::clone(&slot),
         };
         let is_one_shot = plan.wait.is_zero();
-        self.list(is_one_shot).insert(id, waiter);
-        Place { id, is_one_shot, slot }
+        let key = self.list(is_one_shot).push(id, waiter);
+        Place { key, is_one_shot, slot }
     }
 
     pub(super) fn waiter(&mut self, place: &Place) -> Option<&mut Waiter> {
-        self.list(place.is_one_shot).get_mut(&place.id)
+        self.list(place.is_one_shot).get_mut(place.key)
     }
 
     pub(super) fn leave(&mut self, place: &Place) -> Option<Waiter> {
-        self.list(place.is_one_shot).remove(&place.id)
+        self.list(place.is_one_shot).remove(place.key)
     }
 
-    fn list(&mut self, is_one_shot: bool) -> &mut BTreeMap<u64, Waiter> {
+    fn list(&mut self, is_one_shot: bool) -> &mut List<Waiter> {
         if is_one_shot { &mut self.one_shots } else { &mut self.patient }
     }
 
     /// Who came first.
     pub(super) fn pop_first(&mut self) -> Option<Waiter> {
-        let first = |list: &BTreeMap<u64, Waiter>| list.first_key_value().map(|(id, _)| *id);
+        let first = |list: &List<Waiter>| list.first().map(|(id, _)| id);
         let (patient, one_shot) = (first(&self.patient), first(&self.one_shots));
         let is_one_shot = one_shot.is_some_and(|id| patient.is_none_or(|other| id < other));
-        self.list(is_one_shot).pop_first().map(|(_, waiter)| waiter)
+        self.list(is_one_shot).pop_first()
     }
 
     /// All who leave with the head's verdict.
-    pub(super) fn take_one_shots(&mut self) -> impl ExactSizeIterator<Item = Waiter> + use<> {
-        std::mem::take(&mut self.one_shots).into_values()
+    pub(super) fn take_one_shots(&mut self) -> Vec<Waiter> {
+        self.one_shots.take_all()
     }
 
     /// Who came first, if nobody waits for a verdict.
     pub(super) fn first_patient(&self) -> Option<&Waiter> {
-        let first = self.patient.first_key_value().map(|(_, waiter)| waiter);
+        let first = self.patient.first().map(|(_, waiter)| waiter);
         first.filter(|_| self.one_shots.is_empty())
     }
 }

@@ -7,11 +7,13 @@
 //! | part | where |
 //! |---|---|
 //! | one name: who waits, what the head does | `line` |
+//! | a list that is left from anywhere at once | `list` |
 //! | all lines of a manager | `queue` |
 //! | the way to the head | `queueing` |
 //! | the turn at the head, until it is passed on | `ticket` |
 
 mod line;
+mod list;
 #[expect(clippy::module_inception, reason = "it is the queue, among its parts")]
 mod queue;
 mod queueing;

@@ -161,6 +161,7 @@ impl Queue {
             let leaving = line.take_one_shots();
             lines.wait_no_more(leaving.len());
             leaving
+                .into_iter()
                 .map(|waiter| {
                     waiter.give(Slot::Verdict(verdict.clone()));
                     waiter.waker

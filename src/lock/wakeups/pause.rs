@@ -51,14 +51,19 @@ impl Retries {
         Plan { gate: self.gate, ..plan }
     }
 
-    /// A try failed, with so many nodes that granted it: what is to be said of the request so far.
-    pub(crate) fn failed(&mut self, error: LockError, granted: usize) -> LockError {
+    /// A try failed, with so many nodes that granted it, or kept out by the only one that was asked:
+    /// what is to be said of the request so far.
+    pub(crate) fn failed(
+        &mut self,
+        error: LockError,
+        granted: usize,
+        was_kept_out: bool,
+    ) -> LockError {
         self.split = granted > 0;
         self.held_for = None;
-        if self.gate.take().is_some()
-            && let (LockError::Held { .. }, Some(last)) = (&error, &self.last)
-        {
-            // One node was asked, and its word alone decides nothing.
+        self.gate = None;
+        if let (true, Some(last)) = (was_kept_out, &self.last) {
+            // One node's word decides nothing.
             return last.clone();
         }
         if let (LockError::Held { retry_after, .. }, false) = (&error, self.split) {

@@ -21,6 +21,9 @@ use crate::{
 /// finds the subscriptions standing.
 const LINGER: Duration = Duration::from_secs(3);
 
+/// So seldom it is looked for names that nobody waits for any more.
+const SWEEP: Duration = Duration::from_millis(500);
+
 /// The names that this process waits for, and what listens for them on the nodes.
 pub(crate) struct Wakeups {
     timers: Arc<Timers>,
@@ -63,9 +66,12 @@ impl Wakeups {
     /// A node answered the release of names that this process had since then: whether somebody waits
     /// for one of them.
     pub(crate) fn returned(&self, resource: &Resource, awaited: bool, since: Timestamp) {
-        if awaited || self.rows.any() {
-            self.rows.returned(resource, awaited, (since, self.timers.clock().now()));
-        }
+        self.rows.returned(resource, awaited, (since, self.timers.clock().now()));
+    }
+
+    /// Whether it matters that a node gave such an answer.
+    pub(crate) fn minds(&self, awaited: bool) -> bool {
+        awaited || self.rows.any()
     }
 
     /// Whether this process has kept the names from others that wait for long enough.
@@ -144,7 +150,8 @@ impl Wakeups {
         let is_over = |kept: &Kept| kept.waiting == 0 && kept.left + LINGER <= now;
         let over: Vec<_> = names.kept.extract_if(|_, kept| is_over(kept)).collect();
         let idle = names.kept.values().filter(|kept| kept.waiting == 0);
-        let next = idle.map(|kept| kept.left + LINGER).min();
+        // Many names that are left one after the other are not swept one by one.
+        let next = idle.map(|kept| kept.left + LINGER).min().map(|next| next.max(now + SWEEP));
         names.sweeping = next.is_some();
         if let Some(next) = next {
             self.sweep_at(next);

@@ -28,6 +28,9 @@ const MANY: usize = 64;
 /// over, nothing is handed on within the process any more, and the next in line pauses before it
 /// asks the nodes. Whoever held a name for as long as a row asks for it again only when a node has
 /// said whether others wait. Where nobody else waits there is no row, and nobody pauses.
+///
+/// Who waits may be farther away than the pause is long. So each pause is longer than the one
+/// before, until somebody else has had the name.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     /// Whether there are any: nearly always there are none.
@@ -44,8 +47,11 @@ struct State {
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    since: Timestamp,
+    /// `None` from a pause on, until the name is given back again.
+    since: Option<Timestamp>,
     seen: Seen,
+    /// How often this process gave way, and nobody else had the name.
+    gave_way: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +80,8 @@ impl Rows {
         let mut state = crate::sync::lock(&self.state);
         state.forget_stale(now);
         for name in resource.shared_names() {
-            state.names.entry(Arc::clone(name)).or_insert(Row { since, seen: Seen::Not(now) });
+            let row = state.names.entry(Arc::clone(name)).or_insert(Row::new(since, now));
+            row.since.get_or_insert(since);
         }
         self.any.store(true, Ordering::Release);
     }
@@ -87,9 +94,6 @@ impl Rows {
         awaited: bool,
         (since, now): (Timestamp, Timestamp),
     ) {
-        if !awaited && !self.any() {
-            return;
-        }
         let mut wakers = Vec::new();
         let mut state = crate::sync::lock(&self.state);
         if awaited {
@@ -97,11 +101,12 @@ impl Rows {
         }
         for name in resource.shared_names() {
             if awaited {
-                let new = Row { since, seen: Seen::Not(now) };
+                let new = Row::new(since, now);
                 let row = state.names.entry(Arc::clone(name)).or_insert(new);
                 if row.is_stale(now) {
-                    row.since = since;
+                    *row = new;
                 }
+                row.since.get_or_insert(since);
                 row.seen = Seen::At(now);
             } else if matches!(state.names.get(name), Some(Row { seen: Seen::Not(_), .. })) {
                 state.names.remove(name);
@@ -144,7 +149,21 @@ impl Rows {
         }
     }
 
-    /// Somebody else has had a turn, or is to have one.
+    /// The others are to have their turn: a new row begins behind a pause. How often that was so
+    /// before, and in vain.
+    pub(super) fn give_way(&self, resource: &Resource) -> u32 {
+        let mut state = crate::sync::lock(&self.state);
+        let mut before = 0;
+        for name in resource.shared_names() {
+            let Some(row) = state.names.get_mut(name) else { continue };
+            before = before.max(row.gave_way);
+            row.since = None;
+            row.gave_way = row.gave_way.saturating_add(1);
+        }
+        before
+    }
+
+    /// Somebody else has had a turn.
     pub(super) fn end(&self, resource: &Resource) {
         if !self.any() {
             return;
@@ -164,8 +183,11 @@ impl State {
             match row.seen {
                 _ if row.is_stale(now) => {}
                 Seen::Not(_) => turn = Turn::Unknown,
-                Seen::At(_) if now.since(row.since) >= LONGEST_ROW => return Turn::Others,
-                Seen::At(_) => {}
+                Seen::At(_) => {
+                    if row.since.is_some_and(|since| now.since(since) >= LONGEST_ROW) {
+                        return Turn::Others;
+                    }
+                }
             }
         }
         turn
@@ -179,6 +201,11 @@ impl State {
 }
 
 impl Row {
+    /// Nobody was seen yet.
+    fn new(since: Timestamp, now: Timestamp) -> Self {
+        Self { since: Some(since), seen: Seen::Not(now), gave_way: 0 }
+    }
+
     fn is_stale(&self, now: Timestamp) -> bool {
         let (Seen::Not(at) | Seen::At(at)) = self.seen;
         now.since(at) >= STALE
@@ -212,9 +239,22 @@ mod tests {
         awaited(&rows, &a, 10);
         rows.end(&a);
         assert_eq!(rows.turn(&a, at(20)), Turn::Ours);
+        awaited(&rows, &a, 10);
+        assert_eq!(rows.turn(&a, at(15)), Turn::Others);
+        assert_eq!(rows.give_way(&a), 0);
+        assert_eq!(rows.turn(&a, at(16)), Turn::Ours, "a pause ends the row");
+        awaited(&rows, &a, 20);
+        assert_eq!(rows.turn(&a, at(24)), Turn::Ours, "the next one begins");
+        assert_eq!(rows.turn(&a, at(25)), Turn::Others);
+        assert_eq!([rows.give_way(&a), rows.give_way(&a)], [1, 2]);
+        rows.end(&a);
         // Long ago.
         awaited(&rows, &a, 30);
         assert_eq!(rows.turn(&a, at(1_031)), Turn::Ours);
+        rows.give_way(&a);
+        awaited(&rows, &a, 2_000);
+        assert_eq!(rows.give_way(&a), 0, "others wait now");
+        rows.end(&a);
         // A new row, which began when the lease did.
         rows.returned(&a, true, (at(1_040), at(1_042)));
         assert_eq!(rows.turn(&a, at(1_044)), Turn::Ours);

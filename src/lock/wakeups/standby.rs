@@ -109,8 +109,7 @@ impl Standby {
         let spawner = Arc::clone(&tries.core.spawner);
         let paused = Box::new(Paused { wait, ticket, tries });
         let this = Arc::new(Self(Mutex::new(State::Pausing { paused, task: None, own: None })));
-        let standby = Arc::clone(&this);
-        spawner.spawn(Box::pin(poll_fn(move |cx| standby.go_on(cx))));
+        spawner.spawn(Box::pin(Arc::clone(&this).run()));
         this
     }
 
@@ -120,22 +119,28 @@ impl Standby {
     ///
     /// If polled again after it was ready.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Begun> {
-        let mut state = self.state();
-        let replaced = match std::mem::replace(&mut *state, State::Left) {
-            State::Begun(begun) => return Poll::Ready(*begun),
-            State::Left => panic!("polled after it was ready"),
-            State::Pausing { paused, task, own } => {
-                *state = State::Pausing { paused, task: Some(cx.waker().clone()), own };
-                task
-            }
-            State::Beginning { task } => {
-                *state = State::Beginning { task: Some(cx.waker().clone()) };
-                task
-            }
+        let waker = {
+            let mut state = self.state();
+            let (own, replaced) = match &mut *state {
+                State::Pausing { task, own, .. } => (own.clone(), task.replace(cx.waker().clone())),
+                State::Beginning { task } => (None, task.replace(cx.waker().clone())),
+                State::Begun(_) | State::Left => (None, None),
+            };
+            drop(state);
+            drop(replaced);
+            own.unwrap_or_else(|| cx.waker().clone())
         };
-        drop(state);
-        drop(replaced);
-        Poll::Pending
+        // Who comes first begins; what wakes then is the manager's task.
+        let _ = self.go_on(&mut Context::from_waker(&waker));
+        let mut state = self.state();
+        match std::mem::replace(&mut *state, State::Left) {
+            State::Begun(begun) => Poll::Ready(*begun),
+            State::Left => panic!("polled after it was ready"),
+            waiting => {
+                *state = waiting;
+                Poll::Pending
+            }
+        }
     }
 
     /// The request is not wanted any more.
@@ -154,17 +159,16 @@ impl Standby {
 
     /// Begins the try when it is time for it.
     fn go_on(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let paused = {
+        let (paused, own) = {
             let mut state = self.state();
-            let State::Pausing { paused, own, .. } = &mut *state else { return Poll::Ready(()) };
+            let State::Pausing { paused, .. } = &mut *state else { return Poll::Ready(()) };
             if paused.poll(cx).is_pending() {
-                own.get_or_insert_with(|| cx.waker().clone());
                 return Poll::Pending;
             }
             match std::mem::replace(&mut *state, State::Left) {
-                State::Pausing { paused, task, .. } => {
+                State::Pausing { paused, task, own } => {
                     *state = State::Beginning { task };
-                    paused
+                    (paused, own)
                 }
                 _ => return Poll::Ready(()),
             }
@@ -174,7 +178,22 @@ impl Standby {
         let span = tries.span.clone();
         let lease = span.in_scope(|| tries.begin(ticket));
         self.begun(tries, lease);
+        // The manager's task ends as well.
+        if let Some(own) = own.filter(|own| !own.will_wake(cx.waker())) {
+            own.wake();
+        }
         Poll::Ready(())
+    }
+
+    /// The manager's task.
+    async fn run(self: Arc<Self>) {
+        poll_fn(|cx| {
+            if let State::Pausing { own, .. } = &mut *self.state() {
+                own.get_or_insert_with(|| cx.waker().clone());
+            }
+            self.go_on(cx)
+        })
+        .await;
     }
 
     fn begun(&self, tries: Tries, lease: Result<Arc<ActiveLease>, LockError>) {

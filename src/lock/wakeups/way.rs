@@ -9,7 +9,7 @@ use std::{
 
 use super::rows::Turn;
 use crate::{
-    lock::{core::Core, watchers::Watch},
+    lock::{core::Core, settings::Plan, watchers::Watch},
     random,
     resource::Resource,
     time::{Sleep, Timestamp},
@@ -22,8 +22,8 @@ const LONGEST_WAY: Duration = Duration::from_millis(10);
 pub(crate) struct Way {
     core: Arc<Core>,
     resource: Resource,
-    /// For how long it gives way, and the end of its patience while it is unknown whether it has to.
-    pause: Duration,
+    node_timeout: Duration,
+    /// The end of the pause, or of its patience while it is unknown whether others wait.
     until: Timestamp,
     deadline: Timestamp,
     gives: bool,
@@ -32,21 +32,35 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    pub(crate) fn new(core: &Arc<Core>, resource: &Resource, deadline: Timestamp) -> Self {
-        let delay = &core.settings.retry_delay;
-        // Who is woken needs no more than this; who is not looks in at times.
-        let woken = (*delay.start()).min(LONGEST_WAY);
-        let pause = if core.settings.wakeups { woken } else { random::within(delay) };
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        resource: &Resource,
+        plan: &Plan,
+        deadline: Timestamp,
+    ) -> Self {
         Self {
             core: Arc::clone(core),
             resource: resource.clone(),
-            pause,
+            node_timeout: plan.node_timeout,
             until: core.clock().now() + LONGEST_WAY,
             deadline,
             gives: false,
             watch: Watch::default(),
             sleep: None,
         }
+    }
+
+    /// For how long it gives way, after so many times in vain.
+    fn pause(&self, before: u32) -> Duration {
+        let delay = &self.core.settings.retry_delay;
+        if !self.core.settings.wakeups {
+            // Who is not woken looks in at times.
+            return random::within(delay);
+        }
+        // Who is woken needs no more than this. Who is far away needs the time of a message there
+        // and back.
+        let near = (*delay.start()).min(LONGEST_WAY);
+        near.saturating_mul(1 << before.min(10)).min(self.node_timeout.max(near))
     }
 
     /// Ready when it is our turn.
@@ -59,9 +73,7 @@ impl Way {
                 Turn::Unknown => {}
                 Turn::Others => {
                     self.gives = true;
-                    self.until = now + self.pause;
-                    // A new row begins behind the pause.
-                    rows.end(&self.resource);
+                    self.until = now + self.pause(rows.give_way(&self.resource));
                 }
             }
         }

@@ -57,8 +57,8 @@ impl Store {
             return Err(Reason::Stale);
         }
         match op {
-            Op::Acquire { lease, ttl, token, block_end, .. } => {
-                self.acquire(lease, *ttl, (*token, *block_end), now, wall)
+            Op::Acquire { lease, ttl, token, block_end, waits, .. } => {
+                self.acquire(lease, *ttl, (*token, *block_end, *waits), now, wall)
             }
             Op::Raise { lease, token, block_end } => {
                 self.raise(lease, (*token, *block_end), now, wall)
@@ -86,7 +86,7 @@ impl Store {
         &mut self,
         lease: &LeaseId,
         ttl: Duration,
-        (token, block_end): (u64, u64),
+        (token, block_end, waits): (u64, u64, bool),
         now: Timestamp,
         wall: Duration,
     ) -> Result<Answer, Reason> {
@@ -101,7 +101,7 @@ impl Store {
             if let Some(name) = names.find(other)
                 && let Some(key) = self.keys.get_mut(name)
             {
-                key.awaited = true;
+                key.awaited |= waits;
             }
             return Ok(held);
         }

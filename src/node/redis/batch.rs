@@ -59,6 +59,7 @@ mod tests {
             block_end: 1,
             expires: Timestamp::MAX,
             patience: Duration::ZERO,
+            waits: false,
         })
     }
 

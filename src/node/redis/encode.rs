@@ -159,13 +159,17 @@ impl Encoder<'_> {
         for (request, lease) in group.iter().zip(leases(group)) {
             let keys = lease.resource().shared_names().len();
             cmd.arg(&lease.nonce().to_hex()[..]);
-            if let Op::Acquire { ttl, token, block_end, patience, .. } = &request.op {
+            if let Op::Acquire { ttl, token, block_end, patience, waits, .. } = &request.op {
                 cmd.arg(keys);
                 value(&mut cmd, lease, *token);
-                cmd.arg(millis(*ttl))
-                    .arg(self.server_clock.deadline(self.now, *patience))
-                    .arg(*token)
-                    .arg(*block_end);
+                cmd.arg(millis(*ttl));
+                let deadline = self.server_clock.deadline(self.now, *patience);
+                if *waits {
+                    cmd.write_arg_fmt(format_args!("+{deadline}"));
+                } else {
+                    cmd.arg(deadline);
+                }
+                cmd.arg(*token).arg(*block_end);
             } else {
                 cmd.write_arg_fmt(format_args!("-{keys}"));
             }

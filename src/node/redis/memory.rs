@@ -100,6 +100,7 @@ mod tests {
             block_end: 1,
             expires: Timestamp::MAX,
             patience: Duration::from_millis(100),
+            waits: false,
         };
         memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000));
         assert!(!memory.settles(nonce, 5_100_000));

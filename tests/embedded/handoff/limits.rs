@@ -1,8 +1,8 @@
 //! When a lock goes back to the nodes although somebody waits in line.
 
-use std::{future::IntoFuture, time::Duration};
+use std::{future::IntoFuture, task::Poll, time::Duration};
 
-use tower_redlock::{LockError, LossCause};
+use tower_redlock::{LockError, LockRequest, LossCause};
 
 use super::scene::{NODES, Scene, TTL, VALIDITY, WAIT, granted, poll, waiting};
 use crate::support::HANG_GUARD;
@@ -58,19 +58,18 @@ fn another_ttl_needs_another_lease() {
 async fn while_another_process_waits_a_row_ends_after_5_ms_with_a_pause() {
     // The pause does not depend on how seldom one tries that is not woken.
     let scene = Scene::with(|builder| builder.retry_delay(WAIT..=WAIT));
-    let mut first = Vec::new();
     let other = scene.other();
     let lock = scene.lock("x");
-    assert!(matches!(other.lock("x").await, Err(LockError::Held { .. })));
-    first.extend((0..2).map(|_| scene.waiter("x")));
-    scene.clock.advance(Duration::from_millis(100));
+    let refused = other.lock("x").wait(WAIT).into_future();
+    assert!(poll(&mut { refused }).is_pending());
     // The nodes tell that another process was refused: from now on it is known.
     drop(lock);
-    let lock = granted(&mut first[0]);
+    let lock = scene.lock("x");
     assert_eq!(scene.leases(), 2);
+    let mut next = scene.waiter("x");
     scene.clock.advance(Duration::from_millis(4));
     drop(lock);
-    let lock = granted(&mut first[1]);
+    let lock = granted(&mut next);
     assert_eq!(scene.leases(), 2, "handed on");
     let mut next = scene.waiter("x");
     scene.clock.advance(Duration::from_millis(1));
@@ -88,6 +87,29 @@ async fn while_another_process_waits_a_row_ends_after_5_ms_with_a_pause() {
     drop(lock);
     drop(granted(&mut next));
     assert_eq!(scene.leases(), 3);
+}
+
+#[test]
+fn a_single_try_by_another_process_ends_no_row() {
+    let asks: [fn(LockRequest) -> LockRequest; 2] =
+        [|request| request, |request| request.wait(WAIT).max_attempts(1)];
+    for ask in asks {
+        let scene = Scene::new();
+        let other = scene.other();
+        let lock = scene.lock("x");
+        let mut next = scene.waiter("x");
+        let refused = poll(&mut ask(other.lock("x")).into_future());
+        assert!(matches!(refused, Poll::Ready(Err(LockError::Held { .. }))), "{refused:?}");
+        scene.clock.advance(Duration::from_millis(100));
+        drop(lock);
+        let lock = granted(&mut next);
+        assert_eq!(scene.leases(), 2);
+        let mut next = scene.waiter("x");
+        scene.clock.advance(Duration::from_millis(5));
+        drop(lock);
+        drop(granted(&mut next));
+        assert_eq!(scene.leases(), 2, "handed on");
+    }
 }
 
 #[test]
@@ -135,7 +157,7 @@ async fn a_shut_down_manager_hands_nothing_on() {
     drop(lock);
     assert_eq!(scene.nodes.key_counts(), [0; NODES]);
     let error = waiter.await.unwrap_err();
-    assert!(matches!(error, tower_redlock::LockError::Closed), "{error:?}");
+    assert!(matches!(error, LockError::Closed), "{error:?}");
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 mod cases;
 mod limits;
 mod records;
-mod scene;
+pub(crate) mod scene;
+mod split;
 mod stress;
 mod turns;
+mod wall;

@@ -29,7 +29,7 @@ pub(crate) const WAIT: Duration = Duration::from_secs(3_600);
 pub(crate) struct HandClock(Arc<AtomicU64>);
 
 impl HandClock {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::new(AtomicU64::new(1_700_000_000_000_000_000)))
     }
 

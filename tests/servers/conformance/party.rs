@@ -17,18 +17,24 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Party {
     node: Arc<dyn Node>,
     lease: Arc<LeaseId>,
+    waits: bool,
 }
 
 pub(super) type Said = Result<Answer, Reason>;
 
 impl Party {
     pub(super) fn new(node: Arc<dyn Node>, lease: Arc<LeaseId>) -> Self {
-        Self { node, lease }
+        Self { node, lease, waits: true }
+    }
+
+    /// Makes a single try.
+    pub(super) fn impatient(self) -> Self {
+        Self { waits: false, ..self }
     }
 
     /// The same lease at another node.
     pub(super) fn at(&self, node: &Arc<dyn Node>) -> Self {
-        Self { node: node.clone(), lease: self.lease.clone() }
+        Self { node: node.clone(), ..self.clone() }
     }
 
     pub(super) const fn lease(&self) -> &Arc<LeaseId> {
@@ -76,6 +82,7 @@ impl Party {
             block_end,
             expires,
             patience: PATIENCE,
+            waits: self.waits,
         }
     }
 

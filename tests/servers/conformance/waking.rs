@@ -12,6 +12,7 @@ use crate::support::eventually_async;
 
 on_both! {
     a_release_is_told_where_somebody_was_refused
+    who_does_not_wait_leaves_no_word
     a_release_is_told_of_each_name_that_was_waited_for
     a_raise_and_an_extension_leave_it_known_that_somebody_waits
     all_who_listen_are_told_and_how_many_they_are
@@ -63,6 +64,15 @@ async fn a_release_is_told_where_somebody_was_refused(subject: &Subject) {
     told(&ear, 1).await;
     assert_eq!(other.acquire().await, granted(false, 0));
     assert_eq!(other.release().await, Ok(released(false)));
+}
+
+async fn who_does_not_wait_leaves_no_word(subject: &Subject) {
+    for name in ["a", "b"] {
+        let holder = subject.party(["a", "b"]);
+        assert_eq!(holder.acquire().await, granted(false, 0));
+        assert_held(&subject.party(name).impatient().acquire().await, "someone");
+        assert_eq!(holder.release().await, Ok(released(false)));
+    }
 }
 
 async fn a_release_is_told_of_each_name_that_was_waited_for(subject: &Subject) {

@@ -1,5 +1,7 @@
 //! Users that may log in and not do everything.
 
+use std::time::Duration;
+
 use tower_redlock::{LockError, Reason, VoteOutcome, Votes};
 
 use super::scene::{
@@ -92,9 +94,9 @@ async fn the_rules_that_are_needed_are_few() {
     works(&redlock).await;
     let lock = redlock.lock(["a", "b"]).await.unwrap();
     lock.extend().await.unwrap();
-    // Who is refused can leave word for the holder.
-    let refused = manager(urls).lock("a").await;
-    assert!(matches!(refused, Err(LockError::Held { .. })), "{refused:?}");
+    // Who waits can leave word for the holder.
+    let refused = manager(urls).lock("a").wait(Duration::from_millis(1)).await;
+    assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");
     assert!(servers[0].get("redlock:lock:a").unwrap().ends_with(b"\n"));
     lock.release().await.unwrap();
     // CONFIG is not among them: whether there are snapshots stays unknown, and that is all.

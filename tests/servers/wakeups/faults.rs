@@ -33,6 +33,47 @@ async fn a_subscription_that_breaks_is_made_again() {
 }
 
 #[tokio::test]
+async fn many_subscriptions_that_break_at_once_are_all_made_again() {
+    const NAMES: usize = 500;
+    let servers = RedisServer::start_n(3);
+    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let holder = connected(woken_or_never(), urls(&servers)).await;
+    let waiter = connected(woken_or_never(), proxies.iter().map(Proxy::url)).await;
+    let names: Vec<_> = (0..NAMES).map(|i| format!("n{i}")).collect();
+    let (mut locks, mut waiting) = (Vec::new(), Vec::new());
+    for name in &names {
+        locks.push(holder.lock(&**name).await.unwrap());
+        waiting.push(wait_for(&waiter, name));
+    }
+    let channels =
+        |server: &RedisServer| server.cli(&["PUBSUB", "CHANNELS", "redlock:free:*"]).items().len();
+    let all = async |count: usize| {
+        eventually_async("the servers know who listens", async || {
+            servers.iter().all(|server| channels(server) == count)
+        })
+        .await;
+    };
+    all(NAMES).await;
+    settled_calls(&servers).await;
+    proxies.iter().for_each(Proxy::cut);
+    all(0).await;
+    proxies.iter().for_each(Proxy::heal);
+    all(NAMES).await;
+    eventually_async("every node votes again", async || {
+        waiter.health().iter().all(tower_redlock::NodeHealth::is_voting)
+    })
+    .await;
+    settled_calls(&servers).await;
+    assert!(waiting.iter().all(|one| !one.is_finished()));
+    drop(locks);
+    for one in waiting {
+        drop(granted(one).await);
+    }
+    // Nobody waits any more, and soon nothing is listened for.
+    all(0).await;
+}
+
+#[tokio::test]
 async fn what_was_missed_while_nothing_was_heard_is_made_up_for() {
     let servers = RedisServer::start_n(3);
     let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();

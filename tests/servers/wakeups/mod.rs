@@ -5,3 +5,4 @@ mod scene;
 mod crowd;
 mod faults;
 mod handover;
+mod shares;

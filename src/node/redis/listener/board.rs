@@ -104,7 +104,11 @@ impl Board {
                 if channel.asked {
                     changes.leave.push(format!("{}{name}", self.prefix));
                 }
-                state.names.remove(&name);
+                (channel.asked, channel.listening) = (false, false);
+                // The answer to an earlier request is still to come, and is not the next one's.
+                if channel.unconfirmed == 0 {
+                    state.names.remove(&name);
+                }
             }
         }
         changes
@@ -141,6 +145,12 @@ impl Board {
                 PushKind::Subscribe => {
                     channel.unconfirmed = channel.unconfirmed.saturating_sub(1);
                     if channel.unconfirmed > 0 {
+                        return;
+                    }
+                    if !channel.asked {
+                        if channel.hints.is_empty() {
+                            state.names.remove(name);
+                        }
                         return;
                     }
                     channel.listening = true;
@@ -184,5 +194,52 @@ impl Drop for Listening {
         drop(guard);
         drop(hints);
         self.board.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn say(board: &Board, kind: PushKind) {
+        let data = vec![Value::BulkString(b"p:free:x".to_vec()), Value::Int(1)];
+        board.on_push(&PushInfo { kind, data });
+    }
+
+    #[test]
+    fn the_answer_to_a_request_that_was_taken_back_says_nothing_of_the_next_one() {
+        let board = Board::new("p");
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&told);
+        let hints = Hints::from_fn(move |hint| hears.lock().unwrap().push(hint));
+        let first = board.add(&"x".into(), &hints);
+        assert_eq!(board.changes().enter, ["p:free:x"]);
+        drop(first);
+        assert_eq!(board.changes().leave, ["p:free:x"]);
+        let _second = board.add(&"x".into(), &hints);
+        assert_eq!(board.changes().enter, ["p:free:x"]);
+        say(&board, PushKind::Subscribe);
+        assert!(told.lock().unwrap().is_empty());
+        say(&board, PushKind::Unsubscribe);
+        say(&board, PushKind::Subscribe);
+        assert_eq!(told.lock().unwrap()[..], [Hint::Listening]);
+    }
+
+    #[test]
+    fn a_name_that_was_left_is_forgotten_once_its_answers_have_come() {
+        let board = Board::new("p");
+        let hints = Hints::from_fn(|hint| panic!("{hint:?}"));
+        let early = board.add(&"x".into(), &hints);
+        drop(early);
+        assert!(board.is_idle());
+        board.changes();
+        assert!(board.state().names.is_empty(), "it was never asked for");
+        let first = board.add(&"x".into(), &hints);
+        board.changes();
+        drop(first);
+        board.changes();
+        assert!(board.is_idle());
+        say(&board, PushKind::Subscribe);
+        assert!(board.state().names.is_empty());
     }
 }

@@ -1,8 +1,8 @@
 -- Acquires for many leases, and releases that were asked for between them, in their order.
 -- KEYS: meta, then the lock keys of all leases. ARGV: tag; for each lock key, at its own index, its
 -- stripe's field; then for each lease: nonce and how many keys (negative: release), and for an
--- acquire: value, ttl in ms, deadline in µs of the server's time, token (0: no fencing), end of
--- its block. Last: the strict clock guard.
+-- acquire: value, ttl in ms, deadline in µs of the server's time (with a + from one that will wait
+-- where it is refused), token (0: no fencing), end of its block. Last: the strict clock guard.
 -- Answers for each lease: 1 granted and accepted, 2 granted; 3 held; 4 other tag; 5 late;
 -- 6 token too far ahead; 9 as release.lua; 11 clock off; 12 ttl above max_ttl; or
 -- the error that a command met.
@@ -73,7 +73,7 @@ while at < last_arg do
       else
         made = made or helpers()
         for i = first, last do
-          answer = answer or made.other_holder(KEYS[i], nonce, fence, now, guard)
+          answer = answer or made.other_holder(KEYS[i], nonce, fence, now, guard, ARGV[at + 4])
         end
         if answer then break end
         if keys > 1 or strict then

@@ -1,0 +1,84 @@
+//! What is told of a try that asks one node first.
+
+use std::{future::IntoFuture, sync::Arc, task::Poll, time::Duration};
+
+use tower_redlock::{
+    EmbeddedNodes, Lock, LockError, Reason, Redlock, RedlockBuilder,
+    node::{Node, Op, Reply},
+};
+
+use crate::{
+    handoff::scene::{HandClock, granted, poll, waiting},
+    support::HANG_GUARD,
+};
+
+/// A node, or one that can't be reached.
+#[derive(Debug)]
+struct Reached(Option<Arc<dyn Node>>, String);
+
+impl Node for Reached {
+    fn send(&self, op: Op, reply: Reply) {
+        match &self.0 {
+            Some(node) => node.send(op, reply),
+            None => reply.send(Err(Reason::NotConnected("down".into()))),
+        }
+    }
+
+    fn name(&self) -> &str {
+        &self.1
+    }
+}
+
+/// Five nodes as a manager sees them: a stranger has the key of the first, the second is free, and
+/// the others can't be reached. The votes are split, and the next try asks the first node alone.
+struct Scene {
+    clock: HandClock,
+    redlock: Redlock,
+    _strangers: (Redlock, Lock),
+}
+
+impl Scene {
+    fn new() -> Self {
+        let clock = HandClock::new();
+        let nodes = EmbeddedNodes::with_clock(5, clock.clone());
+        let lender = Redlock::builder().nodes_from(&nodes).build().unwrap();
+        let node =
+            |i: usize| Reached(Some(lender.nodes()[i].clone()).filter(|_| i < 2), format!("n{i}"));
+        let builder = || Redlock::builder().clock(clock.clone());
+        let stranger = builder().node(node(0)).owner("stranger").build().unwrap();
+        let lock = granted(&mut stranger.lock("x").into_future());
+        let redlock = (0..5).map(node).fold(builder(), RedlockBuilder::node).build().unwrap();
+        Self { clock, redlock, _strangers: (stranger, lock) }
+    }
+
+    /// A try is due behind every pause.
+    fn pause(&self) {
+        self.clock.advance(Duration::from_millis(41));
+    }
+}
+
+#[test]
+fn what_one_node_says_of_the_holder_is_not_told_as_the_verdict() {
+    let scene = Scene::new();
+    let mut waiting = waiting(scene.redlock.lock("x").wait(HANG_GUARD));
+    for _ in 0..4 {
+        let told = poll(&mut scene.redlock.lock("x").into_future());
+        assert!(matches!(told, Poll::Ready(Err(LockError::NoQuorum { .. }))), "{told:?}");
+        scene.pause();
+        assert!(poll(&mut waiting).is_pending());
+    }
+    scene.clock.advance(HANG_GUARD);
+    let Poll::Ready(Err(LockError::WaitTimedOut { last, .. })) = poll(&mut waiting) else {
+        panic!("still waiting")
+    };
+    assert!(matches!(*last, LockError::NoQuorum { .. }), "{last:?}");
+}
+
+#[test]
+fn the_last_of_several_tries_does_not_fail_by_the_word_of_one_node() {
+    let scene = Scene::new();
+    let mut waiting = waiting(scene.redlock.lock("x").wait(HANG_GUARD).max_attempts(2));
+    scene.pause();
+    let told = poll(&mut waiting);
+    assert!(matches!(told, Poll::Ready(Err(LockError::NoQuorum { .. }))), "{told:?}");
+}

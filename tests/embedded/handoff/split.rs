@@ -1,0 +1,83 @@
+//! Votes that were split, and given back.
+
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tower_redlock::{
+    Redlock,
+    node::{Answer, Node, Op, Reply},
+};
+
+use super::scene::{HandClock, WAIT, granted, waiting};
+
+/// Grants, or says that somebody else has the name. To each release it says that others wait.
+#[derive(Debug)]
+struct Fickle {
+    name: String,
+    grants: Arc<AtomicBool>,
+    acquires: Arc<AtomicUsize>,
+}
+
+impl Node for Fickle {
+    fn send(&self, op: Op, reply: Reply) {
+        reply.send(Ok(match op {
+            Op::Acquire { .. } => {
+                self.acquires.fetch_add(1, Ordering::SeqCst);
+                if self.grants.load(Ordering::SeqCst) {
+                    Answer::Granted { accepted: true, fence: 0 }
+                } else {
+                    Answer::Held { owner: None, remaining: None, fence: 0 }
+                }
+            }
+            Op::Release { .. } => Answer::Released { existed: true, awaited: true },
+            Op::Extend { .. } => Answer::Extended,
+            other => panic!("{other:?}"),
+        }));
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+#[test]
+fn who_gave_back_a_minority_of_votes_has_not_kept_the_name_from_others() {
+    let clock = HandClock::new();
+    let (one, others) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicBool>::default());
+    let acquires = Arc::<AtomicUsize>::default();
+    let node = |i: usize| Fickle {
+        name: format!("n{i}"),
+        grants: Arc::clone(if i == 0 { &one } else { &others }),
+        acquires: Arc::clone(&acquires),
+    };
+    let builder = Redlock::builder().clock(clock.clone());
+    let redlock = builder.node(node(0)).node(node(1)).node(node(2)).build().unwrap();
+
+    let mut first = waiting(redlock.lock("x").wait(WAIT));
+    for _ in 0..4 {
+        clock.advance(Duration::from_millis(41));
+        assert!(super::scene::poll(&mut first).is_pending());
+    }
+    others.store(true, Ordering::SeqCst);
+    clock.advance(Duration::from_millis(41));
+    let lock = granted(&mut first);
+    let mut second = waiting(redlock.lock("x").wait(WAIT));
+    let before = acquires.load(Ordering::SeqCst);
+    drop(lock);
+    let lock = granted(&mut second);
+    assert_eq!(acquires.load(Ordering::SeqCst), before, "handed on");
+    drop(lock);
+    // Now it has: the next one gives way after 5 ms.
+    let mut third = redlock.lock("x").wait(WAIT).into_future();
+    let lock = granted(&mut third);
+    clock.advance(Duration::from_millis(5));
+    let mut fourth = waiting(redlock.lock("x").wait(WAIT));
+    drop(lock);
+    assert!(super::scene::poll(&mut fourth).is_pending());
+}

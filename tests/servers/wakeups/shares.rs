@@ -1,0 +1,123 @@
+//! Managers that take a name again and again, and one that wants it at times.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tower_redlock::{LockError, LockRequest, Redlock};
+
+use super::scene::{connected, patient, urls};
+use crate::support::{HANG_GUARD, Proxy, RedisServer, eventually_async};
+
+/// So many turns the one that wants it at times is to have.
+const TURNS: usize = 5;
+/// So many grants in a row, at most, the others have meanwhile.
+const OTHERS: usize = 5_000;
+
+/// The work takes no time, and no server is far away.
+const SHORT: (Duration, Duration) = (Duration::ZERO, Duration::ZERO);
+
+#[derive(Default)]
+struct Counts {
+    /// Grants of the greedy ones, since the last one of the modest one.
+    since: AtomicUsize,
+    most: AtomicUsize,
+    over: AtomicBool,
+}
+
+/// Takes the name again at once, each time.
+async fn greedy(
+    redlock: Redlock,
+    counts: Arc<Counts>,
+    ask: fn(LockRequest) -> LockRequest,
+    hold: Duration,
+) {
+    while !counts.over.load(Ordering::Relaxed) {
+        match ask(redlock.lock("x")).await {
+            Ok(lock) => {
+                let since = counts.since.fetch_add(1, Ordering::Relaxed) + 1;
+                counts.most.fetch_max(since, Ordering::Relaxed);
+                if !hold.is_zero() {
+                    tokio::time::sleep(hold).await;
+                }
+                drop(lock);
+            }
+            Err(LockError::Held { .. } | LockError::NoQuorum { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The longest row of grants that one manager had to wait for.
+async fn longest_row(
+    (managers, tasks): (usize, usize),
+    ask: fn(LockRequest) -> LockRequest,
+    (hold, way): (Duration, Duration),
+) -> usize {
+    let servers = RedisServer::start_n(5);
+    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    for proxy in &proxies {
+        proxy.set_delay(way);
+    }
+    let modest = connected(patient(), proxies.iter().map(Proxy::url)).await;
+    let counts = Arc::<Counts>::default();
+    let mut running = Vec::new();
+    for _ in 0..managers {
+        let manager = connected(patient(), urls(&servers)).await;
+        let one = || tokio::spawn(greedy(manager.clone(), Arc::clone(&counts), ask, hold));
+        running.extend((0..tasks).map(|_| one()));
+    }
+    eventually_async("it is taken", async || counts.since.load(Ordering::Relaxed) > 3).await;
+    counts.most.store(0, Ordering::Relaxed);
+    for _ in 0..TURNS {
+        counts.since.store(0, Ordering::Relaxed);
+        drop(modest.lock("x").wait(6 * HANG_GUARD).await.expect("it has its turn"));
+    }
+    counts.over.store(true, Ordering::Relaxed);
+    for one in running {
+        one.await.unwrap();
+    }
+    counts.most.load(Ordering::Relaxed)
+}
+
+fn waits(request: LockRequest) -> LockRequest {
+    request.wait(6 * HANG_GUARD)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_wants_it_at_times_has_turns_among_the_tasks_of_a_greedy_one() {
+    let most = longest_row((1, 8), waits, SHORT).await;
+    assert!(most < OTHERS, "{most} grants in a row");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_wants_it_at_times_has_turns_beside_a_single_greedy_task() {
+    let most = longest_row((1, 1), waits, SHORT).await;
+    assert!(most < OTHERS, "{most} grants in a row");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_wants_it_at_times_has_turns_among_several_greedy_ones() {
+    let most = longest_row((3, 4), waits, SHORT).await;
+    assert!(most < OTHERS, "{most} grants in a row");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_has_turns_beside_one_that_does_not_wait() {
+    let most = longest_row((1, 1), |request| request, SHORT).await;
+    assert!(most < OTHERS, "{most} grants in a row");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_farther_away_than_a_pause_has_turns_as_well() {
+    let ms = Duration::from_millis;
+    for way in [10, 60] {
+        let most = longest_row((1, 8), waits, (ms(20), ms(way))).await;
+        assert!(most < 100, "{way} ms: {most} grants in a row");
+    }
+}
