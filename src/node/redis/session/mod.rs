@@ -28,6 +28,7 @@ use super::{
     server_clock::ServerClock,
     status::Status,
     supervisor::Member,
+    wire::Command,
 };
 use crate::{error::Reason, time::Timestamp};
 
@@ -69,6 +70,8 @@ pub(super) struct Session<'a> {
     look_now: bool,
     /// In the order in which they were written, and so in the order of their answers.
     batches: VecDeque<Batch>,
+    /// The command that was written last.
+    command: Command,
     /// When one operation last spoilt a call for its neighbours.
     spoilt: Option<Timestamp>,
 }
@@ -120,6 +123,7 @@ impl<'a> Session<'a> {
             looking: false,
             look_now: false,
             batches: VecDeque::new(),
+            command: Command::default(),
             spoilt: None,
         }
     }
@@ -275,7 +279,8 @@ impl<'a> Session<'a> {
             strict: &strict,
         };
         for group in &groups {
-            wire.push(&encoder.encode(group, by));
+            encoder.encode(group, by, &mut self.command);
+            wire.push(&self.command);
         }
         self.push(now, groups.len(), Content::Operations(groups));
     }

@@ -4,10 +4,10 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use ::redis::{Cmd, Pipeline, Value};
+use ::redis::{Pipeline, Value};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::Reader;
+use super::{Command, Reader};
 use crate::{error::Reason, node::redis::IoStream};
 
 /// The room for what is read; more is made where one answer is longer.
@@ -44,13 +44,15 @@ impl Wire {
     }
 
     /// Adds a command to the next write.
-    pub(in crate::node::redis) fn push(&mut self, command: &Cmd) {
-        command.write_packed_command(&mut self.output);
+    pub(in crate::node::redis) fn push(&mut self, command: &Command) {
+        command.append_to(&mut self.output);
     }
 
     /// Adds all commands of a pipeline; says how many answers it will have.
     pub(in crate::node::redis) fn push_all(&mut self, pipeline: &Pipeline) -> usize {
-        pipeline.cmd_iter().for_each(|command| self.push(command));
+        for command in pipeline.cmd_iter() {
+            command.write_packed_command(&mut self.output);
+        }
         pipeline.len()
     }
 
