@@ -57,14 +57,12 @@ impl Session<'_> {
                 }
             }
         }
-        match unusable {
-            // A server that has become a replica, say: down until it greets as one that votes.
-            Some(reason) => Err(reason),
-            None => {
-                self.resend(forgotten, apart);
-                Ok(())
-            }
+        // A server that has become a replica, say: down until it greets as one that votes.
+        if let Some(reason) = unusable {
+            return Err(reason);
         }
+        self.resend(forgotten, apart);
+        Ok(())
     }
 
     /// A grant of a server whose clock jumped does not count; nor is a release the last word that

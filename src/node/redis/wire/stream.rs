@@ -166,3 +166,50 @@ impl fmt::Debug for Wire {
         f.debug_struct("Wire").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// A pipe that is too small for what goes through it.
+    fn wire() -> (Wire, tokio::io::DuplexStream) {
+        let (ours, server) = tokio::io::duplex(5);
+        (Wire::new(Box::new(ours)), server)
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_taken_though_the_connection_ends_with_it() {
+        let (mut wire, mut server) = wire();
+        tokio::spawn(async move {
+            server.read_exact(&mut [0; 14]).await.unwrap();
+            server.write_all(b"+PONG\r\n").await.unwrap();
+        });
+        let mut ping = Pipeline::with_capacity(1);
+        ping.cmd("PING");
+        assert_eq!(wire.ask(&ping).await, Ok(vec![Value::SimpleString("PONG".into())]));
+        assert!(matches!(wire.ask(&ping).await, Err(Reason::NotConnected(_))));
+    }
+
+    #[tokio::test]
+    async fn long_answers_are_read_whole_and_their_room_is_given_back() {
+        let (mut wire, mut server) = wire();
+        let long = vec![b'x'; 3 * MAX_KEPT];
+        let (sent, length) = (long.clone(), long.len());
+        let serving = tokio::spawn(async move {
+            for text in [&sent[..], b"short"] {
+                server.read_exact(&mut [0; 14]).await.unwrap();
+                let head = format!("${}\r\n", text.len());
+                server.write_all(&[head.as_bytes(), text, b"\r\n"].concat()).await.unwrap();
+            }
+        });
+        let mut ping = Pipeline::with_capacity(1);
+        ping.cmd("PING");
+        assert_eq!(wire.ask(&ping).await, Ok(vec![Value::BulkString(long)]));
+        assert!(wire.input.len() > length);
+        assert_eq!(wire.ask(&ping).await, Ok(vec![Value::BulkString(b"short".to_vec())]));
+        assert_eq!(wire.input.len(), ROOM);
+        serving.await.unwrap();
+    }
+}
