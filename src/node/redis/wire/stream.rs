@@ -86,7 +86,7 @@ impl Wire {
         let mut bytes = &self.input[self.taken..self.filled];
         let answer = self.reader.next(&mut bytes);
         self.taken = self.filled - bytes.len();
-        answer.map_err(|_| Reason::Protocol("not the protocol of a Redis server".into()))
+        answer.map_err(|_| Reason::NotConnected("it does not speak the Redis protocol".into()))
     }
 
     /// Whether there is something that belongs to no answer yet.
