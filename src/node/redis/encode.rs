@@ -2,13 +2,12 @@
 
 use std::{io::Write, sync::Arc, time::Duration};
 
-use ::redis::{Cmd, RedisWrite};
-
 use super::{
     claim_text,
     node::Request,
     scripts::{self, Digests, Script},
     server_clock::ServerClock,
+    wire::Command,
 };
 use crate::{
     node::{LeaseId, Op, Record, StoredLease},
@@ -61,167 +60,159 @@ pub(super) enum By {
 
 impl Encoder<'_> {
     /// The command for a group of operations.
-    pub(super) fn encode(&self, group: &[Request], by: By) -> Cmd {
+    pub(super) fn encode(&self, group: &[Request], by: By, cmd: &mut Command) {
+        cmd.clear();
         match &group[0].op {
             Op::Raise { lease, token, block_end } => {
-                let mut cmd = self.call(by, scripts::RAISE, &self.digests.raise, group, true);
+                self.call(cmd, by, scripts::RAISE, &self.digests.raise, group, true);
                 cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
-                value(&mut cmd, lease, *token);
+                value(cmd, lease, *token);
                 cmd.arg(*token).arg(*block_end);
-                stripe_fields(&mut cmd, lease);
-                cmd
+                stripe_fields(cmd, lease);
             }
             Op::Extend { lease, ttl, token, until, patience } => {
                 // A key is never stored again after the end of the validity.
                 let patience = (*patience).min(until.since(self.now));
                 let deadline =
                     if self.may_grant { self.server_clock.deadline(self.now, patience) } else { 0 };
-                let mut cmd = self.call(by, scripts::EXTEND, &self.digests.extend, group, true);
+                self.call(cmd, by, scripts::EXTEND, &self.digests.extend, group, true);
                 cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
-                value(&mut cmd, lease, *token);
+                value(cmd, lease, *token);
                 cmd.arg(millis(*ttl)).arg(deadline).arg(self.strict);
-                cmd
             }
             Op::Inspect { name } => {
-                let mut cmd = named(by, scripts::INSPECT, &self.digests.inspect);
-                cmd.arg(1);
-                cmd.write_arg_fmt(format_args!("{}{name}", self.keys.lock_prefix));
+                name_script(cmd, by, scripts::INSPECT, &self.digests.inspect);
+                cmd.arg("1");
+                cmd.joined(&self.keys.lock_prefix, name);
                 cmd.arg(if self.strict.is_empty() { "" } else { "strict" });
-                cmd
             }
-            Op::Prepare { job, token, patience } => self.claim(by, job, *token, *patience),
+            Op::Prepare { job, token, patience } => self.claim(cmd, by, job, *token, *patience),
             Op::Claim { job, claim, patience } => {
-                let mut cmd = self.claim(by, job, claim.token, *patience);
-                claim_text::write(&mut cmd.writer_for_next_arg(), claim);
-                cmd
+                self.claim(cmd, by, job, claim.token, *patience);
+                cmd.written(|text| claim_text::write(text, claim));
             }
             Op::Claims { jobs } => {
-                let mut cmd = self.marks_call(by, scripts::CLAIMS, &self.digests.claims);
+                self.marks_call(cmd, by, scripts::CLAIMS, &self.digests.claims);
                 for job in &**jobs {
-                    cmd.write_arg_fmt(format_args!("claim:{job}"));
+                    cmd.joined("claim:", job);
                 }
-                cmd
             }
             Op::ReadRecord { name } => {
-                let mut cmd = named(by, scripts::READ_RECORD, &self.digests.read_record);
-                cmd.arg(2).arg(&self.keys.meta);
-                self.record_key(&mut cmd, name);
+                name_script(cmd, by, scripts::READ_RECORD, &self.digests.read_record);
+                cmd.arg("2").arg(&*self.keys.meta);
+                self.record_key(cmd, name);
                 cmd.arg(self.tag);
-                cmd
             }
             Op::Record { lease, record, retain, until, patience } => {
                 let patience = (*patience).min(until.since(self.now));
-                let mut cmd = named(by, scripts::RECORD, &self.digests.record);
-                cmd.arg(3).arg(&self.keys.meta);
+                name_script(cmd, by, scripts::RECORD, &self.digests.record);
+                cmd.arg("3").arg(&*self.keys.meta);
                 // A record has one name.
                 let name = lease.resource().shared_names().first().map_or("", |name| name);
-                cmd.write_arg_fmt(format_args!("{}{name}", self.keys.lock_prefix));
-                self.record_key(&mut cmd, name);
+                cmd.joined(&self.keys.lock_prefix, name);
+                self.record_key(cmd, name);
                 cmd.arg(self.tag).arg(self.server_clock.deadline(self.now, patience));
                 cmd.arg(self.strict).arg(&lease.nonce().to_hex()[..]);
-                write_record(&mut cmd, record);
+                write_record(cmd, record);
                 cmd.arg(millis(*retain));
-                cmd
             }
             Op::Repair { name, record, retain } => {
-                let mut cmd = named(by, scripts::REPAIR, &self.digests.repair);
-                cmd.arg(2).arg(&self.keys.meta);
-                self.record_key(&mut cmd, name);
+                name_script(cmd, by, scripts::REPAIR, &self.digests.repair);
+                cmd.arg("2").arg(&*self.keys.meta);
+                self.record_key(cmd, name);
                 cmd.arg(self.tag);
-                write_record(&mut cmd, record);
+                write_record(cmd, record);
                 cmd.arg(millis(*retain));
-                cmd
             }
             Op::Forget { name, nonce } => {
-                let mut cmd = named(by, scripts::FORGET, &self.digests.forget);
-                cmd.arg(1);
-                self.record_key(&mut cmd, name);
+                name_script(cmd, by, scripts::FORGET, &self.digests.forget);
+                cmd.arg("1");
+                self.record_key(cmd, name);
                 cmd.arg(&nonce.to_hex()[..]);
-                cmd
             }
-            Op::Acquire { .. } | Op::Release { .. } => self.acquires_and_releases(group, by),
+            Op::Acquire { .. } | Op::Release { .. } => self.acquires_and_releases(cmd, group, by),
         }
     }
 
-    fn acquires_and_releases(&self, group: &[Request], by: By) -> Cmd {
+    fn acquires_and_releases(&self, cmd: &mut Command, group: &[Request], by: By) {
         let votes = group.iter().any(|request| matches!(request.op, Op::Acquire { .. }));
-        let mut cmd = if votes {
-            let mut cmd = self.call(by, scripts::ACQUIRE, &self.digests.acquire, group, true);
+        if votes {
+            self.call(cmd, by, scripts::ACQUIRE, &self.digests.acquire, group, true);
             cmd.arg(self.tag);
             for lease in leases(group) {
-                stripe_fields(&mut cmd, lease);
+                stripe_fields(cmd, lease);
             }
-            cmd
         } else {
             // Without a vote in it there is no need of the clock, the tag and the fences.
-            self.call(by, scripts::RELEASE, &self.digests.release, group, false)
-        };
+            self.call(cmd, by, scripts::RELEASE, &self.digests.release, group, false);
+        }
         for (request, lease) in group.iter().zip(leases(group)) {
             let keys = lease.resource().shared_names().len();
             cmd.arg(&lease.nonce().to_hex()[..]);
             if let Op::Acquire { ttl, token, block_end, patience, waits, .. } = &request.op {
                 cmd.arg(keys);
-                value(&mut cmd, lease, *token);
+                value(cmd, lease, *token);
                 cmd.arg(millis(*ttl));
                 let deadline = self.server_clock.deadline(self.now, *patience);
                 if *waits {
-                    cmd.write_arg_fmt(format_args!("+{deadline}"));
+                    cmd.written(|text| {
+                        let _ = write!(text, "+{deadline}");
+                    });
                 } else {
                     cmd.arg(deadline);
                 }
                 cmd.arg(*token).arg(*block_end);
             } else {
-                cmd.write_arg_fmt(format_args!("-{keys}"));
+                cmd.written(|text| {
+                    let _ = write!(text, "-{keys}");
+                });
             }
         }
         if votes {
             cmd.arg(self.strict);
         }
-        cmd
     }
 
-    fn claim(&self, by: By, job: &str, token: u64, patience: Duration) -> Cmd {
-        let mut cmd = self.marks_call(by, scripts::CLAIM, &self.digests.claim);
+    fn claim(&self, cmd: &mut Command, by: By, job: &str, token: u64, patience: Duration) {
+        self.marks_call(cmd, by, scripts::CLAIM, &self.digests.claim);
         cmd.arg(self.server_clock.deadline(self.now, patience));
         // A job has two fields.
         cmd.arg(self.strict).arg(job).arg(token).arg(2 * Op::MAX_JOBS);
-        cmd
     }
 
-    fn record_key(&self, cmd: &mut Cmd, name: &str) {
-        cmd.write_arg_fmt(format_args!("{}{name}", self.keys.done_prefix));
+    fn record_key(&self, cmd: &mut Command, name: &str) {
+        cmd.joined(&self.keys.done_prefix, name);
     }
 
     /// A call about jobs, with their keys and the tag.
-    fn marks_call(&self, by: By, script: Script, digest: &str) -> Cmd {
-        let mut cmd = named(by, script, digest);
-        cmd.arg(2).arg(&self.keys.meta).arg(&self.keys.marks).arg(self.tag);
-        cmd
+    fn marks_call(&self, cmd: &mut Command, by: By, script: Script, digest: &str) {
+        name_script(cmd, by, script, digest);
+        cmd.arg("2").arg(&*self.keys.meta).arg(&*self.keys.marks).arg(self.tag);
     }
 
     /// What every call about locks begins with: the script, and the keys of all leases of the group.
-    fn call(&self, by: By, script: Script, digest: &str, group: &[Request], meta: bool) -> Cmd {
+    fn call(
+        &self,
+        cmd: &mut Command,
+        by: By,
+        script: Script,
+        digest: &str,
+        group: &[Request],
+        meta: bool,
+    ) {
         let names = || leases(group).flat_map(|lease| lease.resource().shared_names());
-        let mut cmd = Cmd::with_capacity(8 + 9 * group.len(), 128 + 384 * group.len());
-        name_script(&mut cmd, by, script, digest);
+        name_script(cmd, by, script, digest);
         cmd.arg(names().count() + usize::from(meta));
         if meta {
-            cmd.arg(&self.keys.meta);
+            cmd.arg(&*self.keys.meta);
         }
         for name in names() {
-            cmd.write_arg_fmt(format_args!("{}{name}", self.keys.lock_prefix));
+            cmd.joined(&self.keys.lock_prefix, name);
         }
-        cmd
     }
 }
 
-fn named(by: By, script: Script, digest: &str) -> Cmd {
-    let mut cmd = Cmd::with_capacity(13, 512);
-    name_script(&mut cmd, by, script, digest);
-    cmd
-}
-
-fn name_script(cmd: &mut Cmd, by: By, script: Script, digest: &str) {
+fn name_script(cmd: &mut Command, by: By, script: Script, digest: &str) {
     match by {
         By::Digest => cmd.arg("EVALSHA").arg(digest),
         By::Text => cmd.arg("EVAL").arg(script.text),
@@ -234,31 +225,35 @@ fn leases(group: &[Request]) -> impl Iterator<Item = &Arc<LeaseId>> {
 }
 
 /// What is stored under a lock's key: nonce, token, since when (ms since the epoch), owner.
-fn value(cmd: &mut Cmd, lease: &LeaseId, token: u64) {
+fn value(cmd: &mut Command, lease: &LeaseId, token: u64) {
     let (nonce, since) = (lease.nonce().to_hex(), lease.since().as_millis());
-    let mut arg = cmd.writer_for_next_arg();
-    // Writing into memory does not fail.
-    let _ = arg.write_all(&nonce);
-    let _ = write!(arg, " {token} {since} {}", lease.owner());
+    cmd.written(|text| {
+        text.extend_from_slice(&nonce);
+        // Writing into memory does not fail.
+        let _ = write!(text, " {token} {since} {}", lease.owner());
+    });
 }
 
 /// What is stored of a record: state (`d`: done, `u`: unknown), nonce, token, since when, owner; and
 /// behind a line break, which no owner has, the payload.
-fn write_record(cmd: &mut Cmd, record: &Record) {
+fn write_record(cmd: &mut Command, record: &Record) {
     let StoredLease { nonce, token, since, owner } = &record.lease;
-    let state = if record.is_done { 'd' } else { 'u' };
-    let mut arg = cmd.writer_for_next_arg();
-    // Writing into memory does not fail.
-    let _ = write!(arg, "{state} ");
-    let _ = arg.write_all(&nonce.to_hex());
-    let _ = writeln!(arg, " {token} {} {owner}", since.as_millis());
-    let _ = arg.write_all(&record.payload);
+    let state = if record.is_done { b'd' } else { b'u' };
+    cmd.written(|text| {
+        text.extend_from_slice(&[state, b' ']);
+        text.extend_from_slice(&nonce.to_hex());
+        // Writing into memory does not fail.
+        let _ = writeln!(text, " {token} {} {owner}", since.as_millis());
+        text.extend_from_slice(&record.payload);
+    });
 }
 
 /// One field for each of the lease's keys.
-fn stripe_fields(cmd: &mut Cmd, lease: &LeaseId) {
+fn stripe_fields(cmd: &mut Command, lease: &LeaseId) {
     for stripe in stripes(lease.resource()) {
-        cmd.write_arg_fmt(format_args!("f{stripe}"));
+        cmd.written(|text| {
+            let _ = write!(text, "f{stripe}");
+        });
     }
 }
 

@@ -1,10 +1,6 @@
 //! The greeting: get in, load the scripts, read the server's clock.
 
-use std::{
-    pin::{Pin, pin},
-    sync::Arc,
-    time::Duration,
-};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use ::redis::{
     AsyncConnectionConfig, Pipeline, ProtocolVersion, RedisConnectionInfo, Value,
@@ -19,6 +15,7 @@ use super::{
     scripts::{self, Digests},
     server_clock::ServerClock,
     supervisor::Member,
+    wire::Wire,
 };
 use crate::{error::Reason, time::Timestamp};
 
@@ -28,14 +25,10 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 const MIN_VERSION: (u32, u32) = (6, 2);
 /// The same under the strict clock guard, for PEXPIRETIME.
 const MIN_STRICT_VERSION: (u32, u32) = (7, 0);
-/// How many batches may wait inside the driver; each holds many commands.
-const PIPELINE_BUFFER: usize = 1024;
 
 /// A connection that is ready for operations.
 pub(super) struct Link {
-    pub(super) connection: MultiplexedConnection,
-    /// Moves the bytes; ends when the connection does.
-    pub(super) driver: Driver,
+    pub(super) wire: Wire,
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
     pub(super) version: Option<Arc<str>>,
@@ -50,8 +43,7 @@ pub(super) struct Look {
     pub(super) standing: Result<Standing, Reason>,
 }
 
-/// Whether it has ended is told by `is_terminated`: that may be while the greeting's last answer
-/// comes in.
+/// Moves the bytes of a connection on which the server speaks by itself.
 pub(super) type Driver = Pin<Box<dyn FusedFuture<Output = ()> + Send>>;
 
 pub(super) async fn connect(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
@@ -66,15 +58,7 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
     let stream = open(endpoint, settings)
         .await
         .map_err(|error| Reason::NotConnected(error.to_string().into()))?;
-    let config = AsyncConnectionConfig::new()
-        .set_response_timeout(None)
-        .set_connection_timeout(None)
-        .set_pipeline_buffer_size(PIPELINE_BUFFER);
-    let (mut connection, driver) = MultiplexedConnection::new_with_config(&plain(), stream, config)
-        .await
-        .map_err(|error| connection_reason(&error))?;
-    let mut driver: Driver = Box::pin(driver.fuse());
-
+    let mut wire = Wire::new(stream);
     let (mut pipeline, password) = login(endpoint, settings)?;
     let logins = pipeline.len();
     let texts = [
@@ -94,7 +78,7 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
     pipeline.cmd("INFO").arg("server");
-    let answers = ask(&mut connection, &mut driver, &pipeline).await?;
+    let answers = wire.ask(&pipeline).await?;
     let mut answers = answers.into_iter();
     for answer in answers.by_ref().take(logins) {
         if let Value::ServerError(error) = answer {
@@ -121,16 +105,16 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
     let mut pipeline = Pipeline::with_capacity(4);
     add_look(&mut pipeline, member);
     let begun = settings.clock.now();
-    let answers = ask(&mut connection, &mut driver, &pipeline).await?;
+    let answers = wire.ask(&pipeline).await?;
     let received = settings.clock.now();
     let standing = look(&mut answers.into_iter())?;
     let look = Look { sent: begun, received, standing };
     // The clock is known before any vote.
     let server_clock = match &look.standing {
         Ok(standing) => ServerClock::new(begun, standing.server_micros),
-        Err(_) => ServerClock::new(begun, time(&mut connection, &mut driver).await?),
+        Err(_) => ServerClock::new(begun, time(&mut wire).await?),
     };
-    Ok(Link { connection, driver, digests, server_clock, version, look })
+    Ok(Link { wire, digests, server_clock, version, look })
 }
 
 /// Asks how the server stands.
@@ -274,10 +258,10 @@ fn version(answer: &Value, oldest: (u32, u32)) -> Result<Option<Arc<str>>, Reaso
 }
 
 /// The server's TIME in µs.
-async fn time(connection: &mut MultiplexedConnection, driver: &mut Driver) -> Result<u64, Reason> {
+async fn time(wire: &mut Wire) -> Result<u64, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     pipeline.cmd("TIME");
-    let answer = ask(connection, driver, &pipeline).await?.pop().unwrap_or(Value::Nil);
+    let answer = wire.ask(&pipeline).await?.pop().unwrap_or(Value::Nil);
     let number = |value: &Value| text(value).parse::<u64>().ok();
     match answer {
         Value::Array(parts) => {
@@ -290,54 +274,5 @@ async fn time(connection: &mut MultiplexedConnection, driver: &mut Driver) -> Re
         }
         Value::ServerError(error) => Err(reason(&error)),
         _ => Err(Reason::Protocol("TIME did not answer with a list".into())),
-    }
-}
-
-async fn ask(
-    connection: &mut MultiplexedConnection,
-    driver: &mut Driver,
-    pipeline: &Pipeline,
-) -> Result<Vec<Value>, Reason> {
-    let mut answers = pin!(connection.send_packed_commands(pipeline, 0, pipeline.len()));
-    tokio::select! {
-        biased;
-        answers = &mut answers => answers,
-        // The connection is over; what it read before is still to be had.
-        () = driver => answers.await,
-    }
-    .map_err(|error| connection_reason(&error))
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_connection_that_ends_along_with_an_answer_is_over() {
-        let (ours, mut server) = tokio::io::duplex(64);
-        let (mut connection, driver) = MultiplexedConnection::new_with_config(
-            &plain(),
-            ours,
-            AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None),
-        )
-        .await
-        .unwrap();
-        let mut driver: Driver = Box::pin(driver.fuse());
-        tokio::spawn(async move {
-            server.read_exact(&mut [0; 14]).await.unwrap();
-            server.write_all(b"+PONG\r\n").await.unwrap();
-        });
-        let mut ping = Pipeline::with_capacity(1);
-        ping.cmd("PING");
-        let answers = ask(&mut connection, &mut driver, &ping).await.unwrap();
-        assert_eq!(answers, [Value::SimpleString("PONG".into())]);
-        // What serves the connection polls it again before it knows.
-        assert!(driver.is_terminated() && driver.as_mut().now_or_never().is_none());
-        assert!(matches!(
-            ask(&mut connection, &mut driver, &ping).await,
-            Err(Reason::NotConnected(_))
-        ));
     }
 }

@@ -6,6 +6,7 @@
 //! | opening a stream; a seam for proxies and simulated networks | [`Connector`] |
 //! | what runs on the server | `scripts` and the Lua files beside it |
 //! | operation → command, answer → vote | `batch`, `encode`, `decode` |
+//! | bytes out and in | `wire` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
 //! | connection kept up, replaced, batched | `supervisor`, `session` |
 //! | connection by which releases are told, while somebody waits | `listener` |
@@ -33,6 +34,7 @@ mod supervisor;
 #[cfg(feature = "tls")]
 mod tls;
 mod tls_options;
+mod wire;
 
 pub use connector::{Address, Connecting, Connector, IoStream, SocketConnector};
 pub use credentials::Credentials;

@@ -1,14 +1,14 @@
 //! What the answers say, and who hears it.
 
-use ::redis::{Pipeline, Value};
+use ::redis::Value;
 
-use super::{Answers, Batch, Content, Ending, Session};
+use super::{Batch, Content, Ending, Session};
 use crate::{
     error::Reason,
     node::{
         Answer, Op,
         redis::{
-            decode::{Decoded, Redo, connection_reason, decode},
+            decode::{Decoded, Redo, decode},
             encode::By,
             node::Request,
             server_clock::ServerClock,
@@ -17,25 +17,16 @@ use crate::{
 };
 
 impl Session<'_> {
-    /// Hands out the answers of the oldest batch; gives back what has to be sent again.
-    pub(super) fn on_answers(&mut self, result: Answers) -> Result<Option<Pipeline>, Reason> {
-        let Some(batch) = self.batches.front() else {
-            return Err(Reason::Protocol("an answer to nothing".into()));
-        };
-        let sent = batch.sent;
-        let values = result.map_err(|error| match connection_reason(&error) {
-            // The operations of this batch were sent: they may have run.
-            Reason::NotConnected(_) => Reason::Disconnected,
-            other => other,
-        })?;
-        let Some(Batch { content, .. }) = self.batches.pop_front() else { return Ok(None) };
+    /// Hands out the answers of a batch; sends again what has to be.
+    pub(super) fn on_answers(&mut self, batch: Batch) -> Result<(), Reason> {
+        let Batch { sent, content, answers: values, .. } = batch;
         let groups = match content {
             Content::Operations(groups) => groups,
-            Content::Look => return self.on_look(sent, values).map(|()| None),
+            Content::Look => return self.on_look(sent, values),
             Content::Admin(waiting) => {
                 // Who asked may have lost interest.
                 let _ = waiting.send(Ok(values));
-                return Ok(None);
+                return Ok(());
             }
         };
         let received = self.settings.clock.now();
@@ -66,11 +57,12 @@ impl Session<'_> {
                 }
             }
         }
-        match unusable {
-            // A server that has become a replica, say: down until it greets as one that votes.
-            Some(reason) => Err(reason),
-            None => Ok(self.resend(forgotten, apart)),
+        // A server that has become a replica, say: down until it greets as one that votes.
+        if let Some(reason) = unusable {
+            return Err(reason);
         }
+        self.resend(forgotten, apart);
+        Ok(())
     }
 
     /// A grant of a server whose clock jumped does not count; nor is a release the last word that
@@ -112,7 +104,7 @@ impl Session<'_> {
     /// A server that forgot its scripts gets their text; operations that failed together, one of
     /// them for all, are asked for one by one. In the old order, and without what is over by now:
     /// it must not run behind its release.
-    fn resend(&mut self, forgotten: Vec<Request>, apart: Vec<Request>) -> Option<Pipeline> {
+    fn resend(&mut self, forgotten: Vec<Request>, apart: Vec<Request>) {
         let now = self.settings.clock.now();
         // Both at once is rare; then all of it goes by text.
         let by = if forgotten.is_empty() { By::Digest } else { By::Text };
@@ -123,11 +115,9 @@ impl Session<'_> {
             request.not_sent(Reason::Stale);
         }
         let requests = Self::fresh(again.into_iter(), now);
-        if requests.is_empty() {
-            return None;
+        if !requests.is_empty() {
+            self.write(self.group(requests, now), by, now);
         }
-        let groups = self.group(requests, now);
-        Some(self.write(groups, by, now))
     }
 
     pub(super) fn break_off(mut self, reason: Reason) -> Ending {

@@ -49,15 +49,14 @@ impl Session<'_> {
     }
 
     /// Asks how the server stands; one that refused something is tried with a write as well.
-    pub(super) fn look(&mut self, now: Timestamp) -> Pipeline {
+    pub(super) fn look(&mut self, now: Timestamp) {
         let mut pipeline = Pipeline::with_capacity(4);
         handshake::add_look(&mut pipeline, self.member);
         if self.status.refuses() {
             pipeline.cmd("HSET").arg(&self.member.set.keys.meta).arg("probe").arg(now.as_nanos());
         }
-        self.push(now, Content::Look);
+        self.send_all(&pipeline, now, Content::Look);
         (self.looking, self.look_now) = (true, false);
-        pipeline
     }
 
     pub(super) fn on_look(&mut self, sent: Timestamp, values: Vec<Value>) -> Result<(), Reason> {

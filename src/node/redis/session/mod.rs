@@ -5,14 +5,13 @@ mod look;
 
 use std::{
     collections::VecDeque,
-    future::Future,
+    future::poll_fn,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use ::redis::{Pipeline, RedisResult, Value};
-use futures_util::{StreamExt, stream::FuturesOrdered};
+use ::redis::{Pipeline, Value};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, MissedTickBehavior},
@@ -23,12 +22,13 @@ use super::{
     batch::{Group, group},
     encode::{By, Encoder},
     enrol::{Admin, Tag},
-    handshake::{Driver, Link},
+    handshake::Link,
     memory::Memory,
     node::Request,
     server_clock::ServerClock,
     status::Status,
     supervisor::Member,
+    wire::Command,
 };
 use crate::{error::Reason, time::Timestamp};
 
@@ -70,6 +70,8 @@ pub(super) struct Session<'a> {
     look_now: bool,
     /// In the order in which they were written, and so in the order of their answers.
     batches: VecDeque<Batch>,
+    /// The command that was written last.
+    command: Command,
     /// When one operation last spoilt a call for its neighbours.
     spoilt: Option<Timestamp>,
 }
@@ -85,6 +87,15 @@ struct Batch {
     /// What the deadlines in it were made of.
     server_clock: ServerClock,
     content: Content,
+    /// How many commands it has, and what they were answered so far.
+    commands: usize,
+    answers: Vec<Value>,
+}
+
+impl Batch {
+    fn is_answered(&self) -> bool {
+        self.answers.len() == self.commands
+    }
 }
 
 enum Content {
@@ -92,31 +103,6 @@ enum Content {
     Admin(oneshot::Sender<Result<Vec<Value>, Reason>>),
     /// One group for each command.
     Operations(Vec<Group>),
-}
-
-type Answers = RedisResult<Vec<Value>>;
-
-enum Event {
-    Answers(Answers),
-    Closed,
-}
-
-/// Moves bytes until a batch is answered, or the connection ends.
-async fn next_event<F: Future<Output = Answers>>(
-    driver: &mut Driver,
-    answers: &mut FuturesOrdered<F>,
-) -> Event {
-    std::future::poll_fn(|cx| {
-        let mut drive =
-            |cx: &mut Context<'_>| !driver.is_terminated() && driver.as_mut().poll(cx).is_ready();
-        let ended = drive(cx);
-        if let Poll::Ready(Some(result)) = answers.poll_next_unpin(cx) {
-            return Poll::Ready(Event::Answers(result));
-        }
-        // A new batch was just handed to the driver: it is written now, before other nodes' turn.
-        if ended || drive(cx) { Poll::Ready(Event::Closed) } else { Poll::Pending }
-    })
-    .await
 }
 
 impl<'a> Session<'a> {
@@ -137,6 +123,7 @@ impl<'a> Session<'a> {
             looking: false,
             look_now: false,
             batches: VecDeque::new(),
+            command: Command::default(),
             spoilt: None,
         }
     }
@@ -148,44 +135,35 @@ impl<'a> Session<'a> {
         let mut look = tokio::time::interval(hang.min(LOOK_INTERVAL));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_look = self.settings.clock.now();
-        let mut answers = FuturesOrdered::new();
         let mut incoming = Vec::with_capacity(MAX_BATCH);
         let mut open = true;
         loop {
             if !open && self.batches.is_empty() {
                 return Ending::Closed;
             }
-            // What was read before the connection ended is answered first.
-            if self.link.driver.is_terminated() && answers.is_empty() {
-                return self.break_off(Reason::Disconnected);
-            }
             if self.look_now && !self.looking {
                 last_look = self.settings.clock.now();
-                let look = self.look(last_look);
-                answers.push_back(self.send(look));
+                self.look(last_look);
             }
             tokio::select! {
                 biased;
-                event = next_event(&mut self.link.driver, &mut answers) => match event {
-                    Event::Closed => {}
-                    Event::Answers(result) => match self.on_answers(result) {
-                        Ok(None) => {}
-                        Ok(Some(again)) => answers.push_back(self.send(again)),
-                        Err(reason) => return self.break_off(reason),
-                    },
-                },
+                answered = poll_fn(|cx| self.poll_answered(cx)) => {
+                    if let Err(reason) = answered.and_then(|batch| self.on_answers(batch)) {
+                        return self.break_off(reason);
+                    }
+                }
                 count = requests.recv_many(&mut incoming, MAX_BATCH), if open => {
                     if count == 0 {
                         open = false;
-                    } else if let Some(pipeline) = self.batch(&mut incoming) {
-                        answers.push_back(self.send(pipeline));
+                    } else {
+                        self.batch(&mut incoming);
                     }
                 }
                 Some(admin) = admin.recv() => match admin {
                     Admin::Check => self.look_now = true,
                     Admin::Run(pipeline, waiting) => {
-                        self.push(self.settings.clock.now(), Content::Admin(waiting));
-                        answers.push_back(self.send(pipeline));
+                        let now = self.settings.clock.now();
+                        self.send_all(&pipeline, now, Content::Admin(waiting));
                     }
                 },
                 _ = look.tick() => {
@@ -202,24 +180,57 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn push(&mut self, sent: Timestamp, content: Content) {
-        let server_clock = self.link.server_clock;
-        let waiting_since = Instant::now();
-        self.batches.push_back(Batch { sent, waiting_since, server_clock, content });
-    }
-
-    /// The future only moves bytes: what is asked and who waits stays in `batches`, so that a
-    /// connection that breaks answers everyone with the true reason.
-    fn send(&self, pipeline: Pipeline) -> impl Future<Output = Answers> + use<> {
-        let mut connection = self.link.connection.clone();
-        async move {
-            let count = pipeline.len();
-            connection.send_packed_commands(&pipeline, 0, count).await
+    /// Moves bytes until the oldest batch is answered. What was read before the connection ended
+    /// is answered first.
+    fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, Reason>> {
+        let wire = &mut self.link.wire;
+        let is_broken = matches!(wire.poll_write(cx), Poll::Ready(Err(_)));
+        loop {
+            match self.batches.front_mut() {
+                None if wire.has_input() => {
+                    let reason = Reason::Protocol("an answer to nothing".into());
+                    return Poll::Ready(Err(reason));
+                }
+                None => {}
+                Some(batch) => {
+                    while !batch.is_answered() {
+                        // What was asked may have run.
+                        let answer = wire.answer().map_err(|_| Reason::Disconnected)?;
+                        let Some(answer) = answer else { break };
+                        batch.answers.push(answer);
+                    }
+                }
+            }
+            if self.batches.front().is_some_and(Batch::is_answered)
+                && let Some(batch) = self.batches.pop_front()
+            {
+                return Poll::Ready(Ok(batch));
+            }
+            match wire.poll_read(cx) {
+                Poll::Ready(Ok(true)) => {}
+                Poll::Pending if !is_broken => return Poll::Pending,
+                _ => return Poll::Ready(Err(Reason::Disconnected)),
+            }
         }
     }
 
+    /// The next write begins with, or goes on with, these commands.
+    fn send_all(&mut self, pipeline: &Pipeline, sent: Timestamp, content: Content) {
+        let commands = self.link.wire.push_all(pipeline);
+        self.push(sent, commands, content);
+    }
+
+    /// Who waits for what was asked: a connection that breaks answers everyone with the true reason.
+    fn push(&mut self, sent: Timestamp, commands: usize, content: Content) {
+        let server_clock = self.link.server_clock;
+        let waiting_since = Instant::now();
+        let answers = Vec::with_capacity(commands);
+        let batch = Batch { sent, waiting_since, server_clock, content, commands, answers };
+        self.batches.push_back(batch);
+    }
+
     /// Turns what came in into one write, leaving out what is stale.
-    fn batch(&mut self, incoming: &mut Vec<Request>) -> Option<Pipeline> {
+    fn batch(&mut self, incoming: &mut Vec<Request>) {
         let now = self.settings.clock.now();
         let mut requests = Self::fresh(incoming.drain(..), now);
         // They may have come before it was known that the server has no vote.
@@ -233,10 +244,9 @@ impl<'a> Session<'a> {
             }
             requests = others;
         }
-        if requests.is_empty() {
-            return None;
+        if !requests.is_empty() {
+            self.write(self.group(requests, now), By::Digest, now);
         }
-        Some(self.write(self.group(requests, now), By::Digest, now))
     }
 
     fn group(&self, requests: Vec<Request>, now: Timestamp) -> Vec<Group> {
@@ -258,22 +268,23 @@ impl<'a> Session<'a> {
         fresh
     }
 
-    fn write(&mut self, groups: Vec<Group>, by: By, now: Timestamp) -> Pipeline {
+    fn write(&mut self, groups: Vec<Group>, by: By, now: Timestamp) {
+        let strict = self.strict();
+        let Link { wire, digests, server_clock, .. } = &mut self.link;
         let encoder = Encoder {
             keys: &self.member.set.keys,
-            digests: &self.link.digests,
+            digests,
             tag: self.tag.text(),
-            server_clock: self.link.server_clock,
+            server_clock: *server_clock,
             now,
             may_grant: !self.memory.offsets.is_barred(now),
-            strict: &self.strict(),
+            strict: &strict,
         };
-        let mut pipeline = Pipeline::with_capacity(groups.len());
         for group in &groups {
-            pipeline.add_command(encoder.encode(group, by));
+            encoder.encode(group, by, &mut self.command);
+            wire.push(&self.command);
         }
-        self.push(now, Content::Operations(groups));
-        pipeline
+        self.push(now, groups.len(), Content::Operations(groups));
     }
 
     /// What the scripts are told of the strict clock guard.

@@ -1,0 +1,122 @@
+use std::io::Write;
+
+/// A command as the protocol spells it; its memory serves one after another.
+#[derive(Debug, Default)]
+pub(in crate::node::redis) struct Command {
+    count: usize,
+    /// The arguments, each with its length before it.
+    args: Vec<u8>,
+    /// An argument whose length is not known yet.
+    text: Vec<u8>,
+}
+
+/// What an argument can be made of.
+pub(in crate::node::redis) trait Arg {
+    fn write_to(self, command: &mut Command);
+}
+
+impl Command {
+    /// Begins another command.
+    pub(in crate::node::redis) fn clear(&mut self) {
+        self.count = 0;
+        self.args.clear();
+    }
+
+    pub(in crate::node::redis) fn arg(&mut self, arg: impl Arg) -> &mut Self {
+        arg.write_to(self);
+        self
+    }
+
+    /// One argument of two parts.
+    pub(in crate::node::redis) fn joined(&mut self, first: &str, second: &str) -> &mut Self {
+        self.begin(first.len() + second.len());
+        self.args.extend_from_slice(first.as_bytes());
+        self.args.extend_from_slice(second.as_bytes());
+        self.end();
+        self
+    }
+
+    /// One argument, whatever is written.
+    pub(in crate::node::redis) fn written(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> &mut Self {
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        write(&mut text);
+        self.arg(&text[..]);
+        self.text = text;
+        self
+    }
+
+    pub(super) fn append_to(&self, output: &mut Vec<u8>) {
+        // A head is never longer than that.
+        output.reserve(self.args.len() + 16);
+        head(output, b'*', self.count);
+        output.extend_from_slice(&self.args);
+    }
+
+    fn begin(&mut self, length: usize) {
+        self.count += 1;
+        head(&mut self.args, b'$', length);
+    }
+
+    fn end(&mut self) {
+        self.args.extend_from_slice(b"\r\n");
+    }
+}
+
+fn head(output: &mut Vec<u8>, kind: u8, number: usize) {
+    output.push(kind);
+    // Writing into memory does not fail.
+    let _ = write!(output, "{number}");
+    output.extend_from_slice(b"\r\n");
+}
+
+impl Arg for &[u8] {
+    fn write_to(self, command: &mut Command) {
+        command.begin(self.len());
+        command.args.extend_from_slice(self);
+        command.end();
+    }
+}
+
+impl Arg for &str {
+    fn write_to(self, command: &mut Command) {
+        self.as_bytes().write_to(command);
+    }
+}
+
+impl Arg for u64 {
+    fn write_to(self, command: &mut Command) {
+        command.written(|text| {
+            let _ = write!(text, "{self}");
+        });
+    }
+}
+
+impl Arg for usize {
+    fn write_to(self, command: &mut Command) {
+        // No platform has a wider one.
+        (self as u64).write_to(command);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_spelt_as_the_driver_spells_them() {
+        let mut command = Command::default();
+        command.arg("GET").arg("gone with the next");
+        command.clear();
+        command.arg("EVALSHA").arg(12_usize).arg(u64::MAX).arg(&b"\r\n\0"[..]).arg("");
+        command.joined("lock:", "ä").written(|text| text.extend_from_slice(b"x y"));
+        let mut output = b"+before".to_vec();
+        command.append_to(&mut output);
+        let mut same = ::redis::cmd("EVALSHA");
+        same.arg(12).arg(u64::MAX).arg(b"\r\n\0").arg("").arg("lock:ä").arg("x y");
+        assert_eq!(output, [b"+before".to_vec(), same.get_packed_command()].concat());
+    }
+}

@@ -1,0 +1,9 @@
+//! The bytes of one connection: commands go out in one write, answers come in their order.
+
+mod command;
+mod resp;
+mod stream;
+
+pub(super) use command::Command;
+use resp::Reader;
+pub(super) use stream::Wire;
