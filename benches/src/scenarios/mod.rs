@@ -1,0 +1,13 @@
+//! What is measured, a module each: cases, and how one of them is measured.
+
+pub(crate) mod allocations;
+pub(crate) mod contended;
+pub(crate) mod distinct;
+pub(crate) mod faults;
+pub(crate) mod handover;
+pub(crate) mod layer;
+pub(crate) mod processes;
+
+/// As they are called on the command line.
+pub(crate) const NAMES: [&str; 7] =
+    ["layer", "allocations", "distinct", "faults", "contended", "processes", "handover"];
