@@ -26,6 +26,8 @@ use options::Options;
 use scenarios::{allocations, contended, distinct, faults, handover, layer, processes};
 use servers::Servers;
 
+type Measure = fn(&Servers, &Options);
+
 /// Measures all that has to do with time over real servers, and prints the samples. The arguments
 /// are those of the program.
 ///
@@ -37,7 +39,6 @@ pub fn locks() {
         return child::obey(&orders);
     }
     let options = Options::from_args();
-    type Measure = fn(&Servers, &Options);
     let all = [
         ("distinct", distinct::measure as Measure),
         ("faults", faults::measure),
@@ -52,7 +53,7 @@ pub fn locks() {
     let load = load();
     let [servers] = Servers::start([5]);
     samples::note(&format!(
-        "{} cores{load}, servers on the same machine ({}), {} rounds of {:?} each",
+        "{} cores{load}, servers on the same machine ({}), {} rounds, {:?} a measurement",
         thread::available_parallelism().map_or(0, usize::from),
         servers.version(),
         options.rounds,

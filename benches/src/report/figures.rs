@@ -18,7 +18,7 @@ use crate::{
     cycles,
     samples::{Samples, key},
     scenarios::{
-        contended,
+        self, contended,
         distinct::{self, FEW_TASKS, NODES},
         faults::{self, Condition},
         processes,
@@ -111,7 +111,7 @@ fn distinct(samples: &Samples) -> Vec<Panel> {
     let mut panels = vec![panel("Five servers".into(), "tasks", &distinct::TASKS, &tasks)];
     panels.extend(FEW_TASKS.map(|tasks| {
         let nodes = NODES.map(|nodes| distinct::case(tasks, nodes));
-        let title = if tasks == 1 { "1 task".into() } else { format!("{tasks} tasks") };
+        let title = scenarios::tasks(tasks);
         panel(title, "servers", &NODES, &nodes)
     }));
     panels
@@ -120,7 +120,7 @@ fn distinct(samples: &Samples) -> Vec<Panel> {
 fn faults(samples: &Samples) -> Vec<Panel> {
     let unsound = [Condition::Frozen, Condition::Dead, Condition::Slow];
     let panel = |tasks| Panel {
-        title: if tasks == 1 { "1 task".into() } else { format!("{tasks} tasks") },
+        title: scenarios::tasks(tasks),
         x: "one of five servers",
         y: "rate to one's own healthy rate",
         categories: ["frozen", "dead", "slow by 20 ms"].map(String::from).to_vec(),
@@ -158,7 +158,7 @@ fn draw(kinds: &[Kind], panels: &[Panel]) -> Result<String, Box<dyn Error>> {
             root.draw(&Rectangle::new(square, color(*kind).filled()))?;
             root.draw(&Text::new(kind.name(), (x + 18, HEAD / 2 - 5), font(13.0)))?;
             // Letters are not measured: as wide as wide ones are.
-            x += 46 + 8 * i32::try_from(kind.name().len())?;
+            x += 44 + 7 * i32::try_from(kind.name().len())?;
         }
         let (_, body) = root.split_vertically(HEAD);
         for (panel, area) in panels.iter().zip(body.split_evenly((1, panels.len()))) {
@@ -170,7 +170,8 @@ fn draw(kinds: &[Kind], panels: &[Panel]) -> Result<String, Box<dyn Error>> {
 }
 
 fn number(value: f64) -> String {
-    trimmed(significant(value))
+    // The grid's are powers of ten there.
+    if value < 0.01 { value.to_string() } else { trimmed(significant(value)) }
 }
 
 fn seconds(value: f64) -> String {

@@ -16,7 +16,7 @@ use crate::{
     cycles::FAILURES,
     samples::Samples,
     scenarios::{
-        contended,
+        self, contended,
         distinct::{self, FEW_TASKS, KINDS, NODES, WITH_AWAITED},
         faults::{self, Condition},
         processes,
@@ -64,9 +64,12 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
     let none = String::new;
     let contended = contended::TASKS.map(contended::case);
     let processes = processes::TASKS.map(processes::case);
-    let tasks = distinct::TASKS.map(|tasks| (format!("{tasks} tasks"), distinct::case(tasks, 5)));
+    let tasks = distinct::TASKS.map(|tasks| (scenarios::tasks(tasks), distinct::case(tasks, 5)));
     let nodes = FEW_TASKS.into_iter().flat_map(|tasks| {
-        NODES.map(|nodes| (format!("{tasks} tasks, {nodes} servers"), distinct::case(tasks, nodes)))
+        NODES.map(|nodes| {
+            let case = distinct::case(tasks, nodes);
+            (case.clone(), case)
+        })
     });
     let faults = faults::TASKS.into_iter().flat_map(|tasks| {
         Condition::ALL.map(|condition| {

@@ -167,8 +167,7 @@ impl Panel {
                 }
                 Shape::Ranges => {
                     chart.draw_series([from_to(color.stroke_width(8))])?;
-                    let edge = RGBColor(255, 255, 255).filled();
-                    chart.draw_series([Circle::new((at, median), 3, edge)])?;
+                    chart.draw_series([Circle::new((at, median), 4, INK.filled())])?;
                 }
             }
         }

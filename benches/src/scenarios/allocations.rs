@@ -1,6 +1,6 @@
 //! What a cycle over real servers allocates, by all threads of the client's process.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::runtime::Runtime;
 
@@ -15,12 +15,14 @@ use crate::{
 };
 
 pub(crate) const TASKS: [usize; 2] = [1, 64];
+/// Counts are hardly different from one time to another.
+const ENOUGH: Duration = Duration::from_millis(500);
 /// The quantities that are told, as the report asks for them.
 pub(crate) const ALLOCATIONS: &str = "allocations";
 pub(crate) const BYTES: &str = "bytes";
 
 pub(crate) fn case(tasks: usize) -> String {
-    format!("a cycle over 5 servers, {tasks} tasks")
+    format!("a cycle over 5 servers, {}", super::tasks(tasks))
 }
 
 pub(crate) fn measure(counter: &Counter, options: &Options) {
@@ -39,7 +41,7 @@ fn measure_one(servers: &Servers, kind: Kind, tasks: usize, counter: &Counter, o
         let contestant = Arc::new(connecting.await);
         run(&contestant, kind, tasks, WARM_UP).await;
         counter.begin();
-        let outcome = run(&contestant, kind, tasks, options.time).await;
+        let outcome = run(&contestant, kind, tasks, options.time.min(ENOUGH)).await;
         // What is done in the background belongs to it.
         contestant.close().await;
         counter.end().per(outcome.cycles)

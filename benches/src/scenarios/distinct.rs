@@ -11,7 +11,8 @@ pub(crate) const KINDS: [Kind; 3] = [Kind::Ours, Kind::Rslock, Kind::Floor];
 pub(crate) const WITH_AWAITED: [Kind; 4] = [Kind::Ours, Kind::Awaited, Kind::Rslock, Kind::Floor];
 
 pub(crate) fn case(tasks: usize, nodes: usize) -> String {
-    format!("{tasks} tasks over {nodes} servers, distinct names")
+    let servers = if nodes == 1 { "server" } else { "servers" };
+    format!("{} over {nodes} {servers}, distinct names", super::tasks(tasks))
 }
 
 /// Over the five servers that other scenarios use, and sets of other sizes.

@@ -51,7 +51,7 @@ impl Condition {
 }
 
 pub(crate) fn case(tasks: usize, condition: Condition) -> String {
-    format!("{tasks} tasks, {}", condition.name())
+    format!("{}, {}", super::tasks(tasks), condition.name())
 }
 
 /// Over the five servers that other scenarios use, and two sets more.
