@@ -105,7 +105,7 @@ fn aims(samples: &Samples) -> Vec<Aim> {
         let [frozen, healthy] = [Condition::Frozen, Condition::Healthy]
             .map(|condition| ours(&faults::case(tasks, condition), cycles::RATE));
         add(
-            format!("{}, rate to our healthy rate", faults::case(tasks, Condition::Frozen)),
+            format!("{}: rate to our healthy rate", faults::case(tasks, Condition::Frozen)),
             Limit::AtLeast(0.9),
             samples.ratio(&frozen, &healthy),
         );

@@ -9,7 +9,6 @@ mod tables;
 
 use std::{fmt::Write, fs, io, path::Path};
 
-use format::significant;
 use table::Table;
 
 use crate::{
@@ -111,7 +110,7 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
 fn failures(samples: &Samples) -> String {
     let of = |kind: crate::contestants::Kind| {
         let failed = samples.total(kind.name(), FAILURES)?;
-        Some(format!("{} {}", kind.name(), significant(failed)))
+        Some(format!("{} {:.0}", kind.name(), failed))
     };
     let all: Vec<_> = WITH_AWAITED.into_iter().filter_map(of).collect();
     if all.is_empty() {

@@ -86,8 +86,9 @@ impl Panel {
             .y_label_area_size(66);
         let x = -0.5..self.places() - 0.5;
         if most / least > DECADE {
-            let y = 10_f64.powf((least * 0.8).log10().floor())..most * 1.7;
-            let low = y.start;
+            let low = 10_f64.powf((least * 0.8).log10().floor());
+            // Two decades have three numbers on the axis, one would be short of them.
+            let y = low..(most * 1.7).max(low * 100.0);
             self.draw_on(root, builder.build_cartesian_2d(x, y.log_scale())?, low)
         } else {
             self.draw_on(root, builder.build_cartesian_2d(x, 0.0..most * 1.12)?, 0.0)

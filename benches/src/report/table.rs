@@ -15,7 +15,7 @@ impl Table {
     /// Not a row of which nothing was measured.
     pub(crate) fn add(&mut self, row: impl IntoIterator<Item = String>) {
         let row: Vec<_> = row.into_iter().collect();
-        if row.iter().skip(1).any(|cell| cell != "–") {
+        if row.iter().skip(1).any(|cell| !cell.is_empty() && cell != "–") {
             self.rows.push(row);
         }
     }
