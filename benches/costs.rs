@@ -1,0 +1,44 @@
+//! `scripts/bench` runs it: what requests and locks allocate, and what the layer adds to a request.
+//! Apart from the others, because here every allocation is counted.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+
+use tower_redlock_benches::Counter;
+
+static COUNTER: Counter = Counter::new();
+
+struct Counting;
+
+// SAFETY: all is done by the system's allocator, with the arguments as they came.
+#[expect(unsafe_code, reason = "an allocator is told of allocations by nothing else")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNTER.allocated(layout.size());
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        COUNTER.allocated(layout.size());
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        COUNTER.allocated(size);
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn main() {
+    tower_redlock_benches::costs(&COUNTER);
+}

@@ -1,0 +1,129 @@
+use std::time::Duration;
+
+use rslock::LockManager;
+use tower_redlock::{Lock, NodeHealth, Redlock};
+
+use crate::floor::Floor;
+
+/// The same for all: this crate's default.
+const TTL: Duration = Duration::from_secs(10);
+/// Nobody waits so long.
+const WAIT: Duration = Duration::from_secs(600);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// The lock is dropped: it is given back in the background.
+    Ours,
+    /// The lock is released, and a quorum's acknowledgement is awaited, as the others do.
+    Awaited,
+    Rslock,
+    Floor,
+}
+
+impl Kind {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "tower-redlock",
+            Self::Awaited => "tower-redlock, release awaited",
+            Self::Rslock => "rslock 0.10",
+            Self::Floor => "floor",
+        }
+    }
+}
+
+/// What is done where the lock is held by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// One attempt, which fails.
+    None,
+    /// Each waits as it does by default, until it has the lock.
+    Endless,
+}
+
+/// One way to take a lock and to give it back.
+#[derive(Debug)]
+pub(crate) enum Contestant {
+    Ours { redlock: Redlock, is_awaited: bool },
+    Rslock { manager: LockManager, patience: Patience },
+    Floor(Floor),
+}
+
+#[derive(Debug)]
+pub(crate) enum Held {
+    Ours(Lock),
+    Rslock(rslock::Lock),
+    Floor(String),
+}
+
+impl Contestant {
+    /// Returns when it can be used and `alive` of the servers vote.
+    pub(crate) async fn connect(
+        kind: Kind,
+        urls: Vec<String>,
+        alive: usize,
+        patience: Patience,
+    ) -> Self {
+        match kind {
+            Kind::Ours | Kind::Awaited => {
+                let wait = if patience == Patience::Endless { WAIT } else { Duration::ZERO };
+                let builder = Redlock::builder().nodes(urls).wait(wait);
+                let redlock = builder.build().expect("valid settings");
+                votes(&redlock, alive).await;
+                Self::Ours { redlock, is_awaited: kind == Kind::Awaited }
+            }
+            // Connects at the first use.
+            Kind::Rslock => {
+                let mut manager = LockManager::new(urls);
+                if patience == Patience::None {
+                    manager.set_retry(1, Duration::from_millis(200));
+                }
+                Self::Rslock { manager, patience }
+            }
+            Kind::Floor => Self::Floor(Floor::connect(&urls).await),
+        }
+    }
+
+    pub(crate) async fn acquire(&self, name: &str) -> Result<Held, String> {
+        match self {
+            Self::Ours { redlock, .. } => {
+                redlock.lock(name).await.map(Held::Ours).map_err(|error| error.to_string())
+            }
+            Self::Rslock { manager, patience: Patience::None } => {
+                manager.lock(name, TTL).await.map(Held::Rslock).map_err(|error| error.to_string())
+            }
+            Self::Rslock { manager, patience: Patience::Endless } => manager
+                .acquire_no_guard(name, TTL)
+                .await
+                .map(Held::Rslock)
+                .map_err(|error| error.to_string()),
+            Self::Floor(floor) => floor.acquire(name).await.map(Held::Floor),
+        }
+    }
+
+    pub(crate) async fn give_back(&self, name: &str, held: Held) -> Result<(), String> {
+        match (self, held) {
+            (Self::Ours { is_awaited: true, .. }, Held::Ours(lock)) => {
+                lock.release().await.map(drop).map_err(|error| error.to_string())?;
+            }
+            (_, Held::Ours(lock)) => drop(lock),
+            (Self::Rslock { manager, .. }, Held::Rslock(lock)) => manager.unlock(&lock).await,
+            (Self::Floor(floor), Held::Floor(value)) => floor.give_back(name, &value).await,
+            (_, Held::Rslock(_) | Held::Floor(_)) => unreachable!("it was acquired by another"),
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing of it is under way.
+    pub(crate) async fn close(&self) {
+        if let Self::Ours { redlock, .. } = self {
+            redlock.shutdown().await;
+        }
+    }
+}
+
+/// Until so many servers vote: those of a new set do after a while.
+pub(crate) async fn votes(redlock: &Redlock, servers: usize) {
+    while redlock.health().iter().filter(|node| NodeHealth::is_voting(node)).count() < servers {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

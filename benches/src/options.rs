@@ -1,0 +1,72 @@
+use std::time::Duration;
+
+use crate::scenarios::NAMES;
+
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) rounds: usize,
+    /// How long each measurement lasts.
+    pub(crate) time: Duration,
+    /// These scenarios; all where it is empty.
+    only: Vec<String>,
+}
+
+impl Options {
+    /// Ends the program where it was called wrongly.
+    pub(crate) fn from_args() -> Self {
+        Self::parse(std::env::args().skip(1)).unwrap_or_else(|problem| {
+            let names = NAMES.join(" ");
+            eprintln!(
+                "{problem}\nusage: [--rounds N] [--seconds S] [SCENARIO...], where these are: {names}"
+            );
+            std::process::exit(2);
+        })
+    }
+
+    fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self { rounds: 3, time: Duration::from_secs(2), only: Vec::new() };
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or(format!("{arg} needs a value"));
+            match arg.as_str() {
+                "--rounds" => {
+                    options.rounds = value()?
+                        .parse()
+                        .ok()
+                        .filter(|&rounds| rounds > 0)
+                        .ok_or("--rounds wants a number above zero")?;
+                }
+                "--seconds" => {
+                    options.time = value()?
+                        .parse()
+                        .ok()
+                        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+                        .filter(|time| !time.is_zero())
+                        .ok_or("--seconds wants a number above zero")?;
+                }
+                // Cargo says that this is a benchmark.
+                "--bench" => {}
+                name if NAMES.contains(&name) => options.only.push(arg),
+                other => return Err(format!("unknown argument: {other}")),
+            }
+        }
+        Ok(options)
+    }
+
+    pub(crate) fn wants(&self, scenario: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == scenario)
+    }
+
+    /// Measures everyone in each round. Who comes first may find the machine cooler, or busier:
+    /// everyone does at times.
+    pub(crate) fn rounds<T: Copy>(&self, all: &[T], mut measure: impl FnMut(T)) {
+        for round in 0..self.rounds {
+            for one in rotated(all, round) {
+                measure(one);
+            }
+        }
+    }
+}
+
+pub(crate) fn rotated<T: Copy>(all: &[T], by: usize) -> impl Iterator<Item = T> {
+    all.iter().cycle().skip(by % all.len()).take(all.len()).copied()
+}

@@ -1,0 +1,128 @@
+//! What is wanted, and whether it was met.
+
+use super::{format::significant, table::Table};
+use crate::{
+    contestants::Kind,
+    cycles,
+    samples::{Key, Samples, key},
+    scenarios::{
+        contended, distinct,
+        faults::{self, Condition},
+        handover, layer, processes,
+    },
+    spread::Spread,
+    waits,
+};
+
+enum Limit {
+    AtMost(f64),
+    Below(f64),
+    AtLeast(f64),
+}
+
+struct Aim {
+    of: String,
+    limit: Limit,
+    measured: Option<Spread>,
+}
+
+pub(crate) fn table(samples: &Samples) -> Table {
+    let mut table = Table::new(["aim", "at", "median", "all rounds", "met"]);
+    for Aim { of, limit, measured } in aims(samples) {
+        let Some(Spread { least, median, most }) = measured else { continue };
+        let (limit, is_met) = match limit {
+            Limit::AtMost(limit) => (format!("≤ {limit}"), median <= limit),
+            Limit::Below(limit) => (format!("< {limit}"), median < limit),
+            Limit::AtLeast(limit) => (format!("≥ {limit}"), median >= limit),
+        };
+        let [median, least, most] = [median, least, most].map(significant);
+        let met = if is_met { "met" } else { "**no**" };
+        table.add([of, limit, median, format!("{least} to {most}"), met.into()]);
+    }
+    table
+}
+
+fn aims(samples: &Samples) -> Vec<Aim> {
+    let mut aims = Vec::new();
+    let mut add = |of: String, limit, measured| aims.push(Aim { of, limit, measured });
+    for tasks in contended::TASKS {
+        let case = contended::case(tasks);
+        add(
+            format!("{case}: grants to rslock's"),
+            Limit::AtLeast(20.0),
+            to_rslock(samples, &case, waits::RATE),
+        );
+        let [p99, mean] = [waits::P99, waits::MEAN].map(|what| ours(&case, what));
+        add(
+            format!("{case}: p99 of the wait to its mean"),
+            Limit::AtMost(2.0),
+            samples.ratio(&p99, &mean),
+        );
+    }
+    let case = processes::case(4);
+    add(
+        format!("{case}: grants to rslock's"),
+        Limit::AtLeast(1.0),
+        to_rslock(samples, &case, waits::RATE),
+    );
+    add(
+        format!("{case}: least to most served process"),
+        Limit::AtLeast(0.5),
+        samples.spread(&ours(&case, waits::LEAST_TO_MOST)),
+    );
+    add(
+        format!("{case}: p99 of the wait to rslock's"),
+        Limit::Below(0.1),
+        to_rslock(samples, &case, waits::P99),
+    );
+    let case = handover::CASE;
+    add(
+        format!("{case}: median to a round trip"),
+        Limit::Below(3.0),
+        samples.spread(&ours(case, handover::TO_TRIP)),
+    );
+    for nodes in [3, 5] {
+        let name = format!("the layer over {nodes} embedded nodes");
+        let added = |what| added(samples, layer::Subject::Layer(nodes), what);
+        let micros = added(layer::TIME).map(|spread| spread.map(|seconds| seconds * 1e6));
+        add(format!("{name}: µs added to a request"), Limit::Below(3.0), micros);
+        let allocations = added(layer::ALLOCATIONS);
+        add(format!("{name}: allocations added to a request"), Limit::AtMost(10.0), allocations);
+    }
+    let case = distinct::case(1, 5);
+    add(
+        format!("{case}: time of a cycle to rslock's"),
+        Limit::AtMost(0.6),
+        to_rslock(samples, &case, cycles::RATE).map(|spread| spread.map(f64::recip)),
+    );
+    let case = distinct::case(64, 5);
+    add(
+        format!("{case}: rate to rslock's"),
+        Limit::AtLeast(1.3),
+        to_rslock(samples, &case, cycles::RATE),
+    );
+    for tasks in faults::TASKS {
+        let [frozen, healthy] = [Condition::Frozen, Condition::Healthy]
+            .map(|condition| ours(&faults::case(tasks, condition), cycles::RATE));
+        add(
+            format!("{}: rate to our healthy rate", faults::case(tasks, Condition::Frozen)),
+            Limit::AtLeast(0.9),
+            samples.ratio(&frozen, &healthy),
+        );
+    }
+    aims
+}
+
+fn ours(case: &str, what: &str) -> Key {
+    key(case, Kind::Ours.name(), what)
+}
+
+fn to_rslock(samples: &Samples, case: &str, what: &str) -> Option<Spread> {
+    samples.ratio(&ours(case, what), &key(case, Kind::Rslock.name(), what))
+}
+
+/// To what the service alone takes.
+pub(crate) fn added(samples: &Samples, subject: layer::Subject, what: &str) -> Option<Spread> {
+    let of = |subject: layer::Subject| key(layer::CASE, &subject.name(), what);
+    samples.difference(&of(subject), &of(layer::Subject::Bare))
+}

@@ -1,0 +1,121 @@
+//! Tables, plots and the aims.
+
+mod aims;
+mod figures;
+pub(crate) mod format;
+mod panel;
+mod table;
+mod tables;
+
+use std::{fmt::Write, fs, io, path::Path};
+
+use table::Table;
+
+use crate::{
+    cycles::FAILURES,
+    samples::Samples,
+    scenarios::{
+        self, contended,
+        distinct::{self, FEW_TASKS, KINDS, NODES, WITH_AWAITED},
+        faults::{self, Condition},
+        processes,
+    },
+};
+
+/// Makes `results.md` and the plots in `folder`, of the samples in a file.
+///
+/// # Errors
+///
+/// Where a file can't be read or written.
+///
+/// # Panics
+///
+/// Where the file is not one of samples.
+pub fn report(file: &Path, folder: &Path) -> io::Result<()> {
+    let samples = Samples::read(&fs::read_to_string(file)?);
+    let mut markdown = heading(&samples);
+    for (title, text, table) in sections(&samples) {
+        if !table.is_empty() {
+            let _ = write!(markdown, "\n## {title}\n\n{text}{table}");
+        }
+    }
+    let _ = write!(markdown, "\n{}", failures(&samples));
+    fs::write(folder.join("results.md"), markdown)?;
+    for (name, svg) in figures::all(&samples) {
+        fs::write(folder.join(name), svg)?;
+    }
+    Ok(())
+}
+
+fn heading(samples: &Samples) -> String {
+    let mut text = String::from(
+        "# Results\n\nMade by `scripts/bench`; [README.md](README.md) says what is measured. Medians of the rounds, and in \
+         brackets the least and the most. Ratios are taken round by round.\n",
+    );
+    for note in &samples.notes {
+        let _ = write!(text, "\n{note}.\n");
+    }
+    text
+}
+
+fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
+    let plot = |name: &str, what: &str| format!("![{what}]({name})\n\n");
+    let none = String::new;
+    let contended = contended::TASKS.map(contended::case);
+    let processes = processes::TASKS.map(processes::case);
+    let tasks = distinct::TASKS.map(|tasks| (scenarios::tasks(tasks), distinct::case(tasks, 5)));
+    let nodes = FEW_TASKS.into_iter().flat_map(|tasks| {
+        NODES.map(|nodes| {
+            let case = distinct::case(tasks, nodes);
+            (case.clone(), case)
+        })
+    });
+    let faults = faults::TASKS.into_iter().flat_map(|tasks| {
+        Condition::ALL.map(|condition| {
+            let case = faults::case(tasks, condition);
+            (case.clone(), case)
+        })
+    });
+    let (nodes, faults): (Vec<_>, Vec<_>) = (nodes.collect(), faults.collect());
+    vec![
+        ("Aims", none(), aims::table(samples)),
+        (
+            "One name, one process",
+            plot(figures::CONTENDED, "grants per second and waits"),
+            tables::waits(samples, &contended, "least to most served task"),
+        ),
+        (
+            "One name, several processes",
+            none(),
+            tables::waits(samples, &processes, "least to most served process"),
+        ),
+        ("Hand-over between two processes", none(), tables::handover(samples)),
+        ("The layer, without any network", none(), tables::layer(samples)),
+        ("Allocations of a cycle over five servers", none(), tables::allocations(samples)),
+        (
+            "Distinct names, five servers",
+            plot(figures::DISTINCT, "rate over the number of tasks and of servers"),
+            tables::rates(samples, &tasks, &WITH_AWAITED),
+        ),
+        ("One to nine servers", none(), tables::rates(samples, &nodes, &KINDS)),
+        (
+            "One of five servers slow, frozen or dead",
+            plot(figures::FAULTS, "rate as a share of the healthy rate"),
+            tables::shares(samples),
+        ),
+        ("The same as rates", none(), tables::rates(samples, &faults, &KINDS)),
+    ]
+}
+
+fn failures(samples: &Samples) -> String {
+    let of = |kind: crate::contestants::Kind| {
+        let failed = samples.total(kind.name(), FAILURES)?;
+        Some(format!("{} {:.0}", kind.name(), failed))
+    };
+    let all: Vec<_> = WITH_AWAITED.into_iter().filter_map(of).collect();
+    if all.is_empty() {
+        String::new()
+    } else {
+        format!("Cycles that failed: {}.\n", all.join(", "))
+    }
+}

@@ -1,0 +1,149 @@
+//! A table for each scenario.
+
+use super::{
+    aims::added,
+    format::{median, significant, time, times, with_spread},
+    table::Table,
+};
+use crate::{
+    contestants::Kind,
+    cycles,
+    samples::{Samples, key},
+    scenarios::{
+        allocations, contended, distinct,
+        faults::{self, Condition},
+        handover, layer,
+    },
+    waits,
+};
+
+/// Of cases in which many want one name.
+pub(crate) fn waits(samples: &Samples, cases: &[String], served: &str) -> Table {
+    let mut table = Table::new([
+        "",
+        "grants per second",
+        "wait: mean",
+        "p50",
+        "p99",
+        "longest",
+        "p99 to mean",
+        served,
+        "grants to rslock's",
+    ]);
+    for case in cases {
+        for kind in contended::KINDS {
+            let of = |what| key(case, kind.name(), what);
+            let short = |what| median(samples.spread(&of(what)), time);
+            let rslock = key(case, Kind::Rslock.name(), waits::RATE);
+            table.add([
+                format!("{case}: {}", kind.name()),
+                with_spread(samples.spread(&of(waits::RATE)), significant),
+                short(waits::MEAN),
+                short(waits::P50),
+                short(waits::P99),
+                short(waits::LONGEST),
+                with_spread(samples.ratio(&of(waits::P99), &of(waits::MEAN)), significant),
+                with_spread(samples.spread(&of(waits::LEAST_TO_MOST)), significant),
+                with_spread(samples.ratio(&of(waits::RATE), &rslock), significant),
+            ]);
+        }
+    }
+    table
+}
+
+pub(crate) fn handover(samples: &Samples) -> Table {
+    let mut table = Table::new([
+        "",
+        "hand-overs a round",
+        "median",
+        "p90",
+        "p99",
+        "a node's round trip",
+        "median to the round trip",
+    ]);
+    for kind in contended::KINDS {
+        let of = |what| samples.spread(&key(handover::CASE, kind.name(), what));
+        table.add([
+            kind.name().into(),
+            median(of(handover::COUNT), significant),
+            with_spread(of(handover::MEDIAN), time),
+            median(of(handover::P90), time),
+            median(of(handover::P99), time),
+            median(of(handover::TRIP), time),
+            with_spread(of(handover::TO_TRIP), times),
+        ]);
+    }
+    table
+}
+
+pub(crate) fn layer(samples: &Samples) -> Table {
+    let mut table =
+        Table::new(["", "a request", "added", "allocations", "added", "bytes allocated", "added"]);
+    for subject in layer::Subject::ALL {
+        let who = subject.name();
+        let all = |what| samples.spread(&key(layer::CASE, &who, what));
+        let added = |what, format| match subject {
+            layer::Subject::Bare => String::new(),
+            _ => with_spread(added(samples, subject, what), format),
+        };
+        table.add([
+            who.clone(),
+            median(all(layer::TIME), time),
+            added(layer::TIME, time),
+            median(all(layer::ALLOCATIONS), significant),
+            added(layer::ALLOCATIONS, significant),
+            median(all(layer::BYTES), significant),
+            added(layer::BYTES, significant),
+        ]);
+    }
+    table
+}
+
+pub(crate) fn allocations(samples: &Samples) -> Table {
+    let mut table = Table::new(["", "allocations", "bytes allocated"]);
+    for case in allocations::TASKS.map(allocations::case) {
+        for kind in distinct::WITH_AWAITED {
+            let of = |what| samples.spread(&key(&case, kind.name(), what));
+            table.add([
+                format!("{case}: {}", kind.name()),
+                with_spread(of(allocations::ALLOCATIONS), significant),
+                with_spread(of(allocations::BYTES), significant),
+            ]);
+        }
+    }
+    table
+}
+
+/// Cycles per second of several cases, told by what differs between them.
+pub(crate) fn rates(samples: &Samples, cases: &[(String, String)], kinds: &[Kind]) -> Table {
+    let to = ["to rslock's", "to the floor's"];
+    let head = kinds.iter().map(|kind| kind.name()).chain(to);
+    let mut table = Table::new(std::iter::once("cycles per second").chain(head));
+    for (label, case) in cases {
+        let of = |kind: Kind| key(case, kind.name(), cycles::RATE);
+        let rates = kinds.iter().map(|kind| with_spread(samples.spread(&of(*kind)), significant));
+        let ratios = [Kind::Rslock, Kind::Floor]
+            .map(|other| with_spread(samples.ratio(&of(Kind::Ours), &of(other)), times));
+        table.add(std::iter::once(label.clone()).chain(rates).chain(ratios));
+    }
+    table
+}
+
+pub(crate) fn shares(samples: &Samples) -> Table {
+    let kinds = distinct::KINDS;
+    let mut table =
+        Table::new(std::iter::once("rate to one's own, all well").chain(kinds.map(Kind::name)));
+    for tasks in faults::TASKS {
+        for condition in Condition::ALL {
+            let Some(sound) = condition.sound() else { continue };
+            let of = |kind: Kind, condition| {
+                key(faults::case(tasks, condition), kind.name(), cycles::RATE)
+            };
+            let shares = kinds.map(|kind| {
+                with_spread(samples.ratio(&of(kind, condition), &of(kind, sound)), times)
+            });
+            table.add(std::iter::once(faults::case(tasks, condition)).chain(shares));
+        }
+    }
+    table
+}

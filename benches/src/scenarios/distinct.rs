@@ -1,0 +1,34 @@
+//! Tasks with a name each, over sets of servers of several sizes.
+
+use crate::{contestants::Kind, cycles, options::Options, options::rotated, servers::Servers};
+
+pub(crate) const TASKS: [usize; 4] = [1, 16, 64, 256];
+/// All that can be compared in turns: with [`TASKS`] over five, and else with [`FEW_TASKS`].
+pub(crate) const NODES: [usize; 5] = [1, 3, 5, 7, 9];
+pub(crate) const FEW_TASKS: [usize; 2] = [1, 64];
+/// Those that are in every case; [`Kind::Awaited`] is over five servers only.
+pub(crate) const KINDS: [Kind; 3] = [Kind::Ours, Kind::Rslock, Kind::Floor];
+pub(crate) const WITH_AWAITED: [Kind; 4] = [Kind::Ours, Kind::Awaited, Kind::Rslock, Kind::Floor];
+
+pub(crate) fn case(tasks: usize, nodes: usize) -> String {
+    let servers = if nodes == 1 { "server" } else { "servers" };
+    format!("{} over {nodes} {servers}, distinct names", super::tasks(tasks))
+}
+
+/// Over the five servers that other scenarios use, and sets of other sizes.
+pub(crate) fn measure(five: &Servers, options: &Options) {
+    let [one, three, seven, nine] = Servers::start([1, 3, 7, 9]);
+    let sets = [&one, &three, five, &seven, &nine];
+    for round in 0..options.rounds {
+        for (nodes, servers) in NODES.into_iter().zip(sets) {
+            let (tasks, kinds): (&[_], &[_]) =
+                if nodes == 5 { (&TASKS, &WITH_AWAITED) } else { (&FEW_TASKS, &KINDS) };
+            for &tasks in tasks {
+                for kind in rotated(kinds, round) {
+                    let outcome = cycles::measure(servers, kind, tasks, options.time, || ());
+                    outcome.tell(&case(tasks, nodes), kind);
+                }
+            }
+        }
+    }
+}

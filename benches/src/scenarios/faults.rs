@@ -1,0 +1,101 @@
+//! One of five servers is slow, frozen or dead.
+
+use std::{thread, time::Duration};
+
+use super::distinct::KINDS;
+use crate::{
+    contestants::Kind,
+    cycles::{self, Outcome},
+    options::{Options, rotated},
+    servers::Servers,
+};
+
+pub(crate) const TASKS: [usize; 2] = [1, 64];
+const DELAY: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Healthy,
+    /// Stopped (SIGSTOP) when the measurement begins.
+    Frozen,
+    /// Killed before: its port refuses connections.
+    Dead,
+    /// One is behind a proxy, which adds nothing but its own work.
+    Proxied,
+    /// The answers of that one come late.
+    Slow,
+}
+
+impl Condition {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Healthy, Self::Frozen, Self::Dead, Self::Proxied, Self::Slow];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "all well",
+            Self::Frozen => "one frozen",
+            Self::Dead => "one dead",
+            Self::Proxied => "one behind a proxy",
+            Self::Slow => "that one slow by 20 ms",
+        }
+    }
+
+    /// What it is compared with, if it is not sound itself.
+    pub(crate) fn sound(self) -> Option<Self> {
+        match self {
+            Self::Healthy | Self::Proxied => None,
+            Self::Frozen | Self::Dead => Some(Self::Healthy),
+            Self::Slow => Some(Self::Proxied),
+        }
+    }
+}
+
+pub(crate) fn case(tasks: usize, condition: Condition) -> String {
+    format!("{}, {}", super::tasks(tasks), condition.name())
+}
+
+/// Over the five servers that other scenarios use, and two sets more.
+pub(crate) fn measure(healthy: &Servers, options: &Options) {
+    // New sets vote after a while: both at once.
+    let proxied = thread::spawn(Servers::start_proxied);
+    let [mut maimed] = Servers::start([5]);
+    maimed.kill_one();
+    let sets = Sets { healthy, maimed, proxied: proxied.join().expect("they start") };
+    for round in 0..options.rounds {
+        for tasks in TASKS {
+            for kind in rotated(&KINDS, round) {
+                // Side by side, because one is told as a share of another.
+                for condition in Condition::ALL {
+                    let outcome = sets.measure(condition, kind, tasks, options.time);
+                    outcome.tell(&case(tasks, condition), kind);
+                }
+            }
+        }
+    }
+}
+
+struct Sets<'a> {
+    healthy: &'a Servers,
+    maimed: Servers,
+    proxied: Servers,
+}
+
+impl Sets<'_> {
+    fn measure(&self, condition: Condition, kind: Kind, tasks: usize, time: Duration) -> Outcome {
+        let healthy = self.healthy;
+        match condition {
+            Condition::Healthy => cycles::measure(healthy, kind, tasks, time, || ()),
+            Condition::Frozen => {
+                cycles::measure(healthy, kind, tasks, time, || healthy.freeze_one())
+            }
+            Condition::Dead => cycles::measure(&self.maimed, kind, tasks, time, || ()),
+            Condition::Proxied => cycles::measure(&self.proxied, kind, tasks, time, || ()),
+            Condition::Slow => {
+                self.proxied.slow_one(DELAY);
+                let outcome = cycles::measure(&self.proxied, kind, tasks, time, || ());
+                self.proxied.slow_one(Duration::ZERO);
+                outcome
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! From the release in one process to the grant in another one that waits.
+
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+
+use super::contended::KINDS;
+use crate::{
+    child::{Part, Turn, run_all},
+    options::Options,
+    report::format::time,
+    samples::tell,
+    servers::Servers,
+    spread::rank,
+};
+
+/// Long enough that the other one waits when it ends.
+const HOLD: Duration = Duration::from_millis(20);
+
+pub(crate) const CASE: &str = "hand-over between two processes";
+/// The quantities that are told, as the report asks for them.
+pub(crate) const MEDIAN: &str = "median";
+pub(crate) const P90: &str = "p90";
+pub(crate) const P99: &str = "p99";
+pub(crate) const TO_TRIP: &str = "median to a round trip";
+pub(crate) const TRIP: &str = "round trip";
+pub(crate) const COUNT: &str = "hand-overs";
+
+pub(crate) fn measure(servers: &Servers, options: &Options) {
+    options.rounds(&KINDS, |kind| {
+        let trip = round_trip(&servers.urls()[0]);
+        let part = Part { kind, tasks: 1, hold: HOLD, time: options.time };
+        let turns = run_all(servers, part, 2);
+        let mut latencies = latencies(&turns[0], &turns[1]);
+        latencies.extend(self::latencies(&turns[1], &turns[0]));
+        latencies.sort_by(f64::total_cmp);
+        let who = kind.name();
+        tell(CASE, who, TRIP, trip);
+        tell(CASE, who, COUNT, latencies.iter().map(|_| 1.0).sum());
+        if latencies.is_empty() {
+            return eprintln!("  {CASE}, {who}: none");
+        }
+        let [median, p90, p99] = [50, 90, 99].map(|percent| rank(&latencies, percent));
+        eprintln!("  {CASE}, {who}: {}, round trip {}", time(median), time(trip));
+        tell(CASE, who, MEDIAN, median);
+        tell(CASE, who, P90, p90);
+        tell(CASE, who, P99, p99);
+        tell(CASE, who, TO_TRIP, median / trip);
+    });
+}
+
+/// Of the grants in `to` that came after a release in `from`, with nothing in between; in seconds.
+fn latencies(from: &[Turn], to: &[Turn]) -> Vec<f64> {
+    let last = |turns: &[Turn], until: u64| {
+        turns.iter().map(|turn| turn.released).filter(|at| *at <= until).max()
+    };
+    let before = |turn: &Turn| {
+        let own = last(to, turn.granted);
+        let released = last(from, turn.granted)?;
+        (own.is_none_or(|own| own < released) && turn.asked < released).then_some(released)
+    };
+    to.iter()
+        .filter_map(|turn| before(turn).map(|at| Duration::from_nanos(turn.granted - at)))
+        .map(|latency| latency.as_secs_f64())
+        .collect()
+}
+
+/// Of a command over a connection of the redis crate, from a task, at the median; in seconds.
+fn round_trip(url: &str) -> f64 {
+    let mut trips = Runtime::new().expect("the system gives threads").block_on(async {
+        let client = redis::Client::open(url).expect("a valid URL");
+        let mut node = client.get_multiplexed_async_connection().await.expect("it is up");
+        let mut trips = Vec::new();
+        for _ in 0..100 {
+            // As rarely as hand-overs are, so that threads sleep in between.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let sent = Instant::now();
+            let () = redis::cmd("PING").query_async(&mut node).await.expect("it is up");
+            trips.push(sent.elapsed().as_secs_f64());
+        }
+        trips
+    });
+    trips.sort_by(f64::total_cmp);
+    rank(&trips, 50)
+}

@@ -1,0 +1,123 @@
+//! What the layer adds to a request, without any network: over nodes inside the process, around a
+//! service that answers at once.
+
+use std::{
+    convert::Infallible,
+    fmt::Debug,
+    future::{Ready, ready},
+    hint::black_box,
+    time::Instant,
+};
+
+use tokio::runtime::{Builder, Runtime};
+use tower::{Layer, Service, ServiceExt, service_fn, util::ServiceFn};
+use tower_redlock::{EmbeddedNodes, Redlock, RedlockLayer};
+
+use crate::{counter::Counter, options::Options, report::format::time, samples::tell};
+
+pub(crate) const CASE: &str = "a request without network";
+/// The quantities that are told, as the report asks for them.
+pub(crate) const TIME: &str = "seconds";
+pub(crate) const ALLOCATIONS: &str = "allocations";
+pub(crate) const BYTES: &str = "bytes";
+
+/// A measurement is short, so there are more than with servers.
+const TURNS: usize = 5;
+const WARM_UP: u32 = 2_000;
+const REQUESTS: u32 = 20_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Bare,
+    /// The layer over so many nodes.
+    Layer(usize),
+    /// `lock()` and drop, over so many nodes.
+    Lock(usize),
+}
+
+impl Subject {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Bare, Self::Layer(3), Self::Layer(5), Self::Lock(3), Self::Lock(5)];
+
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Bare => "the service alone".into(),
+            Self::Layer(nodes) => format!("`RedlockLayer` over {nodes} embedded nodes"),
+            Self::Lock(nodes) => format!("`lock()` and drop over {nodes} embedded nodes"),
+        }
+    }
+
+    const fn nodes(self) -> usize {
+        match self {
+            // It asks none.
+            Self::Bare => 1,
+            Self::Layer(nodes) | Self::Lock(nodes) => nodes,
+        }
+    }
+}
+
+pub(crate) fn measure(counter: &Counter, options: &Options) {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    for _ in 0..TURNS {
+        options.rounds(&Subject::ALL, |subject| measure_one(&runtime, subject, counter));
+    }
+}
+
+fn measure_one(runtime: &Runtime, subject: Subject, counter: &Counter) {
+    runtime.block_on(async {
+        let nodes = EmbeddedNodes::new(subject.nodes());
+        let redlock = Redlock::builder().nodes_from(&nodes).build().expect("valid settings");
+        run(subject, &redlock, WARM_UP).await;
+        let started = Instant::now();
+        run(subject, &redlock, REQUESTS).await;
+        let seconds = started.elapsed().as_secs_f64() / f64::from(REQUESTS);
+        counter.begin();
+        run(subject, &redlock, REQUESTS).await;
+        // What is done in the background belongs to it.
+        redlock.shutdown().await;
+        let [allocations, bytes] = counter.end().per(REQUESTS);
+        let who = subject.name();
+        eprintln!("  {CASE}, {who}: {}, {allocations:.2} allocations", time(seconds));
+        tell(CASE, &who, TIME, seconds);
+        tell(CASE, &who, ALLOCATIONS, allocations);
+        tell(CASE, &who, BYTES, bytes);
+    });
+}
+
+async fn run(subject: Subject, redlock: &Redlock, requests: u32) {
+    match subject {
+        Subject::Bare => call(service(), requests).await,
+        Subject::Layer(_) => {
+            let layer = RedlockLayer::new(redlock.clone(), |request: &u32| name(*request));
+            call(layer.layer(service()), requests).await;
+        }
+        Subject::Lock(_) => {
+            for request in 0..requests {
+                let lock = redlock.lock(name(black_box(request))).await;
+                drop(lock.expect("nobody else has it"));
+            }
+        }
+    }
+}
+
+/// As a request's key comes: a string of its own.
+fn name(request: u32) -> String {
+    format!("account:{request}")
+}
+
+type Answer = Ready<Result<u32, Infallible>>;
+
+fn service() -> ServiceFn<fn(u32) -> Answer> {
+    service_fn(|request| ready(Ok(request)))
+}
+
+/// One after the other.
+async fn call<S>(mut service: S, requests: u32)
+where
+    S: Service<u32, Error: Debug>,
+{
+    for request in 0..requests {
+        let ready = service.ready().await.expect("it always is");
+        black_box(ready.call(black_box(request)).await.expect("nobody else has it"));
+    }
+}

@@ -1,0 +1,18 @@
+//! What is measured, a module each: cases, and how one of them is measured.
+
+pub(crate) mod allocations;
+pub(crate) mod contended;
+pub(crate) mod distinct;
+pub(crate) mod faults;
+pub(crate) mod handover;
+pub(crate) mod layer;
+pub(crate) mod processes;
+
+/// So many tasks, in words.
+pub(crate) fn tasks(count: usize) -> String {
+    if count == 1 { "1 task".into() } else { format!("{count} tasks") }
+}
+
+/// As they are called on the command line.
+pub(crate) const NAMES: [&str; 7] =
+    ["layer", "allocations", "distinct", "faults", "contended", "processes", "handover"];

@@ -1,0 +1,114 @@
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::runtime::Runtime;
+use tower_redlock::Redlock;
+
+use crate::{
+    contestants::votes,
+    support::{Proxy, RedisServer, eventually},
+};
+
+/// Servers of one set, on this machine.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    running: Vec<RedisServer>,
+    /// Before the last one that runs.
+    proxy: Option<Proxy>,
+    /// Keeps its port, where nobody listens.
+    killed: Option<RedisServer>,
+}
+
+impl Servers {
+    /// Sets of so many servers each, all of which vote.
+    pub(crate) fn start<const N: usize>(counts: [usize; N]) -> [Self; N] {
+        let sets = counts.map(Self::start_one);
+        vote(&sets);
+        sets
+    }
+
+    /// Five servers, the last of which is behind a proxy.
+    pub(crate) fn start_proxied() -> Self {
+        let mut set = Self::start_one(5);
+        set.proxy = set.running.last().map(|server| Proxy::start(server.addr()));
+        vote(std::slice::from_ref(&set));
+        set
+    }
+
+    fn start_one(count: usize) -> Self {
+        Self { running: RedisServer::start_n(count), proxy: None, killed: None }
+    }
+
+    pub(crate) fn urls(&self) -> Vec<String> {
+        let mut urls: Vec<_> = self.running.iter().map(RedisServer::url).collect();
+        if let (Some(proxy), Some(last)) = (&self.proxy, urls.last_mut()) {
+            *last = proxy.url();
+        }
+        urls.extend(self.killed.iter().map(RedisServer::url));
+        urls
+    }
+
+    /// How many are not killed.
+    pub(crate) fn alive(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Name and version, as a server tells them.
+    pub(crate) fn version(&self) -> String {
+        let info = self.running[0].cli(&["INFO", "server"]).text();
+        let field = |name| info.lines().find_map(|line: &str| line.strip_prefix(name));
+        match (field("valkey_version:"), field("redis_version:")) {
+            (Some(version), _) => format!("valkey {version}"),
+            (None, version) => format!("redis {}", version.unwrap_or("of unknown version")),
+        }
+    }
+
+    /// Stops the last server until the answer is dropped.
+    pub(crate) fn freeze_one(&self) -> Frozen<'_> {
+        let server = self.running.last().expect("there are some");
+        server.freeze();
+        Frozen(server)
+    }
+
+    /// The last server is gone for good.
+    pub(crate) fn kill_one(&mut self) {
+        let mut server = self.running.pop().expect("there are some");
+        server.kill();
+        self.killed = Some(server);
+    }
+
+    /// What the server behind the proxy answers is so late from now on.
+    pub(crate) fn slow_one(&self, by: Duration) {
+        self.proxy.as_ref().expect("one of them has a proxy").set_delay(by);
+    }
+
+    /// Waits until all that was sent is worked off and every connection is closed.
+    pub(crate) fn settle(&self) {
+        for server in &self.running {
+            eventually("the server has no other client", || {
+                // A connection that was closed counts until everything that it sent was run.
+                let info = server.cli(&["INFO", "clients"]).text();
+                info.lines().any(|line| line == "connected_clients:1")
+            });
+        }
+    }
+}
+
+/// A new set of servers votes after a while; several do at once.
+fn vote(sets: &[Servers]) {
+    Runtime::new().expect("the system gives threads").block_on(join_all(sets.iter().map(
+        async |set| {
+            let redlock = Redlock::builder().nodes(set.urls()).build().expect("valid settings");
+            votes(&redlock, set.alive()).await;
+            redlock.shutdown().await;
+        },
+    )));
+}
+
+pub(crate) struct Frozen<'a>(&'a RedisServer);
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        self.0.thaw();
+    }
+}

@@ -1,0 +1,38 @@
+/// What several rounds brought.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spread {
+    pub(crate) least: f64,
+    pub(crate) median: f64,
+    pub(crate) most: f64,
+}
+
+impl Spread {
+    /// Of nothing where nothing was measured.
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let (least, most) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let median = if values.len().is_multiple_of(2) {
+            f64::midpoint(values[middle - 1], values[middle])
+        } else {
+            values[middle]
+        };
+        Some(Self { least, median, most })
+    }
+
+    /// The same in another unit, or the other way round.
+    pub(crate) fn map(self, f: impl Fn(f64) -> f64) -> Self {
+        let Self { least, median, most } = self;
+        let (least, most) = (f(least), f(most));
+        Self { least: least.min(most), median: f(median), most: least.max(most) }
+    }
+}
+
+/// The value that so many percent are not above.
+///
+/// # Panics
+///
+/// Without values.
+pub(crate) fn rank(sorted: &[f64], percent: usize) -> f64 {
+    sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1]
+}

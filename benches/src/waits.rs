@@ -1,0 +1,85 @@
+//! Who got a lock that many want, how often, and how long each of them waited.
+
+use std::{fmt, time::Duration};
+
+use crate::{
+    report::format::{significant, time},
+    samples::tell,
+    spread::rank,
+};
+
+/// One wait that ended with the lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    pub(crate) time: Duration,
+    /// Whether it ended within the time of the measurement; the last wait of each task does not.
+    pub(crate) is_in_time: bool,
+}
+
+/// All waits of one measurement.
+#[derive(Clone, Debug)]
+pub(crate) struct Waits {
+    /// In seconds.
+    sorted: Vec<f64>,
+    /// Grants within the time of the measurement, to each task or process.
+    served: Vec<u32>,
+    time: Duration,
+}
+
+/// The quantities that are told, as the report asks for them.
+pub(crate) const RATE: &str = "grants per s";
+pub(crate) const MEAN: &str = "mean wait";
+pub(crate) const P50: &str = "p50 of the wait";
+pub(crate) const P99: &str = "p99 of the wait";
+pub(crate) const LONGEST: &str = "longest wait";
+pub(crate) const LEAST_TO_MOST: &str = "least to most served";
+
+impl Waits {
+    /// Of each task's or each process's waits.
+    pub(crate) fn of(groups: &[Vec<Wait>], time: Duration) -> Self {
+        let mut sorted: Vec<_> =
+            groups.iter().flatten().map(|wait| wait.time.as_secs_f64()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let in_time = |waits: &Vec<Wait>| waits.iter().filter(|wait| wait.is_in_time).count();
+        let served = groups.iter().map(in_time);
+        let served = served.map(|count| u32::try_from(count).expect("some millions")).collect();
+        Self { sorted, served, time }
+    }
+
+    fn rate(&self) -> f64 {
+        f64::from(self.served.iter().sum::<u32>()) / self.time.as_secs_f64()
+    }
+
+    fn mean(&self) -> f64 {
+        let count = u32::try_from(self.sorted.len()).expect("some millions");
+        self.sorted.iter().sum::<f64>() / f64::from(count)
+    }
+
+    fn least_to_most(&self) -> f64 {
+        let (least, most) = (self.served.iter().min(), self.served.iter().max());
+        f64::from(*least.unwrap_or(&0)) / f64::from(*most.unwrap_or(&0))
+    }
+
+    pub(crate) fn tell(&self, case: &str, who: &str) {
+        eprintln!("  {case}, {who}: {self}");
+        tell(case, who, RATE, self.rate());
+        tell(case, who, MEAN, self.mean());
+        tell(case, who, P50, rank(&self.sorted, 50));
+        tell(case, who, P99, rank(&self.sorted, 99));
+        tell(case, who, LONGEST, rank(&self.sorted, 100));
+        tell(case, who, LEAST_TO_MOST, self.least_to_most());
+    }
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} grants per s, wait {} at the mean, {} at p99, least to most served {}",
+            significant(self.rate()),
+            time(self.mean()),
+            time(rank(&self.sorted, 99)),
+            significant(self.least_to_most()),
+        )
+    }
+}
