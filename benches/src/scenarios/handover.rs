@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Long enough that the other one waits when it ends.
-const HOLD: Duration = Duration::from_millis(20);
+const HOLD: Duration = Duration::from_millis(10);
 
 pub(crate) const CASE: &str = "hand-over between two processes";
 /// The quantities that are told, as the report asks for them.
@@ -73,7 +73,7 @@ fn round_trip(url: &str) -> f64 {
         let mut trips = Vec::new();
         for _ in 0..100 {
             // As rarely as hand-overs are, so that threads sleep in between.
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(HOLD).await;
             let sent = Instant::now();
             let () = redis::cmd("PING").query_async(&mut node).await.expect("it is up");
             trips.push(sent.elapsed().as_secs_f64());
