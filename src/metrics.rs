@@ -13,11 +13,11 @@ macro_rules! note {
         #[cfg(feature = "metrics")]
         ::metrics::$kind!($name $(, $label => $value)*).$do($with);
         #[cfg(not(feature = "metrics"))]
-        let _ = ($($value,)* $with,);
+        let _ = || ($($value,)* $with,);
     }};
 }
 
-pub(crate) fn acquire(result: Result<(), &LockError>, took: Duration) {
+pub(crate) fn acquire(result: Result<(), &LockError>, took: impl FnOnce() -> Duration) {
     let outcome = match result {
         Ok(()) => "acquired",
         Err(LockError::Held { .. }) => "held",
@@ -26,7 +26,7 @@ pub(crate) fn acquire(result: Result<(), &LockError>, took: Duration) {
         Err(LockError::WaitTimedOut { .. }) => "wait_timed_out",
         Err(_) => "failed",
     };
-    note!(histogram "redlock_acquire_seconds", "outcome" => outcome; record took.as_secs_f64());
+    note!(histogram "redlock_acquire_seconds", "outcome" => outcome; record took().as_secs_f64());
 }
 
 pub(crate) fn held(time: Duration) {

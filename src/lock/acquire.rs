@@ -263,7 +263,7 @@ impl Work {
     }
 
     fn end(&self, result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
-        metrics::acquire(result.as_ref().map(|_| ()), self.elapsed());
+        metrics::acquire(result.as_ref().map(|_| ()), || self.elapsed());
         if !self.tries.span.is_disabled() {
             self.tries.span.record("elapsed", field::debug(self.elapsed()));
             match &result {

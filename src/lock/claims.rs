@@ -54,7 +54,7 @@ pub(crate) async fn prepare(
     let op = Op::Prepare { job: Arc::clone(job), token, patience: patience(core) };
     let of = |answers: &[Result<Answer, Reason>]| {
         judge(answers, never_started, |answer| match answer {
-            Answer::Promised { floor, claim } => Some((*floor, claim.as_ref())),
+            Answer::Promised { floor, claim } => Some((*floor, claim.as_deref())),
             _ => None,
         })
     };

@@ -77,7 +77,7 @@ fn holder(core: &Core, name: &Arc<str>, answers: &Answers) -> Result<Option<Hold
     let stored: Vec<&Stored> = answers
         .iter()
         .filter_map(|answer| match answer {
-            Ok(Answer::Inspected(stored)) => stored.as_ref(),
+            Ok(Answer::Inspected(stored)) => stored.as_deref(),
             _ => None,
         })
         .collect();

@@ -39,14 +39,14 @@ pub enum Answer {
         awaited: bool,
     },
     /// What the node stores under the name, if anything.
-    Inspected(Option<Stored>),
+    Inspected(Option<Box<Stored>>),
     /// No claim with a smaller token will be taken.
     Promised {
         /// When the node lost what it knew, in µs since the Unix epoch and 60 s later; zero if it
         /// never did. See [`TickClaim::burnt_before`].
         floor: u64,
         /// The claim that is kept.
-        claim: Option<TickClaim>,
+        claim: Option<Box<TickClaim>>,
     },
     /// The claim is kept.
     Claimed,

@@ -44,7 +44,7 @@ pub(crate) fn run(tick: u64) -> TickRun {
 /// What a node says that never lost what it knew.
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
 pub(crate) fn promised(claim: Option<&TickClaim>) -> Said {
-    Ok(Answer::Promised { floor: 0, claim: claim.cloned() })
+    Ok(Answer::Promised { floor: 0, claim: claim.cloned().map(Box::new) })
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]

@@ -30,7 +30,7 @@ fn claim(token: u64) -> Op {
 
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
 fn promised(token: Option<u64>) -> Said {
-    Ok(Answer::Promised { floor: 0, claim: token.map(kept) })
+    Ok(Answer::Promised { floor: 0, claim: token.map(kept).map(Box::new) })
 }
 
 /// One node, asked directly.

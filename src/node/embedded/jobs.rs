@@ -19,7 +19,7 @@ impl Jobs {
     pub(super) fn prepare(&mut self, job: &Arc<str>, token: u64) -> Result<Answer, Reason> {
         let kept = self.promise(job, token)?;
         // Such a node never lost what it knew and went on.
-        Ok(Answer::Promised { floor: 0, claim: kept.claim.clone() })
+        Ok(Answer::Promised { floor: 0, claim: kept.claim.clone().map(Box::new) })
     }
 
     pub(super) fn claim(&mut self, job: &Arc<str>, claim: &TickClaim) -> Result<Answer, Reason> {

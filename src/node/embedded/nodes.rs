@@ -120,8 +120,7 @@ struct EmbeddedNode {
 impl Node for EmbeddedNode {
     fn send(&self, op: Op, reply: Reply) {
         let mut freed = Vec::new();
-        let result =
-            locked(&self.space.store).run(&op, self.clock.now(), self.clock.wall(), &mut freed);
+        let result = locked(&self.space.store).run(&op, &*self.clock, &mut freed);
         reply.send(result);
         for name in freed {
             self.space.listeners.freed(&name);

@@ -1,4 +1,8 @@
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{jobs::Jobs, records::Records};
 use crate::{
@@ -6,7 +10,7 @@ use crate::{
     node::{Answer, LeaseId, Op, Record, Stored, StoredLease},
     resource::Resource,
     stripe::{STRIPES, stripes},
-    time::Timestamp,
+    time::{Clock, Timestamp},
     token::TOKEN_LEAD,
 };
 
@@ -43,25 +47,31 @@ impl Default for Store {
     }
 }
 
+impl Key {
+    fn is_of(&self, lease: &LeaseId, now: Timestamp) -> bool {
+        now < self.expires && self.lease.nonce == lease.nonce()
+    }
+}
+
 impl Store {
-    /// Runs an operation as a server would, at the moment `now` and the wall-clock time `wall`. The
+    /// Runs an operation as a server would, at a moment of the clock. The
     /// names that it gave back, and that somebody waits for, go to `freed`.
     pub(super) fn run(
         &mut self,
         op: &Op,
-        now: Timestamp,
-        wall: Duration,
+        clock: &dyn Clock,
         freed: &mut Vec<Arc<str>>,
     ) -> Result<Answer, Reason> {
+        let now = clock.now();
         if op.is_stale(now) {
             return Err(Reason::Stale);
         }
         match op {
             Op::Acquire { lease, ttl, token, block_end, waits, .. } => {
-                self.acquire(lease, *ttl, (*token, *block_end, *waits), now, wall)
+                self.acquire(lease, *ttl, (*token, *block_end, *waits), now, clock.wall())
             }
             Op::Raise { lease, token, block_end } => {
-                self.raise(lease, (*token, *block_end), now, wall)
+                self.raise(lease, (*token, *block_end), now, clock.wall())
             }
             Op::Extend { lease, ttl, token, .. } => Ok(self.extend(lease, *ttl, *token, now)),
             Op::Release { lease } => Ok(self.release(lease, now, freed)),
@@ -155,12 +165,13 @@ impl Store {
     fn release(&mut self, lease: &LeaseId, now: Timestamp, freed: &mut Vec<Arc<str>>) -> Answer {
         let mut existed = true;
         for name in lease.resource().shared_names() {
-            if self.is_ours(name, lease, now) {
-                if self.keys.remove(name).is_some_and(|key| key.awaited) {
-                    freed.push(Arc::clone(name));
+            match self.keys.entry(Arc::clone(name)) {
+                Entry::Occupied(key) if key.get().is_of(lease, now) => {
+                    if key.remove().awaited {
+                        freed.push(Arc::clone(name));
+                    }
                 }
-            } else {
-                existed = false;
+                _ => existed = false,
             }
         }
         Answer::Released { existed, awaited: !freed.is_empty() }
@@ -195,14 +206,13 @@ impl Store {
     }
 
     fn is_ours(&self, name: &str, lease: &LeaseId, now: Timestamp) -> bool {
-        self.keys.get(name).is_some_and(|key| now < key.expires && key.lease.nonce == lease.nonce())
+        self.keys.get(name).is_some_and(|key| key.is_of(lease, now))
     }
 
     fn inspect(&self, name: &str, now: Timestamp) -> Answer {
         let key = self.keys.get(name).filter(|key| now < key.expires);
-        Answer::Inspected(
-            key.map(|key| Stored::new(Some(key.lease.clone()), Some(key.expires.since(now)))),
-        )
+        let stored = |key: &Key| Stored::new(Some(key.lease.clone()), Some(key.expires.since(now)));
+        Answer::Inspected(key.map(stored).map(Box::new))
     }
 
     fn store(&mut self, lease: &LeaseId, ttl: Duration, token: u64, now: Timestamp) {
@@ -211,11 +221,15 @@ impl Store {
             self.sweep_at = FIRST_SWEEP.max(2 * self.keys.len());
         }
         for name in lease.resource().shared_names() {
-            // A key that is renewed has been waited for all the same.
-            let awaited = self.is_ours(name, lease, now) && self.keys[name].awaited;
             let owner = Arc::clone(lease.owner());
             let stored = StoredLease::new(lease.nonce(), token, lease.since(), owner);
-            self.keys.insert(Arc::clone(name), Key { lease: stored, expires: now + ttl, awaited });
+            let entry = self.keys.entry(Arc::clone(name));
+            // A key that is renewed has been waited for all the same.
+            let awaited = match &entry {
+                Entry::Occupied(key) => key.get().awaited && key.get().is_of(lease, now),
+                Entry::Vacant(_) => false,
+            };
+            entry.insert_entry(Key { lease: stored, expires: now + ttl, awaited });
         }
     }
 

@@ -78,7 +78,7 @@ fn one(op: &Op, value: Value) -> Decoded {
         }
     };
     if matches!(op, Op::Inspect { .. }) {
-        let result = Ok(Answer::Inspected(stored(&items)));
+        let result = Ok(Answer::Inspected(stored(&items).map(Box::new)));
         return Decoded { result, server_micros: None, granted: false };
     }
     let int = |i: usize| items.get(i).and_then(int);
@@ -92,9 +92,8 @@ fn one(op: &Op, value: Value) -> Decoded {
             remaining: int(4).map(Duration::from_millis),
             fence,
         }),
-        (1, Op::Prepare { .. }) => {
-            claim(items.get(3)).map(|claim| Answer::Promised { floor: fence, claim })
-        }
+        (1, Op::Prepare { .. }) => claim(items.get(3))
+            .map(|claim| Answer::Promised { floor: fence, claim: claim.map(Box::new) }),
         (1, Op::Claim { .. }) => Ok(Answer::Claimed),
         (1, Op::Claims { jobs }) => match items.get(3) {
             Some(Value::Array(claims)) if claims.len() == jobs.len() => {

@@ -27,7 +27,7 @@ async fn say(redlock: &Redlock, node: usize, op: Op) -> Said {
 /// What a node tells along with its promise.
 async fn promise(redlock: &Redlock, node: usize, token: u64) -> Option<TickClaim> {
     match say(redlock, node, prepare("job", token)).await {
-        Ok(Answer::Promised { claim, .. }) => claim,
+        Ok(Answer::Promised { claim, .. }) => claim.map(|claim| *claim),
         other => panic!("no promise: {other:?}"),
     }
 }
