@@ -81,19 +81,13 @@ impl Fences {
 
 /// How many tokens a lease reserves whose first one is so far ahead of the wall clock, in µs.
 fn block_of(lead: u64, is_new_set: bool) -> u64 {
-    if is_new_set {
-        // What is left before nodes refuse, whose clocks may be behind.
-        match TOKEN_LEAD.saturating_sub(lead) {
-            10_000_000.. => BLOCK,
-            1_000_000.. => BLOCK / 16,
-            _ => 1,
-        }
-    } else {
-        match lead {
-            0..1_000_000 => BLOCK,
-            1_000_000..30_000_000 => BLOCK / 16,
-            _ => 1,
-        }
+    // What is left before nodes refuse, whose clocks may be behind.
+    match TOKEN_LEAD.saturating_sub(lead) {
+        10_000_000.. if is_new_set || lead < 1_000_000 => BLOCK,
+        // Enough for as many grants in a row as there are by default, and the lead shrinks.
+        10_000_000.. => BLOCK / 8,
+        1_000_000.. if is_new_set => BLOCK / 16,
+        _ => 1,
     }
 }
 
@@ -138,8 +132,8 @@ mod tests {
     #[test]
     fn blocks_shrink_as_room_gets_scarce_and_a_new_set_has_little_at_first() {
         let seconds = |seconds: u64| seconds * 1_000_000;
-        let old = [0, 1, 29, 30, 60].map(|lead| block_of(seconds(lead), false));
-        assert_eq!(old, [256, 16, 16, 1, 1]);
+        let old = [0, 1, 50, 51, 60].map(|lead| block_of(seconds(lead), false));
+        assert_eq!(old, [256, 32, 32, 1, 1]);
         let new = [60, 59, 51, 50, 1].map(|lead| block_of(seconds(lead), true));
         assert_eq!(new, [1, 16, 16, 256, 256]);
         assert_eq!(block_of(seconds(65), true), 1, "a server's clock ahead of ours");
@@ -148,15 +142,15 @@ mod tests {
     #[test]
     fn a_resource_that_is_leased_without_a_pause_stays_within_bounds() {
         let fences = Fences::new(None);
-        // 100,000 leases a second: 39 times what blocks of 256 leave room for.
+        // 100,000 leases a second: 26 times what blocks of 256 leave room for.
         let leases =
-            |from: u64| (from..from + 3_000_000).map(|lease| Duration::from_micros(lease * 10));
+            |from: u64| (from..from + 4_000_000).map(|lease| Duration::from_micros(lease * 10));
         let mut last = 0;
         for wall in leases(1_000_000) {
             let Proposal { token, block } = fences.propose(&resource(), wall);
             assert!(token > last, "tokens never fall back");
             last = block_end(token, block);
-            assert!(u128::from(token) < wall.as_micros() + u128::from(TOKEN_LEAD / 2) + 1_000);
+            assert!(u128::from(token) < wall.as_micros() + u128::from(TOKEN_LEAD) - 10_000_000 + 1_000);
         }
     }
 }

@@ -28,7 +28,6 @@ pub(crate) struct ActiveLease {
     /// How many grants there were under the lease before this one.
     pub(super) nth: u32,
     pub(super) plan: Plan,
-    /// When it was asked for, or handed on.
     started: Timestamp,
     pub(super) token: AtomicU64,
     /// The end of the lease in ns while it is held, else 0: what every poll of guarded work reads.
@@ -91,6 +90,11 @@ impl ActiveLease {
         if let Some(state) = self.state() {
             self.shared.handle(state, event);
         }
+    }
+
+    /// When it was asked for, or handed on.
+    pub(crate) fn started(&self) -> Timestamp {
+        self.started
     }
 
     pub(crate) fn resource(&self) -> &Resource {

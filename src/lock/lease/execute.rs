@@ -227,12 +227,15 @@ impl SharedLease {
         state.sending = true;
         while let Some((node, command)) = state.outbox.pop_front() {
             drop(state);
-            let (op, id) = self.op(command);
-            let reply = Reply::to_lease(Arc::clone(self) as Arc<dyn ReplySink>, node, id);
-            let node = &self.core.nodes[node];
+            let send = || {
+                let (op, id) = self.op(command);
+                let sink = Arc::clone(self) as Arc<dyn ReplySink>;
+                self.core.nodes[node].send(op, Reply::to_lease(sink, node, id));
+            };
             // A node that panics has dropped the reply: its answer is unknown, and ours goes on.
-            if catch_unwind(AssertUnwindSafe(|| node.send(op, reply))).is_err() {
-                tracing::error!(node = node.name(), "a node panicked while it was sent to");
+            if catch_unwind(AssertUnwindSafe(send)).is_err() {
+                let node = self.core.nodes[node].name();
+                tracing::error!(node, "a node panicked while it was sent to");
             }
             state = self.state();
         }

@@ -42,13 +42,17 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// A try begins: what it is to ask for.
-    pub(crate) fn begin(&mut self, core: &Core, plan: Plan) -> Plan {
-        self.tried = Some(core.clock().now());
+    /// A try is to begin: what it asks for.
+    pub(crate) fn begin(&mut self, plan: Plan) -> Plan {
         for stake in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.stakes) {
             stake.told = stake.vigil.told();
         }
         Plan { gate: self.gate, ..plan }
+    }
+
+    /// It began then.
+    pub(crate) fn began(&mut self, at: Timestamp) {
+        self.tried = Some(at);
     }
 
     /// A try failed, with so many nodes that granted it, or kept out by the only one that was asked:

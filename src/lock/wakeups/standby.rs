@@ -89,8 +89,11 @@ impl Tries {
         }
         self.begun += 1;
         self.span.record("attempt", self.begun);
-        let plan = self.retries.begin(&self.core, self.plan);
-        ActiveLease::start(Arc::clone(&self.core), self.resource.clone(), plan, ticket)
+        let plan = self.retries.begin(self.plan);
+        let lease =
+            ActiveLease::start(Arc::clone(&self.core), self.resource.clone(), plan, ticket)?;
+        self.retries.began(lease.started());
+        Ok(lease)
     }
 }
 
