@@ -150,7 +150,9 @@ mod tests {
             let Proposal { token, block } = fences.propose(&resource(), wall);
             assert!(token > last, "tokens never fall back");
             last = block_end(token, block);
-            assert!(u128::from(token) < wall.as_micros() + u128::from(TOKEN_LEAD) - 10_000_000 + 1_000);
+            assert!(
+                u128::from(token) < wall.as_micros() + u128::from(TOKEN_LEAD) - 10_000_000 + 1_000
+            );
         }
     }
 }

@@ -8,11 +8,14 @@ use super::lease::ActiveLease;
 /// The tasks that watch one thing, a lease say. There is nearly always one.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
-    slots: Vec<Slot>,
+    /// The one that there nearly always is needs no memory of its own.
+    first: Slot,
+    more: Vec<Slot>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Slot {
+    #[default]
     Free,
     /// Taken by a watcher, which is to be woken if it has been polled since the last time.
     Taken(Option<Waker>),
@@ -30,8 +33,8 @@ impl Watchers {
     /// waker that this replaces is to be dropped when no lock is held.
     #[must_use = "a waker is foreign code, also when it is dropped"]
     pub(crate) fn watch(&mut self, key: &mut Option<WatchKey>, waker: &Waker) -> Option<Waker> {
-        if let Some(WatchKey(i)) = *key {
-            return match &mut self.slots[i] {
+        if let Some(key) = *key {
+            return match self.slot(key) {
                 Slot::Taken(Some(known)) if known.will_wake(waker) => None,
                 slot => match std::mem::replace(slot, Slot::Taken(Some(waker.clone()))) {
                     Slot::Taken(replaced) => replaced,
@@ -39,19 +42,27 @@ impl Watchers {
                 },
             };
         }
-        let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free));
-        let taken = Slot::Taken(Some(waker.clone()));
-        match free {
-            Some(i) => self.slots[i] = taken,
-            None => self.slots.push(taken),
-        }
-        *key = Some(WatchKey(free.unwrap_or(self.slots.len() - 1)));
+        let free = self.slots().position(|slot| matches!(slot, Slot::Free));
+        let place = WatchKey(free.unwrap_or_else(|| {
+            self.more.push(Slot::Free);
+            self.more.len()
+        }));
+        *self.slot(place) = Slot::Taken(Some(waker.clone()));
+        *key = Some(place);
         None
+    }
+
+    fn slot(&mut self, WatchKey(i): WatchKey) -> &mut Slot {
+        if i == 0 { &mut self.first } else { &mut self.more[i - 1] }
+    }
+
+    fn slots(&mut self) -> impl Iterator<Item = &mut Slot> {
+        std::iter::once(&mut self.first).chain(&mut self.more)
     }
 
     /// Gives a place back; the waker is to be dropped when no lock is held.
     pub(crate) fn forget(&mut self, key: WatchKey) -> Option<Waker> {
-        match std::mem::replace(&mut self.slots[key.0], Slot::Free) {
+        match std::mem::take(self.slot(key)) {
             Slot::Taken(waker) => waker,
             Slot::Free => None,
         }
@@ -59,14 +70,14 @@ impl Watchers {
 
     /// Frees the memory of more than a few places; called when none is taken.
     pub(crate) fn shrink(&mut self) {
-        if self.slots.len() > FEW {
+        if self.more.len() > FEW {
             *self = Self::default();
         }
     }
 
     /// Takes the wakers out, to be woken when no lock is held; their places stay theirs.
     pub(crate) fn take(&mut self, into: &mut Vec<Waker>) {
-        into.extend(self.slots.iter_mut().filter_map(|slot| match slot {
+        into.extend(self.slots().filter_map(|slot| match slot {
             Slot::Taken(waker) => waker.take(),
             Slot::Free => None,
         }));
@@ -123,7 +134,7 @@ mod tests {
             let _ = watchers.watch(&mut key, Waker::noop());
             watchers.forget(key.unwrap());
         }
-        assert_eq!(watchers.slots.len(), 2);
+        assert_eq!(watchers.slots().count(), 2);
         let mut woken = Vec::new();
         watchers.take(&mut woken);
         assert_eq!(woken.len(), 1);

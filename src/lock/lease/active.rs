@@ -54,7 +54,7 @@ impl ActiveLease {
         let this = Self::new(&shared, 0, plan, shared.started, None);
         let mut state = shared.state();
         state.grant.lease = Arc::downgrade(&this);
-        shared.carry_out(state, actions);
+        shared.carry_out(state, actions, shared.started);
         Ok(this)
     }
 

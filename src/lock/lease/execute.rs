@@ -27,6 +27,7 @@ impl SharedLease {
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
         mut actions: Vec<Action>,
+        now: Timestamp,
     ) {
         let mut wakers = Vec::new();
         let mut ticket = None;
@@ -60,7 +61,6 @@ impl SharedLease {
                         lease.token.store(token, Ordering::Release);
                         lease.valid_until.store(until.as_nanos(), Ordering::Release);
                     }
-                    let now = self.core.clock().now();
                     (state.granted, state.grant.held_since) = (Some(now), Some(now));
                     decision = Some(Ok(()));
                     continue;

@@ -40,7 +40,7 @@ impl ActiveLease {
             }
             let mut actions = std::mem::take(&mut state.spare);
             state.lease.handle(Event::Release { awaited }, now, &mut actions);
-            return self.shared.carry_out(state, actions);
+            return self.shared.carry_out(state, actions, now);
         };
         let next = Grant {
             lease: Arc::downgrade(&heir),

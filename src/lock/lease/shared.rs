@@ -184,7 +184,7 @@ impl SharedLease {
         let now = self.core.clock().now();
         self.look_at_clocks(&mut state, now, &mut actions);
         state.lease.handle(event, now, &mut actions);
-        self.carry_out(state, actions);
+        self.carry_out(state, actions, now);
     }
 
     /// R10: a server's clock may have jumped, or, under the strict guard, our own.

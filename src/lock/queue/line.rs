@@ -120,6 +120,10 @@ impl Line {
         self.list(is_one_shot).pop_first()
     }
 
+    pub(super) fn has_one_shots(&self) -> bool {
+        !self.one_shots.is_empty()
+    }
+
     /// All who leave with the head's verdict.
     pub(super) fn take_one_shots(&mut self) -> Vec<Waiter> {
         self.one_shots.take_all()

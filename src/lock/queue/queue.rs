@@ -1,4 +1,5 @@
 use std::{
+    collections::hash_map::Entry,
     sync::{Arc, Mutex, MutexGuard},
     task::Waker,
     time::Duration,
@@ -73,9 +74,12 @@ impl Queue {
     ) -> Result<Option<Place>, LockError> {
         let mut guard = self.lines();
         let lines = &mut *guard;
-        let Some(line) = lines.names.get_mut(name) else {
-            lines.names.insert(Arc::clone(name), Line::default());
-            return Ok(None);
+        let line = match lines.names.entry(Arc::clone(name)) {
+            Entry::Occupied(line) => line.into_mut(),
+            Entry::Vacant(place) => {
+                place.insert(Line::default());
+                return Ok(None);
+            }
         };
         let is_full = line.len() >= self.bounds.per_name || lines.waiting >= self.bounds.total;
         if is_full || (plan.wait.is_zero() && !matches!(line.head, Head::Trying)) {
@@ -96,15 +100,15 @@ impl Queue {
         let next = {
             let mut guard = self.lines();
             let lines = &mut *guard;
-            let Some(line) = lines.names.get_mut(name) else { return };
-            line.head = Head::Trying;
-            let next = line.pop_first();
+            let Entry::Occupied(mut line) = lines.names.entry(Arc::clone(name)) else { return };
+            line.get_mut().head = Head::Trying;
+            let next = line.get_mut().pop_first();
             match &next {
                 Some(waiter) => {
-                    lines.wait_no_more(1);
                     waiter.give(Slot::Turn);
+                    lines.wait_no_more(1);
                 }
-                None => drop(lines.names.remove(name)),
+                None => drop(line.remove()),
             }
             next
         };
@@ -125,6 +129,9 @@ impl Queue {
         let (first, others) = names.split_first()?;
         let mut guard = self.lines();
         let lines = &mut *guard;
+        if lines.waiting == 0 {
+            return None;
+        }
         let lets_go = |name| {
             let line: Option<&Line> = lines.names.get(name);
             line.is_some_and(Line::is_empty)
@@ -151,13 +158,19 @@ impl Queue {
 
     /// Tells a line what its head is doing now; those who want one attempt leave with that.
     pub(super) fn set_head(&self, name: &Arc<str>, head: Head) {
-        let verdict = self.explain(&head);
+        {
+            let mut lines = self.lines();
+            let Some(line) = lines.names.get_mut(name) else { return };
+            line.head = head.clone();
+            if !line.has_one_shots() {
+                return;
+            }
+        }
+        let Some(verdict) = self.explain(&head) else { return };
         let leaving = {
             let mut guard = self.lines();
             let lines = &mut *guard;
             let Some(line) = lines.names.get_mut(name) else { return };
-            line.head = head;
-            let Some(verdict) = verdict else { return };
             let leaving = line.take_one_shots();
             lines.wait_no_more(leaving.len());
             leaving
