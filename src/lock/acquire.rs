@@ -92,7 +92,7 @@ impl Acquire {
             elapsed = field::Empty,
         );
         let started = core.clock().now();
-        let step = Step::Queueing(core.queue.enter(&resource, plan));
+        let step = Step::Queueing(core.queue.enter(&resource));
         let tries = Tries { core, resource, plan, begun: 0, retries: Retries::default(), span };
         Self(State::Working(Work { tries, started, step, alarm: None }))
     }
@@ -128,7 +128,7 @@ impl Work {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Lock, LockError>> {
         loop {
             match std::mem::replace(&mut self.step, Step::Done) {
-                Step::Queueing(mut queueing) => match queueing.poll(cx) {
+                Step::Queueing(mut queueing) => match queueing.poll(&self.tries.plan, cx) {
                     Poll::Ready(Ok(Turn::Granted(lease))) => return self.granted(lease),
                     Poll::Ready(Ok(Turn::Ask(ticket))) => {
                         self.alarm = None;

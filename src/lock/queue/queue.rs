@@ -34,8 +34,8 @@ impl Queue {
     }
 
     /// Lines up for all names of a resource.
-    pub(crate) fn enter(self: &Arc<Self>, resource: &Resource, plan: Plan) -> Queueing {
-        Queueing::new(Arc::clone(self), resource.clone(), plan)
+    pub(crate) fn enter(self: &Arc<Self>, resource: &Resource) -> Queueing {
+        Queueing::new(Arc::clone(self), resource.clone())
     }
 
     pub(super) fn lines(&self) -> MutexGuard<'_, Lines> {
@@ -157,7 +157,7 @@ impl Queue {
     }
 
     /// Tells a line what its head is doing now; those who want one attempt leave with that.
-    pub(super) fn set_head(&self, name: &Arc<str>, head: Head) {
+    pub(super) fn set_head(&self, name: &Arc<str>, head: &Head) {
         {
             let mut lines = self.lines();
             let Some(line) = lines.names.get_mut(name) else { return };
@@ -166,7 +166,7 @@ impl Queue {
                 return;
             }
         }
-        let Some(verdict) = self.explain(&head) else { return };
+        let Some(verdict) = self.explain(head) else { return };
         let leaving = {
             let mut guard = self.lines();
             let lines = &mut *guard;

@@ -18,7 +18,6 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Queueing {
     ticket: Option<Ticket>,
-    plan: Plan,
     place: Option<Place>,
 }
 
@@ -32,18 +31,22 @@ pub(crate) enum Turn {
 }
 
 impl Queueing {
-    pub(super) fn new(queue: Arc<Queue>, resource: Resource, plan: Plan) -> Self {
-        Self { ticket: Some(Ticket::new(queue, resource)), plan, place: None }
+    pub(super) fn new(queue: Arc<Queue>, resource: Resource) -> Self {
+        Self { ticket: Some(Ticket::new(queue, resource)), place: None }
     }
 
     /// Ready with the turn, or with the verdict that somebody else's attempt brought.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Turn, LockError>> {
+    pub(crate) fn poll(
+        &mut self,
+        plan: &Plan,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Turn, LockError>> {
         while let Some(ticket) = &mut self.ticket {
             let Some(name) = ticket.resource.shared_names().get(ticket.turns) else {
                 return Poll::Ready(self.ticket.take().map(Turn::Ask).ok_or(LockError::Closed));
             };
             let Some(place) = &self.place else {
-                self.place = ticket.queue.join(name, &ticket.resource, &self.plan, cx.waker())?;
+                self.place = ticket.queue.join(name, &ticket.resource, plan, cx.waker())?;
                 if self.place.is_none() {
                     ticket.turns += 1;
                 } else if ticket.turns > 0 {

@@ -45,13 +45,19 @@ fn plan(is_one_shot: bool) -> Plan {
     }
 }
 
-fn poll(queueing: &mut Queueing) -> Poll<Result<Turn, LockError>> {
-    queueing.poll(&mut Context::from_waker(Waker::noop()))
+type Request = (Queueing, Plan);
+
+fn enter(queue: &Arc<Queue>, resource: &Resource, is_one_shot: bool) -> Request {
+    (queue.enter(resource), plan(is_one_shot))
+}
+
+fn poll((queueing, plan): &mut Request) -> Poll<Result<Turn, LockError>> {
+    queueing.poll(plan, &mut Context::from_waker(Waker::noop()))
 }
 
 #[track_caller]
-fn turn(queueing: &mut Queueing) -> Ticket {
-    match poll(queueing) {
+fn turn(request: &mut Request) -> Ticket {
+    match poll(request) {
         Poll::Ready(Ok(Turn::Ask(ticket))) => ticket,
         other => panic!("no turn: {other:?}"),
     }
@@ -61,8 +67,8 @@ fn turn(queueing: &mut Queueing) -> Ticket {
 fn turns_go_in_the_order_of_arrival_and_skip_who_has_left() {
     let queue = queue();
     let a = names(["a"]);
-    let first = turn(&mut queue.enter(&a, plan(false)));
-    let mut waiting: Vec<_> = (0..4).map(|_| queue.enter(&a, plan(false))).collect();
+    let first = turn(&mut enter(&queue, &a, false));
+    let mut waiting: Vec<_> = (0..4).map(|_| enter(&queue, &a, false)).collect();
     assert!(waiting.iter_mut().all(|w| poll(w).is_pending()));
     drop(waiting.remove(1));
     drop(first);
@@ -77,9 +83,9 @@ fn turns_go_in_the_order_of_arrival_and_skip_who_has_left() {
 fn who_leaves_with_the_turn_in_hand_passes_it_on() {
     let queue = queue();
     let a = names(["a"]);
-    let first = turn(&mut queue.enter(&a, plan(false)));
-    let mut second = queue.enter(&a, plan(false));
-    let mut third = queue.enter(&a, plan(false));
+    let first = turn(&mut enter(&queue, &a, false));
+    let mut second = enter(&queue, &a, false);
+    let mut third = enter(&queue, &a, false);
     assert!(poll(&mut second).is_pending() && poll(&mut third).is_pending());
     drop(first);
     drop(second);
@@ -91,25 +97,25 @@ fn who_leaves_with_the_turn_in_hand_passes_it_on() {
 fn a_single_attempt_takes_over_the_verdict_of_the_head() {
     let queue = queue();
     let a = names(["a"]);
-    let head = turn(&mut queue.enter(&a, plan(false)));
-    let mut early = queue.enter(&a, plan(true));
+    let head = turn(&mut enter(&queue, &a, false));
+    let mut early = enter(&queue, &a, true);
     assert!(poll(&mut early).is_pending(), "the head knows nothing yet");
     let error = LockError::Held { retry_after: None, owner: Some("other".into()) };
     head.report(&error);
     assert!(matches!(poll(&mut early), Poll::Ready(Err(found)) if found == error));
-    let mut late = queue.enter(&a, plan(true));
+    let mut late = enter(&queue, &a, true);
     assert!(matches!(poll(&mut late), Poll::Ready(Err(found)) if found == error));
 }
 
 #[test]
 fn overlapping_sets_neither_deadlock_nor_keep_single_attempts_waiting() {
     let queue = queue();
-    let b = turn(&mut queue.enter(&names(["b"]), plan(false)));
-    let mut both = queue.enter(&names(["b", "a"]), plan(false));
+    let b = turn(&mut enter(&queue, &names(["b"]), false));
+    let mut both = enter(&queue, &names(["b", "a"]), false);
     assert!(poll(&mut both).is_pending(), "has a, waits for b");
-    let mut one_shot = queue.enter(&names(["a"]), plan(true));
+    let mut one_shot = enter(&queue, &names(["a"]), true);
     assert!(matches!(poll(&mut one_shot), Poll::Ready(Err(LockError::Held { .. }))));
-    let mut other_order = queue.enter(&names(["a", "b"]), plan(false));
+    let mut other_order = enter(&queue, &names(["a", "b"]), false);
     assert!(poll(&mut other_order).is_pending());
     drop(b);
     drop(turn(&mut both));

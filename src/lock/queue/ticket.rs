@@ -28,15 +28,17 @@ impl Ticket {
             [_] => error.clone(),
             _ => self.queue.held_here(None),
         };
+        let refused = Head::Refused(known);
         for name in self.names() {
-            self.queue.set_head(name, Head::Refused(known.clone()));
+            self.queue.set_head(name, &refused);
         }
     }
 
     /// Tells the lines who holds the names now.
     pub(crate) fn holding(&self, lease: &Arc<ActiveLease>) {
+        let head = Head::Holding(Arc::downgrade(lease));
         for name in self.names() {
-            self.queue.set_head(name, Head::Holding(Arc::downgrade(lease)));
+            self.queue.set_head(name, &head);
         }
     }
 
