@@ -13,8 +13,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Servers {
     running: Vec<RedisServer>,
-    /// Before the last one that runs.
-    proxy: Option<Proxy>,
+    /// Before the last ones that run.
+    proxies: Vec<Proxy>,
     /// Keeps its port, where nobody listens.
     killed: Option<RedisServer>,
 }
@@ -27,23 +27,23 @@ impl Servers {
         sets
     }
 
-    /// Five servers, the last of which is behind a proxy.
-    pub(crate) fn start_proxied() -> Self {
+    /// Five servers, the last of which are behind a proxy each.
+    pub(crate) fn start_proxied(proxies: usize) -> Self {
         let mut set = Self::start_one(5);
-        set.proxy = set.running.last().map(|server| Proxy::start(server.addr()));
+        let behind = &set.running[5 - proxies..];
+        set.proxies = behind.iter().map(|server| Proxy::start(server.addr())).collect();
         vote(std::slice::from_ref(&set));
         set
     }
 
     fn start_one(count: usize) -> Self {
-        Self { running: RedisServer::start_n(count), proxy: None, killed: None }
+        Self { running: RedisServer::start_n(count), proxies: Vec::new(), killed: None }
     }
 
     pub(crate) fn urls(&self) -> Vec<String> {
         let mut urls: Vec<_> = self.running.iter().map(RedisServer::url).collect();
-        if let (Some(proxy), Some(last)) = (&self.proxy, urls.last_mut()) {
-            *last = proxy.url();
-        }
+        let direct = urls.len() - self.proxies.len();
+        urls.splice(direct.., self.proxies.iter().map(Proxy::url));
         urls.extend(self.killed.iter().map(RedisServer::url));
         urls
     }
@@ -77,9 +77,9 @@ impl Servers {
         self.killed = Some(server);
     }
 
-    /// What the server behind the proxy answers is so late from now on.
-    pub(crate) fn slow_one(&self, by: Duration) {
-        self.proxy.as_ref().expect("one of them has a proxy").set_delay(by);
+    /// What servers behind a proxy say is so late from now on.
+    pub(crate) fn slow(&self, by: Duration) {
+        self.proxies.iter().for_each(|proxy| proxy.set_delay(by));
     }
 
     /// Waits until all that was sent is worked off and every connection is closed.

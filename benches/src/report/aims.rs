@@ -75,12 +75,13 @@ fn aims(samples: &Samples) -> Vec<Aim> {
         Limit::Below(0.1),
         to_rslock(samples, &case, waits::P99),
     );
-    let case = handover::CASE;
-    add(
-        format!("{case}: median to a round trip"),
-        Limit::Below(3.0),
-        samples.spread(&ours(case, handover::TO_TRIP)),
-    );
+    for case in handover::Place::ALL.map(handover::Place::case) {
+        add(
+            format!("{case}: median to a round trip"),
+            Limit::Below(3.0),
+            samples.spread(&ours(&case, handover::TO_TRIP)),
+        );
+    }
     for nodes in [3, 5] {
         let name = format!("the layer over {nodes} embedded nodes");
         let added = |what| added(samples, layer::Subject::Layer(nodes), what);

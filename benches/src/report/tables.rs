@@ -61,17 +61,19 @@ pub(crate) fn handover(samples: &Samples) -> Table {
         "a node's round trip",
         "median to the round trip",
     ]);
-    for kind in contended::KINDS {
-        let of = |what| samples.spread(&key(handover::CASE, kind.name(), what));
-        table.add([
-            kind.name().into(),
-            median(of(handover::COUNT), significant),
-            with_spread(of(handover::MEDIAN), time),
-            median(of(handover::P90), time),
-            median(of(handover::P99), time),
-            median(of(handover::TRIP), time),
-            with_spread(of(handover::TO_TRIP), times),
-        ]);
+    for case in handover::Place::ALL.map(handover::Place::case) {
+        for kind in contended::KINDS {
+            let of = |what| samples.spread(&key(&case, kind.name(), what));
+            table.add([
+                format!("{case}: {}", kind.name()),
+                median(of(handover::COUNT), significant),
+                with_spread(of(handover::MEDIAN), time),
+                median(of(handover::P90), time),
+                median(of(handover::P99), time),
+                median(of(handover::TRIP), time),
+                with_spread(of(handover::TO_TRIP), times),
+            ]);
+        }
     }
     table
 }

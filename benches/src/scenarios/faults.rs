@@ -57,7 +57,7 @@ pub(crate) fn case(tasks: usize, condition: Condition) -> String {
 /// Over the five servers that other scenarios use, and two sets more.
 pub(crate) fn measure(healthy: &Servers, options: &Options) {
     // New sets vote after a while: both at once.
-    let proxied = thread::spawn(Servers::start_proxied);
+    let proxied = thread::spawn(|| Servers::start_proxied(1));
     let [mut maimed] = Servers::start([5]);
     maimed.kill_one();
     let sets = Sets { healthy, maimed, proxied: proxied.join().expect("they start") };
@@ -91,9 +91,9 @@ impl Sets<'_> {
             Condition::Dead => cycles::measure(&self.maimed, kind, tasks, time, || ()),
             Condition::Proxied => cycles::measure(&self.proxied, kind, tasks, time, || ()),
             Condition::Slow => {
-                self.proxied.slow_one(DELAY);
+                self.proxied.slow(DELAY);
                 let outcome = cycles::measure(&self.proxied, kind, tasks, time, || ());
-                self.proxied.slow_one(Duration::ZERO);
+                self.proxied.slow(Duration::ZERO);
                 outcome
             }
         }

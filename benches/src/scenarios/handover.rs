@@ -17,7 +17,26 @@ use crate::{
 /// Long enough that the other one waits when it ends.
 const HOLD: Duration = Duration::from_millis(10);
 
-pub(crate) const CASE: &str = "hand-over between two processes";
+/// How late what far servers say is: many times what it takes to wake a thread.
+const DISTANCE: Duration = Duration::from_millis(2);
+
+/// Where the servers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Here,
+    /// Each behind a proxy that delays what it says.
+    Far,
+}
+
+impl Place {
+    pub(crate) const ALL: [Self; 2] = [Self::Here, Self::Far];
+
+    pub(crate) fn case(self) -> String {
+        let far = if self == Self::Far { ", servers 2 ms away" } else { "" };
+        format!("hand-over between two processes{far}")
+    }
+}
+
 /// The quantities that are told, as the report asks for them.
 pub(crate) const MEDIAN: &str = "median";
 pub(crate) const P90: &str = "p90";
@@ -27,6 +46,14 @@ pub(crate) const TRIP: &str = "round trip";
 pub(crate) const COUNT: &str = "hand-overs";
 
 pub(crate) fn measure(servers: &Servers, options: &Options) {
+    measure_at(Place::Here, servers, options);
+    let far = Servers::start_proxied(5);
+    far.slow(DISTANCE);
+    measure_at(Place::Far, &far, options);
+}
+
+fn measure_at(place: Place, servers: &Servers, options: &Options) {
+    let case = place.case();
     options.rounds(&KINDS, |kind| {
         let trip = round_trip(&servers.urls()[0]);
         let part = Part { kind, tasks: 1, hold: HOLD, time: options.time };
@@ -35,17 +62,17 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
         latencies.extend(self::latencies(&turns[1], &turns[0]));
         latencies.sort_by(f64::total_cmp);
         let who = kind.name();
-        tell(CASE, who, TRIP, trip);
-        tell(CASE, who, COUNT, latencies.iter().map(|_| 1.0).sum());
+        tell(&case, who, TRIP, trip);
+        tell(&case, who, COUNT, latencies.iter().map(|_| 1.0).sum());
         if latencies.is_empty() {
-            return eprintln!("  {CASE}, {who}: none");
+            return eprintln!("  {case}, {who}: none");
         }
         let [median, p90, p99] = [50, 90, 99].map(|percent| rank(&latencies, percent));
-        eprintln!("  {CASE}, {who}: {}, round trip {}", time(median), time(trip));
-        tell(CASE, who, MEDIAN, median);
-        tell(CASE, who, P90, p90);
-        tell(CASE, who, P99, p99);
-        tell(CASE, who, TO_TRIP, median / trip);
+        eprintln!("  {case}, {who}: {}, round trip {}", time(median), time(trip));
+        tell(&case, who, MEDIAN, median);
+        tell(&case, who, P90, p90);
+        tell(&case, who, P99, p99);
+        tell(&case, who, TO_TRIP, median / trip);
     });
 }
 
