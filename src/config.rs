@@ -36,7 +36,7 @@ use crate::{
 /// | `on_overrun` | `"warn"` or `"abort"` | `"warn"` |
 /// | `max_waiters` | number | 1,000 |
 /// | `max_waiters_in_total` | number | 10,000 |
-/// | `handoff_limit` | number; 0: never | 24 |
+/// | `handoff_limit` | number; 0: never | 20 |
 /// | `username`, `password` | text | none; credentials in a URL go first |
 /// | `tls` | `{ ca, client_cert, client_key }`: paths of PEM files | the system's certificates |
 ///

@@ -75,7 +75,7 @@ impl RedlockBuilder {
             stop_margin: None,
             on_overrun: Overrun::default(),
             line: LineBounds { per_name: 1_000, total: 10_000 },
-            handoff_limit: 24,
+            handoff_limit: 20,
             clock: Arc::new(SystemClock::new()),
             connector: Arc::new(SocketConnector::new()),
             spawner: None,
@@ -283,7 +283,7 @@ impl RedlockBuilder {
     }
 
     /// How often in a row a lock that is given back is handed on to the next task of this process
-    /// that waits for it, without a word to the nodes. Default: 24; zero switches it off.
+    /// that waits for it, without a word to the nodes. Default: 20; zero switches it off.
     ///
     /// After that, or when the process has held the lock for 100 ms in a row, it goes back to the
     /// nodes, which tell whether other processes wait. Those get their turn when this process has

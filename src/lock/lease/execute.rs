@@ -38,7 +38,7 @@ impl SharedLease {
             match action {
                 Action::Send { node, command } => {
                     self.note_round(&mut state, command);
-                    state.outbox.push_back((node, command));
+                    state.outbox.push((node, command));
                     if command != Command::Release {
                         continue;
                     }
@@ -225,19 +225,26 @@ impl SharedLease {
         mut state: MutexGuard<'a, State>,
     ) -> MutexGuard<'a, State> {
         state.sending = true;
-        while let Some((node, command)) = state.outbox.pop_front() {
+        while !state.outbox.is_empty() {
+            let mut outbox = std::mem::take(&mut state.outbox);
             drop(state);
-            let send = || {
-                let (op, id) = self.op(command);
-                let sink = Arc::clone(self) as Arc<dyn ReplySink>;
-                self.core.nodes[node].send(op, Reply::to_lease(sink, node, id));
-            };
-            // A node that panics has dropped the reply: its answer is unknown, and ours goes on.
-            if catch_unwind(AssertUnwindSafe(send)).is_err() {
-                let node = self.core.nodes[node].name();
-                tracing::error!(node, "a node panicked while it was sent to");
+            for (node, command) in outbox.drain(..) {
+                let send = || {
+                    let (op, id) = self.op(command);
+                    let sink = Arc::clone(self) as Arc<dyn ReplySink>;
+                    self.core.nodes[node].send(op, Reply::to_lease(sink, node, id));
+                };
+                // A node that panics has dropped the reply: its answer is unknown, ours goes on.
+                if catch_unwind(AssertUnwindSafe(send)).is_err() {
+                    let node = self.core.nodes[node].name();
+                    tracing::error!(node, "a node panicked while it was sent to");
+                }
             }
             state = self.state();
+            if state.outbox.is_empty() {
+                // Its memory serves again.
+                state.outbox = outbox;
+            }
         }
         state.sending = false;
         state

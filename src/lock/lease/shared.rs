@@ -13,7 +13,7 @@ use crate::{
     lock::{
         Jump, core::Core, queue::Ticket, release::Released, settings::Plan, watchers::Watchers,
     },
-    node::{LeaseId, Nonce},
+    node::{LeaseId, Nonce, OpId},
     quorum::{Action, Command, Event, Lease},
     resource::Resource,
     time::{TimerKey, Timestamp},
@@ -48,7 +48,7 @@ pub(super) struct SharedLease {
 pub(super) struct State {
     pub(super) lease: Lease,
     /// Commands that are decided and not yet sent.
-    pub(super) outbox: VecDeque<(usize, Command)>,
+    pub(super) outbox: Vec<(usize, Command)>,
     /// Somebody is sending from the outbox: commands to a node never overtake each other.
     pub(super) sending: bool,
     pub(super) timer: Option<TimerKey>,
@@ -155,7 +155,7 @@ impl SharedLease {
             wall_until: AtomicU64::new(0),
             state: Mutex::new(State {
                 lease,
-                outbox: VecDeque::with_capacity(nodes),
+                outbox: Vec::with_capacity(nodes),
                 sending: false,
                 timer: None,
                 announced: false,
@@ -180,9 +180,15 @@ impl SharedLease {
 
     pub(super) fn handle<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, event: Event) {
         let mut actions = std::mem::take(&mut state.spare);
-        // Read behind the mutex, as late as can be: the algorithm's comparison with now is the last word.
-        let now = self.core.clock().now();
-        self.look_at_clocks(&mut state, now, &mut actions);
+        let now = if let Event::Answer { op: OpId::Release, .. } = event {
+            // Nothing about it depends on the time.
+            self.started
+        } else {
+            // Read behind the mutex, as late as can be: the comparison with now is the last word.
+            let now = self.core.clock().now();
+            self.look_at_clocks(&mut state, now, &mut actions);
+            now
+        };
         state.lease.handle(event, now, &mut actions);
         self.carry_out(state, actions, now);
     }
