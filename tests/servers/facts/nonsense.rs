@@ -83,6 +83,18 @@ async fn bytes_that_are_no_protocol_break_the_connection() {
 }
 
 #[tokio::test]
+async fn an_answer_that_never_ends_keeps_nobody_from_the_other_servers() {
+    for begun in ["$400000000\r\n", "*2\r\n$400000000\r\n", "-ERR ", "+", ":1"] {
+        let server = || fake::greeting(|_| Reaction::Endless(begun.into()));
+        let servers = [server(), server()];
+        let urls = servers.each_ref().map(FakeServer::url);
+        let is_no_answer =
+            |reason: &Reason| matches!(reason, Reason::TimedOut) || is_no_answer(reason);
+        a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_no_answer).await;
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_breaks_off_is_an_unknown_outcome() {
     for part in ["", "*", "*3\r\n:1\r\n", "*3\r\n:1\r\n:2\r\n$100\r\nabc", "-ERR half an err"] {
         let server = || fake::greeting(|_| Reaction::Truncated(part.into()));
