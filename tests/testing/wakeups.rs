@@ -133,6 +133,33 @@ async fn who_held_for_long_lets_others_that_wait_go_first() {
 }
 
 #[tokio::test]
+async fn others_go_first_though_there_is_no_delay_between_tries() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let no_delay = Duration::ZERO..=Duration::ZERO;
+    let blue = builder(&nodes.replica("blue")).retry_delay(no_delay).build().unwrap();
+    let replica = nodes.replica("green");
+    let green = builder(&replica).build().unwrap();
+    let lock = blue.lock("x").await.unwrap();
+    let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
+    clock.advance(SECOND);
+    nodes.freeze(0..5);
+    drop(lock);
+    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
+    clock.settle();
+    // Green is told a moment later.
+    replica.partition(0..5);
+    nodes.thaw(0..5);
+    clock.settle();
+    replica.heal(0..5);
+    clock.settle();
+    drop(waiting.take().expect("its turn").unwrap());
+    clock.settle();
+    clock.advance(SECOND);
+    drop(again.take().expect("green gave it back").unwrap());
+}
+
+#[tokio::test]
 async fn who_held_for_long_has_it_again_at_once_where_nobody_waits() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
