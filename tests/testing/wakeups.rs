@@ -133,6 +133,34 @@ async fn who_held_for_long_lets_others_that_wait_go_first() {
 }
 
 #[tokio::test]
+async fn who_gave_way_and_waited_does_not_give_way_again_to_nobody() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let blue = builder(&nodes.replica("blue")).build().unwrap();
+    let green = builder(&nodes.replica("green")).build().unwrap();
+    let lock = blue.lock("x").await.unwrap();
+    let waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
+    clock.advance(SECOND / 100);
+    nodes.freeze(0..5);
+    drop(lock);
+    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
+    clock.settle();
+    nodes.thaw(0..5);
+    clock.advance(SECOND / 10);
+    drop({ waiting }.take().expect("its turn").unwrap());
+    clock.settle();
+    let lock = again.take().expect("green gave it back").unwrap();
+    clock.advance(SECOND / 100);
+    nodes.freeze(0..5);
+    drop(lock);
+    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
+    clock.settle();
+    nodes.thaw(0..5);
+    clock.settle();
+    drop(again.take().expect("nobody waits").unwrap());
+}
+
+#[tokio::test]
 async fn others_go_first_though_there_is_no_delay_between_tries() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);

@@ -239,6 +239,23 @@ mod tests {
         serving.await.unwrap();
     }
     #[tokio::test]
+    async fn what_the_stream_keeps_back_is_flushed() {
+        let (ours, mut server) = tokio::io::duplex(64);
+        let mut wire = Wire::new(Box::new(tokio::io::BufWriter::new(ours)));
+        let mut ping = Command::default();
+        ping.arg("PING");
+        for _ in 0..2 {
+            wire.push(&ping);
+            std::future::poll_fn(|cx| wire.poll_write(cx)).await.unwrap();
+            let mut read = [0; 64];
+            let mut read = ReadBuf::new(&mut read);
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            assert!(Pin::new(&mut server).poll_read(&mut cx, &mut read).is_ready());
+            assert_eq!(read.filled(), b"*1\r\n$4\r\nPING\r\n");
+        }
+    }
+
+    #[tokio::test]
     async fn what_a_server_says_before_it_turns_us_away_is_the_reason() {
         let mut twice = Pipeline::with_capacity(2);
         twice.cmd("PING").cmd("PING");
