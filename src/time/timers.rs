@@ -74,13 +74,15 @@ impl Timers {
 
     /// Replaces the waker of an entry; false if it fired already.
     fn rewake(&self, key: TimerKey, waker: &Waker) -> bool {
-        match self.lock().entries.get_mut(&key) {
-            Some(entry) => {
-                entry.clone_from(waker);
-                true
-            }
-            None => false,
+        let mut state = self.lock();
+        let Some(entry) = state.entries.get_mut(&key) else { return false };
+        if !entry.will_wake(waker) {
+            let replaced = std::mem::replace(entry, waker.clone());
+            drop(state);
+            // Foreign code, which may drop a sleep.
+            drop(replaced);
         }
+        true
     }
 
     pub(crate) fn sleep_until(self: &Arc<Self>, at: Timestamp) -> Sleep {
@@ -228,5 +230,32 @@ mod tests {
         assert_eq!(timers.lock().entries.len(), 1);
         drop(sleep);
         assert!(timers.lock().entries.is_empty());
+    }
+
+    /// A task that is gone with its last waker, and its sleep with it.
+    struct Task {
+        _sleep: Mutex<Sleep>,
+    }
+
+    impl std::task::Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn a_waker_may_drop_a_sleep_when_it_is_dropped() {
+        let timers = timers();
+        let far = timers.clock().now() + Duration::from_secs(3600);
+        let sleep = || timers.sleep_until(far);
+        let poll = |sleep: &mut Sleep, waker: &Waker| {
+            let polled = Pin::new(sleep).poll(&mut Context::from_waker(waker));
+            assert!(polled.is_pending());
+        };
+        let (mut first, mut second) = (sleep(), sleep());
+        poll(&mut first, Waker::noop());
+        let task = Waker::from(Arc::new(Task { _sleep: Mutex::new(first) }));
+        poll(&mut second, &task);
+        drop(task);
+        poll(&mut second, Waker::noop());
+        assert_eq!(timers.lock().entries.len(), 1);
     }
 }

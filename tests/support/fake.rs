@@ -24,6 +24,8 @@ pub enum Reaction {
     Silence,
     /// Closes the connection.
     Close,
+    /// Sends these bytes, and then others for as long as somebody reads.
+    Endless(Vec<u8>),
     /// Sends these bytes and closes the connection: a reply that breaks off.
     Truncated(Vec<u8>),
 }
@@ -145,6 +147,12 @@ async fn converse(mut client: TcpStream, script: Arc<Script>, seen: Arc<Seen>) -
                 Reaction::Reply(bytes) => client.write_all(&bytes).await?,
                 Reaction::Silence => {}
                 Reaction::Close => return Ok(()),
+                Reaction::Endless(bytes) => {
+                    client.write_all(&bytes).await?;
+                    loop {
+                        client.write_all(&[b'1'; 1 << 16]).await?;
+                    }
+                }
                 Reaction::Truncated(bytes) => return client.write_all(&bytes).await,
             }
         }

@@ -1,15 +1,20 @@
 //! Who waits is told of releases, in virtual time.
 
 use std::{
-    future::IntoFuture,
+    future::{IntoFuture, poll_fn},
     pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use tower_redlock::{
     Lock, LockError, RedlockBuilder,
-    testing::{ManualClock, Nodes, Replica},
+    lock::Spawner,
+    testing::{ManualClock, ManualSpawner, Nodes, Replica},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -128,6 +133,61 @@ async fn who_held_for_long_lets_others_that_wait_go_first() {
 }
 
 #[tokio::test]
+async fn who_gave_way_and_waited_does_not_give_way_again_to_nobody() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let blue = builder(&nodes.replica("blue")).build().unwrap();
+    let green = builder(&nodes.replica("green")).build().unwrap();
+    let lock = blue.lock("x").await.unwrap();
+    let waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
+    clock.advance(SECOND / 100);
+    nodes.freeze(0..5);
+    drop(lock);
+    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
+    clock.settle();
+    nodes.thaw(0..5);
+    clock.advance(SECOND / 10);
+    drop({ waiting }.take().expect("its turn").unwrap());
+    clock.settle();
+    let lock = again.take().expect("green gave it back").unwrap();
+    clock.advance(SECOND / 100);
+    nodes.freeze(0..5);
+    drop(lock);
+    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
+    clock.settle();
+    nodes.thaw(0..5);
+    clock.settle();
+    drop(again.take().expect("nobody waits").unwrap());
+}
+
+#[tokio::test]
+async fn others_go_first_though_there_is_no_delay_between_tries() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let no_delay = Duration::ZERO..=Duration::ZERO;
+    let blue = builder(&nodes.replica("blue")).retry_delay(no_delay).build().unwrap();
+    let replica = nodes.replica("green");
+    let green = builder(&replica).build().unwrap();
+    let lock = blue.lock("x").await.unwrap();
+    let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
+    clock.advance(SECOND);
+    nodes.freeze(0..5);
+    drop(lock);
+    let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
+    clock.settle();
+    // Green is told a moment later.
+    replica.partition(0..5);
+    nodes.thaw(0..5);
+    clock.settle();
+    replica.heal(0..5);
+    clock.settle();
+    drop(waiting.take().expect("its turn").unwrap());
+    clock.settle();
+    clock.advance(SECOND);
+    drop(again.take().expect("green gave it back").unwrap());
+}
+
+#[tokio::test]
 async fn who_held_for_long_has_it_again_at_once_where_nobody_waits() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
@@ -184,6 +244,107 @@ async fn the_next_try_begins_before_the_task_is_polled() {
     drop(waiting);
     clock.settle();
     assert_eq!(nodes.key_counts(), [0; 5]);
+}
+
+#[tokio::test]
+async fn who_holds_for_long_each_time_lets_others_go_first_each_time() {
+    const LONG: Duration = Duration::from_secs(2);
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(5, &clock);
+    let blue = builder(&nodes.replica("blue")).build().unwrap();
+    let replica = nodes.replica("green");
+    let green = builder(&replica).build().unwrap();
+    let mut lock = blue.lock("x").await.unwrap();
+    let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
+    for is_last in [false, false, true] {
+        clock.advance(LONG);
+        // The release is on its way when blue asks again.
+        nodes.freeze(0..5);
+        drop(lock);
+        let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
+        clock.settle();
+        if is_last {
+            nodes.thaw(0..5);
+            clock.settle();
+            drop(waiting.take().expect("its turn").unwrap());
+            return;
+        }
+        // Green has a chance, and no answer comes in time.
+        replica.partition(0..5);
+        nodes.thaw(0..5);
+        clock.settle();
+        assert!(!again.is_finished(), "blue gives way");
+        clock.advance(SECOND / 10);
+        lock = again.take().expect("nobody took it").unwrap();
+        replica.heal(0..5);
+        // It is told that it has to wait on.
+        clock.advance(SECOND);
+        assert!(!waiting.is_finished());
+    }
+}
+
+/// Counts its tasks, keeps those that have not ended, and keeps them from running at times.
+#[derive(Debug)]
+struct Busy {
+    spawner: ManualSpawner,
+    tasks: Arc<()>,
+    is_busy: Arc<AtomicBool>,
+    kept: Arc<Mutex<Vec<Waker>>>,
+}
+
+impl Spawner for Busy {
+    fn spawn(&self, mut task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        let (counted, is_busy) = (Arc::clone(&self.tasks), Arc::clone(&self.is_busy));
+        let kept = Arc::clone(&self.kept);
+        self.spawner.spawn(Box::pin(async move {
+            let _counted = counted;
+            let mut is_missed = true;
+            poll_fn(|cx| {
+                if is_missed {
+                    kept.lock().unwrap().push(cx.waker().clone());
+                }
+                is_missed = is_busy.load(Ordering::SeqCst);
+                if is_missed { Poll::Pending } else { task.as_mut().poll(cx) }
+            })
+            .await;
+        }));
+    }
+}
+
+#[tokio::test]
+async fn the_managers_task_ends_when_the_request_begins_the_next_try_itself() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let _lock = builder(&nodes.replica("blue")).build().unwrap().lock("x").await.unwrap();
+    let tasks = Arc::new(());
+    let (is_busy, kept) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<Waker>>>::default());
+    let spawner = Busy {
+        spawner: clock.spawner(),
+        tasks: Arc::clone(&tasks),
+        is_busy: Arc::clone(&is_busy),
+        kept: Arc::clone(&kept),
+    };
+    let green = builder(&nodes.replica("green")).wakeups(false).spawner(spawner).build().unwrap();
+    clock.settle();
+    let timers = kept.lock().unwrap()[0].clone();
+    let before = Arc::strong_count(&tasks);
+    let mut waiting = green.lock("x").wait(60 * MINUTE).into_future();
+    for _ in 0..2 {
+        assert!(poll(&mut waiting).is_pending());
+        clock.settle();
+    }
+    assert_eq!(Arc::strong_count(&tasks), before + 1, "it pauses");
+    is_busy.store(true, Ordering::SeqCst);
+    clock.leap(6 * MINUTE);
+    // The pause is over, and whoever polls is the first to see it. It is refused again.
+    assert!(poll(&mut waiting).is_pending());
+    is_busy.store(false, Ordering::SeqCst);
+    timers.wake_by_ref();
+    clock.settle();
+    assert_eq!(Arc::strong_count(&tasks), before + 1, "nothing is left of the first pause");
+    drop(waiting);
+    clock.settle();
+    assert_eq!(Arc::strong_count(&tasks), before, "nor of the second");
 }
 
 fn poll(acquire: &mut tower_redlock::lock::Acquire) -> Poll<Result<Lock, LockError>> {

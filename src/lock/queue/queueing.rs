@@ -59,9 +59,12 @@ impl Queueing {
             let given = place.take();
             if matches!(given, Slot::Waiting) {
                 let waiter = lines.names.get_mut(name).and_then(|line| line.waiter(place));
-                if let Some(waiter) = waiter {
-                    waiter.waker.clone_from(cx.waker());
-                }
+                let replaced = waiter
+                    .filter(|waiter| !waiter.waker.will_wake(cx.waker()))
+                    .map(|waiter| std::mem::replace(&mut waiter.waker, cx.waker().clone()));
+                drop(lines);
+                // Foreign code, which may leave a line.
+                drop(replaced);
                 return Poll::Pending;
             }
             drop(lines);

@@ -1,6 +1,6 @@
 use std::{
-    sync::Arc,
-    task::{Context, Poll, Waker},
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
 
@@ -121,4 +121,31 @@ fn overlapping_sets_neither_deadlock_nor_keep_single_attempts_waiting() {
     drop(turn(&mut both));
     drop(turn(&mut other_order));
     assert!(queue.lines().names.is_empty());
+}
+
+/// A task that is gone with its last waker, and leaves a line then.
+struct Task {
+    _waits: Mutex<Option<Request>>,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_waker_may_leave_a_line_when_it_is_dropped() {
+    let queue = queue();
+    let a = names(["a"]);
+    let first = turn(&mut enter(&queue, &a, false));
+    let mut second = enter(&queue, &a, false);
+    let mut third = enter(&queue, &a, false);
+    assert!(poll(&mut second).is_pending());
+    let task = Waker::from(Arc::new(Task { _waits: Mutex::new(Some(second)) }));
+    assert!(third.0.poll(&third.1, &mut Context::from_waker(&task)).is_pending());
+    drop(task);
+    assert!(poll(&mut third).is_pending(), "with another waker");
+    drop(first);
+    drop(turn(&mut third));
+    assert!(queue.lines().names.is_empty());
+    assert_eq!(queue.lines().waiting, 0);
 }

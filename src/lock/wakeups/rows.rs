@@ -81,7 +81,14 @@ impl Rows {
         state.forget_stale(now);
         for name in resource.shared_names() {
             let row = state.names.entry(Arc::clone(name)).or_insert(Row::new(since, now));
+            if row.is_stale(since) {
+                *row = Row::new(since, now);
+            }
             row.since.get_or_insert(since);
+            // Who waited before this lease may have left while it was held for so long.
+            if row.is_stale(now) {
+                row.seen = Seen::Not(now);
+            }
         }
         self.any.store(true, Ordering::Release);
     }
@@ -108,7 +115,7 @@ impl Rows {
                 }
                 row.since.get_or_insert(since);
                 row.seen = Seen::At(now);
-            } else if matches!(state.names.get(name), Some(Row { seen: Seen::Not(_), .. })) {
+            } else if state.names.get(name).is_some_and(|row| row.is_unconfirmed(now)) {
                 state.names.remove(name);
             }
         }
@@ -206,6 +213,11 @@ impl Row {
         Self { since: Some(since), seen: Seen::Not(now), gave_way: 0 }
     }
 
+    /// Nobody is known to wait.
+    fn is_unconfirmed(&self, now: Timestamp) -> bool {
+        matches!(self.seen, Seen::Not(_)) || self.is_stale(now)
+    }
+
     fn is_stale(&self, now: Timestamp) -> bool {
         let (Seen::Not(at) | Seen::At(at)) = self.seen;
         now.since(at) >= STALE
@@ -274,6 +286,29 @@ mod tests {
         rows.returned(&a, true, (at(10), at(21)));
         rows.returned(&a, false, (at(10), at(22)));
         assert_eq!(rows.turn(&a, at(22)), Turn::Others, "one node that knows is enough");
+    }
+
+    #[test]
+    fn who_held_for_so_long_that_nothing_is_known_any_more_waits_for_an_answer_again() {
+        let (rows, a) = (Rows::default(), Resource::try_from("a").unwrap());
+        for round in 0..3 {
+            let (since, until) = (at(round * 2_000), at((round + 1) * 2_000 - 10));
+            rows.returning(&a, since, until);
+            assert_eq!(rows.turn(&a, until), Turn::Unknown);
+            rows.returned(&a, true, (since, until));
+            assert_eq!(rows.turn(&a, until), Turn::Others);
+            assert_eq!(u64::from(rows.give_way(&a)), round, "nobody else had it");
+        }
+        rows.returning(&a, at(8_000), at(8_010));
+        assert_eq!(rows.give_way(&a), 0, "it was not asked for meanwhile");
+        // Nobody answers that, and much later somebody holds it again.
+        rows.returning(&a, at(9_050), at(9_060));
+        assert_eq!(rows.turn(&a, at(9_060)), Turn::Unknown);
+        rows.returned(&a, false, (at(9_050), at(9_061)));
+        assert!(!rows.any(), "nobody waits");
+        awaited(&rows, &a, 9_100);
+        rows.returned(&a, false, (at(9_100), at(10_101)));
+        assert!(!rows.any(), "nobody was seen for long");
     }
 
     #[test]

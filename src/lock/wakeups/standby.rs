@@ -70,6 +70,13 @@ pub(crate) struct Begun {
     pub(crate) lease: Result<(Arc<ActiveLease>, Watch), LockError>,
 }
 
+/// Whose task goes on.
+#[derive(Clone, Copy)]
+enum By {
+    Request,
+    Manager,
+}
+
 impl Tries {
     /// What goes on elsewhere; what stays here knows nothing of earlier tries.
     pub(crate) fn hand_over(&mut self) -> Self {
@@ -134,7 +141,7 @@ impl Standby {
             own.unwrap_or_else(|| cx.waker().clone())
         };
         // Who comes first begins; what wakes then is the manager's task.
-        let _ = self.go_on(&mut Context::from_waker(&waker));
+        let _ = self.go_on(&mut Context::from_waker(&waker), By::Request);
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Left) {
             State::Begun(begun) => Poll::Ready(*begun),
@@ -161,7 +168,7 @@ impl Standby {
     }
 
     /// Begins the try when it is time for it.
-    fn go_on(&self, cx: &mut Context<'_>) -> Poll<()> {
+    fn go_on(&self, cx: &mut Context<'_>, by: By) -> Poll<()> {
         let (paused, own) = {
             let mut state = self.state();
             let State::Pausing { paused, .. } = &mut *state else { return Poll::Ready(()) };
@@ -181,8 +188,8 @@ impl Standby {
         let span = tries.span.clone();
         let lease = span.in_scope(|| tries.begin(ticket));
         self.begun(tries, lease);
-        // The manager's task ends as well.
-        if let Some(own) = own.filter(|own| !own.will_wake(cx.waker())) {
+        // The manager's task has nothing to wait for any more: it ends as well.
+        if let (Some(own), By::Request) = (own, by) {
             own.wake();
         }
         Poll::Ready(())
@@ -191,10 +198,12 @@ impl Standby {
     /// The manager's task.
     async fn run(self: Arc<Self>) {
         poll_fn(|cx| {
-            if let State::Pausing { own, .. } = &mut *self.state() {
-                own.get_or_insert_with(|| cx.waker().clone());
+            if let State::Pausing { own, .. } = &mut *self.state()
+                && own.as_ref().is_none_or(|own| !own.will_wake(cx.waker()))
+            {
+                *own = Some(cx.waker().clone());
             }
-            self.go_on(cx)
+            self.go_on(cx, By::Manager)
         })
         .await;
     }

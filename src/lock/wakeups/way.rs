@@ -18,6 +18,9 @@ use crate::{
 /// Others that are woken have come within this.
 const LONGEST_WAY: Duration = Duration::from_millis(10);
 
+/// Without any pause nobody else would ever come first, whatever the delay between tries.
+const SHORTEST_WAY: Duration = Duration::from_millis(1);
+
 /// The pause of one that may have to give way to other processes, before its first try.
 pub(crate) struct Way {
     core: Arc<Core>,
@@ -59,7 +62,7 @@ impl Way {
         }
         // Who is woken needs no more than this. Who is far away needs the time of a message there
         // and back.
-        let near = (*delay.start()).min(LONGEST_WAY);
+        let near = (*delay.start()).clamp(SHORTEST_WAY, LONGEST_WAY);
         near.saturating_mul(1 << before.min(10)).min(self.node_timeout.max(near))
     }
 

@@ -78,8 +78,8 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
     pipeline.cmd("INFO").arg("server");
-    let answers = wire.ask(&pipeline).await?;
-    let mut answers = answers.into_iter();
+    let answers = wire.ask(&pipeline).await;
+    let mut answers = answers.map_err(|reason| hide(reason, password.as_deref()))?.into_iter();
     for answer in answers.by_ref().take(logins) {
         if let Value::ServerError(error) = answer {
             return Err(hide(reason(&error), password.as_deref()));

@@ -1,13 +1,20 @@
 //! Connections that stay open and carry nothing.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::mpsc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tower_redlock::node::redis::{Address, Connecting, Connector, IoStream, SocketConnector};
 use tower_redlock::node::{Answer, Nonce, Op, Reply};
 use tower_redlock::{Reason, Redlock, VoteOutcome};
 
 use super::fake;
-use super::scene::{all_vote, down, in_time, lease_with, manager, refused, urls, watchful, works};
+use super::scene::{
+    all_vote, down, in_time, lease_with, manager, refused, urls, watchful, watchful_builder, works,
+};
 use crate::support::{FakeServer, HANG_GUARD, Proxy, Reaction, RedisServer};
 
 /// Two servers within reach and one behind a network with moods.
@@ -110,4 +117,72 @@ async fn a_server_that_is_frozen_while_it_greets_is_connected_when_it_goes_on() 
     works(&redlock).await;
     servers[0].thaw();
     all_vote(&redlock).await;
+}
+
+/// Opens connections that never have to be waited for, to one address.
+#[derive(Debug)]
+struct Flooding(String);
+
+impl Connector for Flooding {
+    fn connect(&self, address: &Address) -> Connecting {
+        let (opening, floods) =
+            (SocketConnector::new().connect(address), address.to_string() == self.0);
+        Box::pin(async move {
+            let stream = opening.await?;
+            Ok(if floods { Box::new(Flood { stream, asked: false, said: 0 }) } else { stream })
+        })
+    }
+}
+
+/// Once it is asked, it never comes to the end of its answer.
+struct Flood {
+    stream: Box<dyn IoStream>,
+    asked: bool,
+    said: usize,
+}
+
+impl AsyncRead for Flood {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        const HEAD: &[u8] = b"$500000000\r\n";
+        if !self.asked {
+            return Pin::new(&mut self.stream).poll_read(cx, room);
+        }
+        room.put_slice(&HEAD.get(self.said..=self.said).unwrap_or(b"1")[..1]);
+        self.said += 1;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Flood {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.asked |= bytes.windows(7).any(|word| word == b"EVALSHA");
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_never_stops_talking_is_found_out_and_keeps_nobody_waiting() {
+    let servers = RedisServer::start_n(3);
+    let flooding = Flooding(servers[2].addr().to_string());
+    let redlock = watchful_builder(urls(&servers)).connector(flooding).build().unwrap();
+    all_vote(&redlock).await;
+    works(&redlock).await;
+    assert_eq!(down(&redlock, 2).await, Reason::TimedOut);
+    works(&redlock).await;
 }

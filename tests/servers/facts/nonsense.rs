@@ -6,8 +6,8 @@ use tower_redlock::node::{Nonce, Op, Reply};
 
 use super::fake;
 use super::scene::{
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named, assert_refused, lease_with, manager,
-    settled,
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named, assert_refused, down, lease_with,
+    manager, settled,
 };
 use crate::support::{FakeServer, Reaction, RedisServer};
 
@@ -80,6 +80,27 @@ async fn bytes_that_are_no_protocol_break_the_connection() {
         let urls = servers.each_ref().map(FakeServer::url);
         a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_no_answer).await;
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_never_ends_keeps_nobody_from_the_other_servers() {
+    for begun in ["$9000000\r\n", "*2\r\n$9000000\r\n", "-ERR ", "+", ":1"] {
+        let server = || fake::greeting(|_| Reaction::Endless(begun.into()));
+        let servers = [server(), server()];
+        let urls = servers.each_ref().map(FakeServer::url);
+        let is_no_answer =
+            |reason: &Reason| matches!(reason, Reason::TimedOut) || is_no_answer(reason);
+        a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_no_answer).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_asked_for_breaks_the_connection() {
+    let server = fake::greeting(|_| Reaction::Reply(b"$-1\r\n$-1\r\n".to_vec()));
+    let redlock = manager([server.url()]);
+    settled(&redlock).await;
+    assert_refused(&redlock, &[0], |reason| matches!(reason, Reason::Protocol(_))).await;
+    assert_eq!(down(&redlock, 0).await, Reason::Protocol("an answer to nothing".into()));
 }
 
 #[tokio::test]

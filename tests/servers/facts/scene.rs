@@ -26,7 +26,11 @@ pub(super) fn manager(urls: impl IntoIterator<Item = String>) -> Redlock {
 
 /// A manager that gives up a connection after two seconds without an answer.
 pub(super) fn watchful(urls: impl IntoIterator<Item = String>) -> Redlock {
-    patient(urls).node_timeout(Duration::from_millis(200)).build().expect("valid settings")
+    watchful_builder(urls).build().expect("valid settings")
+}
+
+pub(super) fn watchful_builder(urls: impl IntoIterator<Item = String>) -> RedlockBuilder {
+    patient(urls).node_timeout(Duration::from_millis(200))
 }
 
 pub(super) fn urls(servers: &[RedisServer]) -> Vec<String> {

@@ -28,7 +28,7 @@ use super::{
     server_clock::ServerClock,
     status::Status,
     supervisor::Member,
-    wire::Command,
+    wire::{Command, MAX_READS},
 };
 use crate::{error::Reason, time::Timestamp};
 
@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
     fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, Reason>> {
         let wire = &mut self.link.wire;
         let is_broken = matches!(wire.poll_write(cx), Poll::Ready(Err(_)));
-        loop {
+        for _ in 0..MAX_READS {
             match self.batches.front_mut() {
                 None if wire.has_input() => {
                     let reason = Reason::Protocol("an answer to nothing".into());
@@ -212,6 +212,8 @@ impl<'a> Session<'a> {
                 _ => return Poll::Ready(Err(Reason::Disconnected)),
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// The next write begins with, or goes on with, these commands.

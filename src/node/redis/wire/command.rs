@@ -1,5 +1,7 @@
 use std::io::Write;
 
+use super::MAX_KEPT;
+
 /// A command as the protocol spells it; its memory serves one after another.
 #[derive(Debug, Default)]
 pub(in crate::node::redis) struct Command {
@@ -19,7 +21,12 @@ impl Command {
     /// Begins another command.
     pub(in crate::node::redis) fn clear(&mut self) {
         self.count = 0;
-        self.args.clear();
+        for memory in [&mut self.args, &mut self.text] {
+            memory.clear();
+            if memory.capacity() > MAX_KEPT {
+                *memory = Vec::new();
+            }
+        }
     }
 
     pub(in crate::node::redis) fn arg(&mut self, arg: impl Arg) -> &mut Self {
@@ -118,5 +125,12 @@ mod tests {
         let mut same = ::redis::cmd("EVALSHA");
         same.arg(12).arg(u64::MAX).arg(b"\r\n\0").arg("").arg("lock:ä").arg("x y");
         assert_eq!(output, [b"+before".to_vec(), same.get_packed_command()].concat());
+    }
+    #[test]
+    fn the_memory_of_a_long_command_is_given_back() {
+        let mut command = Command::default();
+        command.written(|text| text.resize(MAX_KEPT + 1, b'x'));
+        command.clear();
+        assert!(command.args.capacity() <= MAX_KEPT && command.text.capacity() <= MAX_KEPT);
     }
 }

@@ -6,4 +6,5 @@ mod stream;
 
 pub(super) use command::Command;
 use resp::Reader;
-pub(super) use stream::Wire;
+use stream::MAX_KEPT;
+pub(super) use stream::{MAX_READS, Wire};

@@ -12,6 +12,12 @@ const MAX_DEPTH: usize = 32;
 const MAX_ROOM: usize = 256;
 /// Longer than any line that is a number.
 const MAX_NUMBER: usize = 32;
+/// Longer than any other line: servers cut what they repeat in their errors.
+const MAX_LINE: usize = 64 * 1024;
+/// The longest text that servers take, and so give, by default.
+const MAX_TEXT: usize = 512 * 1024 * 1024;
+/// The longest command that servers take by default; our lists are far shorter.
+const MAX_LIST: usize = 1024 * 1024;
 
 /// Puts answers together; what was read once is not read again.
 #[derive(Debug, Default)]
@@ -34,7 +40,9 @@ impl Reader {
             let value = match item {
                 Item::Value(value) => value,
                 Item::List(0) => Value::Array(Vec::new()),
-                Item::List(_) if self.open.len() == MAX_DEPTH => return Err(Malformed),
+                Item::List(length) if length > MAX_LIST || self.open.len() == MAX_DEPTH => {
+                    return Err(Malformed);
+                }
                 Item::List(length) => {
                     self.open.push((Vec::with_capacity(length.min(MAX_ROOM)), length));
                     continue;
@@ -68,8 +76,9 @@ fn item(bytes: &[u8]) -> Result<Option<(Item, usize)>, Malformed> {
     if !is_number && !matches!(kind, b'+' | b'-') {
         return Err(Malformed);
     }
+    let longest = if is_number { MAX_NUMBER } else { MAX_LINE };
     let Some(end) = rest.iter().position(|byte| *byte == b'\r') else {
-        return if is_number && rest.len() > MAX_NUMBER { Err(Malformed) } else { Ok(None) };
+        return if rest.len() > longest { Err(Malformed) } else { Ok(None) };
     };
     let (line, head) = (&rest[..end], end + 3);
     match rest.get(end + 1) {
@@ -83,7 +92,10 @@ fn item(bytes: &[u8]) -> Result<Option<(Item, usize)>, Malformed> {
             let Ok(length) = usize::try_from(number(line)?) else {
                 return Ok(Some((Item::Value(Value::Nil), head)));
             };
-            let end = head.checked_add(length).ok_or(Malformed)?;
+            if length > MAX_TEXT {
+                return Err(Malformed);
+            }
+            let end = head + length;
             match bytes.get(end..) {
                 Some([b'\r', b'\n', ..]) => {
                     let text = Value::BulkString(bytes[head..end].to_vec());
@@ -149,11 +161,102 @@ mod tests {
     fn what_is_no_answer_is_told() {
         let deep = b"*1\r\n".repeat(MAX_DEPTH + 1);
         let endless = [b":".to_vec(), b"1".repeat(MAX_NUMBER + 1)].concat();
-        let others: [&[u8]; 6] =
-            [b"HTTP/1.1 400", b":x\r\n", b":1\rx", b"$1\r\nabc", b"*x\r\n", b"%1\r\n"];
-        for bytes in others.into_iter().chain([&deep[..], &endless[..]]) {
+        let line = [b"-".to_vec(), b"x".repeat(MAX_LINE + 1)].concat();
+        let others: [&[u8]; 11] = [
+            b"HTTP/1.1 400",
+            b":x\r\n",
+            b":\r\n",
+            b":9223372036854775808\r\n",
+            b":1\rx",
+            b"$1\r\nabc",
+            b"$1\r\na\rb",
+            b"*x\r\n",
+            b"+\xff\r\n",
+            b"*1\r\n\r\n",
+            b"\0",
+        ];
+        for bytes in others.into_iter().chain([&deep[..], &endless[..], &line[..]]) {
             let told = Reader::default().next(&mut &*bytes);
             assert_eq!(told, Err(Malformed), "{}", String::from_utf8_lossy(bytes));
         }
+    }
+    #[test]
+    fn what_is_too_long_to_be_an_answer_is_told_by_its_head() {
+        for (kind, most) in [('$', MAX_TEXT), ('*', MAX_LIST)] {
+            let head = |length: usize| format!("{kind}{length}\r\n");
+            assert_eq!(Reader::default().next(&mut head(most).as_bytes()), Ok(None));
+            for length in [most + 1, usize::MAX >> 1] {
+                let told = Reader::default().next(&mut head(length).as_bytes());
+                assert_eq!(told, Err(Malformed), "{kind}{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn lists_within_lists_are_read_as_deep_as_they_may_be() {
+        let heads = b"*1\r\n".repeat(MAX_DEPTH);
+        let mut value = Reader::default().next(&mut &[&heads[..], b":5\r\n"].concat()[..]);
+        for _ in 0..MAX_DEPTH {
+            let Ok(Some(Value::Array(mut items))) = value else { panic!("{value:?}") };
+            value = Ok(items.pop());
+        }
+        assert_eq!(value, Ok(Some(Value::Int(5))));
+        // The room that is made for lists does not grow with what their heads say.
+        let wide = format!("*{MAX_LIST}\r\n").repeat(MAX_DEPTH);
+        let mut reader = Reader::default();
+        assert_eq!(reader.next(&mut wide.as_bytes()), Ok(None));
+        assert!(reader.open.iter().all(|(items, _)| items.capacity() <= MAX_ROOM));
+    }
+
+    #[test]
+    fn what_only_the_next_protocol_has_is_no_answer() {
+        for kind in *b"%~_#,(=>|!" {
+            for rest in ["", "1\r\n", "\r\n", "t\r\n"] {
+                for before in ["", "*2\r\n:1\r\n"] {
+                    let bytes = [before.as_bytes(), &[kind], rest.as_bytes()].concat();
+                    assert_eq!(Reader::default().next(&mut &bytes[..]), Err(Malformed));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn errors_keep_their_codes_wherever_they_stand() {
+        let codes = [
+            "NOAUTH",
+            "WRONGPASS",
+            "NOPERM",
+            "READONLY",
+            "OOM",
+            "BUSY",
+            "LOADING",
+            "MISCONF",
+            "NOSCRIPT",
+            "ERR",
+        ];
+        for code in codes {
+            let line = format!("-{code} in its words\r\n");
+            let alone = Reader::default().next(&mut line.as_bytes()).unwrap().unwrap();
+            let listed = format!("*2\r\n*1\r\n{line}{line}");
+            let listed = Reader::default().next(&mut listed.as_bytes()).unwrap().unwrap();
+            let Value::ServerError(error) = &alone else { panic!("{alone:?}") };
+            assert_eq!((error.code(), error.details()), (code, Some("in its words")));
+            let inner = Value::Array(vec![alone.clone()]);
+            assert_eq!(listed, Value::Array(vec![inner, alone]));
+        }
+    }
+
+    #[test]
+    fn nothing_and_numbers_of_either_sign_are_read() {
+        let bytes =
+            b"*5\r\n$-1\r\n*-1\r\n:-9223372036854775808\r\n:9223372036854775807\r\n$0\r\n\r\n";
+        let items = vec![
+            Value::Nil,
+            Value::Nil,
+            Value::Int(i64::MIN),
+            Value::Int(i64::MAX),
+            Value::BulkString(Vec::new()),
+        ];
+        assert_eq!(Reader::default().next(&mut &bytes[..]), Ok(Some(Value::Array(items))));
     }
 }

@@ -8,12 +8,18 @@ use ::redis::{Pipeline, Value};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Command, Reader};
-use crate::{error::Reason, node::redis::IoStream};
+use crate::{
+    error::Reason,
+    node::redis::{IoStream, decode::reason},
+};
 
 /// The room for what is read; more is made where one answer is longer.
 const ROOM: usize = 16 * 1024;
 /// Above it a buffer is given back when it is empty.
-const MAX_KEPT: usize = 256 * 1024;
+pub(super) const MAX_KEPT: usize = 256 * 1024;
+/// After so many reads in a row others have a turn: a server that never comes to an end must not
+/// keep the thread from them, or from noticing it.
+pub(in crate::node::redis) const MAX_READS: usize = 16;
 
 /// A stream to a server, with what is to be written to it and what was read from it.
 pub(in crate::node::redis) struct Wire {
@@ -61,6 +67,7 @@ impl Wire {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
+        self.forget_written();
         while self.written < self.output.len() {
             self.is_flushed = false;
             let unwritten = &self.output[self.written..];
@@ -79,6 +86,14 @@ impl Wire {
             self.output.clear();
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// What is written is not kept where there is always more to write.
+    fn forget_written(&mut self) {
+        if self.written >= ROOM && self.written >= self.output.len() / 2 {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
     }
 
     /// The next answer, if it was read in full.
@@ -135,7 +150,7 @@ impl Wire {
         let mut answers = Vec::with_capacity(count);
         std::future::poll_fn(|cx| {
             let written = self.poll_write(cx);
-            loop {
+            for _ in 0..MAX_READS {
                 while answers.len() < count {
                     let Some(answer) = self.answer()? else { break };
                     answers.push(answer);
@@ -143,22 +158,33 @@ impl Wire {
                 if answers.len() == count {
                     return Poll::Ready(Ok(()));
                 }
-                // What the server still said before the connection ended has been read by now.
-                if let Poll::Ready(Err(error)) = &written {
-                    return Poll::Ready(Err(not_connected(error)));
-                }
-                if !ready!(self.poll_read(cx)).map_err(|error| not_connected(&error))? {
-                    return Poll::Ready(Err(not_connected(&io::ErrorKind::UnexpectedEof.into())));
-                }
+                // What the server still said before the connection ended is read all the same.
+                let end = match (self.poll_read(cx), &written) {
+                    (Poll::Ready(Ok(true)), _) => continue,
+                    (Poll::Ready(Err(error)), _) => ended(&answers, &error),
+                    (_, Poll::Ready(Err(error))) => ended(&answers, error),
+                    (Poll::Ready(Ok(false)), _) => {
+                        ended(&answers, &io::ErrorKind::UnexpectedEof.into())
+                    }
+                    (Poll::Pending, _) => return Poll::Pending,
+                };
+                return Poll::Ready(Err(end));
             }
+            cx.waker().wake_by_ref();
+            Poll::Pending
         })
         .await
         .map(|()| answers)
     }
 }
 
-fn not_connected(error: &io::Error) -> Reason {
-    Reason::NotConnected(error.to_string().into())
+/// Why there are no more answers: one that turns a client away says so first.
+fn ended(answers: &[Value], error: &io::Error) -> Reason {
+    let said = answers.iter().find_map(|answer| match answer {
+        Value::ServerError(error) => Some(reason(error)),
+        _ => None,
+    });
+    said.unwrap_or_else(|| Reason::NotConnected(error.to_string().into()))
 }
 
 impl fmt::Debug for Wire {
@@ -211,5 +237,109 @@ mod tests {
         assert_eq!(wire.ask(&ping).await, Ok(vec![Value::BulkString(b"short".to_vec())]));
         assert_eq!(wire.input.len(), ROOM);
         serving.await.unwrap();
+    }
+    #[tokio::test]
+    async fn what_the_stream_keeps_back_is_flushed() {
+        let (ours, mut server) = tokio::io::duplex(64);
+        let mut wire = Wire::new(Box::new(tokio::io::BufWriter::new(ours)));
+        let mut ping = Command::default();
+        ping.arg("PING");
+        for _ in 0..2 {
+            wire.push(&ping);
+            std::future::poll_fn(|cx| wire.poll_write(cx)).await.unwrap();
+            let mut read = [0; 64];
+            let mut read = ReadBuf::new(&mut read);
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            assert!(Pin::new(&mut server).poll_read(&mut cx, &mut read).is_ready());
+            assert_eq!(read.filled(), b"*1\r\n$4\r\nPING\r\n");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_server_says_before_it_turns_us_away_is_the_reason() {
+        let mut twice = Pipeline::with_capacity(2);
+        twice.cmd("PING").cmd("PING");
+        for may_write in [true, false] {
+            let (ours, mut server) = tokio::io::duplex(64);
+            server.write_all(b"-ERR max number of clients reached\r\n").await.unwrap();
+            let mut wire = Wire::new(Box::new(ours));
+            let leave = async move {
+                if may_write {
+                    server.read_exact(&mut [0; 28]).await.unwrap();
+                }
+            };
+            let told = if may_write {
+                tokio::join!(wire.ask(&twice), leave).0
+            } else {
+                leave.await;
+                wire.ask(&twice).await
+            };
+            assert_eq!(told, Err(Reason::Server("ERR max number of clients reached".into())));
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_not_kept_though_there_is_always_more() {
+        const BACKLOG: usize = 10_000;
+        const ROUNDS: usize = 100_000;
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let (ours, mut server) = tokio::io::duplex(14);
+        let mut wire = Wire::new(Box::new(ours));
+        let mut ping = Command::default();
+        ping.arg("PING");
+        (0..BACKLOG).for_each(|_| wire.push(&ping));
+        for _ in 0..ROUNDS {
+            wire.push(&ping);
+            assert!(wire.poll_write(&mut cx).is_pending());
+            let mut read = [0; 14];
+            let mut read = ReadBuf::new(&mut read);
+            assert!(Pin::new(&mut server).poll_read(&mut cx, &mut read).is_ready());
+            assert_eq!(read.filled(), b"*1\r\n$4\r\nPING\r\n");
+        }
+        assert!(wire.output.len() <= 2 * (BACKLOG + 2) * 14 + ROOM, "{}", wire.output.len());
+    }
+
+    #[test]
+    fn a_server_that_need_not_be_waited_for_does_not_keep_the_thread() {
+        let mut wire = Wire::new(Box::new(Ready { begun: false }));
+        let mut ping = Pipeline::with_capacity(1);
+        ping.cmd("PING");
+        let ask = std::pin::pin!(wire.ask(&ping));
+        assert!(ask.poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
+    }
+
+    /// Always has some of a long list to say.
+    struct Ready {
+        begun: bool,
+    }
+
+    impl AsyncRead for Ready {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            room: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let begun = std::mem::replace(&mut self.begun, true);
+            room.put_slice(if begun { b":1\r\n" } else { b"*100000\r\n" });
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Ready {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
     }
 }
