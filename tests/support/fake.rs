@@ -150,7 +150,7 @@ async fn converse(mut client: TcpStream, script: Arc<Script>, seen: Arc<Seen>) -
                 Reaction::Endless(bytes) => {
                     client.write_all(&bytes).await?;
                     loop {
-                        client.write_all(&[b'1'; 1 << 16]).await?;
+                        client.write_all(&vec![b'1'; 1 << 16]).await?;
                     }
                 }
                 Reaction::Truncated(bytes) => return client.write_all(&bytes).await,

@@ -1,5 +1,4 @@
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, MutexGuard, atomic::Ordering},
     task::Waker,
     time::Duration,
@@ -13,10 +12,8 @@ use crate::{
     error::{LockError, LossCause, ReleaseError},
     lock::{overrun::OverrunWatch, release::Released, settings::Plan, stall::StallWatch},
     metrics,
-    node::{Op, OpId, Reply, ReplySink},
     quorum::{Action, Command, Halt, Loss, Refusal, ReleaseVerdict},
     time::Timestamp,
-    token::block_end,
 };
 
 /// So often a lease under the strict clock guard looks at the wall clock.
@@ -216,77 +213,6 @@ impl SharedLease {
         if let Some(key) = grant.stall_timer.take() {
             self.core.timers.remove(key);
         }
-    }
-
-    /// Sends what is decided, one sender at a time: who comes meanwhile, an answer within the call
-    /// to a node included, adds to the outbox and leaves the rest to us.
-    fn send_outbox<'a>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
-    ) -> MutexGuard<'a, State> {
-        state.sending = true;
-        while !state.outbox.is_empty() {
-            let mut outbox = std::mem::take(&mut state.outbox);
-            drop(state);
-            for (node, command) in outbox.drain(..) {
-                let send = || {
-                    let (op, id) = self.op(command);
-                    let sink = Arc::clone(self) as Arc<dyn ReplySink>;
-                    self.core.nodes[node].send(op, Reply::to_lease(sink, node, id));
-                };
-                // A node that panics has dropped the reply: its answer is unknown, ours goes on.
-                if catch_unwind(AssertUnwindSafe(send)).is_err() {
-                    let node = self.core.nodes[node].name();
-                    tracing::error!(node, "a node panicked while it was sent to");
-                }
-            }
-            state = self.state();
-            if state.outbox.is_empty() {
-                // Its memory serves again.
-                state.outbox = outbox;
-            }
-        }
-        state.sending = false;
-        state
-    }
-
-    fn op(&self, command: Command) -> (Op, OpId) {
-        let lease = Arc::clone(&self.id);
-        let (ttl, patience) = (self.ttl, self.patience());
-        match command {
-            Command::Acquire { token, expires } => {
-                let block_end = block_end(token, self.block);
-                let op = Op::Acquire {
-                    lease,
-                    ttl,
-                    token,
-                    block_end,
-                    expires,
-                    patience,
-                    waits: self.waits,
-                };
-                (op, OpId::Acquire)
-            }
-            Command::Raise { round, token } => {
-                let block_end = block_end(token, self.block);
-                self.core.fences.record(self.resource(), block_end);
-                (Op::Raise { lease, token, block_end }, OpId::Raise(round))
-            }
-            Command::Extend { started, until } => {
-                let token = self.token.load(Ordering::Acquire);
-                (Op::Extend { lease, ttl, token, until, patience }, OpId::Extend(started))
-            }
-            Command::Release => {
-                // Not before: what stands ahead of it in the outbox is still to be sent.
-                self.id.end();
-                (Op::Release { lease }, OpId::Release)
-            }
-        }
-    }
-
-    /// How long after sending a node may still store our key: two node timeouts.
-    pub(super) fn patience(&self) -> Duration {
-        self.node_timeout * 2
     }
 
     /// Sets the timer. One that fires too early is left alone: it looks again.

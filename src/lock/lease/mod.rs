@@ -9,6 +9,7 @@
 //! | what grants under one lease have in common | `shared` |
 //! | giving back: to the next holder of this process, or to the nodes | `handoff` |
 //! | carrying out what the algorithm decides | `execute` |
+//! | sending it to the nodes, in order | `sending` |
 //! | answers of nodes and timers come in | `inlet` |
 //! | futures watch it | `watching` |
 //! | what the holder says, and what is said of it | `holder` |
@@ -18,6 +19,7 @@ mod execute;
 mod handoff;
 mod holder;
 mod inlet;
+mod sending;
 mod shared;
 #[cfg(all(test, feature = "testing"))]
 mod tests;
