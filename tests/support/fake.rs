@@ -149,8 +149,9 @@ async fn converse(mut client: TcpStream, script: Arc<Script>, seen: Arc<Seen>) -
                 Reaction::Close => return Ok(()),
                 Reaction::Endless(bytes) => {
                     client.write_all(&bytes).await?;
+                    let more = vec![b'1'; 1 << 16];
                     loop {
-                        client.write_all(&vec![b'1'; 1 << 16]).await?;
+                        client.write_all(&more).await?;
                     }
                 }
                 Reaction::Truncated(bytes) => return client.write_all(&bytes).await,

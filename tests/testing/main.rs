@@ -5,6 +5,7 @@ mod clock;
 mod failures;
 mod frozen;
 mod managers;
+mod pauses;
 mod tasks;
 mod threads;
 mod wakeups;

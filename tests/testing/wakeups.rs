@@ -1,26 +1,21 @@
 //! Who waits is told of releases, in virtual time.
 
 use std::{
-    future::{IntoFuture, poll_fn},
+    future::IntoFuture,
     pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use tower_redlock::{
     Lock, LockError, RedlockBuilder,
-    lock::Spawner,
-    testing::{ManualClock, ManualSpawner, Nodes, Replica},
+    testing::{ManualClock, Nodes, Replica},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 
-fn builder(replica: &Replica) -> RedlockBuilder {
+pub(super) fn builder(replica: &Replica) -> RedlockBuilder {
     // Who is not woken sleeps through the test.
     replica.builder().ttl(10 * MINUTE).retry_delay(5 * MINUTE..=5 * MINUTE)
 }
@@ -283,70 +278,6 @@ async fn who_holds_for_long_each_time_lets_others_go_first_each_time() {
     }
 }
 
-/// Counts its tasks, keeps those that have not ended, and keeps them from running at times.
-#[derive(Debug)]
-struct Busy {
-    spawner: ManualSpawner,
-    tasks: Arc<()>,
-    is_busy: Arc<AtomicBool>,
-    kept: Arc<Mutex<Vec<Waker>>>,
-}
-
-impl Spawner for Busy {
-    fn spawn(&self, mut task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        let (counted, is_busy) = (Arc::clone(&self.tasks), Arc::clone(&self.is_busy));
-        let kept = Arc::clone(&self.kept);
-        self.spawner.spawn(Box::pin(async move {
-            let _counted = counted;
-            let mut is_missed = true;
-            poll_fn(|cx| {
-                if is_missed {
-                    kept.lock().unwrap().push(cx.waker().clone());
-                }
-                is_missed = is_busy.load(Ordering::SeqCst);
-                if is_missed { Poll::Pending } else { task.as_mut().poll(cx) }
-            })
-            .await;
-        }));
-    }
-}
-
-#[tokio::test]
-async fn the_managers_task_ends_when_the_request_begins_the_next_try_itself() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
-    let _lock = builder(&nodes.replica("blue")).build().unwrap().lock("x").await.unwrap();
-    let tasks = Arc::new(());
-    let (is_busy, kept) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<Waker>>>::default());
-    let spawner = Busy {
-        spawner: clock.spawner(),
-        tasks: Arc::clone(&tasks),
-        is_busy: Arc::clone(&is_busy),
-        kept: Arc::clone(&kept),
-    };
-    let green = builder(&nodes.replica("green")).wakeups(false).spawner(spawner).build().unwrap();
-    clock.settle();
-    let timers = kept.lock().unwrap()[0].clone();
-    let before = Arc::strong_count(&tasks);
-    let mut waiting = green.lock("x").wait(60 * MINUTE).into_future();
-    for _ in 0..2 {
-        assert!(poll(&mut waiting).is_pending());
-        clock.settle();
-    }
-    assert_eq!(Arc::strong_count(&tasks), before + 1, "it pauses");
-    is_busy.store(true, Ordering::SeqCst);
-    clock.leap(6 * MINUTE);
-    // The pause is over, and whoever polls is the first to see it. It is refused again.
-    assert!(poll(&mut waiting).is_pending());
-    is_busy.store(false, Ordering::SeqCst);
-    timers.wake_by_ref();
-    clock.settle();
-    assert_eq!(Arc::strong_count(&tasks), before + 1, "nothing is left of the first pause");
-    drop(waiting);
-    clock.settle();
-    assert_eq!(Arc::strong_count(&tasks), before, "nor of the second");
-}
-
-fn poll(acquire: &mut tower_redlock::lock::Acquire) -> Poll<Result<Lock, LockError>> {
+pub(super) fn poll(acquire: &mut tower_redlock::lock::Acquire) -> Poll<Result<Lock, LockError>> {
     Pin::new(acquire).poll(&mut Context::from_waker(Waker::noop()))
 }

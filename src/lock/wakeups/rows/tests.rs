@@ -1,0 +1,98 @@
+use super::*;
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_nanos(1_000_000_000) + Duration::from_millis(ms)
+}
+
+/// Given back at `ms` by one who had it since then, and somebody waits.
+fn awaited(rows: &Rows, resource: &Resource, ms: u64) {
+    rows.returned(resource, true, (at(ms), at(ms)));
+}
+
+#[test]
+fn a_process_gives_way_once_in_a_row_and_only_while_others_wait() {
+    let (rows, a) = (Rows::default(), Resource::try_from("a").unwrap());
+    assert_eq!(rows.turn(&a, at(0)), Turn::Ours);
+    awaited(&rows, &a, 0);
+    assert_eq!(rows.turn(&a, at(4)), Turn::Ours, "the row is short");
+    awaited(&rows, &a, 4);
+    assert_eq!(rows.turn(&a, at(5)), Turn::Others);
+    rows.end(&a);
+    assert_eq!(rows.turn(&a, at(6)), Turn::Ours, "it gave way");
+    // Somebody else had a turn in between.
+    awaited(&rows, &a, 10);
+    rows.end(&a);
+    assert_eq!(rows.turn(&a, at(20)), Turn::Ours);
+    awaited(&rows, &a, 10);
+    assert_eq!(rows.turn(&a, at(15)), Turn::Others);
+    assert_eq!(rows.give_way(&a), 0);
+    assert_eq!(rows.turn(&a, at(16)), Turn::Ours, "a pause ends the row");
+    awaited(&rows, &a, 20);
+    assert_eq!(rows.turn(&a, at(24)), Turn::Ours, "the next one begins");
+    assert_eq!(rows.turn(&a, at(25)), Turn::Others);
+    assert_eq!([rows.give_way(&a), rows.give_way(&a)], [1, 2]);
+    rows.end(&a);
+    // Long ago.
+    awaited(&rows, &a, 30);
+    assert_eq!(rows.turn(&a, at(1_031)), Turn::Ours);
+    rows.give_way(&a);
+    awaited(&rows, &a, 2_000);
+    assert_eq!(rows.give_way(&a), 0, "others wait now");
+    rows.end(&a);
+    // A new row, which began when the lease did.
+    rows.returned(&a, true, (at(1_040), at(1_042)));
+    assert_eq!(rows.turn(&a, at(1_044)), Turn::Ours);
+    assert_eq!(rows.turn(&a, at(1_045)), Turn::Others);
+}
+
+#[test]
+fn who_held_for_long_waits_for_the_first_answer() {
+    let (rows, a) = (Rows::default(), Resource::try_from("a").unwrap());
+    rows.returning(&a, at(0), at(4));
+    assert_eq!(rows.turn(&a, at(4)), Turn::Ours, "that was short");
+    rows.returning(&a, at(0), at(6));
+    assert_eq!(rows.turn(&a, at(6)), Turn::Unknown);
+    rows.returned(&a, false, (at(0), at(7)));
+    assert_eq!(rows.turn(&a, at(7)), Turn::Ours);
+    rows.returning(&a, at(10), at(20));
+    rows.returned(&a, true, (at(10), at(21)));
+    rows.returned(&a, false, (at(10), at(22)));
+    assert_eq!(rows.turn(&a, at(22)), Turn::Others, "one node that knows is enough");
+}
+
+#[test]
+fn who_held_for_so_long_that_nothing_is_known_any_more_waits_for_an_answer_again() {
+    let (rows, a) = (Rows::default(), Resource::try_from("a").unwrap());
+    for round in 0..3 {
+        let (since, until) = (at(round * 2_000), at((round + 1) * 2_000 - 10));
+        rows.returning(&a, since, until);
+        assert_eq!(rows.turn(&a, until), Turn::Unknown);
+        rows.returned(&a, true, (since, until));
+        assert_eq!(rows.turn(&a, until), Turn::Others);
+        assert_eq!(u64::from(rows.give_way(&a)), round, "nobody else had it");
+    }
+    rows.returning(&a, at(8_000), at(8_010));
+    assert_eq!(rows.give_way(&a), 0, "it was not asked for meanwhile");
+    // Nobody answers that, and much later somebody holds it again.
+    rows.returning(&a, at(9_050), at(9_060));
+    assert_eq!(rows.turn(&a, at(9_060)), Turn::Unknown);
+    rows.returned(&a, false, (at(9_050), at(9_061)));
+    assert!(!rows.any(), "nobody waits");
+    awaited(&rows, &a, 9_100);
+    rows.returned(&a, false, (at(9_100), at(10_101)));
+    assert!(!rows.any(), "nobody was seen for long");
+}
+
+#[test]
+fn many_names_are_not_remembered_for_long() {
+    let rows = Rows::default();
+    let name = |i: usize| Resource::try_from(format!("n{i}")).unwrap();
+    for i in 0..500 {
+        awaited(&rows, &name(i), 0);
+        rows.returning(&name(i + 500), at(0), at(6));
+    }
+    awaited(&rows, &name(0), 2_000);
+    assert_eq!(rows.state.lock().unwrap().names.len(), 1);
+    rows.end(&name(0));
+    assert!(!rows.any());
+}
