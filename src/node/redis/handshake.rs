@@ -61,22 +61,7 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
     let mut wire = Wire::new(stream);
     let (mut pipeline, password) = login(endpoint, settings)?;
     let logins = pipeline.len();
-    let texts = [
-        scripts::ACQUIRE,
-        scripts::RAISE,
-        scripts::EXTEND,
-        scripts::RELEASE,
-        scripts::INSPECT,
-        scripts::CLAIM,
-        scripts::CLAIMS,
-        scripts::READ_RECORD,
-        scripts::RECORD,
-        scripts::REPAIR,
-        scripts::FORGET,
-    ];
-    for script in texts {
-        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
-    }
+    scripts::load(&mut pipeline);
     pipeline.cmd("INFO").arg("server");
     let answers = wire.ask(&pipeline).await;
     let mut answers = answers.map_err(|reason| hide(reason, password.as_deref()))?.into_iter();

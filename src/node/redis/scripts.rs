@@ -1,5 +1,7 @@
 //! What runs on the server. The text of each script says what it takes and what it answers.
 
+use ::redis::Pipeline;
+
 /// A script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Script {
@@ -46,6 +48,26 @@ pub(super) const ADOPT: Script = Script {
 pub(super) const READ_RECORDS: Script = Script { text: include_str!("scripts/read_records.lua") };
 pub(super) const CLAIM_COPY: Script = Script { text: include_str!("scripts/claim_copy.lua") };
 pub(super) const COPIED: Script = Script { text: include_str!("scripts/copied.lua") };
+
+/// Asks a server to keep the scripts of operations; answered by their [`Digests`], in that order.
+pub(super) fn load(pipeline: &mut Pipeline) {
+    let operations = [
+        ACQUIRE,
+        RAISE,
+        EXTEND,
+        RELEASE,
+        INSPECT,
+        CLAIM,
+        CLAIMS,
+        READ_RECORD,
+        RECORD,
+        REPAIR,
+        FORGET,
+    ];
+    for script in operations {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
+    }
+}
 
 /// The digests under which a server keeps the scripts. They are asked for at every connect, so
 /// that no copy of SHA-1 is needed here.

@@ -6,7 +6,7 @@ use super::scene::{all_vote, manager, urls};
 use crate::support::{RedisServer, eventually_async};
 
 #[tokio::test]
-async fn a_server_that_forgot_its_scripts_gets_their_text_once_and_digests_after_that() {
+async fn a_server_that_forgot_its_scripts_gets_all_of_them_at_the_first_operation() {
     let servers = RedisServer::start_n(3);
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
@@ -18,7 +18,7 @@ async fn a_server_that_forgot_its_scripts_gets_their_text_once_and_digests_after
     works_everywhere(&redlock).await;
     let reminded = texts(&servers);
     for (before, after) in greeted.iter().zip(&reminded) {
-        assert_eq!(after - before, 2, "acquire and release, once each");
+        assert_eq!(after - before, 1, "the acquire; with it the server was given all scripts");
     }
     works_everywhere(&redlock).await;
     works_everywhere(&redlock).await;

@@ -1,6 +1,6 @@
 //! What the answers say, and who hears it.
 
-use ::redis::Value;
+use ::redis::{Pipeline, Value};
 
 use super::{Batch, Content, Ending, Session};
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
             decode::{Decoded, Redo, decode},
             encode::By,
             node::Request,
+            scripts,
             server_clock::ServerClock,
         },
     },
@@ -28,6 +29,7 @@ impl Session<'_> {
                 let _ = waiting.send(Ok(values));
                 return Ok(());
             }
+            Content::Scripts => return Ok(()),
         };
         let received = self.settings.clock.now();
         let mut unusable = None;
@@ -108,6 +110,13 @@ impl Session<'_> {
         let now = self.settings.clock.now();
         // Both at once is rare; then all of it goes by text.
         let by = if forgotten.is_empty() { By::Digest } else { By::Text };
+        if !forgotten.is_empty() {
+            // Who forgot one forgot all. An operation that is found forgotten later would come
+            // behind those that were written meanwhile.
+            let mut scripts = Pipeline::new();
+            scripts::load(&mut scripts);
+            self.send_all(&scripts, now, Content::Scripts);
+        }
         let again = forgotten.into_iter().chain(apart);
         let (over, again): (Vec<_>, Vec<_>) =
             again.partition(|request: &Request| request.op.is_over());
@@ -136,7 +145,7 @@ impl Session<'_> {
                 Content::Admin(waiting) => {
                     let _ = waiting.send(Err(told.clone()));
                 }
-                Content::Look => {}
+                Content::Look | Content::Scripts => {}
             }
         }
         Ending::Broken(reason)

@@ -100,6 +100,8 @@ impl Batch {
 
 enum Content {
     Look,
+    /// Texts that the server is to know again.
+    Scripts,
     Admin(oneshot::Sender<Result<Vec<Value>, Reason>>),
     /// One group for each command.
     Operations(Vec<Group>),
