@@ -40,6 +40,9 @@ use crate::{
 ///
 /// Dropping it gives up the place in line, and releases on every node what an attempt under way
 /// may have been granted. No key is left behind.
+///
+/// Once polled, it goes on by itself until it is dropped: what is neither polled nor dropped may be
+/// granted the lock, and keeps it, renewed, for up to `max_hold`.
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire(State);
 
