@@ -3,12 +3,17 @@
 use std::{
     future::IntoFuture,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use tower_redlock::{
-    Lock, LockError, RedlockBuilder,
+    Lock, LockError, Redlock, RedlockBuilder,
+    node::{Hints, Node, Op, Reply, Subscription},
     testing::{ManualClock, Nodes, Replica},
 };
 
@@ -86,6 +91,49 @@ async fn a_hint_that_is_lost_costs_a_second_and_not_the_ttl() {
     clock.advance(SECOND + Duration::from_millis(41));
     drop(waiting.take().expect("the fallback").unwrap());
     drop(lock);
+}
+
+/// Counts the acquires that a node is sent.
+#[derive(Debug)]
+struct Counted(Arc<dyn Node>, Arc<AtomicUsize>);
+
+impl Node for Counted {
+    fn send(&self, op: Op, reply: Reply) {
+        self.1.fetch_add(usize::from(matches!(op, Op::Acquire { .. })), Ordering::Relaxed);
+        self.0.send(op, reply);
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
+        self.0.subscribe(name, hints)
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_for_long_is_hardly_asked_for() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let blue = nodes.replica("blue").builder().ttl(2 * SECOND).build().unwrap();
+    let lender = nodes.replica("green").redlock();
+    let acquires = Arc::<AtomicUsize>::default();
+    let counted = |node: &Arc<dyn Node>| Counted(node.clone(), acquires.clone());
+    let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
+    let builder = lender.nodes().iter().map(counted).fold(builder, RedlockBuilder::node);
+    let green = builder.ttl(2 * SECOND).build().unwrap();
+    let lock = blue.lock("x").await.unwrap();
+    let mut waiting = clock.spawn(green.lock("x").wait(MINUTE).into_future());
+    clock.settle();
+    acquires.store(0, Ordering::Relaxed);
+    clock.advance(10 * SECOND);
+    // A third of the TTL, and 40 ms at most: by polling it would be 250 tries and more.
+    let tries = acquires.load(Ordering::Relaxed) / nodes.len();
+    assert!((14..=15).contains(&tries), "{tries} tries");
+    drop(lock);
+    clock.settle();
+    drop(waiting.take().expect("woken").unwrap());
 }
 
 #[tokio::test]
