@@ -17,6 +17,7 @@
 //! | which tick of a job was started last | [`claims`] |
 //! | whether the work of a name is done | [`records`] |
 //! | nodes that may have forgotten locks | [`enrol`] |
+//! | which servers mean each other by their names | [`names`] |
 //! | servers whose clocks jump | [`offsets`] |
 
 mod acquire;
@@ -29,6 +30,7 @@ mod fence;
 mod gate;
 mod handoff;
 mod lease;
+pub mod names;
 pub mod offsets;
 pub mod records;
 mod release;
