@@ -100,6 +100,11 @@ pub enum Reason {
         /// The set that we are configured with.
         ours: Arc<str>,
     },
+    /// The servers take each other's names for those of other servers, as a name leads to another
+    /// server than before: their answers don't count together.
+    NamesDiffer,
+    /// Another server was enrolled under this node's name since: this one has no vote under it.
+    Displaced,
     /// Another node's name leads to the same server: it would vote twice.
     SameServer {
         /// The other node's name.
@@ -163,6 +168,7 @@ impl Reason {
                 | Self::Probation { .. }
                 | Self::OtherLayout { .. }
                 | Self::SameServer { .. }
+                | Self::Displaced
                 | Self::ClockOff
                 | Self::Evicts { .. }
                 | Self::TtlTooLong
@@ -205,6 +211,12 @@ impl fmt::Display for Reason {
             Self::OtherLayout { found, ours } => write!(
                 f,
                 "belongs to another set of nodes: it is enrolled for [{found}], we are configured for [{ours}]; give all clients the same nodes, names, prefix and guards, or move the set with adopt"
+            ),
+            Self::NamesDiffer => f.write_str(
+                "its vote does not count with the others': they take another server for the owner of its name, or it of theirs; looking again",
+            ),
+            Self::Displaced => f.write_str(
+                "another server was enrolled under its name since: check that its address leads all clients to one server",
             ),
             Self::SameServer { other } => {
                 write!(f, "is the same server as {other}, and one server must not vote twice")

@@ -1,6 +1,7 @@
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -10,6 +11,7 @@ use super::core::Core;
 use crate::{
     error::Reason,
     node::{Answer, Op, Reply},
+    quorum::names::{self, Member, View},
     time::Sleep,
 };
 
@@ -39,14 +41,15 @@ where
     let answers = vec![Err(Reason::TimedOut); core.nodes.len()];
     for (node, to) in core.nodes.iter().enumerate() {
         let (sender, hear) = (sender.clone(), hear.clone());
-        let reply = Reply::from_fn(move |answer| {
+        let reply = Reply::from_fn_with_view(move |answer, view| {
             hear(node, &answer);
-            drop(sender.send((node, answer)));
+            drop(sender.send((node, answer, view)));
         });
         to.send(op.clone(), reply);
     }
     let timeout = core.timers.sleep_until(core.clock().now() + core.settings.node_timeout);
-    Ask { answers, receiver, timeout, enough }
+    let views = vec![None; answers.len()];
+    Ask { answers, views, receiver, timeout, enough }
 }
 
 /// See [`ask`].
@@ -54,9 +57,23 @@ where
 #[must_use = "futures do nothing unless polled"]
 pub(crate) struct Ask<F> {
     answers: Answers,
-    receiver: mpsc::UnboundedReceiver<(usize, Result<Answer, Reason>)>,
+    /// Under which view each answer was made.
+    views: Vec<Option<Arc<View>>>,
+    receiver: mpsc::UnboundedReceiver<Heard>,
     timeout: Sleep,
     enough: F,
+}
+
+type Heard = (usize, Result<Answer, Reason>, Option<Arc<View>>);
+
+/// R14: the answers that don't count with most of the others, as their servers don't name each
+/// other.
+fn strangers(answers: &[Result<Answer, Reason>], views: &[Option<Arc<View>>]) -> Vec<usize> {
+    let told = (0..answers.len()).filter(|&node| answers[node].is_ok());
+    let told: Vec<Member<'_>> = told.map(|node| (node, views[node].as_ref())).collect();
+    let group = names::largest_group(&told);
+    let is_stranger = |node: &usize| !group.iter().any(|(member, _)| member == node);
+    told.iter().map(|(node, _)| *node).filter(is_stranger).collect()
 }
 
 impl<F> Future for Ask<F>
@@ -70,17 +87,45 @@ where
         // All that has come is looked at together: who said little may be followed by who knows.
         let mut has_heard = false;
         while let Poll::Ready(heard) = this.receiver.poll_recv(cx) {
-            let Some((node, answer)) = heard else {
-                return Poll::Ready(std::mem::take(&mut this.answers));
+            let Some((node, answer, view)) = heard else {
+                return Poll::Ready(this.take());
             };
-            this.answers[node] = answer;
+            (this.answers[node], this.views[node]) = (answer, view);
             has_heard = true;
         }
-        let is_enough = has_heard && (this.enough)(&this.answers);
+        let is_enough = has_heard && this.is_enough();
         if !is_enough && Pin::new(&mut this.timeout).poll(cx).is_pending() {
             return Poll::Pending;
         }
-        Poll::Ready(std::mem::take(&mut this.answers))
+        Poll::Ready(this.take())
+    }
+}
+
+impl<F> Ask<F> {
+    /// What came; what does not count with most of it is replaced by the reason.
+    fn take(&mut self) -> Answers {
+        let mut answers = std::mem::take(&mut self.answers);
+        for node in strangers(&answers, &self.views) {
+            answers[node] = Err(Reason::NamesDiffer);
+        }
+        answers
+    }
+}
+
+impl<F> Ask<F>
+where
+    F: Fn(&[Result<Answer, Reason>]) -> bool,
+{
+    fn is_enough(&self) -> bool {
+        let strangers = strangers(&self.answers, &self.views);
+        if strangers.is_empty() {
+            return (self.enough)(&self.answers);
+        }
+        let mut answers = self.answers.clone();
+        for node in strangers {
+            answers[node] = Err(Reason::NamesDiffer);
+        }
+        (self.enough)(&answers)
     }
 }
 

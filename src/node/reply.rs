@@ -1,12 +1,18 @@
 use std::{fmt, sync::Arc};
 
 use super::{Answer, OpId};
-use crate::error::Reason;
+use crate::{error::Reason, quorum::names::View};
 
 /// Where a lease takes its answers. One object serves all its operations, so that a straggler
 /// costs neither a task nor an allocation.
 pub(crate) trait ReplySink: Send + Sync {
-    fn answer(self: Arc<Self>, node: usize, op: OpId, result: Result<Answer, Reason>);
+    fn answer(
+        self: Arc<Self>,
+        node: usize,
+        op: OpId,
+        result: Result<Answer, Reason>,
+        view: Option<Arc<View>>,
+    );
 
     /// The operation did not reach the node, and never will.
     fn not_sent(self: Arc<Self>, node: usize, op: OpId, reason: Reason);
@@ -18,14 +24,23 @@ pub struct Reply(Option<Target>);
 
 enum Target {
     Lease { sink: Arc<dyn ReplySink>, node: usize, op: OpId },
-    Closure(Box<dyn FnOnce(Result<Answer, Reason>) + Send>),
+    Closure(Box<Closure>),
 }
+
+type Closure = dyn FnOnce(Result<Answer, Reason>, Option<Arc<View>>) + Send;
 
 impl Reply {
     /// A reply that is handed to a closure: for calling a node directly, and in tests of one.
     ///
     /// The closure is called exactly once, with [`Reason::Unknown`] if the reply is dropped.
     pub fn from_fn(f: impl FnOnce(Result<Answer, Reason>) + Send + 'static) -> Self {
+        Self::from_fn_with_view(move |result, _| f(result))
+    }
+
+    /// As [`from_fn`](Self::from_fn); the closure is also told under which view the answer was made.
+    pub(crate) fn from_fn_with_view(
+        f: impl FnOnce(Result<Answer, Reason>, Option<Arc<View>>) + Send + 'static,
+    ) -> Self {
         Self(Some(Target::Closure(Box::new(f))))
     }
 
@@ -35,7 +50,16 @@ impl Reply {
 
     /// Answers.
     pub fn send(mut self, result: Result<Answer, Reason>) {
-        self.deliver(result);
+        self.deliver(result, None);
+    }
+
+    /// Answers, and says what the server was, and what it took the others for, when it did so.
+    pub(crate) fn send_with_view(
+        mut self,
+        result: Result<Answer, Reason>,
+        view: Option<Arc<View>>,
+    ) {
+        self.deliver(result, view);
     }
 
     /// Answers for an operation that was not sent and will not be: there is nothing to undo on the
@@ -43,15 +67,15 @@ impl Reply {
     pub fn not_sent(mut self, reason: Reason) {
         match self.0.take() {
             Some(Target::Lease { sink, node, op }) => sink.not_sent(node, op, reason),
-            Some(Target::Closure(f)) => f(Err(reason)),
+            Some(Target::Closure(f)) => f(Err(reason), None),
             None => {}
         }
     }
 
-    fn deliver(&mut self, result: Result<Answer, Reason>) {
+    fn deliver(&mut self, result: Result<Answer, Reason>, view: Option<Arc<View>>) {
         match self.0.take() {
-            Some(Target::Lease { sink, node, op }) => sink.answer(node, op, result),
-            Some(Target::Closure(f)) => f(result),
+            Some(Target::Lease { sink, node, op }) => sink.answer(node, op, result, view),
+            Some(Target::Closure(f)) => f(result, view),
             None => {}
         }
     }
@@ -59,7 +83,7 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        self.deliver(Err(Reason::Unknown));
+        self.deliver(Err(Reason::Unknown), None);
     }
 }
 

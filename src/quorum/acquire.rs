@@ -1,11 +1,12 @@
 //! When the lock is held, when an attempt is over, and what is said of it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     ballot::{self, Ballot, count},
     event::{Action, Refusal},
     lease::{Lease, Phase},
+    names::View,
 };
 use crate::{
     error::{Reason, VoteOutcome},
@@ -18,7 +19,7 @@ impl Lease {
     pub(super) fn on_vote(
         &mut self,
         node: usize,
-        result: Result<Answer, Reason>,
+        (result, view): (Result<Answer, Reason>, Option<Arc<View>>),
         now: Timestamp,
         out: &mut Vec<Action>,
     ) {
@@ -32,6 +33,7 @@ impl Lease {
             Ok(Answer::Granted { accepted, fence }) => {
                 ballot.vote = Some(VoteOutcome::Granted);
                 ballot.confirmed = ballot.confirmed.max(Some(self.started));
+                ballot.view = view;
                 ballot.accepted |= u8::from(accepted);
                 ballot.far = self.fence.see(fence);
             }
@@ -97,7 +99,7 @@ impl Lease {
         if self.is_kept_out(now, out) {
             return;
         }
-        let granted = count(&self.ballots, Ballot::is_granted);
+        let granted = self.counted();
         let pending = count(&self.ballots, Ballot::is_pending);
         if granted >= self.quorum {
             if let Some(token) = self.agreed_token() {
@@ -135,6 +137,11 @@ impl Lease {
         self.send_releases(out);
     }
 
+    /// R14: how many grants count together.
+    pub(super) fn counted(&self) -> usize {
+        ballot::count_together(&self.ballots, Ballot::is_granted)
+    }
+
     /// R3: the verdict must not depend on the order of the answers, so it waits (at most until the
     /// node timeout) for those that can still change it.
     fn settle(&mut self, now: Timestamp, out: &mut Vec<Action>) {
@@ -148,6 +155,7 @@ impl Lease {
             };
             self.conclude(refusal, out);
         } else if pending == 0 || granted + held + pending < self.quorum || now >= self.timeout_at {
+            ballot::rule_out_strangers(&mut self.ballots);
             let votes = ballot::shown(&self.ballots);
             self.conclude(Refusal::NoQuorum { votes }, out);
         }

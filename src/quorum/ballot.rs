@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::names::{self, Member, View};
 use crate::{
     error::{Reason, VoteOutcome},
     time::Timestamp,
@@ -12,6 +13,8 @@ pub(super) struct Ballot {
     pub(super) vote: Option<VoteOutcome>,
     /// The start of the latest request by which the node set the key's TTL.
     pub(super) confirmed: Option<Timestamp>,
+    /// The view under which the node granted or confirmed last.
+    pub(super) view: Option<Arc<View>>,
     /// Which numbers the node accepted: bit 0 the proposal, bit r the r-th raise.
     pub(super) accepted: u8,
     /// Which raises the node was asked for.
@@ -43,6 +46,7 @@ impl Ballot {
         Self {
             vote: None,
             confirmed: None,
+            view: None,
             accepted: 0,
             asked: 0,
             raising: 0,
@@ -82,6 +86,37 @@ impl Ballot {
 
 pub(super) fn count(ballots: &[Ballot], what: impl Fn(&Ballot) -> bool) -> usize {
     ballots.iter().filter(|ballot| what(ballot)).count()
+}
+
+/// The ballots that are `wanted`, with the views under which they were cast.
+fn members(ballots: &[Ballot], wanted: impl Fn(&Ballot) -> bool) -> Vec<Member<'_>> {
+    let members = ballots.iter().enumerate().filter(|(_, ballot)| wanted(ballot));
+    members.map(|(node, ballot)| (node, ballot.view.as_ref())).collect()
+}
+
+/// R14: how many of the ballots that are `wanted` count together, as their servers name each
+/// other.
+pub(super) fn count_together(ballots: &[Ballot], wanted: impl Fn(&Ballot) -> bool) -> usize {
+    let all = || ballots.iter().enumerate().filter(|(_, ballot)| wanted(ballot));
+    let agree = |(a, of_a): (usize, &Ballot), (b, of_b): (usize, &Ballot)| {
+        names::agree((a, of_a.view.as_ref()), (b, of_b.view.as_ref()))
+    };
+    // Nearly always all of them do, and that is found without memory of its own.
+    if all().all(|one| all().take_while(|other| other.0 < one.0).all(|other| agree(one, other))) {
+        return all().count();
+    }
+    names::largest_group(&members(ballots, wanted)).len()
+}
+
+/// Marks the grants that don't count with most of the others, so that nobody is told that they did.
+pub(super) fn rule_out_strangers(ballots: &mut [Ballot]) {
+    let granted = members(ballots, Ballot::is_granted);
+    let group = names::largest_group(&granted);
+    let stranger = |member: &&Member<'_>| !group.iter().any(|(node, _)| *node == member.0);
+    let strangers: Vec<_> = granted.iter().filter(stranger).map(|member| member.0).collect();
+    for node in strangers {
+        ballots[node].vote = Some(VoteOutcome::NotCounted(Reason::NamesDiffer));
+    }
 }
 
 pub(super) fn shown(ballots: &[Ballot]) -> Vec<VoteOutcome> {

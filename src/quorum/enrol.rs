@@ -1,13 +1,19 @@
-//! R6: a node that may have forgotten locks does not vote until every one of them has expired.
+//! R6 and R14: a node that may have forgotten locks, or is new under its name, does not vote until
+//! every lock that it may have forgotten has expired and enough others know it for the owner of its
+//! name.
 //!
 //! A node that lost its data, or went back to older data, has no tag, or that of another
-//! incarnation. It is enrolled anew, into a probation of `max_ttl` plus drift on the client's own
-//! clock. Then it learns from the others what it must not fall behind, and is activated. Each
-//! client counts for itself; whichever is first activates for all.
+//! incarnation. It is enrolled anew, into a probation. The others are told of it; once enough of them
+//! name it and each other, and it knows whom they name, `max_ttl` plus drift is waited, on the
+//! client's own clock. Then it learns from the others what it must not fall behind, and is
+//! activated. Each client counts for itself; whichever is first activates for all.
 
 use std::{sync::Arc, time::Duration};
 
-use super::rules;
+use super::{
+    names::{self, Incarnation, View},
+    rules,
+};
 use crate::time::Timestamp;
 
 /// How a node stands, as last seen.
@@ -19,8 +25,10 @@ pub enum Sight {
     OtherLayout,
     /// It does not vote until its probation is over.
     Probation {
-        /// Names this probation, and no other.
+        /// What it stores of its enrolment.
         tag: Arc<str>,
+        /// What it is, and what it takes the others for.
+        view: Arc<View>,
         /// The longest TTL of any lock that the node may have forgotten, as far as it knows.
         max_ttl: Duration,
         /// It was taken from another set, which may still grant: it learns from nodes that vote,
@@ -28,7 +36,10 @@ pub enum Sight {
         moved: bool,
     },
     /// It votes.
-    Active,
+    Active {
+        /// What it is, and what it takes the others for.
+        view: Arc<View>,
+    },
 }
 
 impl Sight {
@@ -37,9 +48,20 @@ impl Sight {
         matches!(self, Self::Probation { moved: false, .. })
     }
 
+    fn is_active(&self) -> bool {
+        matches!(self, Self::Active { .. })
+    }
+
     /// Whether it tells of an old set that may still grant.
     fn is_of_old_set(&self) -> bool {
         matches!(self, Self::OtherLayout | Self::Probation { moved: true, .. })
+    }
+
+    fn view(&self) -> Option<&Arc<View>> {
+        match self {
+            Self::Out | Self::OtherLayout => None,
+            Self::Probation { view, .. } | Self::Active { view } => Some(view),
+        }
     }
 }
 
@@ -48,9 +70,9 @@ impl Sight {
 pub struct Step {
     /// The node.
     pub node: usize,
-    /// Names the probation that was waited out.
+    /// What the node stored when it was last looked at: nothing may have changed since.
     pub tag: Arc<str>,
-    /// For how long.
+    /// How long was waited.
     pub waited: Duration,
     /// What it takes to activate it.
     pub how: How,
@@ -104,15 +126,35 @@ struct Entry {
     out_since: Timestamp,
     /// Kept while the node is out of sight: its probation goes on.
     wait: Option<Wait>,
+    /// The greatest incarnation that is known under the node's name.
+    owner: Option<Incarnation>,
+    /// Since when it is known that the node is not the owner of its name any more.
+    displaced_since: Option<Timestamp>,
     busy: bool,
     retry_at: Timestamp,
 }
 
+impl Entry {
+    fn view(&self) -> Option<&Arc<View>> {
+        self.known.view()
+    }
+
+    fn is_displaced(&self) -> bool {
+        self.view().is_some_and(|view| Some(view.incarnation) < self.owner)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Wait {
+    incarnation: Incarnation,
     tag: Arc<str>,
     since: Timestamp,
     max_ttl: Duration,
+    /// Since when enough nodes that vote name it and each other.
+    known_to_voters: Option<Timestamp>,
+    /// Since when it and others, in probation or voting, make up a quorum whose members name each
+    /// other.
+    known_to_starters: Option<Timestamp>,
     /// It started by itself together with others, which may vote by now.
     bootstrapped: bool,
 }
@@ -127,6 +169,8 @@ impl Enrolment {
             known: Sight::Out,
             out_since: Timestamp::ZERO,
             wait: None,
+            owner: None,
+            displaced_since: None,
             busy: false,
             retry_at: Timestamp::ZERO,
         };
@@ -138,17 +182,27 @@ impl Enrolment {
     pub fn see(&mut self, node: usize, sight: Sight, now: Timestamp) {
         let entry = &mut self.nodes[node];
         match &sight {
-            Sight::Probation { tag, max_ttl, .. } => {
+            Sight::Probation { tag, view, max_ttl, .. } => {
                 let max_ttl = self.max_ttl.max(*max_ttl);
                 match &mut entry.wait {
-                    Some(wait) if wait.tag == *tag => wait.max_ttl = wait.max_ttl.max(max_ttl),
+                    Some(wait) if wait.incarnation == view.incarnation => {
+                        wait.max_ttl = wait.max_ttl.max(max_ttl);
+                        wait.tag = Arc::clone(tag);
+                    }
                     _ => {
-                        let tag = Arc::clone(tag);
-                        entry.wait = Some(Wait { tag, since: now, max_ttl, bootstrapped: false });
+                        entry.wait = Some(Wait {
+                            incarnation: view.incarnation,
+                            tag: Arc::clone(tag),
+                            since: now,
+                            max_ttl,
+                            known_to_voters: None,
+                            known_to_starters: None,
+                            bootstrapped: false,
+                        });
                     }
                 }
             }
-            Sight::Active | Sight::OtherLayout => entry.wait = None,
+            Sight::Active { .. } | Sight::OtherLayout => entry.wait = None,
             Sight::Out => {}
         }
         if sight != Sight::Out {
@@ -157,6 +211,116 @@ impl Enrolment {
             entry.out_since = now;
         }
         entry.sight = sight;
+        self.compare_views(node, now);
+    }
+
+    /// What the latest view says of the owners of names, and of who knows whom.
+    fn compare_views(&mut self, node: usize, now: Timestamp) {
+        if let Some(view) = self.nodes[node].view().cloned() {
+            for (entry, owner) in self.nodes.iter_mut().zip(&view.owners) {
+                entry.owner = entry.owner.max(*owner);
+            }
+            let entry = &mut self.nodes[node];
+            entry.owner = entry.owner.max(Some(view.incarnation));
+        }
+        let needed = self.needed();
+        for node in 0..self.nodes.len() {
+            let voters = self.group_around(node, |entry| entry.known.is_active()).len() >= needed;
+            let counts = |entry: &Entry| entry.known.is_active() || entry.known.starts();
+            let starters = self.group_around(node, counts).len() + 1 >= self.quorum;
+            let entry = &mut self.nodes[node];
+            let displaced = entry.is_displaced();
+            since(&mut entry.displaced_since, displaced, now);
+            if let Some(wait) = &mut entry.wait {
+                since(&mut wait.known_to_voters, voters, now);
+                since(&mut wait.known_to_starters, starters, now);
+            }
+        }
+    }
+
+    /// A largest group of other nodes, of those that are `wanted`, that name the node, are named by
+    /// it, and name each other; the node knows of every owner that they know.
+    fn group_around(&self, node: usize, wanted: impl Fn(&Entry) -> bool) -> Vec<usize> {
+        let Some(view) = self.nodes[node].view() else { return Vec::new() };
+        let is_near = |&(other, entry): &(usize, &Entry)| {
+            let Some(of_other) = entry.view() else { return false };
+            let is_behind = |third: usize| view.owners.get(third) < of_other.owners.get(third);
+            let thirds = (0..self.nodes.len()).filter(|&third| third != node && third != other);
+            other != node
+                && wanted(entry)
+                && names::name_each_other((node, view), (other, of_other))
+                && !thirds.into_iter().any(is_behind)
+        };
+        let near = self.nodes.iter().enumerate().filter(is_near);
+        let near: Vec<_> = near.map(|(other, entry)| (other, entry.view())).collect();
+        names::largest_group(&near).into_iter().map(|(other, _)| other).collect()
+    }
+
+    /// How many nodes that vote have to know a node, and tell it what it forgot: each quorum of the
+    /// others has one of them.
+    fn needed(&self) -> usize {
+        self.nodes.len() - self.quorum + 1
+    }
+
+    /// Whom a node is to be told to be the owners of the names, by index; `None` where it knows them
+    /// already.
+    ///
+    /// A node in probation is told all that the others know; one that votes, of those that are there.
+    pub fn news_for(&self, node: usize) -> Option<Box<[Option<Incarnation>]>> {
+        let entry = &self.nodes[node];
+        let view = entry.sight.view().filter(|_| !entry.is_displaced())?;
+        let is_active = entry.sight.is_active();
+        let mut owners: Box<[Option<Incarnation>]> = vec![None; self.nodes.len()].into();
+        for (other, entry) in self.nodes.iter().enumerate() {
+            if other == node || entry.is_displaced() {
+                continue;
+            }
+            let itself = entry.sight.view().map(|view| view.incarnation);
+            owners[other] = owners[other].max(itself);
+            let known = entry.view().filter(|_| !is_active);
+            for (owner, known) in owners.iter_mut().zip(known.iter().flat_map(|view| &view.owners))
+            {
+                *owner = (*owner).max(*known);
+            }
+        }
+        owners[node] = None;
+        let mut known = owners.iter().zip(&view.owners);
+        known.any(|(owner, known)| owner > known).then_some(owners)
+    }
+
+    /// The least epoch of a new enrolment under a node's name.
+    pub fn least_epoch(&self, node: usize) -> u32 {
+        self.nodes[node].owner.map_or(1, |owner| owner.epoch.saturating_add(1))
+    }
+
+    /// Since when another server is known to be the owner of the node's name.
+    pub fn displaced_since(&self, node: usize) -> Option<Timestamp> {
+        self.nodes[node].displaced_since
+    }
+
+    /// When a node that is displaced may be enrolled anew: its name has led there for as long as a
+    /// probation all the same.
+    pub fn reclaimed_at(&self, node: usize) -> Option<Timestamp> {
+        Some(self.nodes[node].displaced_since? + self.probation(self.max_ttl))
+    }
+
+    /// The node's incarnation, if it is to be enrolled anew although another server is the owner of
+    /// its name.
+    pub fn reclaims(&self, node: usize, now: Timestamp) -> Option<Incarnation> {
+        let view = self.nodes[node].view()?;
+        (now >= self.reclaimed_at(node)?).then_some(view.incarnation)
+    }
+
+    /// The nodes that vote, and whose votes do not count with those of a quorum.
+    pub fn strangers(&self) -> Vec<usize> {
+        let active = self.nodes.iter().enumerate().filter(|(_, entry)| entry.sight.is_active());
+        let active: Vec<_> = active.map(|(node, entry)| (node, entry.view())).collect();
+        let group = names::largest_group(&active);
+        if group.len() < self.quorum {
+            return Vec::new();
+        }
+        let is_stranger = |node: &usize| !group.iter().any(|(member, _)| member == node);
+        active.iter().map(|(node, _)| *node).filter(is_stranger).collect()
     }
 
     /// Whether a node belongs to another set, as far as is known. If it turns up without its data,
@@ -176,11 +340,15 @@ impl Enrolment {
             let Some(how) = self.how(node) else { continue };
             let entry = &mut self.nodes[node];
             let Some(wait) = &mut entry.wait else { continue };
+            let begun = match how {
+                How::Learn { .. } => wait.known_to_voters,
+                How::Bootstrap { .. } => wait.known_to_starters,
+            };
             wait.bootstrapped |= matches!(how, How::Bootstrap { .. });
             steps.push(Step {
                 node,
                 tag: Arc::clone(&wait.tag),
-                waited: now.since(wait.since),
+                waited: now.since(wait.since.max(begun.unwrap_or(wait.since))),
                 how,
             });
             entry.busy = true;
@@ -190,10 +358,7 @@ impl Enrolment {
 
     /// When [`due`](Self::due) has something to give, unless a node is seen otherwise before.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        (0..self.nodes.len())
-            .filter(|&node| self.how(node).is_some())
-            .filter_map(|node| self.due_at(node))
-            .min()
+        (0..self.nodes.len()).filter_map(|node| self.due_at(node)).min()
     }
 
     /// A step is over.
@@ -215,20 +380,29 @@ impl Enrolment {
     /// Our clock was put forward by so much, at the most that it can have stood still. Probations
     /// last at least as long as they must: none of that time counts.
     pub fn put_forward(&mut self, by: Duration) {
-        for wait in self.nodes.iter_mut().filter_map(|entry| entry.wait.as_mut()) {
-            wait.since = wait.since + by;
+        for entry in &mut self.nodes {
+            let wait = entry.wait.iter_mut().flat_map(|wait| {
+                let known = wait.known_to_voters.iter_mut().chain(&mut wait.known_to_starters);
+                known.chain([&mut wait.since])
+            });
+            for since in wait.chain(&mut entry.displaced_since) {
+                *since = *since + by;
+            }
         }
     }
 
     /// For how long a node in probation does not vote yet; zero where only others are waited for.
     pub fn remaining(&self, node: usize, now: Timestamp) -> Duration {
         let wait = self.nodes[node].wait.as_ref();
-        wait.map_or(Duration::ZERO, |wait| self.end(wait).since(now))
+        wait.map_or(Duration::ZERO, |wait| {
+            let known = wait.known_to_voters.or(wait.known_to_starters);
+            self.end(wait, known.unwrap_or(wait.since)).since(now)
+        })
     }
 
     /// How many nodes vote.
     pub fn active(&self) -> usize {
-        self.nodes.iter().filter(|entry| entry.sight == Sight::Active).count()
+        self.nodes.iter().filter(|entry| entry.sight.is_active()).count()
     }
 
     fn due_at(&self, node: usize) -> Option<Timestamp> {
@@ -237,216 +411,87 @@ impl Enrolment {
             return None;
         }
         let wait = entry.wait.as_ref()?;
-        let together = match self.how(node)? {
-            How::Bootstrap { .. } if !wait.bootstrapped => match self.quorum_end() {
-                Some(end) => end,
-                None => self.absence_end(),
-            },
-            _ => Timestamp::ZERO,
+        let end = match self.how(node)? {
+            How::Learn { .. } => self.end(wait, wait.known_to_voters?),
+            How::Bootstrap { .. } if wait.bootstrapped => self.end(wait, wait.since),
+            How::Bootstrap { .. } => {
+                let together = self.quorum_end().unwrap_or(Timestamp::ZERO);
+                self.end(wait, wait.known_to_starters?).max(together).max(self.absence_end(node))
+            }
         };
-        Some(self.end(wait).max(together).max(entry.retry_at))
+        Some(end.max(entry.retry_at))
     }
 
     /// When the probations of a quorum are over. Those that start by themselves do so together:
     /// one that voted before the others were due would not be in probation any more, and so leave
     /// too few for them to start and too few to learn from.
     fn quorum_end(&self) -> Option<Timestamp> {
-        let in_probation = |entry: &&Entry| entry.sight.starts();
-        let waits = self.nodes.iter().filter(in_probation).filter_map(|entry| entry.wait.as_ref());
-        let mut ends: Vec<_> = waits.map(|wait| self.end(wait)).collect();
+        let starting = self.nodes.iter().filter(|entry| entry.sight.starts());
+        let waits = starting.filter_map(|entry| entry.wait.as_ref());
+        let mut ends: Vec<_> =
+            waits.filter_map(|wait| Some(self.end(wait, wait.known_to_starters?))).collect();
         ends.sort_unstable();
         ends.get(self.quorum - 1).copied()
     }
 
     /// When those that are out of sight have been so for as long as a probation: they are not just
-    /// about to come back, with what they know.
-    fn absence_end(&self) -> Timestamp {
+    /// about to come back, with what they know. At once where a node starts with so many others that
+    /// no two such groups are without a common name among the others.
+    fn absence_end(&self, node: usize) -> Timestamp {
+        let with = self.group_around(node, |entry| entry.sight.is_active() || entry.sight.starts());
+        if with.len() >= self.needed() {
+            return Timestamp::ZERO;
+        }
         let away = self.nodes.iter().filter(|entry| entry.sight == Sight::Out);
         let since = away.map(|entry| entry.out_since).max().unwrap_or(Timestamp::ZERO);
-        since + self.max_ttl + rules::drift(self.max_ttl, self.drift_factor)
+        since + self.probation(self.max_ttl)
     }
 
-    fn end(&self, wait: &Wait) -> Timestamp {
-        wait.since + wait.max_ttl + rules::drift(wait.max_ttl, self.drift_factor)
+    fn end(&self, wait: &Wait, known_since: Timestamp) -> Timestamp {
+        wait.since.max(known_since) + self.probation(wait.max_ttl)
+    }
+
+    fn probation(&self, max_ttl: Duration) -> Duration {
+        max_ttl + rules::drift(max_ttl, self.drift_factor)
     }
 
     fn how(&self, node: usize) -> Option<How> {
-        let others = |wanted: fn(&Sight) -> bool| -> Vec<usize> {
-            let of = |&(other, entry): &(usize, &Entry)| other != node && wanted(&entry.sight);
-            self.nodes.iter().enumerate().filter(of).map(|(other, _)| other).collect()
-        };
-        let active = others(|sight| *sight == Sight::Active);
-        let needed = self.nodes.len() - self.quorum + 1;
-        if active.len() >= needed {
+        let wait = self.nodes[node].wait.as_ref()?;
+        let needed = self.needed();
+        let active = self.group_around(node, |entry| entry.sight.is_active());
+        if wait.known_to_voters.is_some() && active.len() >= needed {
             return Some(How::Learn { from: active, needed });
         }
         // An old set may still be granting there, out of our sight too: only `adopt` ends that.
         if self.nodes.iter().any(|entry| entry.known.is_of_old_set()) {
             return None;
         }
-        let begun = self.nodes[node].wait.as_ref().is_some_and(|wait| wait.bootstrapped);
-        let in_probation = self.nodes.iter().filter(|entry| entry.sight.starts()).count();
-        // With those that vote they make up a quorum. Its locks are safe, as every node of it has
-        // kept, or waited out, what it granted; only fences may be known to those who are away.
-        let enough = in_probation + self.active() >= self.quorum;
-        if !self.nodes[node].sight.starts() || !(begun || enough) {
+        // They are to know it first.
+        let votes = |&(other, entry): &(usize, &Entry)| {
+            other != node && entry.sight.is_active() && !entry.is_displaced()
+        };
+        if self.nodes.iter().enumerate().filter(votes).count() >= needed {
             return None;
         }
-        let from = others(|sight| matches!(sight, Sight::Active | Sight::Probation { .. }));
+        // With those that vote they make up a quorum. Its locks are safe, as every node of it has
+        // kept, or waited out, what it granted; only fences may be known to those who are away.
+        let from = self.group_around(node, |entry| entry.sight.is_active() || entry.sight.starts());
+        let enough = from.len() + 1 >= self.quorum && wait.known_to_starters.is_some();
+        if !self.nodes[node].sight.starts() || !(wait.bootstrapped || enough) {
+            return None;
+        }
         Some(How::Bootstrap { from })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TTL: Duration = Duration::from_secs(10);
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::ZERO + Duration::from_millis(ms)
-    }
-
-    fn probation(tag: &str) -> Sight {
-        Sight::Probation { tag: tag.into(), max_ttl: Duration::ZERO, moved: false }
-    }
-
-    fn enrolment(sights: &[Sight]) -> Enrolment {
-        let mut enrolment = Enrolment::new(sights.len(), TTL, 0.01);
-        for (node, sight) in sights.iter().enumerate() {
-            enrolment.see(node, sight.clone(), at(0));
-        }
-        enrolment
-    }
-
-    /// `max_ttl` plus 1 % and 2 ms.
-    const END: u64 = 10_102;
-
-    #[test]
-    fn a_node_is_activated_after_max_ttl_and_learns_from_enough_others() {
-        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Active]);
-        assert_eq!(set.next_wake(), Some(at(END)));
-        assert_eq!(set.due(at(END - 1)), []);
-        let steps = set.due(at(END));
-        assert_eq!(steps[0].how, How::Learn { from: vec![1, 2], needed: 2 });
-        assert_eq!(set.due(at(END)), [], "it is under way");
-    }
-
-    #[test]
-    fn with_too_few_others_it_waits_for_them_as_long_as_for_itself() {
-        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Active]);
-        set.see(2, Sight::Out, at(END - 1));
-        assert_eq!(set.next_wake(), Some(at(END - 1 + END)));
-        assert_eq!(set.due(at(END - 1 + END - 1)), []);
-        set.see(2, Sight::Active, at(60_000));
-        assert!(matches!(set.due(at(60_000))[0].how, How::Learn { .. }));
-    }
-
-    #[test]
-    fn where_the_others_stay_away_it_starts_above_all_tokens() {
-        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Out]);
-        assert_eq!(set.due(at(END - 1)), []);
-        assert_eq!(set.due(at(END))[0].how, How::Bootstrap { from: vec![1] });
-        let mut minority = enrolment(&[probation("a"), Sight::Out, Sight::Out]);
-        assert_eq!(minority.due(at(60_000)), []);
-    }
-
-    #[test]
-    fn a_set_that_is_new_as_a_whole_starts_by_itself() {
-        let mut set = enrolment(&[probation("a"), probation("b"), Sight::Out]);
-        let steps = set.due(at(END));
-        assert_eq!(steps.len(), 2);
-        assert_eq!(steps[0].how, How::Bootstrap { from: vec![1] });
-        let mut one = enrolment(&[probation("a")]);
-        assert_eq!(one.due(at(END)).len(), 1, "a single node always does");
-    }
-
-    #[test]
-    fn nodes_that_start_by_themselves_start_together() {
-        let mut set = enrolment(&[probation("a"), Sight::Out, Sight::Out]);
-        set.see(1, probation("b"), at(60_000));
-        assert_eq!(set.due(at(60_000 + END - 1)), []);
-        assert_eq!(set.next_wake(), Some(at(60_000 + END)));
-        assert_eq!(set.due(at(60_000 + END)).len(), 2);
-        // One of them votes before the other one's activation, which failed, is tried again.
-        set.ended(0, Outcome::Done, at(60_000 + END));
-        set.see(0, Sight::Active, at(60_000 + END));
-        set.ended(1, Outcome::Failed, at(60_000 + END));
-        let steps = set.due(at(60_200 + END));
-        assert_eq!(steps[0].how, How::Bootstrap { from: vec![0] });
-    }
-
-    #[test]
-    fn no_set_starts_by_itself_while_a_node_of_it_belongs_to_another() {
-        let blank = |n| vec![probation("x"); n];
-        let mut set = enrolment(&[blank(4), vec![Sight::OtherLayout; 3]].concat());
-        assert_eq!(set.due(at(60_000)), []);
-    }
-
-    #[test]
-    fn nor_once_that_node_is_out_of_sight() {
-        let mut set = enrolment(&[Sight::OtherLayout, probation("a"), probation("b")]);
-        set.see(0, Sight::Out, at(END));
-        assert!(set.is_elsewhere(0));
-        assert_eq!(set.due(at(60_000)), []);
-        assert_eq!(set.next_wake(), None);
-        set.see(0, probation("adopted"), at(60_000));
-        assert!(!set.is_elsewhere(0));
-        assert_eq!(set.due(at(60_000)).len(), 2);
-    }
-
-    #[test]
-    fn a_majority_of_blank_nodes_does_not_start_beside_one_that_was_moved_by_half() {
-        let moved = Sight::Probation { tag: "m".into(), max_ttl: Duration::ZERO, moved: true };
-        let mut set = enrolment(&[moved, probation("a"), probation("b")]);
-        assert_eq!(set.due(at(60_000)), []);
-        set.see(0, Sight::Out, at(60_000));
-        assert_eq!(set.due(at(60_000)), []);
-    }
-
-    #[test]
-    fn a_node_that_was_moved_from_a_set_that_may_still_grant_only_learns() {
-        let moved = Sight::Probation { tag: "m".into(), max_ttl: Duration::ZERO, moved: true };
-        let mut set = enrolment(&[moved, probation("a"), Sight::Out]);
-        assert_eq!(set.due(at(60_000)), []);
-        set.see(1, Sight::Active, at(60_000));
-        set.see(2, Sight::Active, at(60_000));
-        let steps = set.due(at(60_000));
-        assert_eq!(steps[0].how, How::Learn { from: vec![1, 2], needed: 2 });
-    }
-
-    #[test]
-    fn another_probation_is_waited_out_anew() {
-        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Active]);
-        set.see(0, probation("b"), at(9_000));
-        assert_eq!(set.next_wake(), Some(at(9_000 + END)));
-    }
-
-    #[test]
-    fn a_probation_goes_on_while_the_node_is_out_of_sight() {
-        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Active]);
-        set.see(0, Sight::Out, at(1_000));
-        assert_eq!(set.due(at(60_000)), []);
-        set.see(0, probation("a"), at(60_000));
-        assert_eq!(set.due(at(60_000)).len(), 1);
-    }
-
-    #[test]
-    fn a_probation_is_not_shortened_by_a_clock_that_is_put_forward() {
-        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Active]);
-        set.put_forward(Duration::from_secs(5));
-        assert_eq!(set.due(at(END + 4_999)), []);
-        assert_eq!(set.due(at(END + 5_000))[0].waited, Duration::from_millis(END));
-    }
-
-    #[test]
-    fn a_longer_ttl_is_waited_for_and_what_failed_is_tried_again() {
-        let mut set = enrolment(&[probation("a"), Sight::Active, Sight::Active]);
-        assert_eq!(set.due(at(END)).len(), 1);
-        set.ended(0, Outcome::Longer(Duration::from_secs(20)), at(END));
-        assert_eq!(set.next_wake(), Some(at(20_202)));
-        assert_eq!(set.due(at(20_202)).len(), 1);
-        set.ended(0, Outcome::Failed, at(20_202));
-        assert_eq!(set.next_wake(), Some(at(20_402)));
+/// Keeps since when something holds.
+fn since(kept: &mut Option<Timestamp>, holds: bool, now: Timestamp) {
+    if holds {
+        kept.get_or_insert(now);
+    } else {
+        *kept = None;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
+use super::names::View;
 use crate::{
     error::{Reason, VoteOutcome},
     node::{Answer, OpId},
@@ -17,6 +18,9 @@ pub enum Event {
         op: OpId,
         /// The answer, or why there is none that counts.
         result: Result<Answer, Reason>,
+        /// What the server was, and what it took the others for; `None` from a node that keeps no
+        /// views.
+        view: Option<Arc<View>>,
     },
     /// An operation did not reach its node, and never will.
     NotSent {

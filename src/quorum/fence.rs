@@ -4,10 +4,13 @@
 //! every lease that was completed before: two quorums share a node, and that node would not have
 //! accepted a number at or below its fence. Acceptances of different numbers are never added up.
 
+use std::sync::Arc;
+
 use super::{
-    ballot::count,
+    ballot::{Ballot, count_together},
     event::{Action, Command},
     lease::{Lease, Phase},
+    names::View,
 };
 use crate::{
     error::{Reason, VoteOutcome},
@@ -57,7 +60,8 @@ impl Lease {
             return Some(0);
         }
         (0..=self.fence.round).rev().find_map(|round| {
-            let accepted = count(&self.ballots, |b| b.is_granted() && b.accepted & bit(round) != 0);
+            let accepted = |b: &Ballot| b.is_granted() && b.accepted & bit(round) != 0;
+            let accepted = count_together(&self.ballots, accepted);
             (accepted >= self.quorum).then(|| self.fence.numbers[usize::from(round)])
         })
     }
@@ -73,13 +77,14 @@ impl Lease {
             self.ask(round, out);
             let mask = bit(round);
             // Nodes that have not voted are not waited for: one of them may hang.
-            let possible =
-                count(&self.ballots, |b| b.is_granted() && (b.accepted | b.raising) & mask != 0);
+            let possible = count_together(&self.ballots, |b| {
+                b.is_granted() && (b.accepted | b.raising) & mask != 0
+            });
             if possible >= self.quorum {
                 return true;
             }
         }
-        let near = count(&self.ballots, |ballot| ballot.is_granted() && !ballot.far);
+        let near = count_together(&self.ballots, |ballot| ballot.is_granted() && !ballot.far);
         if near < self.quorum && pending > 0 {
             return true;
         }
@@ -118,13 +123,18 @@ impl Lease {
         &mut self,
         node: usize,
         round: u8,
-        result: &Result<Answer, Reason>,
+        (result, view): (&Result<Answer, Reason>, Option<Arc<View>>),
         now: Timestamp,
         out: &mut Vec<Action>,
     ) {
         let ballot = &mut self.ballots[node];
         ballot.raising &= !bit(round);
         match result {
+            // It is not sure any more that the grant and the fence are of one server.
+            Ok(Answer::Raised { .. }) if ballot.is_granted() && ballot.view != view => {
+                ballot.vote = Some(VoteOutcome::NotCounted(Reason::NamesDiffer));
+                ballot.confirmed = None;
+            }
             Ok(Answer::Raised { accepted, fence }) => {
                 if *accepted {
                     ballot.accepted |= bit(round);

@@ -1,10 +1,11 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     ballot::{self, Ballot},
     event::{Action, Command, Event, Halt, Loss},
     fence::Fence,
     gate::{Gate, Gated},
+    names::View,
     rules,
 };
 use crate::{
@@ -132,12 +133,14 @@ impl Lease {
     /// `now` must not go back from call to call.
     pub fn handle(&mut self, event: Event, now: Timestamp, out: &mut Vec<Action>) {
         match event {
-            Event::Answer { node, op, result } => self.on_answer(node, op, result, now, out),
+            Event::Answer { node, op, result, view } => {
+                self.on_answer(node, op, (result, view), now, out);
+            }
             Event::NotSent { node, op, reason } => {
                 if op == OpId::Acquire && self.ballots[node].is_pending() {
                     self.ballots[node].rule_out(None);
                 }
-                self.on_answer(node, op, Err(reason), now, out);
+                self.on_answer(node, op, (Err(reason), None), now, out);
             }
             Event::Wake => match self.phase {
                 Phase::Acquiring | Phase::Settling => self.on_attempt_wake(now, out),
@@ -164,14 +167,14 @@ impl Lease {
         &mut self,
         node: usize,
         op: OpId,
-        result: Result<Answer, Reason>,
+        (result, view): (Result<Answer, Reason>, Option<Arc<View>>),
         now: Timestamp,
         out: &mut Vec<Action>,
     ) {
         match op {
-            OpId::Acquire => self.on_vote(node, result, now, out),
-            OpId::Raise(round) => self.on_raise(node, round, &result, now, out),
-            OpId::Extend(started) => self.on_extension(node, started, result, now, out),
+            OpId::Acquire => self.on_vote(node, (result, view), now, out),
+            OpId::Raise(round) => self.on_raise(node, round, (&result, view), now, out),
+            OpId::Extend(started) => self.on_extension(node, started, (result, view), now, out),
             OpId::Release => self.on_release_answer(node, result, out),
         }
     }

@@ -78,22 +78,18 @@ pub fn name_each_other((a, of_a): (usize, &View), (b, of_b): (usize, &View)) -> 
 /// answers count with all others.
 pub type Member<'a> = (usize, Option<&'a Arc<View>>);
 
-fn agree(a: Member<'_>, b: Member<'_>) -> bool {
+/// Whether the answers of two nodes count together.
+pub fn agree(a: Member<'_>, b: Member<'_>) -> bool {
     match (a.1, b.1) {
         (Some(of_a), Some(of_b)) => name_each_other((a.0, of_a), (b.0, of_b)),
         _ => true,
     }
 }
 
-/// The size of the largest group of `members` in which all name each other.
-pub fn group_size(members: &[Member<'_>]) -> usize {
-    largest_group(members).len()
-}
-
 /// A largest group of `members` in which all name each other.
 ///
-/// Nearly always that is all of them, which costs one comparison for each pair; otherwise the time
-/// grows exponentially with the number of members that disagree.
+/// If all agree, that costs one comparison for each pair; otherwise the time grows exponentially
+/// with the number of members that disagree.
 pub fn largest_group<'a>(members: &[Member<'a>]) -> Vec<Member<'a>> {
     let mut best = Vec::new();
     search(members.to_vec(), &mut best);
@@ -164,7 +160,7 @@ mod tests {
         };
         assert_eq!(with(&of_new), [0, 1, 2]);
         assert_eq!(with(&of_old), [1, 2]);
-        assert_eq!(group_size(&[(0, Some(&of_old)), (1, Some(&of_b))]), 1);
+        assert_eq!(largest_group(&[(0, Some(&of_old)), (1, Some(&of_b))]).len(), 1);
     }
 
     #[test]
@@ -172,8 +168,8 @@ mod tests {
         let (a, b) = (incarnation(1, 1), incarnation(1, 2));
         let (of_a, of_b) = (view(a, &[None, None, None]), view(b, &[Some(a), None, None]));
         let members = [(0, Some(&of_a)), (1, Some(&of_b)), (2, None)];
-        assert_eq!(group_size(&members), 2);
-        assert_eq!(group_size(&[]), 0);
+        assert_eq!(largest_group(&members).len(), 2);
+        assert_eq!(largest_group(&[]), []);
     }
 
     #[test]

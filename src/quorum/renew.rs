@@ -4,10 +4,13 @@
 //! largest of these moments, plus the validity, is the time until which a quorum keeps the key:
 //! so a slow answer to an earlier round still counts, from that round's own start.
 
+use std::sync::Arc;
+
 use super::{
     ballot::{self, Ballot, count},
     event::{Action, Command, Halt, Loss},
     lease::{Lease, Phase},
+    names::View,
     rules,
 };
 use crate::{
@@ -99,7 +102,7 @@ impl Lease {
         &mut self,
         node: usize,
         started: Timestamp,
-        result: Result<Answer, Reason>,
+        (result, view): (Result<Answer, Reason>, Option<Arc<View>>),
         now: Timestamp,
         out: &mut Vec<Action>,
     ) {
@@ -107,7 +110,10 @@ impl Lease {
         match result {
             Ok(Answer::Extended) => {
                 ballot.vote = Some(VoteOutcome::Granted);
-                ballot.confirmed = ballot.confirmed.max(Some(started));
+                if ballot.confirmed <= Some(started) {
+                    ballot.confirmed = Some(started);
+                    ballot.view = view;
+                }
             }
             // An older word than what the node confirmed since.
             Ok(Answer::Held { .. }) if Some(started) < ballot.confirmed => {}
@@ -198,10 +204,16 @@ impl Lease {
         }
     }
 
+    /// The latest moment since which a quorum whose members name each other confirmed the key.
     fn confirmed_by_quorum(&self) -> Option<Timestamp> {
         let mut confirmed: Vec<_> = self.ballots.iter().filter_map(|b| b.confirmed).collect();
-        let rank = confirmed.len().checked_sub(self.quorum)?;
-        Some(*confirmed.select_nth_unstable(rank).1)
+        confirmed.sort_unstable();
+        let latest = confirmed.len().checked_sub(self.quorum)?;
+        // The members of a quorum nearly always name each other: then the first one is it.
+        confirmed[..=latest].iter().rev().copied().find(|&moment| {
+            let since = |ballot: &Ballot| ballot.confirmed >= Some(moment);
+            ballot::count_together(&self.ballots, since) >= self.quorum
+        })
     }
 
     fn check_end(&mut self, now: Timestamp, out: &mut Vec<Action>) -> bool {

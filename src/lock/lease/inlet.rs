@@ -7,7 +7,7 @@ use super::shared::SharedLease;
 use crate::{
     error::Reason,
     node::{Answer, OpId, ReplySink},
-    quorum::Event,
+    quorum::{Event, names::View},
 };
 
 impl SharedLease {
@@ -21,7 +21,13 @@ impl SharedLease {
 }
 
 impl ReplySink for SharedLease {
-    fn answer(self: Arc<Self>, node: usize, op: OpId, result: Result<Answer, Reason>) {
+    fn answer(
+        self: Arc<Self>,
+        node: usize,
+        op: OpId,
+        result: Result<Answer, Reason>,
+        view: Option<Arc<View>>,
+    ) {
         if let Ok(answer) = &result {
             let wall = || self.core.clock().wall();
             self.core.fences.see(self.resource(), answer.fence(), wall);
@@ -33,7 +39,7 @@ impl ReplySink for SharedLease {
                 self.core.wakeups.returned(self.resource(), *awaited, self.started);
             }
         }
-        self.take(op, Event::Answer { node, op, result });
+        self.take(op, Event::Answer { node, op, result, view });
     }
 
     fn not_sent(self: Arc<Self>, node: usize, op: OpId, reason: Reason) {

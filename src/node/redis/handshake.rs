@@ -88,7 +88,7 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
     let version = version(&next(), if strict { MIN_STRICT_VERSION } else { MIN_VERSION })?;
     // Not along with the login: who is not logged in may not send commands of many arguments.
     let mut pipeline = Pipeline::with_capacity(4);
-    add_look(&mut pipeline, member);
+    add_look(&mut pipeline, member, true);
     let begun = settings.clock.now();
     let answers = wire.ask(&pipeline).await?;
     let received = settings.clock.now();
@@ -102,8 +102,9 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
     Ok(Link { wire, digests, server_clock, version, look })
 }
 
-/// Asks how the server stands.
-pub(super) fn add_look(pipeline: &mut Pipeline, Member { set, index }: &Member) {
+/// Asks how the server stands; `is_fresh`: its name was looked up for this connection just now.
+pub(super) fn add_look(pipeline: &mut Pipeline, Member { set, index }: &Member, is_fresh: bool) {
+    let (least_epoch, reclaims) = set.enrols_as(*index, is_fresh);
     let check = Check {
         meta: &set.keys.meta,
         layout: &set.layout,
@@ -111,6 +112,9 @@ pub(super) fn add_look(pipeline: &mut Pipeline, Member { set, index }: &Member) 
         max_ttl: set.settings.max_ttl,
         raise: set.may_raise(),
         enrol: set.may_enrol(*index),
+        least_epoch,
+        reclaims,
+        others: set.other_names(*index),
     };
     add_check(pipeline, &check);
 }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     error::Reason,
     node::{Answer, Hints, Node, NodeHealth, Op, Reply, Subscription},
+    quorum::names::View,
     time::Clock,
 };
 
@@ -31,6 +32,8 @@ pub(crate) struct RedisNode {
 pub(super) struct Request {
     pub(super) op: Op,
     pub(super) reply: Reply,
+    /// It met another tag than it was sent with, and is sent once more.
+    begun_again: bool,
     /// Counts as long as the request is there.
     counted: Counted,
 }
@@ -47,18 +50,23 @@ impl Drop for Counted {
 impl Request {
     pub(super) fn new(op: Op, reply: Reply, status: &Arc<Status>) -> Self {
         status.in_flight.fetch_add(1, Ordering::Relaxed);
-        Self { op, reply, counted: Counted(Arc::clone(status)) }
+        Self { op, reply, begun_again: false, counted: Counted(Arc::clone(status)) }
+    }
+
+    /// True the first time.
+    pub(super) fn begin_again(&mut self) -> bool {
+        !std::mem::replace(&mut self.begun_again, true)
     }
 
     /// Answers, and is counted no more by the time of the answer.
-    pub(super) fn answer(self, result: Result<Answer, Reason>) {
-        let Self { op: _, reply, counted } = self;
+    pub(super) fn answer(self, result: Result<Answer, Reason>, view: Option<Arc<View>>) {
+        let Self { reply, counted, .. } = self;
         drop(counted);
-        reply.send(result);
+        reply.send_with_view(result, view);
     }
 
     pub(super) fn not_sent(self, reason: Reason) {
-        let Self { op: _, reply, counted } = self;
+        let Self { reply, counted, .. } = self;
         drop(counted);
         reply.not_sent(reason);
     }

@@ -39,6 +39,9 @@ pub(super) const FORGET: Script = Script { text: include_str!("scripts/forget.lu
 pub(super) const ENROL: Script = Script {
     text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/enrol.lua")),
 };
+pub(super) const OWN: Script = Script {
+    text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/own.lua")),
+};
 pub(super) const ACTIVATE: Script = Script {
     text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/activate.lua")),
 };

@@ -31,7 +31,7 @@ pub(super) struct Status {
 #[derive(Debug)]
 struct Detail {
     state: State,
-    bars: [Option<(Bar, Timestamp)>; 4],
+    bars: [Option<(Bar, Timestamp)>; 5],
     /// What else is known of a server that is there.
     known: NodeHealth,
 }
@@ -57,6 +57,7 @@ pub(super) enum Bar {
 pub(super) enum BarKind {
     SameServer,
     Enrolment,
+    Names,
     Eviction,
     Clock,
 }
@@ -86,7 +87,7 @@ impl Bar {
 impl Status {
     pub(super) fn new(name: Arc<str>, clock: Arc<dyn Clock>) -> Self {
         let known = NodeHealth::voting(&name);
-        let detail = Detail { state: State::Connecting, bars: [const { None }; 4], known };
+        let detail = Detail { state: State::Connecting, bars: [const { None }; 5], known };
         Self {
             name,
             clock,
@@ -123,12 +124,20 @@ impl Status {
         detail.bars.iter().flatten().find_map(|(bar, _)| bar.reason(now))
     }
 
-    /// Why the node is not asked for this now. Without a vote it may still renew and release what it
-    /// keeps; but one server under two names would renew twice.
+    /// Why the node is not asked for this now. One that may not grant may still renew and release
+    /// what it keeps; not so one that may not be the owner of its name.
     pub(super) fn bars(&self, op: &Op) -> Option<Reason> {
         let reason = self.barred()?;
-        let twice = matches!((op, &reason), (Op::Extend { .. }, Reason::SameServer { .. }));
-        (op.is_vote() || twice).then_some(reason)
+        let renews = !matches!(
+            reason,
+            Reason::SameServer { .. }
+                | Reason::OtherLayout { .. }
+                | Reason::Probation { .. }
+                | Reason::Displaced
+                | Reason::NamesDiffer
+        );
+        let barred = op.is_vote() || (matches!(op, Op::Extend { .. }) && !renews);
+        barred.then_some(reason)
     }
 
     pub(super) fn set_bar(&self, kind: BarKind, bar: Option<Bar>) {
@@ -252,7 +261,7 @@ impl Status {
         known.round_trip = Some(round_trip);
         known.clock = Some(clock);
         known.run_id = Some(Arc::clone(&standing.run_id));
-        known.incarnation = Some(Arc::clone(&standing.incarnation));
+        known.incarnation = Some(Arc::clone(&standing.run));
         known.memory.clone_from(&standing.memory);
         known.persistence = standing.persistence;
         known.max_ttl = (!standing.max_ttl.is_zero()).then_some(standing.max_ttl);

@@ -146,7 +146,7 @@ impl Attempt {
         let Reply { node, command, result } = reply;
         let first_of_release = self.heard[node].hear(self.started, command, &result);
         let failed = !matches!(result, Ok(Answer::Released { .. }));
-        let event = Event::Answer { node, op: op_id(command), result };
+        let event = Event::Answer { node, op: op_id(command), result, view: None };
         let out = self.handle(event, now, strict.then_some(nodes));
         let orphaned = out.contains(&Action::Orphaned { node });
         if !first_of_release {

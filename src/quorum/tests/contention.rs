@@ -89,7 +89,7 @@ impl Race {
             let (_, _, command) = sent.remove(first);
             asked += 1;
             let (op, result) = self.ask(node, who, command);
-            leases[who].handle(Event::Answer { node, op, result }, NOW, &mut out);
+            leases[who].handle(Event::Answer { node, op, result, view: None }, NOW, &mut out);
             post(who, &mut out, &mut sent);
         }
         (winners, asked)

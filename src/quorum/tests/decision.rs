@@ -73,7 +73,7 @@ impl Run {
     }
 
     fn answer(&mut self, node: usize, op: OpId, result: Said) {
-        self.lease.handle(Event::Answer { node, op, result }, self.now, &mut self.out);
+        self.lease.handle(Event::Answer { node, op, result, view: None }, self.now, &mut self.out);
     }
 
     /// The commands that were sent since the last call.

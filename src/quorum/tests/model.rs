@@ -105,11 +105,9 @@ impl Node {
                 if let Some(held) = self.held(lease, now) {
                     return Ok(held);
                 }
-                if !self.holds(lease, now) {
-                    self.check_tag()?;
-                    if now >= until {
-                        return Err(Reason::Late);
-                    }
+                self.check_tag()?;
+                if !self.holds(lease, now) && now >= until {
+                    return Err(Reason::Late);
                 }
                 self.store(lease, now);
                 Ok(Answer::Extended)

@@ -1,6 +1,6 @@
 //! Nodes, processes that want the same resource, and a network between them, in virtual time.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     attempt::{Attempt, Reply},
@@ -11,6 +11,7 @@ use crate::{
     quorum::{
         Action, Event, Gate, Heir, Terms,
         enrol::{Enrolment, How, Outcome, Sight},
+        names::{Incarnation, View},
         rules,
     },
     time::Timestamp,
@@ -224,11 +225,19 @@ impl World {
     pub(super) fn look(&mut self, process: usize, node: usize) {
         let count = self.enrolments.len();
         let seen = &self.nodes[node];
+        // Here every name leads to one server, and all are told of each enrolment at once.
+        let own = |node: usize| Incarnation {
+            epoch: self.nodes[node].restarts + 1,
+            id: node as u128,
+            nonce: 0,
+        };
+        let owners = (0..self.nodes.len()).map(|other| (other != node).then(|| own(other)));
+        let view = Arc::new(View { incarnation: own(node), owners: owners.collect() });
         let sight = if seen.active {
-            Sight::Active
+            Sight::Active { view }
         } else {
             let tag = seen.restarts.to_string().into();
-            Sight::Probation { tag, max_ttl: Duration::ZERO, moved: false }
+            Sight::Probation { tag, view, max_ttl: Duration::ZERO, moved: false }
         };
         self.enrolments[process % count].see(node, sight, self.now);
     }

@@ -85,7 +85,7 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
     for (other, result) in futures_util::future::join_all(asked).await {
         match result {
             Ok((tag, told)) => {
-                learnt += usize::from(tag.is_some_and(|tag| tag.is_active()));
+                learnt += usize::from(tag.is_some_and(|tag| set.votes_with(other, &tag)));
                 known.merge(told);
             }
             Err(reason) => {

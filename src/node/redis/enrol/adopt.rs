@@ -114,6 +114,14 @@ async fn take(
         .arg(millis(max_ttl))
         .arg(STRIPES)
         .arg(state.letter());
+    let itself = through.members()[node].status.name();
+    let mut others: Vec<_> = new.members().iter().map(|member| member.status.name()).collect();
+    others.retain(|name| *name != itself);
+    others.sort_unstable();
+    cmd.arg(others.len());
+    for name in others {
+        cmd.arg(&**name);
+    }
     for (field, fence) in &known.fences {
         cmd.arg(field).arg(*fence);
     }

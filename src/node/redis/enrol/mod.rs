@@ -9,6 +9,7 @@
 //! | clocks that jump | `jumps` |
 //! | what goes on beside the operations | `tasks` |
 //! | ending a probation, with what the others know | `activate` |
+//! | telling nodes who owns the other names | `inform` |
 //! | taking over long-lived records | `copy` |
 //! | how many keys a node keeps | `count` |
 //! | from one layout to another | `adopt` |
@@ -17,6 +18,7 @@ mod activate;
 mod adopt;
 mod copy;
 mod count;
+mod inform;
 mod jumps;
 mod layout;
 mod set;

@@ -9,7 +9,7 @@ use std::{
 use ::redis::{Pipeline, Value};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::{Layout, Standing};
+use super::{Layout, Standing, Tag};
 use crate::{
     error::Reason,
     lock::Soundness,
@@ -21,10 +21,14 @@ use crate::{
     },
     quorum::{
         enrol::{Enrolment, Sight},
+        names::{Incarnation, View},
         offsets::Jury,
     },
     time::{AdjustedClock, Clock, Timestamp},
 };
+
+/// Interval between lookups of a name whose server is not its owner any more.
+const LOOKUP_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What the nodes of one manager have in common: which of them may vote, and why not.
 #[derive(Debug)]
@@ -71,6 +75,28 @@ pub(super) struct State {
     run_ids: Box<[Option<Arc<str>>]>,
     /// Which nodes still take over records.
     pub(super) copying: Box<[Copying]>,
+    /// Which nodes are being told of the owners of names, and when one that failed is told again.
+    pub(super) informing: Box<[Informing]>,
+    /// The tags with which nodes vote, as last seen.
+    tags: Box<[Option<Tag>]>,
+    /// When a node that is displaced is to be looked up anew.
+    lookups: Box<[Timestamp]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Informing {
+    NotBefore(Timestamp),
+    UnderWay,
+}
+
+/// What follows for a connection from how its server stands.
+pub(in crate::node::redis) struct Admission {
+    /// With what the server answers votes of this client; `None` if it does not.
+    pub(in crate::node::redis) tag: Option<Tag>,
+    /// What that tag stands for; `None` without the restart guard.
+    pub(in crate::node::redis) view: Option<Arc<View>>,
+    /// Another server is the owner of the node's name: it is to be looked up anew.
+    pub(in crate::node::redis) reconnect: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +119,9 @@ impl NodeSet {
             jury: Jury::new(nodes, settings.drift_factor),
             run_ids: vec![None; nodes].into(),
             copying: vec![Copying::Done; nodes].into(),
+            informing: vec![Informing::NotBefore(Timestamp::ZERO); nodes].into(),
+            tags: vec![None; nodes].into(),
+            lookups: vec![Timestamp::ZERO; nodes].into(),
         };
         Arc::new(Self {
             layout,
@@ -156,14 +185,62 @@ impl NodeSet {
         self.is_unguarded() || !self.state().enrolment.is_elsewhere(node)
     }
 
+    /// The least epoch of a new enrolment of a node, and its incarnation if that is to be enrolled
+    /// anew although another server is the owner of its name: only over a fresh connection.
+    pub(in crate::node::redis) fn enrols_as(
+        &self,
+        node: usize,
+        is_fresh: bool,
+    ) -> (u32, Option<Incarnation>) {
+        let now = self.clock.now();
+        let state = self.state();
+        let reclaims = state.enrolment.reclaims(node, now).filter(|_| is_fresh);
+        (state.enrolment.least_epoch(node), reclaims)
+    }
+
+    /// The other nodes, in the order of their names.
+    pub(super) fn others(&self, node: usize) -> Vec<usize> {
+        let mut others: Vec<_> = (0..self.members().len()).filter(|&other| other != node).collect();
+        others.sort_unstable_by_key(|&other| self.members()[other].status.name());
+        others
+    }
+
+    /// The names of the other nodes, sorted.
+    pub(in crate::node::redis) fn other_names(&self, node: usize) -> Vec<&str> {
+        let name = |other: usize| &**self.members()[other].status.name();
+        self.others(node).into_iter().map(name).collect()
+    }
+
+    /// What a node of our layout is, and what it takes the others for.
+    fn view(&self, node: usize, standing: &Standing) -> Option<Arc<View>> {
+        let unguarded = Incarnation { epoch: 0, id: 0, nonce: 0 };
+        let incarnation =
+            if self.is_unguarded() { unguarded } else { standing.tag.incarnation()? };
+        let mut owners: Box<[_]> = vec![None; self.members().len()].into();
+        for (other, owner) in self.others(node).into_iter().zip(&standing.owners) {
+            owners[other] = *owner;
+        }
+        Some(Arc::new(View { incarnation, owners }))
+    }
+
     /// Takes how a node stands, and decides whether it may vote.
-    pub(in crate::node::redis) fn report(&self, node: usize, standing: &Standing, now: Timestamp) {
+    pub(in crate::node::redis) fn report(
+        &self,
+        node: usize,
+        standing: &Standing,
+        now: Timestamp,
+        is_fresh: bool,
+    ) -> Admission {
         if standing.tag.is_active() && standing.tag.layout() == &*self.layout.hash {
             self.floor.fetch_max(standing.floor, Ordering::Relaxed);
         }
         let mut state = self.state();
         state.run_ids[node] = Some(Arc::clone(&standing.run_id));
-        let (sight, bar) = self.judge(standing, state.enrolment.is_elsewhere(node));
+        let (sight, bar) = self.judge(node, standing, state.enrolment.is_elsewhere(node));
+        let view = match &sight {
+            Sight::Active { view } => Some(Arc::clone(view)),
+            _ => None,
+        };
         let sight = if self.bar_duplicates(&state, node) { Sight::Out } else { sight };
         state.enrolment.see(node, sight.clone(), now);
         let status = &self.members()[node].status;
@@ -172,7 +249,10 @@ impl NodeSet {
                 Some(Bar::Probation { until: now + state.enrolment.remaining(node, now) })
             }
             // Raised with the next look, once a quorum votes.
-            Sight::Active if standing.max_ttl < self.settings.max_ttl => {
+            Sight::Active { .. } if state.enrolment.displaced_since(node).is_some() => {
+                Some(Bar::Reason(Reason::Displaced))
+            }
+            Sight::Active { .. } if standing.max_ttl < self.settings.max_ttl => {
                 Some(Bar::Reason(Reason::TtlTooLong))
             }
             _ => None,
@@ -180,7 +260,10 @@ impl NodeSet {
         let raise = matches!(bar, Some(Bar::Reason(Reason::TtlTooLong)));
         status.set_bar(BarKind::Enrolment, bar);
         status.set_bar(BarKind::Eviction, self.eviction(standing));
-        let wanted = standing.copying && sight == Sight::Active;
+        state.tags[node] = view.as_ref().map(|_| standing.tag.clone());
+        let wanted = standing.copying && view.is_some();
+        let reconnect = Self::is_to_be_looked_up(&mut state, node, now, is_fresh);
+        self.bar_strangers(&state);
         match state.copying[node] {
             Copying::Done if wanted => state.copying[node] = Copying::Wanted(now),
             Copying::Wanted(_) if !wanted => state.copying[node] = Copying::Done,
@@ -195,6 +278,39 @@ impl NodeSet {
             }
         }
         self.changed.notify_one();
+        let tag = view.as_ref().map(|_| standing.tag.clone());
+        Admission { tag, view: view.filter(|_| !self.is_unguarded()), reconnect }
+    }
+
+    /// Whether a node votes, and is the one that was seen last, with the same owners of names.
+    pub(super) fn votes_with(&self, node: usize, tag: &Tag) -> bool {
+        tag.is_active() && self.state().tags[node].as_ref() == Some(tag)
+    }
+
+    /// A name whose owner is another server may lead there by now.
+    fn is_to_be_looked_up(state: &mut State, node: usize, now: Timestamp, is_fresh: bool) -> bool {
+        let Some(reclaimed_at) = state.enrolment.reclaimed_at(node) else {
+            state.lookups[node] = Timestamp::ZERO;
+            return false;
+        };
+        if !is_fresh {
+            return now >= state.lookups[node];
+        }
+        let next = now + LOOKUP_INTERVAL;
+        state.lookups[node] = if now < reclaimed_at { next.min(reclaimed_at) } else { next };
+        false
+    }
+
+    /// R14: votes of nodes whose names lead to other servers, for the rest, don't count.
+    fn bar_strangers(&self, state: &State) {
+        if self.is_unguarded() {
+            return;
+        }
+        let strangers = state.enrolment.strangers();
+        for (node, member) in self.members().iter().enumerate() {
+            let bar = strangers.contains(&node).then_some(Bar::Reason(Reason::NamesDiffer));
+            member.status.set_bar(BarKind::Names, bar);
+        }
     }
 
     /// A node's connection is over.
@@ -213,15 +329,16 @@ impl NodeSet {
         }
     }
 
-    fn judge(&self, standing: &Standing, is_elsewhere: bool) -> (Sight, Option<Bar>) {
+    fn judge(&self, node: usize, standing: &Standing, is_elsewhere: bool) -> (Sight, Option<Bar>) {
         let ours = standing.tag.layout() == &*self.layout.hash;
-        let current = standing.tag.incarnation() == &*standing.incarnation;
-        if ours && current && standing.tag.is_active() {
-            (Sight::Active, None)
-        } else if ours && standing.tag.is_probation() {
+        let current = standing.tag.run() == &*standing.run;
+        let view = self.view(node, standing).filter(|_| ours);
+        if let Some(view) = view.clone().filter(|_| current && standing.tag.is_active()) {
+            (Sight::Active { view }, None)
+        } else if let Some(view) = view.filter(|_| standing.tag.is_probation()) {
             let tag = Arc::clone(standing.tag.text());
             let moved = standing.tag.is_moved();
-            (Sight::Probation { tag, max_ttl: standing.max_ttl, moved }, None)
+            (Sight::Probation { tag, view, max_ttl: standing.max_ttl, moved }, None)
         } else if standing.tag.text().is_empty() && is_elsewhere {
             let found = "nothing: it belonged to another set when it was last seen, and has lost its data since; adopt it, or start this process again once no client uses that set";
             let ours = Arc::clone(&self.layout.description);

@@ -8,11 +8,12 @@ use crate::{
     node::{
         Memory, Persistence,
         redis::{
-            decode::{int, reason, text},
+            decode::{self, int, reason, text},
             guards::RestartGuard,
             scripts,
         },
     },
+    quorum::names::Incarnation,
     stripe::STRIPES,
 };
 
@@ -23,7 +24,7 @@ pub(in crate::node::redis) struct Standing {
     pub(in crate::node::redis) is_replica: bool,
     pub(in crate::node::redis) run_id: Arc<str>,
     /// Run and history of the data that the server has now.
-    pub(in crate::node::redis) incarnation: Arc<str>,
+    pub(in crate::node::redis) run: Arc<str>,
     pub(in crate::node::redis) tag: Tag,
     pub(in crate::node::redis) max_ttl: Duration,
     pub(in crate::node::redis) floor: u64,
@@ -33,6 +34,8 @@ pub(in crate::node::redis) struct Standing {
     pub(in crate::node::redis) copying: bool,
     /// The first digits of the replication id.
     pub(in crate::node::redis) history: Arc<str>,
+    /// The owners of the other names, in the order of the names.
+    pub(in crate::node::redis) owners: Vec<Option<Incarnation>>,
     pub(in crate::node::redis) memory: Option<Memory>,
     pub(in crate::node::redis) persistence: Option<Persistence>,
 }
@@ -45,8 +48,14 @@ pub(in crate::node::redis) struct Check<'a> {
     pub(in crate::node::redis) max_ttl: Duration,
     /// Whether the node's `max_ttl` may be raised.
     pub(in crate::node::redis) raise: bool,
-    /// Whether the node may be enrolled where it has no tag of the present incarnation.
+    /// Whether the node may be enrolled where it has no tag of the present run.
     pub(in crate::node::redis) enrol: bool,
+    /// The least epoch of a new enrolment.
+    pub(in crate::node::redis) least_epoch: u32,
+    /// The incarnation that is to be enrolled anew, as another one owns its name.
+    pub(in crate::node::redis) reclaims: Option<Incarnation>,
+    /// The names of the other nodes, sorted.
+    pub(in crate::node::redis) others: Vec<&'a str>,
 }
 
 /// Asks a node how it stands; enrols it where it has no tag or an earlier incarnation's.
@@ -64,7 +73,10 @@ pub(in crate::node::redis) fn add_check(pipeline: &mut Pipeline, check: &Check<'
         .arg(check.restart.to_string())
         .arg(if check.raise { "raise" } else { "" })
         .arg(STRIPES)
-        .arg(if check.enrol { "enrol" } else { "" });
+        .arg(if check.enrol { "enrol" } else { "" })
+        .arg(check.least_epoch)
+        .arg(check.reclaims.map(|incarnation| incarnation.to_string()).unwrap_or_default())
+        .arg(&check.others);
     pipeline.cmd("INFO").arg("memory");
     pipeline.cmd("INFO").arg("persistence");
     pipeline.cmd("CONFIG").arg("GET").arg("save");
@@ -84,21 +96,27 @@ impl Standing {
         };
         let number = |i: usize| items.get(i).and_then(int).unwrap_or(0);
         let text = |i: usize| items.get(i).map(text).unwrap_or_default();
+        let owner = |value: &Value| Incarnation::parse(&decode::text(value));
+        let owners = match items.get(10) {
+            Some(Value::Array(owners)) => owners.iter().map(owner).collect(),
+            _ => Vec::new(),
+        };
         let standing = Self {
             server_micros: number(0),
             is_replica: &*text(1) != "master",
             run_id: text(2),
-            incarnation: text(3),
+            run: text(3),
             tag: Tag::new(text(4)),
             max_ttl: Duration::from_millis(number(5)),
             floor: number(6),
             layout: text(7),
             copying: text(8).starts_with("copying"),
             history: text(9),
+            owners,
             memory: memory_of(&memory),
             persistence: persistence_of(&persistence, &save),
         };
-        if standing.run_id.is_empty() || standing.incarnation.len() != 32 {
+        if standing.run_id.is_empty() || standing.run.len() != 32 {
             let text = "INFO tells no run id and replication id: a server of another kind?";
             return Err(Reason::Protocol(text.into()));
         }

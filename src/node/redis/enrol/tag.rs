@@ -1,19 +1,17 @@
 use std::sync::Arc;
 
+use crate::quorum::names::Incarnation;
+
 /// What a node stores of its enrolment, and what every voting script compares as one string:
-/// state, incarnation (32 digits), layout (16 digits), and in probation a nonce. The states: `a`
-/// active, `p` in probation, `m` in probation and moved from a set that may still grant.
+/// state, run and history (32 digits), layout (16), nonce (16), epoch (8), and a hash of the owners
+/// of the other names (16). The states: `a` active, `p` in probation, `m` in probation and moved
+/// from a set that may still grant. Without the restart guard it ends behind the layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::node::redis) struct Tag(Arc<str>);
 
 impl Tag {
     pub(in crate::node::redis) fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
-    }
-
-    /// The tag of an active node.
-    pub(in crate::node::redis) fn active(incarnation: &str, layout: &str) -> Self {
-        Self(format!("a {incarnation} {layout}").into())
     }
 
     pub(in crate::node::redis) fn text(&self) -> &Arc<str> {
@@ -32,8 +30,15 @@ impl Tag {
         self.0.starts_with("m ")
     }
 
-    pub(in crate::node::redis) fn incarnation(&self) -> &str {
+    /// The run and the history of the data that were enrolled.
+    pub(in crate::node::redis) fn run(&self) -> &str {
         self.0.get(2..34).unwrap_or_default()
+    }
+
+    /// `None` without the restart guard, and where an earlier version enrolled the node.
+    pub(in crate::node::redis) fn incarnation(&self) -> Option<Incarnation> {
+        let (nonce, epoch) = (self.0.get(52..68)?, self.0.get(69..77)?);
+        Incarnation::parse(&format!("{epoch} {} {nonce}", self.run()))
     }
 
     pub(in crate::node::redis) fn layout(&self) -> &str {
@@ -46,15 +51,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_are_where_the_scripts_look_for_them() {
-        let (incarnation, layout) = ("0123456789abcdef0123456789ABCDEF", "00112233aabbccdd");
-        let active = Tag::active(incarnation, layout);
+    fn parts_are_where_scripts_look() {
+        let (run, layout) = ("0123456789abcdef0123456789abcdef", "00112233aabbccdd");
+        let (nonce, owners) = ("0102030405060708", "1122334455667788");
+        let tag = |state| Tag::new(format!("{state} {run} {layout} {nonce} 0000000a {owners}"));
+        let [active, probation, moved] = ["a", "p", "m"].map(tag);
         assert!(active.is_active() && !active.is_probation());
-        assert_eq!((active.incarnation(), active.layout()), (incarnation, layout));
-        let probation = Tag::new(format!("p {incarnation} {layout} 0102030405060708"));
-        assert!(probation.is_probation() && probation.layout() == layout);
-        let moved = Tag::new(format!("m {incarnation} {layout} 0102030405060708"));
-        assert!(moved.is_probation() && moved.is_moved() && !probation.is_moved());
-        assert_eq!(Tag::new("").layout(), "");
+        assert!(probation.is_probation() && !probation.is_moved());
+        assert!(moved.is_probation() && moved.is_moved());
+        assert_eq!((active.run(), active.layout()), (run, layout));
+        let incarnation = Incarnation {
+            epoch: 10,
+            id: 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef,
+            nonce: 0x0102_0304_0506_0708,
+        };
+        assert_eq!(active.incarnation(), Some(incarnation));
+    }
+
+    #[test]
+    fn short_tags_have_no_incarnation() {
+        let run = "0".repeat(32);
+        let unguarded = Tag::new(format!("a {run} 00112233aabbccdd"));
+        assert_eq!((unguarded.layout(), unguarded.incarnation()), ("00112233aabbccdd", None));
+        assert_eq!((Tag::new("").layout(), Tag::new("").incarnation()), ("", None));
     }
 }

@@ -10,27 +10,34 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::oneshot;
 
 use super::{
-    activate, copy,
-    set::{Admin, Copying, NodeSet},
+    activate, copy, inform,
+    set::{Admin, Copying, Informing, NodeSet},
 };
 use crate::{
     error::Reason,
-    quorum::enrol::{Outcome, Step},
+    quorum::{
+        enrol::{Outcome, Step},
+        names::Incarnation,
+    },
     time::{Clock, Timestamp},
 };
 
 /// A node that has not answered by then is tried again later.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const COPY_RETRY: Duration = Duration::from_millis(500);
+const INFORM_RETRY: Duration = Duration::from_millis(200);
 
 enum Ended {
     Activation { node: usize, outcome: Outcome },
     Copy { node: usize, done: bool },
+    Informed { node: usize, result: Result<(), Reason> },
 }
 
 enum Work {
     Activate(Step),
     Copy(usize),
+    /// Tell a node who owns the other names, by index.
+    Inform(usize, Box<[Option<Incarnation>]>),
 }
 
 impl NodeSet {
@@ -48,12 +55,9 @@ impl NodeSet {
                 return;
             }
             let now = self.clock.now();
-            let (steps, copies, wake) = self.due(now);
-            for step in steps {
-                under_way.push(self.work(Work::Activate(step)));
-            }
-            for node in copies {
-                under_way.push(self.work(Work::Copy(node)));
+            let (work, wake) = self.due(now);
+            for work in work {
+                under_way.push(self.work(work));
             }
             let wait = async {
                 match wake {
@@ -69,25 +73,40 @@ impl NodeSet {
         }
     }
 
-    fn due(&self, now: Timestamp) -> (Vec<Step>, Vec<usize>, Option<Timestamp>) {
+    fn due(&self, now: Timestamp) -> (Vec<Work>, Option<Timestamp>) {
         let mut state = self.state();
-        let (steps, mut wake) = if self.is_unguarded() {
-            (Vec::new(), None)
-        } else {
-            (state.enrolment.due(now), state.enrolment.next_wake())
-        };
-        let mut copies = Vec::new();
+        let state = &mut *state;
+        let mut work = Vec::new();
+        let mut wake = None;
+        let mut wake_at =
+            |at: Timestamp| wake = Some(wake.map_or(at, |wake: Timestamp| wake.min(at)));
+        if !self.is_unguarded() {
+            work.extend(state.enrolment.due(now).into_iter().map(Work::Activate));
+            if let Some(at) = state.enrolment.next_wake() {
+                wake_at(at);
+            }
+            for (node, informing) in state.informing.iter_mut().enumerate() {
+                let Informing::NotBefore(at) = *informing else { continue };
+                let Some(owners) = state.enrolment.news_for(node) else { continue };
+                if at <= now {
+                    *informing = Informing::UnderWay;
+                    work.push(Work::Inform(node, owners));
+                } else {
+                    wake_at(at);
+                }
+            }
+        }
         for (node, copying) in state.copying.iter_mut().enumerate() {
             if let Copying::Wanted(at) = *copying {
                 if at <= now {
                     *copying = Copying::UnderWay;
-                    copies.push(node);
+                    work.push(Work::Copy(node));
                 } else {
-                    wake = Some(wake.map_or(at, |wake| wake.min(at)));
+                    wake_at(at);
                 }
             }
         }
-        (steps, copies, wake)
+        (work, wake)
     }
 
     async fn work(&self, work: Work) -> Ended {
@@ -97,24 +116,36 @@ impl NodeSet {
                 Ended::Activation { node, outcome: activate::activate(self, step).await }
             }
             Work::Copy(node) => Ended::Copy { node, done: copy::copy(self, node).await },
+            Work::Inform(node, owners) => {
+                Ended::Informed { node, result: inform::inform(self, node, &owners).await }
+            }
         }
     }
 
     fn ended(&self, ended: &Ended) {
         let now = self.clock.now();
         let mut state = self.state();
-        let node = match *ended {
+        let node = match ended {
             Ended::Activation { node, outcome } => {
-                state.enrolment.ended(node, outcome, now);
-                node
+                state.enrolment.ended(*node, *outcome, now);
+                *node
             }
             Ended::Copy { node, done } => {
-                state.copying[node] =
-                    if done { Copying::Done } else { Copying::Wanted(now + COPY_RETRY) };
-                node
+                state.copying[*node] =
+                    if *done { Copying::Done } else { Copying::Wanted(now + COPY_RETRY) };
+                *node
+            }
+            // It is looked at now: what it knows by then is not told it again.
+            Ended::Informed { node, .. } => {
+                state.informing[*node] = Informing::NotBefore(now + INFORM_RETRY);
+                *node
             }
         };
         drop(state);
+        if let Ended::Informed { result: Err(reason), .. } = ended {
+            let name = self.members()[node].status.name();
+            tracing::debug!(node = %name, %reason, "not told who owns the other names yet");
+        }
         let _ = self.members()[node].admin.send(Admin::Check);
     }
 

@@ -33,7 +33,7 @@ while ARGV[at] do
   merge(KEYS[2], ARGV[at], ARGV[at + 1])
   at = at + 2
 end
-tag = 'a' .. string.sub(tag, 2, 51)
+tag = 'a' .. string.sub(tag, 2)
 redis.call('HSET', KEYS[1], 'tag', tag, 'max_ttl', string.format('%.0f', max_ttl), 'floor',
   string.format('%.0f', floor), 'once', ARGV[6] == '' and '' or ARGV[6] .. string.sub(ARGV[1], 52, 68))
 return {1, tag}

@@ -1,7 +1,9 @@
 -- Moves a node from one layout to another: it stops voting at once, and starts a probation.
 -- KEYS: meta. ARGV: the layout it may leave ('' where there may be none), the new layout, its
 -- description, nonce, max_ttl in ms, how many stripes there are, the state ('m': the old set may
--- still grant, 'p': it can't), then field and number of fences to be merged.
+-- still grant, 'p': it can't), how many other names the new layout has, these names, sorted; then
+-- field and number of fences to be merged.
+-- The owners of names begin anew: a name need not mean in one set what it means in another.
 -- Answers: {1, tag, max_ttl, fields and numbers of all fences and the floor}; {4, tag, description}
 -- where the node belongs to neither.
 local tag = redis.call('HGET', KEYS[1], 'tag')
@@ -10,10 +12,13 @@ if layout ~= ARGV[1] and layout ~= ARGV[2] and layout ~= '' then
   return {4, tag, redis.call('HGET', KEYS[1], 'layout') or ''}
 end
 local max_ttl = math.max(tonumber(redis.call('HGET', KEYS[1], 'max_ttl') or 0), tonumber(ARGV[5]))
-redis.call('HSET', KEYS[1], 'tag', ARGV[7] .. ' ' .. incarnation() .. ' ' .. ARGV[2] .. ' ' .. ARGV[4],
+local fields = owner_fields(9, 8 + ARGV[8])
+for _, field in ipairs(fields) do redis.call('HSET', KEYS[1], field, '') end
+local epoch = tag and epoch_of(tag) + 1 or 1
+redis.call('HSET', KEYS[1], 'tag', new_tag(ARGV[7], incarnation(), ARGV[2], ARGV[4], epoch, fields),
   'layout', ARGV[3], 'max_ttl', string.format('%.0f', max_ttl))
 for i = 0, ARGV[6] - 1 do redis.call('HSETNX', KEYS[1], 'f' .. i, 0) end
-for at = 8, #ARGV, 2 do
+for at = 9 + ARGV[8], #ARGV, 2 do
   local stored = tonumber(redis.call('HGET', KEYS[1], ARGV[at]) or 0)
   if tonumber(ARGV[at + 1]) > stored then redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1]) end
 end

@@ -1,14 +1,19 @@
 -- Looks at the node's tag, and enrols a node that has none, or one of an earlier incarnation.
 -- KEYS: meta. ARGV: layout, its description, nonce, max_ttl in ms, 'on' or 'off' (the restart
 -- guard), 'raise' where max_ttl may be raised on an active node, how many stripes there are,
--- 'enrol' unless the node was last seen to belong to another set.
--- Answers: TIME in µs, role, run id, incarnation, tag, max_ttl, floor, description of the stored
--- layout, 'copying' and a nonce while done records are being copied, the replication id's first digits.
+-- 'enrol' unless the node was last seen to belong to another set; the least epoch of a new
+-- enrolment; the incarnation that is to be enrolled anew, as another one owns its name, or '';
+-- the names of the other nodes, sorted.
+-- Answers: TIME in µs, role, run id, run and history, tag, max_ttl, floor, description of the stored
+-- layout, 'copying' and a nonce while done records are being copied, the replication id's first
+-- digits, the owners of the other names.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local role = info('replication', 'role')
 local run_id = info('server', 'run_id')
-local current = ARGV[5] == 'on' and incarnation() or string.rep('0', 32)
+local guarded = ARGV[5] == 'on'
+local current = guarded and incarnation() or string.rep('0', 32)
+local fields = owner_fields(11, #ARGV)
 
 -- All stripes are filled before the first use: Redis keeps a small hash as a list, and that is slower.
 local function prefill()
@@ -25,11 +30,19 @@ if role == 'master' and ARGV[8] == 'enrol' then
   local tag = redis.call('HGET', KEYS[1], 'tag')
   local max_ttl = tonumber(redis.call('HGET', KEYS[1], 'max_ttl') or 0)
   local same_layout = tag and layout_of(tag) == ARGV[1]
-  if not tag or (same_layout and string.sub(tag, 3, 34) ~= current) then
-    local moved = tag and string.sub(tag, 1, 1) == 'm'
-    local state = ARGV[5] ~= 'on' and 'a' or moved and 'm' or 'p'
-    tag = state .. ' ' .. current .. ' ' .. ARGV[1]
-    if state ~= 'a' then tag = tag .. ' ' .. ARGV[3] end
+  local same_run = same_layout and string.sub(tag, 3, 34) == current
+  local displaced = same_run and ARGV[10] ~= '' and incarnation_of(tag) == ARGV[10]
+  -- Of an earlier version, which knew no owners.
+  local incomplete = same_run and guarded and #tag ~= TAG_LENGTH
+  if not tag or (same_layout and not same_run) or displaced or incomplete then
+    local was = tag and string.sub(tag, 1, 1)
+    local state = was == 'm' and 'm' or incomplete and was or 'p'
+    if guarded then
+      local epoch = math.max(tonumber(ARGV[9]), tag and epoch_of(tag) + 1 or 1)
+      tag = new_tag(state, current, ARGV[1], ARGV[3], epoch, fields)
+    else
+      tag = 'a ' .. current .. ' ' .. ARGV[1]
+    end
     redis.call('HSET', KEYS[1], 'tag', tag, 'layout', ARGV[2])
     raise_max_ttl(max_ttl)
     prefill()
@@ -40,4 +53,5 @@ end
 
 local meta = redis.call('HMGET', KEYS[1], 'tag', 'max_ttl', 'floor', 'layout', 'once')
 return {now, role, run_id, current, meta[1] or '', tonumber(meta[2] or 0), tonumber(meta[3] or 0),
-  meta[4] or '', meta[5] or '', string.sub(info('replication', 'master_replid'), 1, 16)}
+  meta[4] or '', meta[5] or '', string.sub(info('replication', 'master_replid'), 1, 16),
+  owners(fields)}

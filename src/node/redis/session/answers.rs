@@ -20,7 +20,7 @@ use crate::{
 impl Session<'_> {
     /// Hands out the answers of a batch; sends again what has to be.
     pub(super) fn on_answers(&mut self, batch: Batch) -> Result<(), Reason> {
-        let Batch { sent, content, answers: values, .. } = batch;
+        let Batch { sent, content, view, answers: values, .. } = batch;
         let groups = match content {
             Content::Operations(groups) => groups,
             Content::Look => return self.on_look(sent, values),
@@ -44,12 +44,18 @@ impl Session<'_> {
                         self.link.server_clock = ServerClock::new(sent, micros);
                         self.observe(sent, received, micros)
                     });
-                    for (request, mut decoded) in group.into_iter().zip(answers) {
+                    for (mut request, mut decoded) in group.into_iter().zip(answers) {
                         self.judge(&request.op, &mut decoded, sound);
                         if self.note(&request.op, &decoded.result) {
                             unusable = decoded.result.clone().err();
                         }
-                        request.answer(decoded.result);
+                        if let Err(Reason::WrongTag { .. }) = decoded.result
+                            && request.begin_again()
+                        {
+                            self.mistagged.push(request);
+                            continue;
+                        }
+                        request.answer(decoded.result, view.clone());
                     }
                 }
                 Err(Redo::WithText) => forgotten.extend(group),
@@ -129,17 +135,33 @@ impl Session<'_> {
         }
     }
 
+    /// What met another tag than it was sent with did not run: it is sent once more, now that the
+    /// tag is known. So a change at one server fails nobody's request.
+    pub(super) fn send_mistagged(&mut self) {
+        let mistagged = std::mem::take(&mut self.mistagged);
+        if self.tag.text().is_empty() {
+            for request in mistagged {
+                request.not_sent(Reason::WrongTag { found: "".into() });
+            }
+            return;
+        }
+        self.resend(Vec::new(), mistagged);
+    }
+
     pub(super) fn break_off(mut self, reason: Reason) -> Ending {
         // Everything that follows is told at once that the node is down.
         self.status.set_down(reason.clone());
         // What was written may have run, whatever ended the connection.
         let told = if reason.may_have_run() { reason.clone() } else { Reason::Disconnected };
+        for request in std::mem::take(&mut self.mistagged) {
+            request.not_sent(reason.clone());
+        }
         for batch in std::mem::take(&mut self.batches) {
             match batch.content {
                 Content::Operations(groups) => {
                     for request in groups.into_iter().flatten() {
                         self.memory.unanswered(&request.op, batch.sent, batch.server_clock);
-                        request.answer(Err(told.clone()));
+                        request.answer(Err(told.clone()), None);
                     }
                 }
                 Content::Admin(waiting) => {

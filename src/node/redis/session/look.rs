@@ -34,7 +34,8 @@ impl Session<'_> {
         // Barred or not is decided before the node is up.
         if let Ok(standing) = &standing {
             self.observe(sent, received, standing.server_micros);
-            self.stand(sent, received, standing);
+            // The name was looked up for this connection: there is nothing to look up anew.
+            self.stand((sent, received), standing, true);
         }
         self.status.set_up(self.link.version.clone(), received.since(sent));
         if let Err(reason) = &standing {
@@ -51,7 +52,7 @@ impl Session<'_> {
     /// Asks how the server stands; one that refused something is tried with a write as well.
     pub(super) fn look(&mut self, now: Timestamp) {
         let mut pipeline = Pipeline::with_capacity(4);
-        handshake::add_look(&mut pipeline, self.member);
+        handshake::add_look(&mut pipeline, self.member, false);
         if self.status.refuses() {
             pipeline.cmd("HSET").arg(&self.member.set.keys.meta).arg("probe").arg(now.as_nanos());
         }
@@ -67,7 +68,9 @@ impl Session<'_> {
             Ok(standing) => {
                 self.link.server_clock = ServerClock::new(sent, standing.server_micros);
                 self.observe(sent, received, standing.server_micros);
-                self.stand(sent, received, &standing);
+                if self.stand((sent, received), &standing, false) {
+                    return Err(Reason::Displaced);
+                }
                 if matches!(values.next(), Some(Value::Int(_))) {
                     self.status.set_obliging();
                 }
@@ -77,14 +80,20 @@ impl Session<'_> {
         if !self.memory.offsets.is_barred(self.settings.clock.now()) {
             self.status.set_bar(BarKind::Clock, None);
         }
+        self.send_mistagged();
         Ok(())
     }
 
-    fn stand(&mut self, sent: Timestamp, received: Timestamp, standing: &Standing) {
+    /// True if the node's name is to be looked up anew.
+    fn stand(
+        &mut self,
+        (sent, received): (Timestamp, Timestamp),
+        standing: &Standing,
+        is_fresh: bool,
+    ) -> bool {
         // Others may hold locks for longer than we ever do.
         let max_ttl = standing.max_ttl.max(self.settings.max_ttl);
         self.memory.offsets.set_window(max_ttl);
-        self.tag = Tag::active(&standing.incarnation, &self.member.set.layout.hash);
         self.history = Arc::clone(&standing.history);
         let trip = received.since(sent);
         // The server read its clock between the two, most likely in the middle.
@@ -92,7 +101,10 @@ impl Session<'_> {
         let ahead = i128::from(standing.server_micros) - wall.as_micros().cast_signed();
         let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), trip / 2);
         self.status.set_known(standing, offset, trip);
-        self.member.set.report(self.member.index, standing, received);
+        let admission = self.member.set.report(self.member.index, standing, received, is_fresh);
+        self.tag = admission.tag.unwrap_or_else(|| Tag::new(""));
+        self.view = admission.view;
+        admission.reconnect
     }
 
     /// Takes a reading of the server's clock; false if it must not grant.

@@ -30,7 +30,7 @@ use super::{
     supervisor::Member,
     wire::{Command, MAX_READS},
 };
-use crate::{error::Reason, time::Timestamp};
+use crate::{error::Reason, quorum::names::View, time::Timestamp};
 
 /// The most operations in one write.
 const MAX_BATCH: usize = 128;
@@ -60,8 +60,12 @@ pub(super) struct Session<'a> {
     settings: &'a RedisSettings,
     status: &'a Status,
     memory: &'a mut Memory,
-    /// The tag with which the server would vote for us.
+    /// The tag with which the server would vote for us; empty while it would not.
     tag: Tag,
+    /// What the tag stands for.
+    view: Option<Arc<View>>,
+    /// Operations that met another tag: sent again when it is known.
+    mistagged: Vec<Request>,
     /// The first digits of the server's replication id, for the strict clock guard.
     history: Arc<str>,
     /// A look is under way.
@@ -86,6 +90,8 @@ struct Batch {
     waiting_since: Instant,
     /// What the deadlines in it were made of.
     server_clock: ServerClock,
+    /// What the tag in it stands for.
+    view: Option<Arc<View>>,
     content: Content,
     /// How many commands it has, and what they were answered so far.
     commands: usize,
@@ -121,6 +127,8 @@ impl<'a> Session<'a> {
             status,
             memory,
             tag: Tag::new(""),
+            view: None,
+            mistagged: Vec::new(),
             history: "".into(),
             looking: false,
             look_now: false,
@@ -229,7 +237,8 @@ impl<'a> Session<'a> {
         let server_clock = self.link.server_clock;
         let waiting_since = Instant::now();
         let answers = Vec::with_capacity(commands);
-        let batch = Batch { sent, waiting_since, server_clock, content, commands, answers };
+        let view = self.view.clone();
+        let batch = Batch { sent, waiting_since, server_clock, view, content, commands, answers };
         self.batches.push_back(batch);
     }
 

@@ -80,7 +80,7 @@ impl Bench {
         op: OpId,
         result: Result<Answer, Reason>,
     ) -> Vec<Action> {
-        self.handle(Event::Answer { node, op, result })
+        self.handle(Event::Answer { node, op, result, view: None })
     }
 
     pub(super) fn vote(&mut self, node: usize, result: Result<Answer, Reason>) -> Vec<Action> {

@@ -1,0 +1,359 @@
+use super::*;
+
+const TTL: Duration = Duration::from_secs(10);
+
+/// `max_ttl` plus 1 % and 2 ms.
+const END: u64 = 10_102;
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::ZERO + Duration::from_millis(ms)
+}
+
+/// How a test has a node stand; the text tells one enrolment from another.
+#[derive(Clone, Copy, PartialEq)]
+enum As {
+    Out,
+    Elsewhere,
+    Probation(&'static str),
+    Moved,
+    Active,
+}
+
+use As::{Active, Elsewhere, Moved, Out, Probation};
+
+/// Nodes that are told at once of each other's incarnations.
+struct Set {
+    enrolment: Enrolment,
+    stands: Vec<As>,
+    own: Vec<Incarnation>,
+    views: Vec<Arc<View>>,
+}
+
+impl Set {
+    fn of(stands: &[As]) -> Self {
+        let nodes = stands.len();
+        let own = |node| Incarnation { epoch: 1, id: node as u128, nonce: 0 };
+        let own: Vec<_> = (0..nodes).map(own).collect();
+        let blank = |own: &Incarnation| {
+            Arc::new(View { incarnation: *own, owners: vec![None; nodes].into() })
+        };
+        let views = own.iter().map(blank).collect();
+        let enrolment = Enrolment::new(nodes, TTL, 0.01);
+        let mut set = Self { enrolment, stands: vec![Out; nodes], own, views };
+        for (node, stands) in stands.iter().enumerate() {
+            set.turn(node, *stands);
+        }
+        set.look(at(0));
+        set
+    }
+
+    /// The node stands differently now, and the others are told.
+    fn see(&mut self, node: usize, stands: As, now: Timestamp) {
+        self.turn(node, stands);
+        self.look(now);
+    }
+
+    fn turn(&mut self, node: usize, stands: As) {
+        if let (Probation(tag), before) = (stands, self.stands[node])
+            && before != stands
+            && before != Out
+        {
+            self.own[node].epoch += 1;
+            self.own[node].nonce = u64::from(tag.as_bytes()[0]);
+        }
+        self.stands[node] = stands;
+    }
+
+    fn look(&mut self, now: Timestamp) {
+        for node in 0..self.stands.len() {
+            if self.stands[node] == Out {
+                self.enrolment.see(node, Sight::Out, now);
+                continue;
+            }
+            let own = |other: usize| (other != node).then_some(self.own[other]);
+            let owners = (0..self.stands.len()).map(own).collect();
+            self.views[node] = Arc::new(View { incarnation: self.own[node], owners });
+        }
+        for node in 0..self.stands.len() {
+            let sight = self.sight(node);
+            self.enrolment.see(node, sight, now);
+        }
+    }
+
+    fn sight(&self, node: usize) -> Sight {
+        let view = Arc::clone(&self.views[node]);
+        let tag = format!("{view:?}").into();
+        match self.stands[node] {
+            Out => Sight::Out,
+            Elsewhere => Sight::OtherLayout,
+            Probation(_) => Sight::Probation { tag, view, max_ttl: Duration::ZERO, moved: false },
+            Moved => Sight::Probation { tag, view, max_ttl: Duration::ZERO, moved: true },
+            Active => Sight::Active { view },
+        }
+    }
+
+    /// The node's view, without what it knows of `other`.
+    fn forgets(&mut self, node: usize, other: usize, now: Timestamp) {
+        let mut view = View::clone(&self.views[node]);
+        view.owners[other] = None;
+        self.views[node] = Arc::new(view);
+        let sight = self.sight(node);
+        self.enrolment.see(node, sight, now);
+    }
+
+    fn due(&mut self, now: Timestamp) -> Vec<Step> {
+        self.enrolment.due(now)
+    }
+}
+
+mod restart {
+    use super::*;
+
+    #[test]
+    fn activated_after_max_ttl_with_enough_others() {
+        let mut set = Set::of(&[Probation("a"), Active, Active]);
+        assert_eq!(set.enrolment.next_wake(), Some(at(END)));
+        assert_eq!(set.due(at(END - 1)), []);
+        let steps = set.due(at(END));
+        assert_eq!(steps[0].how, How::Learn { from: vec![1, 2], needed: 2 });
+        assert_eq!(set.due(at(END)), [], "it is under way");
+    }
+
+    #[test]
+    fn waits_for_missing_others_like_for_itself() {
+        let mut set = Set::of(&[Probation("a"), Active, Active]);
+        set.see(2, Out, at(END - 1));
+        assert_eq!(set.enrolment.next_wake(), Some(at(END - 1 + END)));
+        assert_eq!(set.due(at(END - 1 + END - 1)), []);
+        set.see(2, Active, at(60_000));
+        assert!(matches!(set.due(at(60_000))[0].how, How::Learn { .. }));
+    }
+
+    #[test]
+    fn starts_above_all_tokens_without_the_others() {
+        let mut set = Set::of(&[Probation("a"), Active, Out]);
+        assert_eq!(set.due(at(END - 1)), []);
+        assert_eq!(set.due(at(END))[0].how, How::Bootstrap { from: vec![1] });
+        let mut minority = Set::of(&[Probation("a"), Out, Out]);
+        assert_eq!(minority.due(at(60_000)), []);
+    }
+
+    #[test]
+    fn new_enrolment_waits_anew() {
+        let mut set = Set::of(&[Probation("a"), Active, Active]);
+        set.see(0, Probation("b"), at(9_000));
+        assert_eq!(set.enrolment.next_wake(), Some(at(9_000 + END)));
+    }
+
+    #[test]
+    fn probation_goes_on_out_of_sight() {
+        let mut set = Set::of(&[Probation("a"), Active, Active]);
+        set.see(0, Out, at(1_000));
+        assert_eq!(set.due(at(60_000)), []);
+        set.see(0, Probation("a"), at(60_000));
+        assert_eq!(set.due(at(60_000)).len(), 1);
+    }
+
+    #[test]
+    fn clock_put_forward_does_not_shorten_it() {
+        let mut set = Set::of(&[Probation("a"), Active, Active]);
+        set.enrolment.put_forward(Duration::from_secs(5));
+        assert_eq!(set.due(at(END + 4_999)), []);
+        assert_eq!(set.due(at(END + 5_000))[0].waited, Duration::from_millis(END));
+    }
+
+    #[test]
+    fn longer_ttl_is_waited_and_failures_retried() {
+        let mut set = Set::of(&[Probation("a"), Active, Active]);
+        assert_eq!(set.due(at(END)).len(), 1);
+        set.enrolment.ended(0, Outcome::Longer(Duration::from_secs(20)), at(END));
+        assert_eq!(set.enrolment.next_wake(), Some(at(20_202)));
+        assert_eq!(set.due(at(20_202)).len(), 1);
+        set.enrolment.ended(0, Outcome::Failed, at(20_202));
+        assert_eq!(set.enrolment.next_wake(), Some(at(20_402)));
+    }
+}
+
+mod bootstrap {
+    use super::*;
+
+    #[test]
+    fn new_set_starts_by_itself() {
+        let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
+        let steps = set.due(at(END));
+        assert_eq!(steps.len(), 2);
+        assert_eq!(steps[0].how, How::Bootstrap { from: vec![1] });
+        let mut one = Set::of(&[Probation("a")]);
+        assert_eq!(one.due(at(END)).len(), 1, "a single node always does");
+    }
+
+    #[test]
+    fn nodes_start_together() {
+        let mut set = Set::of(&[Probation("a"), Out, Out]);
+        set.see(1, Probation("b"), at(60_000));
+        assert_eq!(set.due(at(60_000 + END - 1)), []);
+        assert_eq!(set.enrolment.next_wake(), Some(at(60_000 + END)));
+        assert_eq!(set.due(at(60_000 + END)).len(), 2);
+        // One of them votes before the other one's activation, which failed, is tried again.
+        set.enrolment.ended(0, Outcome::Done, at(60_000 + END));
+        set.see(0, Active, at(60_000 + END));
+        set.enrolment.ended(1, Outcome::Failed, at(60_000 + END));
+        let steps = set.due(at(60_200 + END));
+        assert_eq!(steps[0].how, How::Bootstrap { from: vec![0] });
+    }
+
+    #[test]
+    fn missing_nodes_get_time_to_return() {
+        let mut set = Set::of(&[Active, Active, Active]);
+        set.see(2, Out, at(60_000));
+        set.see(0, Probation("a"), at(50_000));
+        set.see(1, Probation("b"), at(50_000));
+        assert_eq!(set.due(at(60_000 + END - 1)), []);
+        assert_eq!(set.due(at(60_000 + END)).len(), 2);
+    }
+
+    #[test]
+    fn waits_until_a_quorum_names_each_other() {
+        let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
+        set.forgets(1, 0, at(1_000));
+        assert_eq!(set.due(at(END)), []);
+        set.look(at(20_000));
+        assert_eq!(set.due(at(20_000 + END - 1)), []);
+        assert_eq!(set.due(at(20_000 + END)).len(), 2);
+    }
+}
+
+mod other_sets {
+    use super::*;
+
+    #[test]
+    fn no_start_beside_nodes_of_another() {
+        let mut set = Set::of(&[&[Probation("x"); 4][..], &[Elsewhere; 3][..]].concat());
+        assert_eq!(set.due(at(60_000)), []);
+    }
+
+    #[test]
+    fn nor_once_they_are_out_of_sight() {
+        let mut set = Set::of(&[Elsewhere, Probation("a"), Probation("b")]);
+        set.see(0, Out, at(END));
+        assert!(set.enrolment.is_elsewhere(0));
+        assert_eq!(set.due(at(60_000)), []);
+        assert_eq!(set.enrolment.next_wake(), None);
+        set.see(0, Probation("adopted"), at(60_000));
+        assert!(!set.enrolment.is_elsewhere(0));
+        assert_eq!(set.due(at(60_000 + END)).len(), 3);
+    }
+
+    #[test]
+    fn no_start_beside_a_node_moved_by_half() {
+        let mut set = Set::of(&[Moved, Probation("a"), Probation("b")]);
+        assert_eq!(set.due(at(60_000)), []);
+        set.see(0, Out, at(60_000));
+        assert_eq!(set.due(at(60_000)), []);
+    }
+
+    #[test]
+    fn moved_node_only_learns() {
+        let mut set = Set::of(&[Moved, Probation("a"), Out]);
+        assert_eq!(set.due(at(60_000)), []);
+        set.see(1, Active, at(60_000));
+        set.see(2, Active, at(60_000));
+        let steps = set.due(at(60_000 + END));
+        assert_eq!(steps[0].how, How::Learn { from: vec![1, 2], needed: 2 });
+    }
+}
+
+mod names {
+    use super::*;
+
+    #[test]
+    fn wait_begins_when_enough_voters_know_it() {
+        let mut set = Set::of(&[Probation("a"), Active, Active]);
+        set.forgets(1, 0, at(1_000));
+        assert_eq!(set.enrolment.next_wake(), None, "one voter does not suffice");
+        set.look(at(5_000));
+        assert_eq!(set.enrolment.next_wake(), Some(at(5_000 + END)));
+    }
+
+    #[test]
+    fn voters_have_to_name_each_other() {
+        let mut set = Set::of(&[Probation("a"), Active, Active]);
+        set.forgets(1, 2, at(1_000));
+        assert_eq!(set.enrolment.next_wake(), None);
+    }
+
+    #[test]
+    fn newcomer_has_to_know_what_the_voters_know() {
+        let mut set = Set::of(&[Probation("a"), Active, Active, Active, Out]);
+        set.forgets(0, 4, at(1_000));
+        assert_eq!(set.enrolment.next_wake(), None);
+        let news = set.enrolment.news_for(0).unwrap();
+        assert_eq!(news[4], Some(set.own[4]), "what it is told instead");
+    }
+
+    #[test]
+    fn everyone_is_told_of_a_newcomer() {
+        let mut set = Set::of(&[Probation("a"), Active, Active]);
+        assert!((0..3).all(|node| set.enrolment.news_for(node).is_none()));
+        set.forgets(2, 0, at(1_000));
+        let news = set.enrolment.news_for(2).unwrap();
+        assert_eq!(&*news, [Some(set.own[0]), Some(set.own[1]), None]);
+    }
+
+    #[test]
+    fn newcomer_takes_the_next_epoch() {
+        let set = Set::of(&[Active, Active, Active]);
+        assert_eq!(set.enrolment.least_epoch(0), 2);
+        let unknown = Enrolment::new(3, TTL, 0.01);
+        assert_eq!(unknown.least_epoch(0), 1);
+    }
+
+    /// Another client's server was enrolled under the name of node 0.
+    fn displaced(now: Timestamp) -> Set {
+        let mut set = Set::of(&[Active, Active, Active]);
+        for node in [1, 2] {
+            let mut view = View::clone(&set.views[node]);
+            view.owners[0] = Some(Incarnation { epoch: 2, id: 77, nonce: 7 });
+            set.views[node] = Arc::new(view);
+            let sight = set.sight(node);
+            set.enrolment.see(node, sight, now);
+        }
+        set
+    }
+
+    #[test]
+    fn displaced_node_is_reclaimed_after_a_probation() {
+        let set = displaced(at(1_000));
+        assert_eq!(set.enrolment.displaced_since(0), Some(at(1_000)));
+        assert_eq!(set.enrolment.displaced_since(1), None);
+        assert_eq!(set.enrolment.reclaims(0, at(1_000 + END - 1)), None);
+        assert_eq!(set.enrolment.reclaims(0, at(1_000 + END)), Some(set.own[0]));
+        assert_eq!(set.enrolment.least_epoch(0), 3);
+    }
+
+    #[test]
+    fn displaced_node_is_a_stranger_and_tells_nobody() {
+        let set = displaced(at(1_000));
+        assert_eq!(set.enrolment.strangers(), [0]);
+        assert!((0..3).all(|node| set.enrolment.news_for(node).is_none()));
+    }
+
+    #[test]
+    fn displaced_node_is_no_witness() {
+        let mut set = displaced(at(1_000));
+        set.own[2].epoch = 2;
+        set.stands[2] = Probation("c");
+        let mut view = View::clone(&set.views[2]);
+        view.incarnation = set.own[2];
+        set.views[2] = Arc::new(view);
+        for node in [1, 2] {
+            let mut view = View::clone(&set.views[node]);
+            view.owners[2] = (node != 2).then_some(set.own[2]);
+            set.views[node] = Arc::new(view);
+            let sight = set.sight(node);
+            set.enrolment.see(node, sight, at(2_000));
+        }
+        let steps = set.due(at(60_000));
+        assert!(steps.iter().all(|step| matches!(step.how, How::Bootstrap { .. })), "{steps:?}");
+    }
+}
