@@ -108,12 +108,12 @@ pub(super) fn count_together(ballots: &[Ballot], wanted: impl Fn(&Ballot) -> boo
     names::largest_group(&members(ballots, wanted)).len()
 }
 
-/// Marks the grants that don't count with most of the others, so that nobody is told that they did.
+/// Marks the grants that don't count with all others, where that is why there is no quorum: so
+/// nobody is told that they counted.
 pub(super) fn rule_out_strangers(ballots: &mut [Ballot]) {
     let granted = members(ballots, Ballot::is_granted);
-    let group = names::largest_group(&granted);
-    let stranger = |member: &&Member<'_>| !group.iter().any(|(node, _)| *node == member.0);
-    let strangers: Vec<_> = granted.iter().filter(stranger).map(|member| member.0).collect();
+    let disagrees = |one: &&Member<'_>| granted.iter().any(|other| !names::agree(**one, *other));
+    let strangers: Vec<_> = granted.iter().filter(disagrees).map(|member| member.0).collect();
     for node in strangers {
         ballots[node].vote = Some(VoteOutcome::NotCounted(Reason::NamesDiffer));
     }

@@ -475,11 +475,15 @@ impl Enrolment {
         }
         // With those that vote they make up a quorum. Its locks are safe, as every node of it has
         // kept, or waited out, what it granted; only fences may be known to those who are away.
-        let from = self.group_around(node, |entry| entry.sight.is_active() || entry.sight.starts());
-        let enough = from.len() + 1 >= self.quorum && wait.known_to_starters.is_some();
+        let with = self.group_around(node, |entry| entry.sight.is_active() || entry.sight.starts());
+        let enough = with.len() + 1 >= self.quorum && wait.known_to_starters.is_some();
         if !self.nodes[node].sight.starts() || !(wait.bootstrapped || enough) {
             return None;
         }
+        // Who is there may know of a longer TTL, whomever it takes for the owners of names.
+        let there =
+            |&(other, entry): &(usize, &Entry)| other != node && entry.sight.view().is_some();
+        let from = self.nodes.iter().enumerate().filter(there).map(|(other, _)| other).collect();
         Some(How::Bootstrap { from })
     }
 }

@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 use tower_redlock::{NodeState, Redlock};
 
 use super::scene::{
-    LONG, MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, tag, urls, works,
+    LONG, MAX_TTL, all_vote, enrolment, guarded, in_time, manager, meta, probation, quick, tag,
+    urls, works,
 };
 use crate::{
     cases::child::{Kin, orders},
@@ -83,21 +84,21 @@ async fn a_client_that_goes_during_a_probation_leaves_it_to_those_who_watched() 
     let servers = RedisServer::start_n(3);
     let first = manager(&servers);
     probation(&first, &[0, 1, 2]).await;
-    let tags: Vec<_> = servers.iter().map(tag).collect();
+    let tags: Vec<_> = servers.iter().map(enrolment).collect();
     let second = manager(&servers);
     probation(&second, &[0, 1, 2]).await;
     let before = remaining(&second);
     drop(first);
     let after = remaining(&second);
     assert!(before.iter().zip(&after).all(|(before, after)| after <= before), "no new wait");
-    assert_eq!(servers.iter().map(tag).collect::<Vec<_>>(), tags, "the same probation");
+    assert_eq!(servers.iter().map(enrolment).collect::<Vec<_>>(), tags, "the same probation");
     let longest = Duration::from_millis(500) + *after.iter().max().unwrap();
     let started = std::time::Instant::now();
     all_vote(&second).await;
     assert!(started.elapsed() < longest, "{:?} instead of {longest:?}", started.elapsed());
     // The very probation that the first one began is what ended.
     for (server, begun) in servers.iter().zip(tags) {
-        assert_eq!(tag(server)[1..], begun[1..51]);
+        assert_eq!(enrolment(server), begun);
     }
 }
 
@@ -118,11 +119,11 @@ async fn a_process_that_is_killed_during_a_probation_leaves_nothing_stuck() {
     })
     .await;
     drop(child);
-    let begun: Vec<_> = servers.iter().map(tag).collect();
+    let begun: Vec<_> = servers.iter().map(enrolment).collect();
     let redlock = manager(&servers);
     all_vote(&redlock).await;
     for (server, begun) in servers.iter().zip(begun) {
-        assert_eq!(tag(server)[1..], begun[1..51]);
+        assert_eq!(enrolment(server), begun);
     }
     works(&redlock).await;
 }

@@ -13,6 +13,8 @@ mod duplicates;
 mod history;
 mod layouts;
 mod max_ttl;
+mod moves;
+mod names;
 mod new_sets;
 mod records;
 mod restart;

@@ -134,6 +134,11 @@ pub(crate) fn pairs(answer: Resp) -> BTreeMap<String, String> {
     items.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
 }
 
+/// What of a tag stays the same from an enrolment until the next.
+pub(crate) fn enrolment(server: &RedisServer) -> String {
+    tag(server)[1..77].to_owned()
+}
+
 pub(crate) fn tag(server: &RedisServer) -> String {
     server
         .cli(&["HGET", "redlock:meta", "tag"])

@@ -1,0 +1,155 @@
+//! An address that moves between two live servers again and again, under load.
+
+use std::{
+    collections::BTreeSet,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tower_redlock::{
+    Redlock,
+    node::redis::{Address, Connecting, Connector, SocketConnector},
+};
+
+use super::scene::{all_vote, guarded, in_probation, in_time};
+use crate::support::{RedisServer, eventually_async};
+
+/// How often the address moves; `REDLOCK_MOVES` sets another number.
+const MOVES: usize = 6;
+
+const MAX_TTL: Duration = Duration::from_millis(500);
+const NAMES: usize = 4;
+
+/// A lookup whose answer for the first node changes.
+#[derive(Clone, Debug)]
+struct Directory {
+    asked: SocketAddr,
+    answer: Arc<Mutex<SocketAddr>>,
+}
+
+impl Directory {
+    fn lead_to(&self, server: &RedisServer) {
+        *self.answer.lock().unwrap() = server.addr();
+    }
+}
+
+impl Connector for Directory {
+    fn connect(&self, address: &Address) -> Connecting {
+        let moved = match address {
+            Address::Tcp { port, .. } if *port == self.asked.port() => {
+                let answer = *self.answer.lock().unwrap();
+                Address::Tcp { host: answer.ip().to_string(), port: answer.port() }
+            }
+            other => other.clone(),
+        };
+        SocketConnector::new().connect(&moved)
+    }
+}
+
+/// What was granted: to whom a name belongs at the moment, and every token.
+#[derive(Debug, Default)]
+struct Ledger {
+    holders: [Option<(usize, Instant)>; NAMES],
+    tokens: BTreeSet<(usize, u64)>,
+    newest: [u64; NAMES],
+    grants: usize,
+    overlaps: Vec<String>,
+    repeated: Vec<String>,
+    out_of_order: Vec<String>,
+}
+
+impl Ledger {
+    fn granted(&mut self, name: usize, client: usize, token: u64, until: Instant) {
+        self.grants += 1;
+        if let Some((other, theirs)) = self.holders[name]
+            && theirs > Instant::now()
+        {
+            self.overlaps.push(format!("{name}: {client} while {other} holds"));
+        }
+        self.holders[name] = Some((client, until));
+        if !self.tokens.insert((name, token)) {
+            self.repeated.push(format!("{name}: {token}"));
+        }
+        if token < self.newest[name] {
+            self.out_of_order.push(format!("{name}: {token} after {}", self.newest[name]));
+        }
+        self.newest[name] = self.newest[name].max(token);
+    }
+
+    fn given_back(&mut self, name: usize, client: usize) {
+        if self.holders[name].is_some_and(|(holder, _)| holder == client) {
+            self.holders[name] = None;
+        }
+    }
+}
+
+/// Takes and gives back locks until it is told to stop.
+async fn work(redlock: Redlock, client: usize, ledger: Arc<Mutex<Ledger>>, stop: Arc<AtomicBool>) {
+    let mut round = client;
+    while !stop.load(Ordering::Relaxed) {
+        round += 1;
+        let name = round % NAMES;
+        let Ok(lock) = redlock.lock(format!("name-{name}")).wait(MAX_TTL / 2).await else {
+            continue;
+        };
+        let until = Instant::now() + lock.remaining();
+        let token = lock.fencing_token().get();
+        ledger.lock().unwrap().granted(name, client, token, until);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        ledger.lock().unwrap().given_back(name, client);
+        let _ = lock.release().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_overlap_and_no_token_twice() {
+    let moves = std::env::var("REDLOCK_MOVES").map_or(MOVES, |moves| moves.parse().unwrap());
+    let servers = RedisServer::start_n(4);
+    let directory =
+        Directory { asked: servers[0].addr(), answer: Arc::new(Mutex::new(servers[0].addr())) };
+    let client = || {
+        let builder = Redlock::builder().ttl(MAX_TTL).node_timeout(Duration::from_millis(50));
+        let urls = servers[..3].iter().map(RedisServer::url);
+        guarded(builder, urls).connector(directory.clone()).build().unwrap()
+    };
+    let (ledger, stop) =
+        (Arc::new(Mutex::new(Ledger::default())), Arc::new(AtomicBool::new(false)));
+    let start = |redlock: &Redlock, number| {
+        tokio::spawn(work(redlock.clone(), number, Arc::clone(&ledger), Arc::clone(&stop)))
+    };
+    // The first one stays; another one comes after each move, and replaces the one before.
+    let stays = client();
+    all_vote(&stays).await;
+    let mut tasks = vec![start(&stays, 0)];
+    let mut newest = None;
+    for number in 1..=moves {
+        directory.lead_to(&servers[if number % 2 == 1 { 3 } else { 0 }]);
+        let newcomer = client();
+        tasks.push(start(&newcomer, number));
+        // Its server is not the one that the others are connected to: it is found displaced, in
+        // probation or blank, and then votes.
+        eventually_async("the server that the name leads to is enrolled", async || {
+            let health = &newcomer.health()[0];
+            in_probation(health) || health.is_voting()
+        })
+        .await;
+        all_vote(&newcomer).await;
+        // The links that were open stay open: both servers have clients.
+        newest = Some(newcomer);
+    }
+    stop.store(true, Ordering::Relaxed);
+    for task in tasks {
+        in_time(task).await.unwrap();
+    }
+    drop(newest);
+    let ledger = ledger.lock().unwrap();
+    println!("{moves} moves, {} grants", ledger.grants);
+    assert!(ledger.grants > moves * 10, "{} grants", ledger.grants);
+    assert_eq!(ledger.overlaps, Vec::<String>::new());
+    assert_eq!(ledger.repeated, Vec::<String>::new());
+    assert_eq!(ledger.out_of_order, Vec::<String>::new());
+}

@@ -1,0 +1,189 @@
+//! One name that leads to two servers: both live, and both are connected to by somebody.
+
+use std::time::Duration;
+
+use tower_redlock::{LockError, NodeHealth, NodeState, Reason, Redlock};
+
+use super::scene::{
+    LONG, MAX_TTL, all_vote, enrolment, guarded, in_probation, in_time, quick, reason, refused,
+    settled, tag, taken, votes,
+};
+use crate::support::{HANG_GUARD, Proxy, RedisServer, eventually_async};
+
+/// A client that reaches each server over a link of its own, which can be cut.
+struct Client {
+    redlock: Redlock,
+    links: Vec<Proxy>,
+}
+
+impl Client {
+    /// `servers` are the owners of the names by its own lookup.
+    fn of(servers: [&RedisServer; 3]) -> Self {
+        let links: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+        let redlock = guarded(quick(), links.iter().map(Proxy::url)).build().unwrap();
+        Self { redlock, links }
+    }
+}
+
+fn is_displaced(health: &NodeHealth) -> bool {
+    matches!(
+        health.state,
+        NodeState::Refusing { reason: Reason::Displaced, .. }
+            | NodeState::Down { reason: Reason::Displaced, .. }
+    )
+}
+
+/// Waits until the second client's server is the owner of the first name, and votes.
+async fn moved(old: &RedisServer, new: &RedisServer, rest: [&RedisServer; 2]) -> (Client, Client) {
+    let before = Client::of([old, rest[0], rest[1]]);
+    all_vote(&before.redlock).await;
+    let after = Client::of([new, rest[0], rest[1]]);
+    all_vote(&after.redlock).await;
+    (before, after)
+}
+
+#[tokio::test]
+async fn two_servers_make_no_two_holders() {
+    let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
+    let (before, after) = moved(&old, &new, [&b, &c]).await;
+    // Two of three names each, and only the first one is in both.
+    before.links[2].cut();
+    after.links[1].cut();
+    let held = taken(&after.redlock, "x").await;
+    let votes = refused(&before.redlock, "x").await;
+    assert!(held.is_valid());
+    assert!(
+        matches!(reason(&votes, 0), Reason::Displaced | Reason::NamesDiffer),
+        "{}",
+        reason(&votes, 0)
+    );
+}
+
+#[tokio::test]
+async fn lock_held_before_the_move_is_not_granted_again() {
+    let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
+    let before = Client::of([&old, &b, &c]);
+    all_vote(&before.redlock).await;
+    before.links[2].cut();
+    let held = taken(&before.redlock, "x").await;
+    let after = Client::of([&new, &b, &c]);
+    eventually_async("the newcomer is enrolled", async || in_probation(&after.redlock.health()[0]))
+        .await;
+    after.links[1].cut();
+    // It is renewed over servers that do not name each other any more: so it ends before another
+    // quorum can grant.
+    let next = after.redlock.lock("x").wait(LONG);
+    let next = in_time(async { next.await.unwrap() }).await;
+    assert!(!held.is_valid());
+    assert!(next.fencing_token() > held.fencing_token());
+}
+
+#[tokio::test]
+async fn majority_that_stays_goes_on() {
+    let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
+    let before = Client::of([&old, &b, &c]);
+    all_vote(&before.redlock).await;
+    let held = taken(&before.redlock, "kept").await;
+    let _after = Client::of([&new, &b, &c]);
+    // Each change of a server's owners meets operations under way: none of them fails for it.
+    let mut granted = 0;
+    let moved = async {
+        eventually_async("the old server is displaced", async || {
+            is_displaced(&before.redlock.health()[0])
+        })
+        .await;
+    };
+    tokio::pin!(moved);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut moved => break,
+            lock = before.redlock.lock("y") => {
+                lock.unwrap().release().await.unwrap();
+                granted += 1;
+            }
+        }
+    }
+    assert!(granted > 0);
+    // Longer than the validity that it had before the move.
+    in_time(async {
+        for _ in 0..2 {
+            tokio::time::sleep(MAX_TTL).await;
+            held.extend().await.unwrap();
+        }
+    })
+    .await;
+    assert!(held.is_valid());
+    held.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn displaced_server_is_reclaimed_where_its_name_leads_there() {
+    let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
+    let (before, after) = moved(&old, &new, [&b, &c]).await;
+    let first = enrolment(&old);
+    eventually_async("the old server is displaced", async || {
+        is_displaced(&before.redlock.health()[0])
+    })
+    .await;
+    // Nobody is led to the newcomer any more.
+    drop(after);
+    let granted = in_time(async { before.redlock.lock("x").wait(LONG).await.unwrap() }).await;
+    votes(&before.redlock, 0).await;
+    assert_ne!(enrolment(&old), first, "it was enrolled anew");
+    assert!(granted.is_valid());
+    all_vote(&before.redlock).await;
+}
+
+#[tokio::test]
+async fn restarted_server_is_known_to_the_others() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    let epoch = |server: &RedisServer| tag(server)[69..77].to_owned();
+    let owner = |of: &RedisServer, name: &str| {
+        of.cli(&["HGET", "redlock:meta", &format!("owner:{name}")]).text()
+    };
+    for _ in 0..2 {
+        servers[0].restart();
+        eventually_async("it is in probation", async || in_probation(&redlock.health()[0])).await;
+        votes(&redlock, 0).await;
+    }
+    assert_eq!(servers.iter().map(epoch).collect::<Vec<_>>(), ["00000003", "00000001", "00000001"]);
+    let own = tag(&servers[0]);
+    let own = format!("{} {} {}", &own[69..77], &own[2..34], &own[52..68]);
+    assert_eq!([owner(&servers[1], "node-1"), owner(&servers[2], "node-1")], [&*own, &*own]);
+}
+
+#[tokio::test]
+async fn set_of_an_earlier_version_goes_on() {
+    let servers = RedisServer::start_n(3);
+    drop(settled(&servers).await);
+    for server in &servers {
+        let short = tag(server)[..51].to_owned();
+        server.cli(&["HSET", "redlock:meta", "tag", &short]);
+        for name in ["node-1", "node-2", "node-3"] {
+            server.cli(&["HDEL", "redlock:meta", &format!("owner:{name}")]);
+        }
+    }
+    let started = std::time::Instant::now();
+    let redlock = guarded(quick().ttl(Duration::from_secs(30)), super::scene::urls(&servers));
+    let redlock = redlock.build().unwrap();
+    let lock = in_time(async { redlock.lock("x").ttl(MAX_TTL).wait(LONG).await.unwrap() }).await;
+    assert!(started.elapsed() < HANG_GUARD, "nobody waits for a probation of 30 s");
+    lock.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn single_attempt_during_a_move_is_told_the_reason() {
+    let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
+    let (before, _after) = moved(&old, &new, [&b, &c]).await;
+    before.links[1].cut();
+    before.links[2].cut();
+    match in_time(async { before.redlock.lock("x").await }).await {
+        Err(LockError::NoQuorum { votes }) => {
+            let told = votes.to_string();
+            assert!(told.contains("its name") || told.contains("not connected"), "{told}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
