@@ -16,7 +16,7 @@ use tower_redlock::{
 };
 
 use super::scene::{all_vote, guarded, in_probation, in_time};
-use crate::support::{RedisServer, eventually_async};
+use crate::support::{Proxy, RedisServer, eventually_async};
 
 /// How often the address moves; `REDLOCK_MOVES` sets another number.
 const MOVES: usize = 6;
@@ -111,9 +111,17 @@ async fn no_overlap_and_no_token_twice() {
     let servers = RedisServer::start_n(4);
     let directory =
         Directory { asked: servers[0].addr(), answer: Arc::new(Mutex::new(servers[0].addr())) };
-    let client = || {
+    // The client that stays has a link of its own to the third server, the others to the second one.
+    // While these stall, each side has a majority of names, and only the first name is in both.
+    let links = [Proxy::start(servers[2].addr()), Proxy::start(servers[1].addr())];
+    let client = |stays: bool| {
         let builder = Redlock::builder().ttl(MAX_TTL).node_timeout(Duration::from_millis(50));
-        let urls = servers[..3].iter().map(RedisServer::url);
+        let [b, c] = if stays {
+            [servers[1].url(), links[0].url()]
+        } else {
+            [links[1].url(), servers[2].url()]
+        };
+        let urls = [servers[0].url(), b, c];
         guarded(builder, urls).connector(directory.clone()).build().unwrap()
     };
     let (ledger, stop) =
@@ -122,13 +130,13 @@ async fn no_overlap_and_no_token_twice() {
         tokio::spawn(work(redlock.clone(), number, Arc::clone(&ledger), Arc::clone(&stop)))
     };
     // The first one stays; another one comes after each move, and replaces the one before.
-    let stays = client();
+    let stays = client(true);
     all_vote(&stays).await;
     let mut tasks = vec![start(&stays, 0)];
     let mut newest = None;
     for number in 1..=moves {
         directory.lead_to(&servers[if number % 2 == 1 { 3 } else { 0 }]);
-        let newcomer = client();
+        let newcomer = client(false);
         tasks.push(start(&newcomer, number));
         // Its server is not the one that the others are connected to: it is found displaced, in
         // probation or blank, and then votes.
@@ -138,6 +146,9 @@ async fn no_overlap_and_no_token_twice() {
         })
         .await;
         all_vote(&newcomer).await;
+        links.iter().for_each(Proxy::stall);
+        tokio::time::sleep(MAX_TTL / 2).await;
+        links.iter().for_each(Proxy::resume);
         // The links that were open stay open: both servers have clients.
         newest = Some(newcomer);
     }
