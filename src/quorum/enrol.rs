@@ -115,6 +115,8 @@ pub struct Enrolment {
     max_ttl: Duration,
     drift_factor: f64,
     nodes: Box<[Entry]>,
+    /// When it was last known that an old set may still grant.
+    old_set_seen: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
@@ -124,6 +126,9 @@ struct Entry {
     known: Sight,
     /// Since when it is out of sight; from the beginning, if it was never seen.
     out_since: Timestamp,
+    /// In which incarnation, and when, it was last seen in a probation from which it may start by
+    /// itself.
+    seen_starting: Option<(Incarnation, Timestamp)>,
     /// Kept while the node is out of sight: its probation goes on.
     wait: Option<Wait>,
     /// The greatest incarnation that is known under the node's name.
@@ -139,6 +144,14 @@ impl Entry {
         self.known.view()
     }
 
+    /// Whether the node forgot along with one whose probation began at `since`: it is in probation
+    /// as well, or was so at the same time.
+    fn starts_with(&self, since: Timestamp) -> bool {
+        let incarnation = self.view().map(|view| view.incarnation);
+        let together = |(starting, seen)| Some(starting) == incarnation && seen >= since;
+        self.known.starts() || (self.known.is_active() && self.seen_starting.is_some_and(together))
+    }
+
     fn is_displaced(&self) -> bool {
         self.view().is_some_and(|view| Some(view.incarnation) < self.owner)
     }
@@ -152,7 +165,7 @@ struct Wait {
     max_ttl: Duration,
     /// Since when enough nodes that vote name it and each other.
     known_to_voters: Option<Timestamp>,
-    /// Since when it and others, in probation or voting, make up a quorum whose members name each
+    /// Since when it and others that forgot along with it make up a quorum whose members name each
     /// other.
     known_to_starters: Option<Timestamp>,
     /// It started by itself together with others, which may vote by now.
@@ -168,6 +181,7 @@ impl Enrolment {
             sight: Sight::Out,
             known: Sight::Out,
             out_since: Timestamp::ZERO,
+            seen_starting: None,
             wait: None,
             owner: None,
             displaced_since: None,
@@ -175,11 +189,15 @@ impl Enrolment {
             retry_at: Timestamp::ZERO,
         };
         let nodes = vec![entry; nodes].into_boxed_slice();
-        Self { quorum: rules::quorum(nodes.len()), max_ttl, drift_factor, nodes }
+        let quorum = rules::quorum(nodes.len());
+        Self { quorum, max_ttl, drift_factor, nodes, old_set_seen: None }
     }
 
     /// Takes how a node stands; `now` is when its answer came, not when it was asked.
     pub fn see(&mut self, node: usize, sight: Sight, now: Timestamp) {
+        if self.has_old_set() {
+            self.old_set_seen = Some(now);
+        }
         let entry = &mut self.nodes[node];
         match &sight {
             Sight::Probation { tag, view, max_ttl, .. } => {
@@ -205,6 +223,9 @@ impl Enrolment {
             Sight::Active { .. } | Sight::OtherLayout => entry.wait = None,
             Sight::Out => {}
         }
+        if let Some(view) = sight.view().filter(|_| sight.starts()) {
+            entry.seen_starting = Some((view.incarnation, now));
+        }
         if sight != Sight::Out {
             entry.known = sight.clone();
         } else if entry.sight != Sight::Out {
@@ -226,8 +247,7 @@ impl Enrolment {
         let needed = self.needed();
         for node in 0..self.nodes.len() {
             let voters = self.group_around(node, |entry| entry.known.is_active()).len() >= needed;
-            let counts = |entry: &Entry| entry.known.is_active() || entry.known.starts();
-            let starters = self.group_around(node, counts).len() + 1 >= self.quorum;
+            let starters = self.starters(node).len() + 1 >= self.quorum;
             let entry = &mut self.nodes[node];
             let displaced = entry.is_displaced();
             since(&mut entry.displaced_since, displaced, now);
@@ -254,6 +274,12 @@ impl Enrolment {
         let near = self.nodes.iter().enumerate().filter(is_near);
         let near: Vec<_> = near.map(|(other, entry)| (other, entry.view())).collect();
         names::largest_group(&near).into_iter().map(|(other, _)| other).collect()
+    }
+
+    /// The nodes that forgot along with a node, and are known to it and each other.
+    fn starters(&self, node: usize) -> Vec<usize> {
+        let Some(wait) = &self.nodes[node].wait else { return Vec::new() };
+        self.group_around(node, |entry| entry.starts_with(wait.since))
     }
 
     /// How many nodes that vote have to know a node, and tell it what it forgot: each quorum of the
@@ -291,6 +317,10 @@ impl Enrolment {
     /// The least epoch of a new enrolment under a node's name.
     pub fn least_epoch(&self, node: usize) -> u32 {
         self.nodes[node].owner.map_or(1, |owner| owner.epoch.saturating_add(1))
+    }
+
+    fn has_old_set(&self) -> bool {
+        self.nodes.iter().any(|entry| entry.known.is_of_old_set())
     }
 
     /// Since when another server is known to be the owner of the node's name.
@@ -389,6 +419,9 @@ impl Enrolment {
                 *since = *since + by;
             }
         }
+        if let Some(seen) = &mut self.old_set_seen {
+            *seen = *seen + by;
+        }
     }
 
     /// For how long a node in probation does not vote yet; zero where only others are waited for.
@@ -416,7 +449,8 @@ impl Enrolment {
             How::Bootstrap { .. } if wait.bootstrapped => self.end(wait, wait.since),
             How::Bootstrap { .. } => {
                 let together = self.quorum_end().unwrap_or(Timestamp::ZERO);
-                self.end(wait, wait.known_to_starters?).max(together).max(self.absence_end(node))
+                let end = self.end(wait, wait.known_to_starters?);
+                end.max(together).max(self.absence_end(node)).max(self.old_set_end())
             }
         };
         Some(end.max(entry.retry_at))
@@ -447,6 +481,13 @@ impl Enrolment {
         since + self.probation(self.max_ttl)
     }
 
+    /// When no lock of an old set is left.
+    fn old_set_end(&self) -> Timestamp {
+        let waits = self.nodes.iter().filter_map(|entry| entry.wait.as_ref());
+        let longest = waits.map(|wait| wait.max_ttl).max().unwrap_or(self.max_ttl);
+        self.old_set_seen.map_or(Timestamp::ZERO, |seen| seen + self.probation(longest))
+    }
+
     fn end(&self, wait: &Wait, known_since: Timestamp) -> Timestamp {
         wait.since.max(known_since) + self.probation(wait.max_ttl)
     }
@@ -456,35 +497,26 @@ impl Enrolment {
     }
 
     fn how(&self, node: usize) -> Option<How> {
-        let wait = self.nodes[node].wait.as_ref()?;
+        let entry = &self.nodes[node];
+        let wait = entry.wait.as_ref()?;
+        // A quorum forgot at once, so the set begins anew: each of its nodes has kept, or waited
+        // out, what it granted. A minority that forgot learns from the others, and waits for them:
+        // the former owners of its names may live, and be a quorum with them. And an old set may
+        // still be granting, out of our sight too: only `adopt` ends that.
+        let there = |other: &usize| self.nodes[*other].sight != Sight::Out;
+        let with = self.starters(node).into_iter().filter(there).count();
+        let enough = with + 1 >= self.quorum && wait.known_to_starters.is_some();
+        if entry.sight.starts() && (wait.bootstrapped || enough) && !self.has_old_set() {
+            // Who is there may know of a longer TTL, whomever it takes for the owners of names.
+            let is_there =
+                |other: &usize| *other != node && self.nodes[*other].sight.view().is_some();
+            let from = (0..self.nodes.len()).filter(is_there).collect();
+            return Some(How::Bootstrap { from });
+        }
         let needed = self.needed();
-        let active = self.group_around(node, |entry| entry.sight.is_active());
-        if wait.known_to_voters.is_some() && active.len() >= needed {
-            return Some(How::Learn { from: active, needed });
-        }
-        // An old set may still be granting there, out of our sight too: only `adopt` ends that.
-        if self.nodes.iter().any(|entry| entry.known.is_of_old_set()) {
-            return None;
-        }
-        // They are to know it first.
-        let votes = |&(other, entry): &(usize, &Entry)| {
-            other != node && entry.sight.is_active() && !entry.is_displaced()
-        };
-        if self.nodes.iter().enumerate().filter(votes).count() >= needed {
-            return None;
-        }
-        // With those that vote they make up a quorum. Its locks are safe, as every node of it has
-        // kept, or waited out, what it granted; only fences may be known to those who are away.
-        let with = self.group_around(node, |entry| entry.sight.is_active() || entry.sight.starts());
-        let enough = with.len() + 1 >= self.quorum && wait.known_to_starters.is_some();
-        if !self.nodes[node].sight.starts() || !(wait.bootstrapped || enough) {
-            return None;
-        }
-        // Who is there may know of a longer TTL, whomever it takes for the owners of names.
-        let there =
-            |&(other, entry): &(usize, &Entry)| other != node && entry.sight.view().is_some();
-        let from = self.nodes.iter().enumerate().filter(there).map(|(other, _)| other).collect();
-        Some(How::Bootstrap { from })
+        let from = self.group_around(node, |entry| entry.sight.is_active());
+        let known = wait.known_to_voters.is_some() && from.len() >= needed;
+        known.then_some(How::Learn { from, needed })
     }
 }
 

@@ -18,6 +18,7 @@
 //! | whether the work of a name is done | [`records`] |
 //! | nodes that may have forgotten locks | [`enrol`] |
 //! | which servers mean each other by their names | [`names`] |
+//! | nodes of a set that nobody uses any more | [`takeover`] |
 //! | servers whose clocks jump | [`offsets`] |
 
 mod acquire;
@@ -36,6 +37,7 @@ pub mod records;
 mod release;
 mod renew;
 pub mod rules;
+pub mod takeover;
 #[cfg(test)]
 mod tests;
 

@@ -120,22 +120,26 @@ mod restart {
     }
 
     #[test]
-    fn waits_for_missing_others_like_for_itself() {
+    fn missing_others_are_waited_for() {
         let mut set = Set::of(&[Probation("a"), Active, Active]);
         set.see(2, Out, at(END - 1));
-        assert_eq!(set.enrolment.next_wake(), Some(at(END - 1 + END)));
-        assert_eq!(set.due(at(END - 1 + END - 1)), []);
+        assert_eq!(set.enrolment.next_wake(), None);
         set.see(2, Active, at(60_000));
         assert!(matches!(set.due(at(60_000))[0].how, How::Learn { .. }));
     }
 
     #[test]
-    fn starts_above_all_tokens_without_the_others() {
+    fn minority_that_forgot_waits_for_the_others() {
+        for others in [[Active, Out], [Out, Out]] {
+            let mut set = Set::of(&[Probation("a"), others[0], others[1]]);
+            assert_eq!(set.due(at(600_000)), []);
+        }
         let mut set = Set::of(&[Probation("a"), Active, Out]);
-        assert_eq!(set.due(at(END - 1)), []);
-        assert_eq!(set.due(at(END))[0].how, How::Bootstrap { from: vec![1] });
-        let mut minority = Set::of(&[Probation("a"), Out, Out]);
-        assert_eq!(minority.due(at(60_000)), []);
+        set.see(2, Probation("c"), at(60_000));
+        assert_eq!(set.due(at(60_000 + END - 1)), []);
+        let steps = set.due(at(60_000 + END));
+        assert_eq!(steps[0].how, How::Bootstrap { from: vec![1, 2] });
+        assert_eq!(steps[1].how, How::Bootstrap { from: vec![0, 1] });
     }
 
     #[test]
@@ -203,6 +207,18 @@ mod bootstrap {
     }
 
     #[test]
+    fn rest_of_a_start_goes_on() {
+        let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
+        // Another client was faster with one of them, and is gone.
+        set.see(0, Active, at(END - 1));
+        assert_eq!(set.due(at(END))[0].how, How::Bootstrap { from: vec![0] });
+        let mut later = Set::of(&[Probation("a"), Out, Out]);
+        later.see(0, Active, at(60_000));
+        later.see(1, Probation("b"), at(70_000));
+        assert_eq!(later.due(at(600_000)), [], "they did not forget at once");
+    }
+
+    #[test]
     fn missing_nodes_get_time_to_return() {
         let mut set = Set::of(&[Active, Active, Active]);
         set.see(2, Out, at(60_000));
@@ -250,6 +266,14 @@ mod other_sets {
         assert_eq!(set.due(at(60_000)), []);
         set.see(0, Out, at(60_000));
         assert_eq!(set.due(at(60_000)), []);
+    }
+
+    #[test]
+    fn start_waits_for_the_locks_of_the_old_set() {
+        let mut set = Set::of(&[Elsewhere, Probation("b"), Probation("c")]);
+        set.see(0, Probation("taken"), at(60_000));
+        assert_eq!(set.due(at(60_000 + END - 1)), []);
+        assert_eq!(set.due(at(60_000 + END)).len(), 3);
     }
 
     #[test]
@@ -354,6 +378,6 @@ mod names {
             set.enrolment.see(node, sight, at(2_000));
         }
         let steps = set.due(at(60_000));
-        assert!(steps.iter().all(|step| matches!(step.how, How::Bootstrap { .. })), "{steps:?}");
+        assert_eq!(steps, []);
     }
 }

@@ -19,3 +19,4 @@ mod new_sets;
 mod records;
 mod restart;
 mod splits;
+mod takeover;

@@ -34,7 +34,8 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     // One by one: where the first ones fail, the old set is left as it was.
     for node in 0..old_nodes {
         let name = Arc::clone(old.members()[node].status.name());
-        match take(old, node, State::Moved, &old.layout.hash, new, &Known::default()).await {
+        let leaving = Leaving::set(old);
+        match take(old, node, State::Moved, &leaving, new, &Known::default()).await {
             Ok(told) => {
                 known.merge(told);
                 votes.push(Vote::new(Arc::clone(&name), VoteOutcome::Granted));
@@ -55,7 +56,8 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     let nodes = new.members().len();
     for node in 0..nodes {
         let name = Arc::clone(new.members()[node].status.name());
-        let outcome = match take(new, node, State::Probation, &old.layout.hash, new, &known).await {
+        let leaving = Leaving::set(old);
+        let outcome = match take(new, node, State::Probation, &leaving, new, &known).await {
             Ok(_) => {
                 enrolled += 1;
                 VoteOutcome::Granted
@@ -77,7 +79,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
 
 /// How a moved node goes on.
 #[derive(Clone, Copy, Debug)]
-enum State {
+pub(super) enum State {
     /// The old set may still grant: with blank nodes of the new set, this one must not make up a
     /// majority of it.
     Moved,
@@ -93,13 +95,32 @@ impl State {
     }
 }
 
+/// What a node that is moved must be like before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Leaving<'a> {
+    /// The layout that it may leave, beside the one that it enters.
+    pub(super) layout: &'a str,
+    /// How many nodes that set has.
+    pub(super) size: usize,
+    /// Its tag; empty for any.
+    pub(super) tag: &'a str,
+    /// What changes while clients of its set look at it; empty for anything.
+    pub(super) seen: &'a str,
+}
+
+impl<'a> Leaving<'a> {
+    fn set(old: &'a NodeSet) -> Self {
+        Self { layout: &old.layout.hash, size: old.members().len(), ..Self::default() }
+    }
+}
+
 /// Moves a node, reached through `through`, from the old layout to the new one, and tells it what
 /// is known.
-async fn take(
+pub(super) async fn take(
     through: &NodeSet,
     node: usize,
     state: State,
-    old: &str,
+    leaving: &Leaving<'_>,
     new: &NodeSet,
     known: &Known,
 ) -> Result<Known, Reason> {
@@ -107,13 +128,16 @@ async fn take(
     let max_ttl = known.max_ttl.max(new.settings.max_ttl);
     let cmd = pipeline.cmd("EVAL").arg(scripts::ADOPT.text).arg(1);
     cmd.arg(&through.keys.meta)
-        .arg(old)
+        .arg(leaving.layout)
         .arg(&*new.layout.hash)
         .arg(&*new.layout.description)
         .arg(format!("{:016x}", crate::random::number()))
         .arg(millis(max_ttl))
         .arg(STRIPES)
-        .arg(state.letter());
+        .arg(state.letter())
+        .arg(leaving.tag)
+        .arg(leaving.seen)
+        .arg(leaving.size);
     let itself = through.members()[node].status.name();
     let mut others: Vec<_> = new.members().iter().map(|member| member.status.name()).collect();
     others.retain(|name| *name != itself);
@@ -133,6 +157,7 @@ async fn take(
     };
     match items.first().and_then(int) {
         Some(1) => Ok(items.get(3).map(|meta| Known::of_meta(meta).1).unwrap_or_default()),
+        Some(3) => Err(Reason::WrongTag { found: items.get(1).map(text).unwrap_or_default() }),
         _ => Err(Reason::OtherLayout {
             found: items.get(2).map(text).unwrap_or_default(),
             ours: Arc::clone(&new.layout.description),

@@ -31,7 +31,10 @@ impl NodeSet {
             let too_much = u64::try_from(too_much).unwrap_or(u64::MAX);
             self.overestimate.fetch_add(too_much, Ordering::AcqRel);
             self.clock.put_forward(*at_most);
-            self.state().enrolment.put_forward(*at_most);
+            let mut state = self.state();
+            state.enrolment.put_forward(*at_most);
+            state.takeover.put_forward(*at_most);
+            drop(state);
             for &node in accused {
                 self.corrections[node].fetch_add(1, Ordering::AcqRel);
             }

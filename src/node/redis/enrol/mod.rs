@@ -13,6 +13,7 @@
 //! | taking over long-lived records | `copy` |
 //! | how many keys a node keeps | `count` |
 //! | from one layout to another | `adopt` |
+//! | from a set that nobody uses any more | `takeover` |
 
 mod activate;
 mod adopt;
@@ -24,6 +25,7 @@ mod layout;
 mod set;
 mod standing;
 mod tag;
+mod takeover;
 mod tasks;
 
 pub(crate) use adopt::adopt;

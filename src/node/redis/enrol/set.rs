@@ -23,6 +23,7 @@ use crate::{
         enrol::{Enrolment, Sight},
         names::{Incarnation, View},
         offsets::Jury,
+        takeover::{Foreign, Takeover, startable},
     },
     time::{AdjustedClock, Clock, Timestamp},
 };
@@ -77,6 +78,10 @@ pub(super) struct State {
     pub(super) copying: Box<[Copying]>,
     /// Which nodes are being told of the owners of names, and when one that failed is told again.
     pub(super) informing: Box<[Informing]>,
+    /// Nodes of other sets, which may be unused.
+    pub(super) takeover: Takeover,
+    /// Nodes that were moved from another set, and start when that has no quorum left.
+    moved: Box<[Option<Moved>]>,
     /// The tags with which nodes vote, as last seen.
     tags: Box<[Option<Tag>]>,
     /// When a node that is displaced is to be looked up anew.
@@ -87,6 +92,57 @@ pub(super) struct State {
 pub(super) enum Informing {
     NotBefore(Timestamp),
     UnderWay,
+}
+
+/// A node that was moved from another set.
+#[derive(Clone, Debug)]
+struct Moved {
+    from: (Arc<str>, usize),
+    tag: Arc<str>,
+    retry_at: Timestamp,
+}
+
+/// Interval between two tries to start a node that was moved.
+const START_RETRY: Duration = Duration::from_secs(1);
+
+impl State {
+    /// Moved nodes that may start now, with their tags, and when the next one may be tried.
+    pub(super) fn startable(
+        &mut self,
+        now: Timestamp,
+    ) -> (Vec<(usize, Arc<str>)>, Option<Timestamp>) {
+        let from: Vec<_> = self.moved.iter().map(|m| m.as_ref().map(|m| m.from.clone())).collect();
+        let (mut due, mut wake) = (Vec::new(), None);
+        for node in startable(&from) {
+            let Some(moved) = &mut self.moved[node] else { continue };
+            if moved.retry_at <= now {
+                moved.retry_at = now + START_RETRY;
+                due.push((node, Arc::clone(&moved.tag)));
+            } else {
+                wake =
+                    Some(wake.map_or(moved.retry_at, |wake: Timestamp| wake.min(moved.retry_at)));
+            }
+        }
+        (due, wake)
+    }
+
+    /// Takes what a node tells of a set that is not ours, or was not.
+    fn see_foreign(&mut self, node: usize, standing: &Standing, sight: &Sight, now: Timestamp) {
+        let foreign = (*sight == Sight::OtherLayout).then(|| Foreign {
+            layout: standing.tag.layout().into(),
+            size: standing.size,
+            seen: Arc::clone(&standing.seen),
+            max_ttl: standing.max_ttl,
+        });
+        self.takeover.see(node, foreign, now);
+        let moved = matches!(sight, Sight::Probation { moved: true, .. });
+        let retry_at = self.moved[node].as_ref().map_or(now, |moved| moved.retry_at);
+        self.moved[node] = moved.then(|| Moved {
+            from: standing.moved_from.clone(),
+            tag: Arc::clone(standing.tag.text()),
+            retry_at,
+        });
+    }
 }
 
 /// What follows for a connection from how its server stands.
@@ -120,6 +176,8 @@ impl NodeSet {
             run_ids: vec![None; nodes].into(),
             copying: vec![Copying::Done; nodes].into(),
             informing: vec![Informing::NotBefore(Timestamp::ZERO); nodes].into(),
+            takeover: Takeover::new(nodes, settings.drift_factor),
+            moved: vec![None; nodes].into(),
             tags: vec![None; nodes].into(),
             lookups: vec![Timestamp::ZERO; nodes].into(),
         };
@@ -243,6 +301,7 @@ impl NodeSet {
         };
         let sight = if self.bar_duplicates(&state, node) { Sight::Out } else { sight };
         state.enrolment.see(node, sight.clone(), now);
+        state.see_foreign(node, standing, &sight, now);
         let status = &self.members()[node].status;
         let bar = bar.or_else(|| match &sight {
             Sight::Probation { .. } => {
@@ -318,6 +377,7 @@ impl NodeSet {
         let now = self.clock.now();
         let mut state = self.state();
         state.enrolment.see(node, Sight::Out, now);
+        state.takeover.see(node, None, now);
         // A server that it shared with another node is that one's alone now.
         if let Some(run_id) = state.run_ids[node].take() {
             self.bar_duplicates(&state, node);

@@ -36,6 +36,12 @@ pub(in crate::node::redis) struct Standing {
     pub(in crate::node::redis) history: Arc<str>,
     /// The owners of the other names, in the order of the names.
     pub(in crate::node::redis) owners: Vec<Option<Incarnation>>,
+    /// Changes while clients of its set look at the node.
+    pub(in crate::node::redis) seen: Arc<str>,
+    /// How many nodes its set has; zero where that is not known.
+    pub(in crate::node::redis) size: usize,
+    /// The layout, and how many nodes it has, of the set that the node was moved from.
+    pub(in crate::node::redis) moved_from: (Arc<str>, usize),
     pub(in crate::node::redis) memory: Option<Memory>,
     pub(in crate::node::redis) persistence: Option<Persistence>,
 }
@@ -96,6 +102,7 @@ impl Standing {
         };
         let number = |i: usize| items.get(i).and_then(int).unwrap_or(0);
         let text = |i: usize| items.get(i).map(text).unwrap_or_default();
+        let count = |i: usize| usize::try_from(number(i)).unwrap_or(0);
         let owner = |value: &Value| Incarnation::parse(&decode::text(value));
         let owners = match items.get(10) {
             Some(Value::Array(owners)) => owners.iter().map(owner).collect(),
@@ -113,6 +120,9 @@ impl Standing {
             copying: text(8).starts_with("copying"),
             history: text(9),
             owners,
+            seen: text(11),
+            size: count(12),
+            moved_from: (text(13), count(14)),
             memory: memory_of(&memory),
             persistence: persistence_of(&persistence, &save),
         };

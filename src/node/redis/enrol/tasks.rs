@@ -12,12 +12,14 @@ use tokio::sync::oneshot;
 use super::{
     activate, copy, inform,
     set::{Admin, Copying, Informing, NodeSet},
+    takeover,
 };
 use crate::{
     error::Reason,
     quorum::{
         enrol::{Outcome, Step},
         names::Incarnation,
+        takeover::Foreign,
     },
     time::{Clock, Timestamp},
 };
@@ -31,6 +33,7 @@ enum Ended {
     Activation { node: usize, outcome: Outcome },
     Copy { node: usize, done: bool },
     Informed { node: usize, result: Result<(), Reason> },
+    Moved { node: usize, result: Result<(), Reason> },
 }
 
 enum Work {
@@ -38,6 +41,10 @@ enum Work {
     Copy(usize),
     /// Tell a node who owns the other names, by index.
     Inform(usize, Box<[Option<Incarnation>]>),
+    /// Take over a node whose set nobody uses any more.
+    Take(usize, Foreign),
+    /// Begin the probation of a node that was moved; its tag.
+    StartMoved(usize, Arc<str>),
 }
 
 impl NodeSet {
@@ -85,6 +92,13 @@ impl NodeSet {
             if let Some(at) = state.enrolment.next_wake() {
                 wake_at(at);
             }
+            let taken = state.takeover.due(now);
+            work.extend(taken.into_iter().map(|(node, foreign)| Work::Take(node, foreign)));
+            let (moved, next) = state.startable(now);
+            work.extend(moved.into_iter().map(|(node, tag)| Work::StartMoved(node, tag)));
+            for at in next.into_iter().chain(state.takeover.next_wake()) {
+                wake_at(at);
+            }
             for (node, informing) in state.informing.iter_mut().enumerate() {
                 let Informing::NotBefore(at) = *informing else { continue };
                 let Some(owners) = state.enrolment.news_for(node) else { continue };
@@ -116,6 +130,12 @@ impl NodeSet {
                 Ended::Activation { node, outcome: activate::activate(self, step).await }
             }
             Work::Copy(node) => Ended::Copy { node, done: copy::copy(self, node).await },
+            Work::Take(node, foreign) => {
+                Ended::Moved { node, result: takeover::take_unused(self, node, &foreign).await }
+            }
+            Work::StartMoved(node, tag) => {
+                Ended::Moved { node, result: takeover::start_moved(self, node, &tag).await }
+            }
             Work::Inform(node, owners) => {
                 Ended::Informed { node, result: inform::inform(self, node, &owners).await }
             }
@@ -135,6 +155,7 @@ impl NodeSet {
                     if *done { Copying::Done } else { Copying::Wanted(now + COPY_RETRY) };
                 *node
             }
+            Ended::Moved { node, .. } => *node,
             // It is looked at now: what it knows by then is not told it again.
             Ended::Informed { node, .. } => {
                 state.informing[*node] = Informing::NotBefore(now + INFORM_RETRY);
@@ -142,9 +163,15 @@ impl NodeSet {
             }
         };
         drop(state);
-        if let Ended::Informed { result: Err(reason), .. } = ended {
-            let name = self.members()[node].status.name();
-            tracing::debug!(node = %name, %reason, "not told who owns the other names yet");
+        let name = self.members()[node].status.name();
+        match ended {
+            Ended::Informed { result: Err(reason), .. } => {
+                tracing::debug!(node = %name, %reason, "not told who owns the other names yet");
+            }
+            Ended::Moved { result: Err(reason), .. } => {
+                tracing::debug!(node = %name, %reason, "not moved yet");
+            }
+            _ => {}
         }
         let _ = self.members()[node].admin.send(Admin::Check);
     }

@@ -6,7 +6,8 @@
 -- the names of the other nodes, sorted.
 -- Answers: TIME in µs, role, run id, run and history, tag, max_ttl, floor, description of the stored
 -- layout, 'copying' and a nonce while done records are being copied, the replication id's first
--- digits, the owners of the other names.
+-- digits, the owners of the other names; what changes while clients of the node's set look at it, how
+-- many nodes that set has, the layout and the number of nodes of the set that it was moved from.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local role = info('replication', 'role')
@@ -46,12 +47,19 @@ if role == 'master' and ARGV[8] == 'enrol' then
     redis.call('HSET', KEYS[1], 'tag', tag, 'layout', ARGV[2])
     raise_max_ttl(max_ttl)
     prefill()
+    same_layout = true
   elseif same_layout and (string.sub(tag, 1, 1) ~= 'a' or ARGV[6] == 'raise') then
     raise_max_ttl(max_ttl)
   end
+  -- The set is in use: see takeover.rs. A full server may refuse it.
+  local seen = tonumber(redis.call('HGET', KEYS[1], 'seen') or 0)
+  if same_layout and (now < seen or now - seen > max_ttl * 250) then
+    redis.pcall('HSET', KEYS[1], 'seen', string.format('%.0f', now), 'size', #fields + 1)
+  end
 end
 
-local meta = redis.call('HMGET', KEYS[1], 'tag', 'max_ttl', 'floor', 'layout', 'once')
+local meta = redis.call('HMGET', KEYS[1], 'tag', 'max_ttl', 'floor', 'layout', 'once', 'seen', 'size',
+  'from', 'from_size')
 return {now, role, run_id, current, meta[1] or '', tonumber(meta[2] or 0), tonumber(meta[3] or 0),
   meta[4] or '', meta[5] or '', string.sub(info('replication', 'master_replid'), 1, 16),
-  owners(fields)}
+  owners(fields), meta[6] or '', tonumber(meta[7] or 0), meta[8] or '', tonumber(meta[9] or 0)}

@@ -20,7 +20,7 @@ use crate::{
 impl Session<'_> {
     /// Hands out the answers of a batch; sends again what has to be.
     pub(super) fn on_answers(&mut self, batch: Batch) -> Result<(), Reason> {
-        let Batch { sent, content, view, answers: values, .. } = batch;
+        let Batch { sent, content, view, tag, answers: values, .. } = batch;
         let groups = match content {
             Content::Operations(groups) => groups,
             Content::Look => return self.on_look(sent, values),
@@ -49,7 +49,8 @@ impl Session<'_> {
                         if self.note(&request.op, &decoded.result) {
                             unusable = decoded.result.clone().err();
                         }
-                        if let Err(Reason::WrongTag { .. }) = decoded.result
+                        if let Err(Reason::WrongTag { found }) = &decoded.result
+                            && found != tag.text()
                             && request.begin_again()
                         {
                             self.mistagged.push(request);

@@ -90,7 +90,8 @@ struct Batch {
     waiting_since: Instant,
     /// What the deadlines in it were made of.
     server_clock: ServerClock,
-    /// What the tag in it stands for.
+    /// The tag in it, and what that stands for.
+    tag: Tag,
     view: Option<Arc<View>>,
     content: Content,
     /// How many commands it has, and what they were answered so far.
@@ -237,8 +238,9 @@ impl<'a> Session<'a> {
         let server_clock = self.link.server_clock;
         let waiting_since = Instant::now();
         let answers = Vec::with_capacity(commands);
-        let view = self.view.clone();
-        let batch = Batch { sent, waiting_since, server_clock, view, content, commands, answers };
+        let (tag, view) = (self.tag.clone(), self.view.clone());
+        let batch =
+            Batch { sent, waiting_since, server_clock, tag, view, content, commands, answers };
         self.batches.push_back(batch);
     }
 

@@ -1,0 +1,214 @@
+//! Nodes of a set that nobody uses any more are taken over by the next one.
+//!
+//! A first start with a wrong list binds its nodes to that list. Clients of a set leave a mark on
+//! its nodes while they look at them; nodes whose mark has not changed for longer than any lock
+//! lasts are taken, if they are so many of their set that it is left without a quorum. They are
+//! taken as nodes that were moved, and start only when enough of them were: a client that comes back
+//! in between keeps its set, and the new one then does not start beside it.
+
+use std::{sync::Arc, time::Duration};
+
+use super::rules;
+use crate::time::Timestamp;
+
+/// What a node tells of the other set that it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// Names the set.
+    pub layout: Arc<str>,
+    /// How many nodes the set has; zero where that is not known.
+    pub size: usize,
+    /// Changes while a client of the set looks at the node.
+    pub seen: Arc<str>,
+    /// The longest TTL of the set's locks.
+    pub max_ttl: Duration,
+}
+
+/// For how long the nodes of other sets have been without clients, as one client counts it.
+#[derive(Debug)]
+pub struct Takeover {
+    drift_factor: f64,
+    nodes: Box<[Option<Watch>]>,
+}
+
+#[derive(Clone, Debug)]
+struct Watch {
+    foreign: Foreign,
+    since: Timestamp,
+    retry_at: Timestamp,
+}
+
+/// Interval between two tries to take a node.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Longest time between two marks of a client that is alive: it looks once a second, and leaves its
+/// mark where a quarter of `max_ttl` is over since the last one; its process or the server may stand
+/// still for some seconds.
+fn mark_interval(max_ttl: Duration) -> Duration {
+    max_ttl / 4 + Duration::from_secs(10)
+}
+
+/// How long a node of another set is watched before it is taken.
+pub fn watch_time(max_ttl: Duration, drift_factor: f64) -> Duration {
+    max_ttl + rules::drift(max_ttl, drift_factor) + mark_interval(max_ttl)
+}
+
+/// How many nodes a set of `size` has to lose until the rest is no quorum.
+pub const fn blocking(size: usize) -> usize {
+    size - rules::quorum(size) + 1
+}
+
+/// Which nodes that were moved may start, as their old set has no quorum left: those of which
+/// `moved_from` names a set, and how many nodes it has.
+pub fn startable(moved_from: &[Option<(Arc<str>, usize)>]) -> Vec<usize> {
+    let of = |set: &(Arc<str>, usize)| moved_from.iter().flatten().filter(|s| *s == set).count();
+    let may_start = |(node, set): (usize, &Option<(Arc<str>, usize)>)| {
+        let set = set.as_ref().filter(|(_, size)| *size > 0)?;
+        (of(set) >= blocking(set.1)).then_some(node)
+    };
+    moved_from.iter().enumerate().filter_map(may_start).collect()
+}
+
+impl Takeover {
+    /// Watches `nodes` nodes.
+    pub fn new(nodes: usize, drift_factor: f64) -> Self {
+        Self { drift_factor, nodes: vec![None; nodes].into() }
+    }
+
+    /// Takes what a node tells; `None` where it belongs to no other set, or is not there.
+    pub fn see(&mut self, node: usize, foreign: Option<Foreign>, now: Timestamp) {
+        let watch = &mut self.nodes[node];
+        let Some(foreign) = foreign.filter(|foreign| foreign.size > 0) else {
+            *watch = None;
+            return;
+        };
+        if watch.as_ref().is_none_or(|watch| watch.foreign != foreign) {
+            *watch = Some(Watch { foreign, since: now, retry_at: now });
+        }
+    }
+
+    /// The nodes that are to be taken now, with what they told; a try follows, and is not repeated
+    /// at once.
+    pub fn due(&mut self, now: Timestamp) -> Vec<(usize, Foreign)> {
+        let mut due = Vec::new();
+        for node in 0..self.nodes.len() {
+            if self.due_at(node).is_some_and(|at| now >= at)
+                && let Some(watch) = &mut self.nodes[node]
+            {
+                watch.retry_at = now + RETRY;
+                due.push((node, watch.foreign.clone()));
+            }
+        }
+        due
+    }
+
+    /// When [`due`](Self::due) has something to give, unless a node tells something else before.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        (0..self.nodes.len()).filter_map(|node| self.due_at(node)).min()
+    }
+
+    /// Our clock was put forward by so much: none of that time counts.
+    pub fn put_forward(&mut self, by: Duration) {
+        for watch in self.nodes.iter_mut().flatten() {
+            watch.since = watch.since + by;
+        }
+    }
+
+    /// When enough nodes of the node's set have been without clients for long enough.
+    fn due_at(&self, node: usize) -> Option<Timestamp> {
+        let of = self.nodes[node].as_ref()?;
+        let same = self.nodes.iter().flatten().filter(|watch| {
+            (&watch.foreign.layout, watch.foreign.size) == (&of.foreign.layout, of.foreign.size)
+        });
+        let mut ends: Vec<_> = same.map(|watch| self.end(watch)).collect();
+        ends.sort_unstable();
+        let enough = *ends.get(blocking(of.foreign.size) - 1)?;
+        Some(enough.max(self.end(of)).max(of.retry_at))
+    }
+
+    fn end(&self, watch: &Watch) -> Timestamp {
+        watch.since + watch_time(watch.foreign.max_ttl, self.drift_factor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(10);
+    /// `max_ttl`, 1 % and 2 ms, a quarter of `max_ttl`, and 10 s.
+    const END: u64 = 10_102 + 12_500;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::ZERO + Duration::from_millis(ms)
+    }
+
+    fn foreign(layout: &str, size: usize, seen: &str) -> Option<Foreign> {
+        Some(Foreign { layout: layout.into(), size, seen: seen.into(), max_ttl: TTL })
+    }
+
+    fn taken(takeover: &mut Takeover, now: Timestamp) -> Vec<usize> {
+        takeover.due(now).into_iter().map(|(node, _)| node).collect()
+    }
+
+    #[test]
+    fn unused_nodes_are_taken_together() {
+        let mut takeover = Takeover::new(3, 0.01);
+        takeover.see(0, foreign("old", 3, "1"), at(0));
+        takeover.see(1, foreign("old", 3, "1"), at(500));
+        assert_eq!(takeover.next_wake(), Some(at(500 + END)));
+        assert_eq!(taken(&mut takeover, at(500 + END - 1)), [0_usize; 0]);
+        assert_eq!(taken(&mut takeover, at(500 + END)), [0, 1]);
+        assert_eq!(taken(&mut takeover, at(500 + END)), [0_usize; 0], "not twice at once");
+        assert_eq!(taken(&mut takeover, at(1_500 + END)), [0, 1], "tried again");
+    }
+
+    #[test]
+    fn client_of_the_set_prevents_it() {
+        let mut takeover = Takeover::new(3, 0.01);
+        for node in 0..3 {
+            takeover.see(node, foreign("old", 3, "1"), at(0));
+        }
+        takeover.see(0, foreign("old", 3, "2"), at(9_000));
+        takeover.see(1, foreign("old", 3, "2"), at(9_000));
+        assert_eq!(taken(&mut takeover, at(9_000 + END - 1)), [0_usize; 0]);
+        assert_eq!(taken(&mut takeover, at(9_000 + END)), [0, 1, 2]);
+    }
+
+    #[test]
+    fn too_few_nodes_are_left_alone() {
+        let mut takeover = Takeover::new(3, 0.01);
+        takeover.see(0, foreign("old", 3, "1"), at(0));
+        takeover.see(1, foreign("another", 5, "1"), at(0));
+        takeover.see(2, foreign("unknown", 0, "1"), at(0));
+        assert_eq!(takeover.next_wake(), None);
+    }
+
+    #[test]
+    fn small_sets_need_one_node() {
+        for size in [1, 2] {
+            let mut takeover = Takeover::new(3, 0.01);
+            takeover.see(2, foreign("old", size, "1"), at(0));
+            assert_eq!(taken(&mut takeover, at(END)), [2], "{size}");
+        }
+    }
+
+    #[test]
+    fn moved_nodes_start_when_enough_were_moved() {
+        let from = |set: &str, size| Some((Arc::from(set), size));
+        assert_eq!(startable(&[from("old", 3), None, None]), [0_usize; 0]);
+        assert_eq!(startable(&[from("old", 3), from("another", 3), from("old", 3)]), [0, 2]);
+        assert_eq!(startable(&[None, from("old", 2), from("unknown", 0)]), [1]);
+    }
+
+    #[test]
+    fn absence_begins_the_watch_anew() {
+        let mut takeover = Takeover::new(1, 0.01);
+        takeover.see(0, foreign("old", 1, "1"), at(0));
+        takeover.see(0, None, at(5_000));
+        takeover.see(0, foreign("old", 1, "1"), at(6_000));
+        assert_eq!(takeover.next_wake(), Some(at(6_000 + END)));
+        takeover.put_forward(Duration::from_secs(1));
+        assert_eq!(takeover.next_wake(), Some(at(7_000 + END)));
+    }
+}

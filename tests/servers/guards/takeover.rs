@@ -1,0 +1,67 @@
+//! Servers that a list of nodes bound to itself, and that nobody uses any more by that list.
+
+use std::time::{Duration, Instant};
+
+use tower_redlock::{LockError, Reason, Redlock};
+
+use super::scene::{MAX_TTL, all_vote, guarded, quick, refusal, taken};
+use crate::{
+    facts::log::{Log, LoggedSpawner},
+    support::{HANG_GUARD, RedisServer},
+};
+
+/// Longer than a set is watched until it counts as unused: 1.25 times `max_ttl`, its drift, and 10 s.
+const WATCHED: Duration = Duration::from_secs(13);
+
+fn list(servers: &[RedisServer], log: &Log) -> Redlock {
+    let builder = quick().spawner(LoggedSpawner::start(log));
+    guarded(builder, servers.iter().map(RedisServer::url)).build().unwrap()
+}
+
+async fn taken_over(first: usize, all: usize) {
+    let servers = RedisServer::start_n(all);
+    let log = Log::new();
+    let wrong = list(&servers[..first], &log);
+    all_vote(&wrong).await;
+    let lock = taken(&wrong, "x").await;
+    let token = lock.fencing_token();
+    drop((lock, wrong));
+    let right = list(&servers, &log);
+    assert!(matches!(refusal(&right, 0).await, Reason::OtherLayout { .. }));
+    let next = right.lock("x").wait(HANG_GUARD * 12).await.unwrap();
+    assert!(next.fencing_token() > token);
+    all_vote(&right).await;
+    log.wait_for("WARN", &["taken over", "node-1"]).await;
+}
+
+#[tokio::test]
+async fn first_start_with_two_of_three() {
+    taken_over(2, 3).await;
+}
+
+#[tokio::test]
+async fn first_start_with_one_of_three() {
+    taken_over(1, 3).await;
+}
+
+#[tokio::test]
+async fn larger_set_follows_a_smaller_one() {
+    taken_over(3, 5).await;
+}
+
+#[tokio::test]
+async fn set_in_use_is_left_alone() {
+    let servers = RedisServer::start_n(3);
+    let log = Log::new();
+    let used = list(&servers[..2], &log);
+    all_vote(&used).await;
+    let other = list(&servers, &log);
+    assert!(matches!(refusal(&other, 0).await, Reason::OtherLayout { .. }));
+    let until = Instant::now() + WATCHED;
+    while Instant::now() < until {
+        let lock = used.lock("x").wait(MAX_TTL).await.expect("its set goes on");
+        assert!(matches!(other.lock("x").await, Err(LockError::NoQuorum { .. })));
+        lock.release().await.unwrap();
+    }
+    assert!(!log.text().contains("taken over"));
+}
