@@ -40,8 +40,10 @@ impl Keys {
 pub(super) struct Encoder<'a> {
     pub(super) keys: &'a Keys,
     pub(super) digests: &'a Digests,
-    /// What the node's tag must be.
+    /// What the node's tag must be; empty where it has no vote.
     pub(super) tag: &'a str,
+    /// The hash of our layout.
+    pub(super) layout: &'a str,
     pub(super) server_clock: ServerClock,
     pub(super) now: Timestamp,
     /// Whether keys that are gone may be stored again.
@@ -78,7 +80,7 @@ impl Encoder<'_> {
                 self.call(cmd, by, scripts::EXTEND, &self.digests.extend, group, true);
                 cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
                 value(cmd, lease, *token);
-                cmd.arg(millis(*ttl)).arg(deadline).arg(self.strict);
+                cmd.arg(millis(*ttl)).arg(deadline).arg(self.strict).arg(self.layout);
             }
             Op::Inspect { name } => {
                 name_script(cmd, by, scripts::INSPECT, &self.digests.inspect);

@@ -26,6 +26,9 @@ const MIN_VERSION: (u32, u32) = (6, 2);
 /// The same under the strict clock guard, for PEXPIRETIME.
 const MIN_STRICT_VERSION: (u32, u32) = (7, 0);
 
+/// The first server whose scripts may say that they are to run where memory is short.
+const FLAGS_VERSION: (u32, u32) = (7, 0);
+
 /// A connection that is ready for operations.
 pub(super) struct Link {
     pub(super) wire: Wire,
@@ -85,7 +88,9 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
         forget: digest(next())?,
     };
     let strict = settings.guards.clock.is_some();
-    let version = version(&next(), if strict { MIN_STRICT_VERSION } else { MIN_VERSION })?;
+    let (version, number) =
+        version(&next(), if strict { MIN_STRICT_VERSION } else { MIN_VERSION })?;
+    member.set.set_knows_flags(member.index, number >= FLAGS_VERSION);
     // Not along with the login: who is not logged in may not send commands of many arguments.
     let mut pipeline = Pipeline::with_capacity(4);
     add_look(&mut pipeline, member, true);
@@ -112,6 +117,7 @@ pub(super) fn add_look(pipeline: &mut Pipeline, Member { set, index }: &Member, 
         max_ttl: set.settings.max_ttl,
         raise: set.may_raise(),
         enrol: set.may_enrol(*index),
+        knows_flags: set.knows_flags(*index),
         least_epoch,
         reclaims,
         others: set.other_names(*index),
@@ -230,11 +236,12 @@ fn digest(value: Value) -> Result<String, Reason> {
     }
 }
 
-/// The server's version; unknown where INFO is not allowed to us.
-fn version(answer: &Value, oldest: (u32, u32)) -> Result<Option<Arc<str>>, Reason> {
+/// The server's version, also that of Redis which it is compatible with, as a number; unknown, and
+/// zero, where INFO is not allowed to us.
+fn version(answer: &Value, oldest: (u32, u32)) -> Result<(Option<Arc<str>>, (u32, u32)), Reason> {
     let field = |name: &str| info(answer, name);
     // Valkey gives the version of Redis that it is compatible with under the old name.
-    let Some(version) = field("redis_version") else { return Ok(None) };
+    let Some(version) = field("redis_version") else { return Ok((None, (0, 0))) };
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     if parsed < oldest {
@@ -243,7 +250,7 @@ fn version(answer: &Value, oldest: (u32, u32)) -> Result<Option<Arc<str>>, Reaso
             format!("version {version} is too old, {major}.{minor} or newer is needed").into(),
         ));
     }
-    Ok(Some(field("valkey_version").unwrap_or(version)))
+    Ok((Some(field("valkey_version").unwrap_or(version)), parsed))
 }
 
 /// The server's TIME in µs.

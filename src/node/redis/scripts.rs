@@ -8,6 +8,35 @@ pub(super) struct Script {
     pub(super) text: &'static str,
 }
 
+/// A script that a node's enrolment needs, on a full server as well: one that restarted with its data
+/// has to be enrolled anew before it may renew what it keeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Enrolling {
+    plain: &'static str,
+    when_full: &'static str,
+}
+
+impl Enrolling {
+    /// The text for a server that knows the flags of scripts (Redis 7), or for an older one, which
+    /// lets no script store anything when it is full.
+    pub(super) const fn text(self, knows_flags: bool) -> &'static str {
+        if knows_flags { self.when_full } else { self.plain }
+    }
+}
+
+macro_rules! enrolling {
+    ($file:literal) => {
+        Enrolling {
+            plain: concat!(include_str!("scripts/incarnation.lua"), include_str!($file)),
+            when_full: concat!(
+                "#!lua flags=allow-oom\n",
+                include_str!("scripts/incarnation.lua"),
+                include_str!($file)
+            ),
+        }
+    };
+}
+
 pub(super) const ACQUIRE: Script = Script {
     text: concat!(
         include_str!("scripts/helpers_begin.lua"),
@@ -36,18 +65,10 @@ pub(super) const RECORD: Script = Script {
 };
 pub(super) const REPAIR: Script = Script { text: include_str!("scripts/repair.lua") };
 pub(super) const FORGET: Script = Script { text: include_str!("scripts/forget.lua") };
-pub(super) const ENROL: Script = Script {
-    text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/enrol.lua")),
-};
-pub(super) const OWN: Script = Script {
-    text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/own.lua")),
-};
-pub(super) const ACTIVATE: Script = Script {
-    text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/activate.lua")),
-};
-pub(super) const ADOPT: Script = Script {
-    text: concat!(include_str!("scripts/incarnation.lua"), include_str!("scripts/adopt.lua")),
-};
+pub(super) const ENROL: Enrolling = enrolling!("scripts/enrol.lua");
+pub(super) const OWN: Enrolling = enrolling!("scripts/own.lua");
+pub(super) const ACTIVATE: Enrolling = enrolling!("scripts/activate.lua");
+pub(super) const ADOPT: Enrolling = enrolling!("scripts/adopt.lua");
 pub(super) const READ_RECORDS: Script = Script { text: include_str!("scripts/read_records.lua") };
 pub(super) const CLAIM_COPY: Script = Script { text: include_str!("scripts/claim_copy.lua") };
 pub(super) const COPIED: Script = Script { text: include_str!("scripts/copied.lua") };

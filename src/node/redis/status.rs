@@ -124,15 +124,14 @@ impl Status {
         detail.bars.iter().flatten().find_map(|(bar, _)| bar.reason(now))
     }
 
-    /// Why the node is not asked for this now. One that may not grant may still renew and release
-    /// what it keeps; not so one that may not be the owner of its name.
+    /// Why the node is not asked for this now. One that may not grant may still keep and release
+    /// what it has; not so one that may not be the owner of its name.
     pub(super) fn bars(&self, op: &Op) -> Option<Reason> {
         let reason = self.barred()?;
         let renews = !matches!(
             reason,
             Reason::SameServer { .. }
                 | Reason::OtherLayout { .. }
-                | Reason::Probation { .. }
                 | Reason::Displaced
                 | Reason::NamesDiffer
         );

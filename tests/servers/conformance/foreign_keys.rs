@@ -63,8 +63,8 @@ async fn a_key_tells_people_whose_it_is_and_since_when() {
     assert!((1..=60_000).contains(&time_to_live), "{time_to_live}");
 }
 
-/// The stripes; and tag, layout, `max_ttl`.
-const FIELDS: i64 = 1024 + 3;
+/// The stripes; and tag, layout, `max_ttl`, `seen`, `size`.
+const FIELDS: i64 = 1024 + 5;
 
 #[tokio::test]
 async fn the_fences_are_kept_without_expiry_in_one_hash_of_fixed_size() {

@@ -10,6 +10,7 @@ mod adopt;
 mod claims;
 mod crowd;
 mod duplicates;
+mod full;
 mod history;
 mod layouts;
 mod max_ttl;

@@ -105,7 +105,7 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
     }
     let mut pipeline = Pipeline::with_capacity(1);
     let max_ttl = known.max_ttl.max(set.settings.max_ttl);
-    let cmd = pipeline.cmd("EVAL").arg(scripts::ACTIVATE.text).arg(2);
+    let cmd = pipeline.cmd("EVAL").arg(scripts::ACTIVATE.text(set.knows_flags(step.node))).arg(2);
     cmd.arg(&set.keys.meta)
         .arg(&set.keys.marks)
         .arg(&*step.tag)

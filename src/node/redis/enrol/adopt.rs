@@ -126,7 +126,7 @@ pub(super) async fn take(
 ) -> Result<Known, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     let max_ttl = known.max_ttl.max(new.settings.max_ttl);
-    let cmd = pipeline.cmd("EVAL").arg(scripts::ADOPT.text).arg(1);
+    let cmd = pipeline.cmd("EVAL").arg(scripts::ADOPT.text(through.knows_flags(node))).arg(1);
     cmd.arg(&through.keys.meta)
         .arg(leaving.layout)
         .arg(&*new.layout.hash)

@@ -20,7 +20,7 @@ pub(super) async fn inform(
     owners: &[Option<Incarnation>],
 ) -> Result<(), Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
-    let cmd = pipeline.cmd("EVAL").arg(scripts::OWN.text).arg(1);
+    let cmd = pipeline.cmd("EVAL").arg(scripts::OWN.text(set.knows_flags(node))).arg(1);
     cmd.arg(&set.keys.meta).arg(&*set.layout.hash);
     for other in set.others(node) {
         let owner = owners[other].map(|owner| owner.to_string()).unwrap_or_default();

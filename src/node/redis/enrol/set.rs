@@ -49,6 +49,8 @@ pub(crate) struct NodeSet {
     /// By how much, in µs, that may have been too much, all in all.
     pub(super) overestimate: AtomicU64,
     pub(super) closed: AtomicBool,
+    /// Which servers know the flags of scripts.
+    knows_flags: Box<[AtomicBool]>,
     /// Where the set stands among the manager's nodes.
     pub(super) first: usize,
 }
@@ -194,6 +196,7 @@ impl NodeSet {
             corrections: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
             overestimate: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            knows_flags: (0..nodes).map(|_| AtomicBool::new(false)).collect(),
             first,
         })
     }
@@ -241,6 +244,15 @@ impl NodeSet {
     /// Whether a node without a tag of ours may be enrolled.
     pub(in crate::node::redis) fn may_enrol(&self, node: usize) -> bool {
         self.is_unguarded() || !self.state().enrolment.is_elsewhere(node)
+    }
+
+    /// Whether a node's server knows the flags of scripts (Redis 7), as its version says.
+    pub(in crate::node::redis) fn knows_flags(&self, node: usize) -> bool {
+        self.knows_flags[node].load(Ordering::Relaxed)
+    }
+
+    pub(in crate::node::redis) fn set_knows_flags(&self, node: usize, knows: bool) {
+        self.knows_flags[node].store(knows, Ordering::Relaxed);
     }
 
     /// The least epoch of a new enrolment of a node, and its incarnation if that is to be enrolled

@@ -56,6 +56,8 @@ pub(in crate::node::redis) struct Check<'a> {
     pub(in crate::node::redis) raise: bool,
     /// Whether the node may be enrolled where it has no tag of the present run.
     pub(in crate::node::redis) enrol: bool,
+    /// Whether the server knows the flags of scripts.
+    pub(in crate::node::redis) knows_flags: bool,
     /// The least epoch of a new enrolment.
     pub(in crate::node::redis) least_epoch: u32,
     /// The incarnation that is to be enrolled anew, as another one owns its name.
@@ -69,7 +71,7 @@ pub(in crate::node::redis) fn add_check(pipeline: &mut Pipeline, check: &Check<'
     let nonce = format!("{:016x}", crate::random::number());
     pipeline
         .cmd("EVAL")
-        .arg(scripts::ENROL.text)
+        .arg(scripts::ENROL.text(check.knows_flags))
         .arg(1)
         .arg(check.meta)
         .arg(&*check.layout.hash)

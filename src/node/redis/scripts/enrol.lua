@@ -35,6 +35,11 @@ if role == 'master' and ARGV[8] == 'enrol' then
   local displaced = same_run and ARGV[10] ~= '' and incarnation_of(tag) == ARGV[10]
   -- Of an earlier version, which knew no owners.
   local incomplete = same_run and guarded and #tag ~= TAG_LENGTH
+  -- Of a script that runs on full servers as well: a blank one is of no use when it is full.
+  local limit = not tag and tonumber(info('memory', 'maxmemory')) or 0
+  if limit > 0 and tonumber(info('memory', 'used_memory')) > limit then
+    return {err = "OOM command not allowed when used memory > 'maxmemory'."}
+  end
   if not tag or (same_layout and not same_run) or displaced or incomplete then
     local was = tag and string.sub(tag, 1, 1)
     local state = was == 'm' and 'm' or incomplete and was or 'p'

@@ -46,6 +46,14 @@ impl Session<'_> {
                     });
                     for (mut request, mut decoded) in group.into_iter().zip(answers) {
                         self.judge(&request.op, &mut decoded, sound);
+                        // It was known that the node has no vote, and is looked at anyway.
+                        if let Err(Reason::WrongTag { .. }) = &decoded.result
+                            && tag.text().is_empty()
+                            && let Some(reason) = self.status.barred()
+                        {
+                            request.answer(Err(reason), None);
+                            continue;
+                        }
                         if self.note(&request.op, &decoded.result) {
                             unusable = decoded.result.clone().err();
                         }

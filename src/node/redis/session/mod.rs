@@ -290,6 +290,7 @@ impl<'a> Session<'a> {
             keys: &self.member.set.keys,
             digests,
             tag: self.tag.text(),
+            layout: &self.member.set.layout.hash,
             server_clock: *server_clock,
             now,
             may_grant: !self.memory.offsets.is_barred(now),

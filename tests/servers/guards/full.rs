@@ -1,0 +1,38 @@
+//! Servers that are full when they come back with their data.
+
+use tower_redlock::Redlock;
+
+use super::scene::{all_vote, enrolment, guarded, in_probation, in_time, quick, taken, urls};
+use crate::support::{RedisServer, eventually_async};
+
+const DATA: [&str; 2] = ["--appendonly", "yes"];
+
+fn manager(servers: &[RedisServer]) -> Redlock {
+    guarded(quick(), urls(servers)).build().unwrap()
+}
+
+#[tokio::test]
+async fn enrolled_and_renewing_after_restart() {
+    let mut servers: Vec<_> = (0..3).map(|_| RedisServer::with(&DATA)).collect();
+    let redlock = manager(&servers);
+    all_vote(&redlock).await;
+    let held = taken(&redlock, "x").await;
+    let before = enrolment(&servers[0]);
+    servers[0].restart_keeping_data();
+    servers[0].set_config("maxmemory", "1");
+    eventually_async("it is enrolled anew", async || {
+        in_probation(&redlock.health()[0]) && enrolment(&servers[0]) != before
+    })
+    .await;
+    // The other one of the majority is gone, so the lock lives by the renewals of the full server.
+    eventually_async("it renews again", async || !in_probation(&redlock.health()[0])).await;
+    in_time(async { held.extend().await.unwrap() }).await;
+    servers[2].kill();
+    for _ in 0..5 {
+        in_time(async { held.extend().await.unwrap() }).await;
+    }
+    eventually_async("the key is kept", async || {
+        servers[0].pttl("redlock:lock:x") > 0 && held.is_valid()
+    })
+    .await;
+}
