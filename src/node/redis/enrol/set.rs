@@ -96,11 +96,12 @@ pub(super) enum Informing {
     UnderWay,
 }
 
-/// A node that was moved from another set.
+/// A node of ours that was moved from another set.
 #[derive(Clone, Debug)]
 struct Moved {
     from: (Arc<str>, usize),
-    tag: Arc<str>,
+    /// Its tag while it is not to start by itself.
+    waits_with: Option<Arc<str>>,
     retry_at: Timestamp,
 }
 
@@ -117,9 +118,10 @@ impl State {
         let (mut due, mut wake) = (Vec::new(), None);
         for node in startable(&from) {
             let Some(moved) = &mut self.moved[node] else { continue };
+            let Some(tag) = &moved.waits_with else { continue };
             if moved.retry_at <= now {
                 moved.retry_at = now + START_RETRY;
-                due.push((node, Arc::clone(&moved.tag)));
+                due.push((node, Arc::clone(tag)));
             } else {
                 wake =
                     Some(wake.map_or(moved.retry_at, |wake: Timestamp| wake.min(moved.retry_at)));
@@ -137,11 +139,12 @@ impl State {
             max_ttl: standing.max_ttl,
         });
         self.takeover.see(node, foreign, now);
-        let moved = matches!(sight, Sight::Probation { moved: true, .. });
+        let is_ours = matches!(sight, Sight::Probation { .. } | Sight::Active { .. });
+        let waits = matches!(sight, Sight::Probation { moved: true, .. });
         let retry_at = self.moved[node].as_ref().map_or(now, |moved| moved.retry_at);
-        self.moved[node] = moved.then(|| Moved {
+        self.moved[node] = is_ours.then(|| Moved {
             from: standing.moved_from.clone(),
-            tag: Arc::clone(standing.tag.text()),
+            waits_with: waits.then(|| Arc::clone(standing.tag.text())),
             retry_at,
         });
     }
