@@ -143,8 +143,8 @@ mod tests {
         Timestamp::ZERO + Duration::from_millis(ms)
     }
 
-    fn foreign(layout: &str, size: usize, seen: &str) -> Option<Foreign> {
-        Some(Foreign { layout: layout.into(), size, seen: seen.into(), max_ttl: TTL })
+    fn foreign(layout: &str, size: usize, seen: &str) -> Foreign {
+        Foreign { layout: layout.into(), size, seen: seen.into(), max_ttl: TTL }
     }
 
     fn taken(takeover: &mut Takeover, now: Timestamp) -> Vec<usize> {
@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn unused_nodes_are_taken_together() {
         let mut takeover = Takeover::new(3, 0.01);
-        takeover.see(0, foreign("old", 3, "1"), at(0));
-        takeover.see(1, foreign("old", 3, "1"), at(500));
+        takeover.see(0, Some(foreign("old", 3, "1")), at(0));
+        takeover.see(1, Some(foreign("old", 3, "1")), at(500));
         assert_eq!(takeover.next_wake(), Some(at(500 + END)));
         assert_eq!(taken(&mut takeover, at(500 + END - 1)), [0_usize; 0]);
         assert_eq!(taken(&mut takeover, at(500 + END)), [0, 1]);
@@ -167,10 +167,10 @@ mod tests {
     fn client_of_the_set_prevents_it() {
         let mut takeover = Takeover::new(3, 0.01);
         for node in 0..3 {
-            takeover.see(node, foreign("old", 3, "1"), at(0));
+            takeover.see(node, Some(foreign("old", 3, "1")), at(0));
         }
-        takeover.see(0, foreign("old", 3, "2"), at(9_000));
-        takeover.see(1, foreign("old", 3, "2"), at(9_000));
+        takeover.see(0, Some(foreign("old", 3, "2")), at(9_000));
+        takeover.see(1, Some(foreign("old", 3, "2")), at(9_000));
         assert_eq!(taken(&mut takeover, at(9_000 + END - 1)), [0_usize; 0]);
         assert_eq!(taken(&mut takeover, at(9_000 + END)), [0, 1, 2]);
     }
@@ -178,9 +178,9 @@ mod tests {
     #[test]
     fn too_few_nodes_are_left_alone() {
         let mut takeover = Takeover::new(3, 0.01);
-        takeover.see(0, foreign("old", 3, "1"), at(0));
-        takeover.see(1, foreign("another", 5, "1"), at(0));
-        takeover.see(2, foreign("unknown", 0, "1"), at(0));
+        takeover.see(0, Some(foreign("old", 3, "1")), at(0));
+        takeover.see(1, Some(foreign("another", 5, "1")), at(0));
+        takeover.see(2, Some(foreign("unknown", 0, "1")), at(0));
         assert_eq!(takeover.next_wake(), None);
     }
 
@@ -188,7 +188,7 @@ mod tests {
     fn small_sets_need_one_node() {
         for size in [1, 2] {
             let mut takeover = Takeover::new(3, 0.01);
-            takeover.see(2, foreign("old", size, "1"), at(0));
+            takeover.see(2, Some(foreign("old", size, "1")), at(0));
             assert_eq!(taken(&mut takeover, at(END)), [2], "{size}");
         }
     }
@@ -204,9 +204,9 @@ mod tests {
     #[test]
     fn absence_begins_the_watch_anew() {
         let mut takeover = Takeover::new(1, 0.01);
-        takeover.see(0, foreign("old", 1, "1"), at(0));
+        takeover.see(0, Some(foreign("old", 1, "1")), at(0));
         takeover.see(0, None, at(5_000));
-        takeover.see(0, foreign("old", 1, "1"), at(6_000));
+        takeover.see(0, Some(foreign("old", 1, "1")), at(6_000));
         assert_eq!(takeover.next_wake(), Some(at(6_000 + END)));
         takeover.put_forward(Duration::from_secs(1));
         assert_eq!(takeover.next_wake(), Some(at(7_000 + END)));

@@ -236,9 +236,12 @@ fn digest(value: Value) -> Result<String, Reason> {
     }
 }
 
-/// The server's version, also that of Redis which it is compatible with, as a number; unknown, and
-/// zero, where INFO is not allowed to us.
-fn version(answer: &Value, oldest: (u32, u32)) -> Result<(Option<Arc<str>>, (u32, u32)), Reason> {
+/// Major and minor.
+type Version = (u32, u32);
+
+/// The server's version, and that of Redis which it is compatible with; unknown, and zero, where INFO
+/// is not allowed to us.
+fn version(answer: &Value, oldest: Version) -> Result<(Option<Arc<str>>, Version), Reason> {
     let field = |name: &str| info(answer, name);
     // Valkey gives the version of Redis that it is compatible with under the old name.
     let Some(version) = field("redis_version") else { return Ok((None, (0, 0))) };
