@@ -28,8 +28,6 @@ pub(super) struct SharedLease {
     pub(super) ttl: Duration,
     pub(super) validity: Duration,
     pub(super) node_timeout: Duration,
-    /// What is set aside of the TTL.
-    slack: Duration,
     /// What all validity counts from at first.
     pub(super) started: Timestamp,
     /// How many jumps of servers' clocks there had been then.
@@ -146,7 +144,6 @@ impl SharedLease {
             ttl: plan.ttl,
             validity: plan.validity,
             node_timeout: plan.node_timeout,
-            slack: plan.slack,
             started: now,
             first_epoch: epoch,
             block,
@@ -195,12 +192,11 @@ impl SharedLease {
 
     /// R10: a server's clock may have jumped, or, under the strict guard, our own.
     fn look_at_clocks(&self, state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
-        let epoch = self.core.soundness.epoch();
-        if state.epoch != epoch {
+        if state.epoch != self.core.soundness.epoch() {
+            let (jumps, epoch) = self.core.soundness.jumps_since(state.epoch);
             state.epoch = epoch;
-            let jumps = self.core.soundness.jumps(self.started, self.slack);
-            for (node, Jump { seen, by_micros, .. }) in jumps {
-                let event = Event::Unsound { node, seen, by_micros };
+            for (node, Jump { seen, by_micros, at_most }) in jumps {
+                let event = Event::Unsound { node, seen, by_micros, at_most };
                 state.lease.handle(event, now, actions);
             }
         }
