@@ -7,6 +7,7 @@ mod scene;
 mod claims;
 mod jumps;
 mod late;
+mod majority;
 mod once;
 mod still;
 mod strict;
