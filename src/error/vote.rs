@@ -239,7 +239,7 @@ impl fmt::Display for Reason {
             Self::Late => f.write_str("reached the server after its deadline"),
             Self::TokenAhead => {
                 f.write_str(
-                    "the fencing token would be more than 60 s ahead of the server's clock: compare it with ours, and with the floor in the server's meta hash",
+                    "the fencing token would be more than 60 s ahead of the node's clock: that is behind the other nodes', or a clock that was ahead (another node's, or ours) has raised the fences",
                 )
             }
             Self::Superseded => {

@@ -158,6 +158,12 @@ impl Offsets {
         self.barred_until
     }
 
+    /// By how many µs the server's clock is ahead of ours, at least: a slow answer takes nothing
+    /// back of what an earlier one told.
+    pub fn ahead(&self) -> Option<i64> {
+        self.buckets.iter().map(|bucket| bucket.low).max()
+    }
+
     /// Our clock was put forward, by too much perhaps, and by so much at the most.
     pub fn widen(&mut self, by: Duration) {
         let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);

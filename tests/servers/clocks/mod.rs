@@ -12,4 +12,5 @@ mod once;
 mod still;
 mod strict;
 mod takeover;
+mod wall;
 mod within_script;

@@ -94,22 +94,18 @@ impl NodeSet {
             Verdict::Open => {}
             Verdict::Jumped(jumps) => {
                 for (node, Sighting { by, seen, .. }) in jumps {
+                    let by_micros = by.low.midpoint(by.high);
+                    let at_most = by.low.unsigned_abs().max(by.high.unsigned_abs());
+                    let at_most = Duration::from_micros(at_most);
+                    self.soundness.jumped(self.first + node, Jump { seen, by_micros, at_most });
                     tracing::warn!(
                         node = %self.members()[node].status.name(),
                         by = %Shown(by),
                         "the server's clock jumped; it does not vote for max_ttl"
                     );
-                    let by_micros = by.low.midpoint(by.high);
-                    let at_most = by.low.unsigned_abs().max(by.high.unsigned_abs());
-                    let at_most = Duration::from_micros(at_most);
-                    self.soundness.jumped(self.first + node, Jump { seen, by_micros, at_most });
                 }
             }
             Verdict::StoodStill(StoodStill { at_least, at_most, accused }) => {
-                tracing::warn!(
-                    by = ?at_most,
-                    "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
-                );
                 let too_much = at_most.saturating_sub(at_least).as_micros();
                 let too_much = u64::try_from(too_much).unwrap_or(u64::MAX);
                 self.corrections.overestimate.fetch_add(too_much, Ordering::AcqRel);
@@ -119,9 +115,14 @@ impl NodeSet {
                 state.takeover.put_forward(at_most);
                 drop(state);
                 for node in accused {
+                    self.members()[node].status.put_forward(at_most);
                     self.corrections.nodes[node].fetch_add(1, Ordering::AcqRel);
                 }
                 self.soundness.look_again();
+                tracing::warn!(
+                    by = ?at_most,
+                    "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
+                );
                 // Who was accused without a reason has its vote again with the next look.
                 self.look_at_all_but(None);
             }
@@ -137,8 +138,15 @@ impl NodeSet {
     }
 }
 
-/// A jump as people say it.
-struct Shown(Interval);
+/// A jump, or a difference, as people say it.
+pub(super) struct Shown(Interval);
+
+impl Shown {
+    /// In µs.
+    pub(super) fn exactly(micros: i64) -> Self {
+        Self(Interval { low: micros, high: micros })
+    }
+}
 
 impl std::fmt::Display for Shown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

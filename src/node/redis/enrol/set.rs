@@ -9,7 +9,7 @@ use std::{
 use ::redis::{Pipeline, Value};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::{Layout, Standing, Tag, jumps::Corrections};
+use super::{Layout, Standing, Tag, clocks::Off, jumps::Corrections};
 use crate::{
     error::Reason,
     lock::Soundness,
@@ -45,6 +45,7 @@ pub(crate) struct NodeSet {
     /// The highest floor that a node told: no token may be proposed below it.
     floor: AtomicU64,
     pub(super) corrections: Corrections,
+    pub(super) off: Off,
     pub(super) closed: AtomicBool,
     /// Which servers know the flags of scripts.
     knows_flags: Box<[AtomicBool]>,
@@ -194,6 +195,7 @@ impl NodeSet {
             changed: Notify::new(),
             floor: AtomicU64::new(0),
             corrections: Corrections::new(nodes),
+            off: Off::new(nodes),
             closed: AtomicBool::new(false),
             knows_flags: (0..nodes).map(|_| AtomicBool::new(false)).collect(),
             first,

@@ -107,6 +107,7 @@ impl Session<'_> {
         let admission = self.member.set.report(self.member.index, standing, received, is_fresh);
         self.tag = admission.tag.unwrap_or_else(|| Tag::new(""));
         self.view = admission.view;
+        self.member.set.compare_clocks(received);
         admission.reconnect
     }
 
@@ -128,7 +129,11 @@ impl Session<'_> {
         self.memory.overestimate = overestimate;
         let reading = Interval::new(sent, received, server_micros);
         let shift = nodes.tries_jumps(received).then(|| offsets.shift(reading, sent, received));
-        match offsets.observe(reading, sent, received) {
+        let reading = offsets.observe(reading, sent, received);
+        if let Some(ahead) = offsets.ahead() {
+            self.status.set_ahead(ahead);
+        }
+        match reading {
             Reading::Jumped { by, since } => {
                 let jump = Sighting { by, since, seen: received };
                 nodes.jumped(self.member.index, jump, offsets.barred_until());
