@@ -99,7 +99,10 @@ impl Fences {
     /// A node has taken a token whose block ends there.
     pub(crate) fn accepted(&self, resource: &Resource, end: u64) {
         for stripe in stripes(resource) {
-            self.known[stripe].fetch_max(end, Ordering::Relaxed);
+            // Every node that grants says so; the first one's word is enough.
+            if self.known[stripe].load(Ordering::Relaxed) < end {
+                self.known[stripe].fetch_max(end, Ordering::Relaxed);
+            }
         }
     }
 

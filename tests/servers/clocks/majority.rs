@@ -6,7 +6,7 @@ use tower_redlock::LossCause;
 
 use super::{
     own_clock::OwnClock,
-    scene::{KEY, Scene, in_time, is_jump, patient, refusal},
+    scene::{KEY, LONG, Scene, in_time, is_jump, patient, refusal},
 };
 use crate::support::{eventually_async, over};
 
@@ -66,7 +66,8 @@ async fn waits_for_a_third_that_hangs() {
         redlock.health().iter().all(tower_redlock::NodeHealth::is_voting)
     })
     .await;
-    let lock = in_time(async { redlock.lock("a").auto_extend(false).await }).await.unwrap();
+    let lock =
+        in_time(async { redlock.lock("a").wait(LONG).auto_extend(false).await }).await.unwrap();
     eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
     let left = lock.remaining();
     way.stall();
