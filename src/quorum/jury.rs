@@ -137,9 +137,8 @@ impl Jury {
 
     /// Until when readings without a jump are of interest; for ever while something is undecided.
     pub fn sits_until(&self) -> Timestamp {
-        let until = |tried: Tried| match tried.is_decided {
-            true => tried.jump.seen + TOGETHER,
-            false => Timestamp::MAX,
+        let until = |Tried { jump, is_decided }: Tried| {
+            if is_decided { jump.seen + TOGETHER } else { Timestamp::MAX }
         };
         self.seats.iter().filter_map(|seat| seat.jump).map(until).max().unwrap_or(Timestamp::ZERO)
     }
@@ -251,7 +250,7 @@ mod tests {
             verdict,
             Verdict::StoodStill(StoodStill {
                 at_least: Duration::from_millis(2_999),
-                at_most: Duration::from_millis(3_000),
+                at_most: Duration::from_secs(3),
                 accused: vec![0, 1, 2],
             })
         );

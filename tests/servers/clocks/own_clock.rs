@@ -65,6 +65,6 @@ impl Clock for OwnClock {
 
     fn wall(&self) -> Duration {
         let state = self.0.lock().unwrap();
-        SystemClock::new().wall() + state.wall_ahead - state.wall_behind
+        (SystemClock::new().wall() + state.wall_ahead).saturating_sub(state.wall_behind)
     }
 }

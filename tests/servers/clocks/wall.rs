@@ -55,9 +55,9 @@ mod of_the_client {
             let mut last = token(&redlock).await;
             assert!(is_of_now(last));
             if by < 0 {
-                clock.put_wall_back(DAY)
+                clock.put_wall_back(DAY);
             } else {
-                clock.put_wall_forward(DAY)
+                clock.put_wall_forward(DAY);
             }
             for _ in 0..5 {
                 let next = token(&redlock).await;
@@ -87,9 +87,9 @@ mod of_the_client {
         for ahead in [true, false] {
             let clock = OwnClock::default();
             if ahead {
-                clock.put_wall_forward(HOURS)
+                clock.put_wall_forward(HOURS);
             } else {
-                clock.put_wall_back(HOURS)
+                clock.put_wall_back(HOURS);
             }
             let redlock = scene.manager(patient().clock(clock)).await;
             assert!(is_of_now(token(&redlock).await));

@@ -82,7 +82,7 @@ impl NodeSet {
 
     fn ask_jury(&self, ask: impl FnOnce(&mut Jury, &dyn Fn(usize) -> bool) -> Verdict) -> Verdict {
         let mut state = self.state();
-        let is_read = self.readable(&state);
+        let is_read = state.connected();
         let verdict = ask(&mut state.jury, &|node| is_read[node]);
         let until = state.jury.sits_until().as_nanos();
         self.corrections.tried_until.store(until, Ordering::Release);

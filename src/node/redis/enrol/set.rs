@@ -107,6 +107,11 @@ struct Moved {
 const START_RETRY: Duration = Duration::from_secs(1);
 
 impl State {
+    /// Which nodes are connected.
+    pub(super) fn connected(&self) -> Vec<bool> {
+        self.run_ids.iter().map(Option::is_some).collect()
+    }
+
     /// Moved nodes that may start now, with their tags, and when the next one may be tried.
     pub(super) fn startable(
         &mut self,
@@ -393,11 +398,6 @@ impl NodeSet {
         }
         drop(state);
         self.try_jumps();
-    }
-
-    /// Which nodes are connected: they are read soon.
-    pub(super) fn readable(&self, state: &State) -> Vec<bool> {
-        state.run_ids.iter().map(Option::is_some).collect()
     }
 
     fn judge(&self, node: usize, standing: &Standing, is_elsewhere: bool) -> (Sight, Option<Bar>) {
