@@ -131,7 +131,9 @@ pub enum Reason {
     Unsettled,
     /// The operation reached the server after its deadline, and the server refused to run it.
     Late,
-    /// The proposed fencing token lies more than 60 s ahead of the server's clock.
+    /// The proposed fencing token lies more than 60 s ahead of the node's clock: that is behind the
+    /// clocks of the others, or one that was ahead has raised the fences; or ours is ahead, where the
+    /// nodes' clocks were not known yet.
     TokenAhead,
     /// The key is not ours any more: it expired, was deleted or was overwritten.
     KeyGone,

@@ -120,9 +120,11 @@ impl Jury {
         for node in 0..self.seats.len() {
             let Some(Tried { jump, is_decided: false }) = self.seats[node].jump else { continue };
             let accused = self.accused(jump, now);
+            let (since, seen) = pause(&accused);
             // A single node has nobody to be compared with.
-            let is_own = self.seats.len() == 1 || accused.len() < self.quorum;
-            if !is_own && !self.is_disproved(&accused) {
+            let may_be_pause =
+                self.seats.len() > 1 && accused.len() >= self.quorum && since <= seen;
+            if may_be_pause && !self.is_disproved(&accused) {
                 if self.awaits(&accused, &is_read) {
                     continue;
                 }
@@ -334,6 +336,16 @@ mod tests {
             let node = usize::from(jump != self::tests::jump(0, 3_000));
             assert_eq!(jury.report(node, jump, away), own(&[(node, jump)]));
         }
+    }
+
+    #[test]
+    fn jumps_that_share_no_moment_are_the_servers() {
+        let mut jury = Jury::new(5, FACTOR);
+        let within = |since, seen| Sighting { since: at(since), ..jump(seen, 3_000) };
+        jury.report(0, within(0, 500), |_| false);
+        jury.report(1, within(600, 900), |_| false);
+        let last = within(100, 1_000);
+        assert_eq!(jury.report(2, last, |_| false), own(&[(2, last)]));
     }
 
     /// Two of three accuse our clock; the third jumped by itself, and remains accused.

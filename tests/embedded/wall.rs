@@ -114,7 +114,9 @@ mod unknown_to_the_client {
         for ahead in [2 * HOUR, 24 * HOUR, Duration::from_secs(61)] {
             wall.set(NOON + ahead);
             for _ in 0..3 {
-                let Err(LockError::NoQuorum { votes }) = redlock.lock("x").await else { panic!() };
+                let error = redlock.lock("x").await.unwrap_err();
+                assert!(error.to_string().contains("more than 60 s ahead"), "{error}");
+                let LockError::NoQuorum { votes } = error else { panic!("{error}") };
                 let refused = VoteOutcome::NotCounted(Reason::TokenAhead);
                 assert!(votes[..2].iter().all(|vote| vote.outcome == refused), "{votes}");
             }
