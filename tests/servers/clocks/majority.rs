@@ -1,14 +1,14 @@
 //! A majority of servers whose clocks jump alike, as one time source may make them.
 
-use std::time::Duration;
+use std::{future::IntoFuture, time::Duration};
 
-use tower_redlock::LossCause;
+use tower_redlock::{LossCause, NodeHealth};
 
-use super::{
-    own_clock::OwnClock,
-    scene::{KEY, LONG, Scene, in_time, is_jump, patient, refusal},
+use super::scene::{LONG, Scene, in_time, is_jump, patient, refusal};
+use crate::{
+    facts::log::LoggedSpawner,
+    support::{Proxy, eventually_async, over},
 };
-use crate::support::{eventually_async, over};
 
 const HOUR: f64 = 3_600.0;
 const OWN: &str = "our own clock stood still";
@@ -52,36 +52,34 @@ async fn is_taken_for_a_pause_without_the_third() {
     scene.log.wait_for("WARN", &[OWN]).await;
 }
 
-/// The third hangs: the verdict waits for it, and no longer than its connection.
+/// The limit again: the verdict waits for the third as long as it is connected.
 #[tokio::test]
 async fn waits_for_a_third_that_hangs() {
     let scene = Scene::new();
-    let clock = OwnClock::default();
-    let way = crate::support::Proxy::start(scene.servers[2].addr());
+    let way = Proxy::start(scene.servers[2].addr());
     let urls = vec![scene.servers[0].url(), scene.servers[1].url(), way.url()];
-    let spawner = crate::facts::log::LoggedSpawner::start(&scene.log);
-    let builder = patient().node_timeout(Duration::from_millis(100)).clock(clock.clone());
+    let spawner = LoggedSpawner::start(&scene.log);
+    let builder = patient().node_timeout(Duration::from_millis(100));
     let redlock = over(builder, urls).spawner(spawner).build().unwrap();
     eventually_async("every node votes", async || {
-        redlock.health().iter().all(tower_redlock::NodeHealth::is_voting)
+        redlock.health().iter().all(NodeHealth::is_voting)
     })
     .await;
-    let lock =
-        in_time(async { redlock.lock("a").wait(LONG).auto_extend(false).await }).await.unwrap();
+    let request = redlock.lock("a").wait(LONG).auto_extend(false);
+    let lock = in_time(request.into_future()).await.unwrap();
     eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
     let left = lock.remaining();
     way.stall();
-    clock.hold();
-    eventually_async("time passes", async || {
-        scene.servers[0].pttl(KEY) < 57_000 && scene.servers[1].pttl(KEY) < 57_000
-    })
-    .await;
-    clock.go_on();
+    for server in &scene.servers[..2] {
+        server.set_clock_offset(3.0);
+    }
     scene.log.wait_for("WARN", &[OWN]).await;
-    assert!(lock.is_valid() && lock.remaining() + Duration::from_secs(2) < left);
-    way.resume();
-    eventually_async("every node votes", async || {
-        redlock.health().iter().all(tower_redlock::NodeHealth::is_voting)
-    })
-    .await;
+    let text = scene.log.text();
+    let lines: Vec<_> = text.lines().collect();
+    let place = |parts: [&str; 2]| {
+        lines.iter().position(|line| parts.iter().all(|part| line.contains(part)))
+    };
+    let (down, verdict) = (place(["node is down", "node-3"]), place([OWN, ""]));
+    assert!(down.is_some() && down < verdict, "{text}");
+    assert!(lock.is_valid() && lock.remaining() + Duration::from_secs(2) < left, "{text}");
 }
