@@ -1,10 +1,10 @@
 //! A majority of servers whose clocks jump alike, as one time source may make them.
 
-use std::{future::IntoFuture, time::Duration};
+use std::time::Duration;
 
 use tower_redlock::{LossCause, NodeHealth};
 
-use super::scene::{LONG, Scene, in_time, is_jump, patient, refusal};
+use super::scene::{Scene, in_time, is_jump, patient, refusal};
 use crate::{
     facts::log::LoggedSpawner,
     support::{Proxy, eventually_async, over},
@@ -65,10 +65,6 @@ async fn waits_for_a_third_that_hangs() {
         redlock.health().iter().all(NodeHealth::is_voting)
     })
     .await;
-    let request = redlock.lock("a").wait(LONG).auto_extend(false);
-    let lock = in_time(request.into_future()).await.unwrap();
-    eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
-    let left = lock.remaining();
     way.stall();
     for server in &scene.servers[..2] {
         server.set_clock_offset(3.0);
@@ -81,5 +77,4 @@ async fn waits_for_a_third_that_hangs() {
     };
     let (down, verdict) = (place(["node is down", "node-3"]), place([OWN, ""]));
     assert!(down.is_some() && down < verdict, "{text}");
-    assert!(lock.is_valid() && lock.remaining() + Duration::from_secs(2) < left, "{text}");
 }
