@@ -124,7 +124,7 @@ pub use leader::{Leader, Leadership, Term};
 pub use lock::{Holder, Lock, LockRequest, Overrun, Redlock, RedlockBuilder, Released};
 #[doc(inline)]
 pub use node::{
-    ClockOffset, EmbeddedNodes, Memory, NodeHealth, NodeState, Persistence, Role,
+    ClockOffset, EmbeddedNodes, Finding, Memory, NodeHealth, NodeState, Persistence, Role,
     redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
 #[doc(inline)]

@@ -10,7 +10,7 @@ use tokio::{sync::oneshot, time::timeout};
 use tower_redlock::{
     NodeHealth, NodeState, Reason, Redlock, Resource,
     node::{Answer, LeaseId, Node, Nonce, Op, Reply},
-    time::Timestamp,
+    time::{Clock, SystemClock, Timestamp},
 };
 
 use crate::setup::Settings;
@@ -109,7 +109,9 @@ async fn vote(node: &dyn Node, settings: &Settings) -> Result<Duration, Reason> 
     let name = format!("doctor-probe-{}-{}", std::process::id(), now.as_nanos());
     let resource = Resource::try_from(name).map_err(|_| Reason::Unknown)?;
     let lease = Arc::new(LeaseId::new(resource, Nonce::from_bytes(bytes), "doctor".into(), now));
-    let token = u64::try_from(now.as_micros()).unwrap_or(0);
+    // As of a client: nodes take no token that is far ahead of their clocks.
+    let wall = node.wall(SystemClock::new().now(), now).unwrap_or(now);
+    let token = u64::try_from(wall.as_micros()).unwrap_or(0);
     let acquire = Op::Acquire {
         lease: Arc::clone(&lease),
         ttl: settings.ttl.min(Duration::from_secs(1)),

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tower_redlock::{NodeState, Reason};
+use tower_redlock::{Finding as Compared, NodeState, Reason};
 
 use crate::{
     examine::{Seen, quorum},
@@ -38,7 +38,7 @@ impl Severity {
     }
 }
 
-/// A fencing token in one round trip needs clocks that differ by less than a minute.
+/// Servers take fencing tokens of each other's clocks that are ahead by less than a minute.
 const CLOCK_LIMIT: Duration = Duration::from_secs(60);
 const CLOCK_HINT: Duration = Duration::from_secs(1);
 
@@ -262,7 +262,24 @@ pub(crate) fn offset(node: &Seen) -> Option<Duration> {
     Some(off.saturating_sub(clock.uncertainty))
 }
 
+/// What was found out by comparing the clocks of all servers with ours.
+fn compared(node: &Seen, is_wanted: impl Fn(&Compared) -> bool) -> Option<&Compared> {
+    node.health.findings.iter().find(|finding| is_wanted(finding))
+}
+
 fn clock(node: &Seen, settings: &Settings) -> Option<Finding> {
+    if let Some(found) = compared(node, |found| matches!(found, Compared::ServerClock { .. })) {
+        let what = format!("{found}: its votes don't count with theirs, or come late");
+        return Some(problem(
+            "clock",
+            what,
+            "get NTP on the server running; clocks may only be slewed, never set, while locks are used",
+        ));
+    }
+    let is_ours = compared(node, |found| matches!(found, Compared::OwnClock { .. })).is_some();
+    if is_ours && settings.clock_guard.is_none() {
+        return None;
+    }
     let off = offset(node)?;
     let way = if node.health.clock?.ahead_micros < 0 { "behind" } else { "ahead of" };
     let what = format!("its clock is {off:.1?} {way} ours");
@@ -326,7 +343,14 @@ fn set(seen: &[Seen], settings: &Settings) -> Vec<Finding> {
         ));
     }
     let off: Vec<_> = seen.iter().filter_map(offset).collect();
-    if off.len() >= 2 && off.iter().all(|off| *off > CLOCK_HINT) {
+    let is_own = |found: &Compared| matches!(found, Compared::OwnClock { .. });
+    if let Some(found) = seen.iter().find_map(|node| compared(node, is_own)) {
+        findings.push(problem(
+            "own-clock",
+            format!("{found}: locks don't depend on it, dates and schedules of programs here do"),
+            "get NTP running on this machine",
+        ));
+    } else if off.len() >= 2 && off.iter().all(|off| *off > CLOCK_HINT) {
         findings.push(hint(
             "own-clock",
             "every server's clock differs from ours: it is probably this machine's that is wrong"

@@ -131,7 +131,9 @@ pub enum Reason {
     Unsettled,
     /// The operation reached the server after its deadline, and the server refused to run it.
     Late,
-    /// The proposed fencing token lies more than 60 s ahead of the server's clock.
+    /// The proposed fencing token lies more than 60 s ahead of the node's clock: that is behind the
+    /// clocks of the others, or one that was ahead has raised the fences; or ours is ahead, where the
+    /// nodes' clocks were not known yet.
     TokenAhead,
     /// The key is not ours any more: it expired, was deleted or was overwritten.
     KeyGone,
@@ -239,7 +241,7 @@ impl fmt::Display for Reason {
             Self::Late => f.write_str("reached the server after its deadline"),
             Self::TokenAhead => {
                 f.write_str(
-                    "the fencing token would be more than 60 s ahead of the server's clock: compare it with ours, and with the floor in the server's meta hash",
+                    "the fencing token would be more than 60 s ahead of the node's clock: that is behind the other nodes', or a clock that was ahead (another node's, or ours) has raised the fences",
                 )
             }
             Self::Superseded => {

@@ -15,7 +15,7 @@ use crate::{
     error::{Reason, Vote, VoteOutcome, Votes},
     node::{Node, NodeHealth, NodeState, redis::NodeSet},
     quorum::rules,
-    time::{Clock, Timers},
+    time::{Clock, Timers, Timestamp},
 };
 
 /// What all handles of one manager share.
@@ -85,6 +85,28 @@ impl Core {
             }
             Vote::new(Arc::clone(name), outcome)
         }))
+    }
+
+    /// The wall clock that fencing tokens are made of: that of a quorum of nodes, or ours where
+    /// theirs are not known.
+    pub(crate) fn nodes_wall(&self, now: Timestamp, wall: Duration) -> Duration {
+        /// The most clocks that are compared without an allocation.
+        const FEW: usize = 9;
+        let mut few = [Duration::ZERO; FEW];
+        let mut many = Vec::new();
+        let known = if self.nodes.len() <= FEW {
+            &mut few[..]
+        } else {
+            many.resize(self.nodes.len(), Duration::ZERO);
+            &mut many
+        };
+        let mut count = 0;
+        for wall in self.nodes.iter().filter_map(|node| node.wall(now, wall)) {
+            known[count] = wall;
+            count += 1;
+        }
+        let quorum = rules::quorum(self.nodes.len());
+        rules::common_wall(&mut known[..count], quorum).unwrap_or(wall)
     }
 
     pub(crate) fn node_name(&self, node: usize) -> &Arc<str> {

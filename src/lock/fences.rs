@@ -11,15 +11,21 @@ use crate::{
     token::{BLOCK, TOKEN_LEAD, block_end},
 };
 
-/// The largest fence that this process knows of, for each stripe: the nodes' and its own.
+/// The largest fences that this process knows of, for each stripe.
 #[derive(Debug)]
 pub(crate) struct Fences {
-    last: Box<[AtomicU64]>,
+    /// Told or accepted by a node.
+    known: Box<[AtomicU64]>,
+    /// The end of the block that was asked for last: attempts that are under way at once ask for
+    /// different ones. What no node accepted is not remembered longer than that.
+    reserved: Box<[AtomicU64]>,
     set: Option<Arc<NodeSet>>,
 }
 
-/// Floors are set by the servers' clocks, which may be ahead of ours by so many µs.
+/// Floors are set by the servers' clocks, which may be ahead of each other by so many µs.
 const FLOOR_SLACK: u64 = 5_000_000;
+/// The farthest that attempts under way reserve ahead of the clock and of known fences, in µs.
+const RESERVED_LEAD: u64 = 1_000_000;
 
 /// What a lease asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,24 +37,43 @@ pub(crate) struct Proposal {
 
 impl Fences {
     pub(crate) fn new(set: Option<Arc<NodeSet>>) -> Self {
-        Self { last: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(), set }
+        let stripes = || (0..STRIPES).map(|_| AtomicU64::new(0)).collect();
+        Self { known: stripes(), reserved: stripes(), set }
     }
 
-    /// A token that is likely to be above every node's fence: the wall clock in µs, or just above
-    /// what is known; and how many tokens the lease reserves.
+    /// A token that is likely to be above every node's fence: the nodes' wall clock in µs, or just
+    /// above what is known; and how many tokens the lease reserves.
     ///
     /// A resource that is leased more often than its blocks leave room for runs ahead of the
     /// clock: the blocks get smaller then, down to a single token. So they are while a set of nodes
     /// is new: its floor is as far ahead as tokens may be, and only time makes room above it.
     pub(crate) fn propose(&self, resource: &Resource, wall: Duration) -> Proposal {
-        let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
-        let known = stripes(resource).map(|stripe| self.last[stripe].load(Ordering::Relaxed)).max();
+        let wall = micros(wall);
+        let known = stripes(resource).map(|stripe| self.known(stripe, wall)).max();
         let floor = self.floor(wall);
-        let next = known.unwrap_or(0).max(floor).saturating_add(1);
+        let known = known.unwrap_or(0).max(floor);
+        let limit = known.max(wall).saturating_add(RESERVED_LEAD);
+        let reserved = stripes(resource)
+            .map(|stripe| self.reserved[stripe].load(Ordering::Relaxed))
+            .filter(|end| *end <= limit);
+        let next = known.max(reserved.max().unwrap_or(0)).saturating_add(1);
         let token = wall.max(next);
         let block = block_of(token - wall, floor > wall);
-        self.record(resource, block_end(token, block));
+        self.reserve(resource, block_end(token, block));
         Proposal { token, block }
+    }
+
+    /// What is known of a stripe. A fence so far ahead that no node takes a token above it is the
+    /// work of a clock that was wrong, and is forgotten.
+    fn known(&self, stripe: usize, wall: u64) -> u64 {
+        let known = self.known[stripe].load(Ordering::Relaxed);
+        if known <= wall.saturating_add(TOKEN_LEAD) {
+            return known;
+        }
+        // A fence that is told meanwhile stays.
+        let order = Ordering::Relaxed;
+        let _ = self.known[stripe].compare_exchange(known, 0, order, order);
+        0
     }
 
     /// Below this no node takes a token, after its probation; if a sound node can have it.
@@ -59,27 +84,41 @@ impl Fences {
 
     /// Takes a fence that a node told.
     ///
-    /// One so far ahead of the wall clock that no sound node would take a token above it is some
-    /// node's fault, and must not become everyone's: it is not followed.
+    /// One so far ahead of the nodes' wall clock that no sound node would take a token above it is
+    /// some node's fault, and must not become everyone's: it is not followed.
     pub(crate) fn see(&self, resource: &Resource, fence: u64, wall: impl FnOnce() -> Duration) {
-        let known = |stripe: usize| self.last[stripe].load(Ordering::Relaxed);
+        let known = |stripe: usize| self.known[stripe].load(Ordering::Relaxed);
         if stripes(resource).all(|stripe| fence <= known(stripe)) {
             return;
         }
-        if u128::from(fence) <= wall().as_micros() + u128::from(TOKEN_LEAD) {
-            self.record(resource, fence);
+        if fence <= micros(wall()).saturating_add(TOKEN_LEAD) {
+            self.accepted(resource, fence);
         }
     }
 
-    /// Takes a fence that we set ourselves.
-    pub(crate) fn record(&self, resource: &Resource, fence: u64) {
+    /// A node has taken a token whose block ends there.
+    pub(crate) fn accepted(&self, resource: &Resource, end: u64) {
         for stripe in stripes(resource) {
-            self.last[stripe].fetch_max(fence, Ordering::Relaxed);
+            // Every node that grants says so; the first one's word is enough.
+            if self.known[stripe].load(Ordering::Relaxed) < end {
+                self.known[stripe].fetch_max(end, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A node is asked to take a token whose block ends there: other attempts are to ask for others.
+    pub(crate) fn reserve(&self, resource: &Resource, end: u64) {
+        for stripe in stripes(resource) {
+            self.reserved[stripe].store(end, Ordering::Relaxed);
         }
     }
 }
 
-/// How many tokens a lease reserves whose first one is so far ahead of the wall clock, in µs.
+fn micros(wall: Duration) -> u64 {
+    u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// How many tokens a lease reserves whose first one is so far ahead of the nodes' wall clock, in µs.
 fn block_of(lead: u64, is_new_set: bool) -> u64 {
     // What is left before nodes refuse, whose clocks may be behind.
     match TOKEN_LEAD.saturating_sub(lead) {
@@ -113,7 +152,7 @@ mod tests {
     #[test]
     fn a_set_is_proposed_above_the_maximum_of_its_stripes() {
         let fences = Fences::new(None);
-        fences.record(&Resource::try_from("b").unwrap(), 700);
+        fences.accepted(&Resource::try_from("b").unwrap(), 700);
         let set = Resource::try_from(["a", "b"]).unwrap();
         assert_eq!(fences.propose(&set, Duration::ZERO).token, 701);
         assert_eq!(fences.propose(&resource(), Duration::ZERO).token, 957);
@@ -127,6 +166,34 @@ mod tests {
         assert_eq!(fences.propose(&resource(), wall).token, 100_000_000);
         fences.see(&resource(), 160_000_000, || wall);
         assert_eq!(fences.propose(&resource(), wall).token, 160_000_001, "just within bounds");
+    }
+
+    const AHEAD: Duration = Duration::from_secs(7_200 + 100);
+    const RIGHT: Duration = Duration::from_secs(100);
+
+    #[test]
+    fn a_proposal_that_no_node_accepted_is_not_remembered() {
+        let fences = Fences::new(None);
+        for _ in 0..3 {
+            fences.propose(&resource(), AHEAD);
+        }
+        assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_000);
+        // Nor a raise above a fence that was far ahead, nor one that is not.
+        for end in [9_000_000_000, 130_000_000] {
+            fences.reserve(&resource(), end);
+            assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_000);
+        }
+        assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_256, "one under way is");
+    }
+
+    #[test]
+    fn what_was_accepted_is_forgotten_once_the_clock_went_back() {
+        let fences = Fences::new(None);
+        fences.accepted(&resource(), 7_300_000_255);
+        assert_eq!(fences.propose(&resource(), AHEAD).token, 7_300_000_256);
+        assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_000);
+        fences.see(&resource(), 120_000_000, || RIGHT);
+        assert_eq!(fences.propose(&resource(), RIGHT).token, 120_000_001, "fences count again");
     }
 
     #[test]
@@ -150,6 +217,7 @@ mod tests {
             let Proposal { token, block } = fences.propose(&resource(), wall);
             assert!(token > last, "tokens never fall back");
             last = block_end(token, block);
+            fences.accepted(&resource(), last);
             assert!(
                 u128::from(token) < wall.as_micros() + u128::from(TOKEN_LEAD) - 10_000_000 + 1_000
             );

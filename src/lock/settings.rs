@@ -154,6 +154,7 @@ impl Plan {
         Terms {
             nodes,
             validity: self.validity,
+            slack: self.slack,
             node_timeout: self.node_timeout,
             max_hold: self.max_hold,
             auto_extend: self.auto_extend,

@@ -9,14 +9,19 @@ use std::{
 
 use crate::time::{Timers, Timestamp};
 
-/// Which nodes' clocks jumped, and when it was seen: what they confirmed before is worth nothing.
+/// The jumps of nodes' clocks, for the leases that the nodes confirmed.
 #[derive(Debug)]
 pub(crate) struct Soundness {
     timers: Arc<Timers>,
-    /// How many jumps there were: what every lease compares before it does anything.
+    /// The number of jumps so far: what every lease compares before it does anything.
     epoch: AtomicU64,
-    jumps: Box<[Mutex<VecDeque<Jump>>]>,
+    /// The latest jumps of each node.
+    jumps: Mutex<Box<[VecDeque<Numbered>]>>,
 }
+
+/// A jump, and the epoch that it began.
+#[derive(Clone, Copy, Debug)]
+struct Numbered(u64, Jump);
 
 /// A server's clock jumped.
 #[derive(Clone, Copy, Debug)]
@@ -28,31 +33,32 @@ pub(crate) struct Jump {
     pub(crate) at_most: Duration,
 }
 
-/// So many jumps of a node are told apart; earlier ones are added to the oldest of these.
+/// Maximum number of jumps that are kept for each node; earlier ones are added to the oldest of
+/// these.
 const RECENT: usize = 16;
 
 impl Soundness {
     pub(crate) fn new(nodes: usize, timers: Arc<Timers>) -> Self {
-        Self {
-            timers,
-            epoch: AtomicU64::new(0),
-            jumps: (0..nodes).map(|_| Mutex::default()).collect(),
-        }
+        let jumps = (0..nodes).map(|_| VecDeque::new()).collect();
+        Self { timers, epoch: AtomicU64::new(0), jumps: Mutex::new(jumps) }
     }
 
-    /// A node's clock jumped: every lease looks at once at what that leaves it.
+    /// Records jumps of nodes' clocks; every lease looks at once at what that leaves it.
     pub(crate) fn jumped(&self, node: usize, jump: Jump) {
         {
-            let mut jumps = crate::sync::lock(&self.jumps[node]);
+            let mut jumps = crate::sync::lock(&self.jumps);
+            let jumps = &mut jumps[node];
             if jumps.len() == RECENT
-                && let Some(oldest) = jumps.pop_front()
-                && let Some(next) = jumps.front_mut()
+                && let Some(Numbered(_, oldest)) = jumps.pop_front()
+                && let Some(Numbered(_, next)) = jumps.front_mut()
             {
                 next.at_most = next.at_most.saturating_add(oldest.at_most);
             }
-            jumps.push_back(jump);
+            // Under the mutex: whoever sees the epoch finds the jump.
+            let epoch = self.epoch.load(Ordering::Relaxed) + 1;
+            jumps.push_back(Numbered(epoch, jump));
+            self.epoch.store(epoch, Ordering::Release);
         }
-        self.epoch.fetch_add(1, Ordering::AcqRel);
         self.timers.wake_all();
     }
 
@@ -65,20 +71,14 @@ impl Soundness {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// The nodes whose clocks jumped since a moment by more than `slack`, all in all, and their
-    /// latest jump. By less they dropped no key within a validity that leaves that much aside.
-    pub(crate) fn jumps(
-        &self,
-        since: Timestamp,
-        slack: Duration,
-    ) -> impl Iterator<Item = (usize, Jump)> + '_ {
-        self.jumps.iter().enumerate().filter_map(move |(node, jumps)| {
-            let jumps = crate::sync::lock(jumps);
-            let recent = jumps.iter().filter(|jump| jump.seen >= since);
-            let all = recent.fold(Duration::ZERO, |sum, jump| sum.saturating_add(jump.at_most));
-            let latest = *jumps.back()?;
-            (latest.seen >= since && all > slack).then_some((node, latest))
-        })
+    /// Returns the jumps after an epoch, with the nodes whose clocks jumped, and the present epoch.
+    pub(crate) fn jumps_since(&self, epoch: u64) -> (Vec<(usize, Jump)>, u64) {
+        let jumps = crate::sync::lock(&self.jumps);
+        let of_node = |(node, jumps): (usize, &VecDeque<Numbered>)| {
+            let new = jumps.iter().filter(|Numbered(began, _)| *began > epoch);
+            new.map(|Numbered(_, jump)| (node, *jump)).collect::<Vec<_>>()
+        };
+        (jumps.iter().enumerate().flat_map(of_node).collect(), self.epoch.load(Ordering::Relaxed))
     }
 }
 
@@ -88,27 +88,21 @@ mod tests {
     use crate::time::SystemClock;
 
     #[test]
-    fn small_jumps_add_up_until_they_are_more_than_a_lock_sets_aside() {
+    fn many_jumps_of_a_node_are_added_up() {
         let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
         let soundness = Soundness::new(2, timers);
-        let (ms, at) = (Duration::from_millis, |ms: u64| Timestamp::from_nanos(ms * 1_000_000));
-        let unsound = |since, slack| -> Vec<usize> {
-            soundness.jumps(at(since), ms(slack)).map(|(node, _)| node).collect()
+        let ms = Duration::from_millis;
+        let total = |epoch| -> Duration {
+            soundness.jumps_since(epoch).0.iter().map(|(_, jump)| jump.at_most).sum()
         };
-        for second in 1..=3 {
-            let jump = Jump { seen: at(second * 1_000), by_micros: 40_000, at_most: ms(41) };
-            soundness.jumped(1, jump);
+        for second in 1..=100 {
+            let seen = Timestamp::ZERO + ms(second * 1_000);
+            soundness.jumped(1, Jump { seen, by_micros: 1_000, at_most: ms(1) });
         }
-        assert!(unsound(0, 123).is_empty());
-        assert_eq!(unsound(0, 122), [1]);
-        assert!(unsound(1_500, 122).is_empty(), "one was before the lock");
-        assert_eq!(unsound(1_500, 81), [1]);
-        for second in 4..100 {
-            let jump = Jump { seen: at(second * 1_000), by_micros: 1_000, at_most: ms(1) };
-            soundness.jumped(1, jump);
-        }
-        assert!(unsound(99_000, 200).is_empty(), "only the last one counts for a young lock");
-        assert_eq!(unsound(500, 200), [1], "none is forgotten");
-        assert_eq!(soundness.epoch(), 99);
+        assert_eq!(soundness.epoch(), 100);
+        assert_eq!(total(0), ms(100), "none is forgotten");
+        assert_eq!(total(99), ms(1), "only the last one counts for a young lock");
+        assert_eq!(total(100), ms(0));
+        assert!(soundness.jumps_since(0).0.iter().all(|(node, _)| *node == 1));
     }
 }

@@ -30,6 +30,8 @@ pub struct NodeHealth {
     pub in_flight: usize,
     /// How many releases of given-back leases it has not acknowledged.
     pub pending_releases: usize,
+    /// What an operator should know, though it keeps the node from nothing at present.
+    pub findings: Vec<Finding>,
 }
 
 impl NodeHealth {
@@ -48,6 +50,7 @@ impl NodeHealth {
             max_ttl: None,
             in_flight: 0,
             pending_releases: 0,
+            findings: Vec::new(),
         }
     }
 
@@ -100,6 +103,38 @@ pub struct ClockOffset {
 impl ClockOffset {
     pub(crate) const fn new(ahead_micros: i64, uncertainty: Duration) -> Self {
         Self { ahead_micros, uncertainty }
+    }
+}
+
+/// What was found out about a node, or about this process by its nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// This process's wall clock is off by more than 60 s from those of a quorum of servers. Told
+    /// with each of its nodes.
+    ///
+    /// Locks and fencing tokens don't depend on it; dates, schedules and `clock_guard` do.
+    OwnClock {
+        /// By how many microseconds it is ahead; negative where it is behind.
+        ahead_micros: i64,
+    },
+    /// The server's wall clock is off by more than 60 s from those of a quorum of servers. Where it
+    /// is behind, it refuses their fencing tokens; where it is ahead, only its own vote suffers.
+    ServerClock {
+        /// By how many microseconds it is ahead; negative where it is behind.
+        ahead_micros: i64,
+    },
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whose, micros) = match self {
+            Self::OwnClock { ahead_micros } => ("this process's", ahead_micros),
+            Self::ServerClock { ahead_micros } => ("its", ahead_micros),
+        };
+        let off = Duration::from_micros(micros.unsigned_abs());
+        let way = if *micros < 0 { "behind" } else { "ahead of" };
+        write!(f, "{whose} wall clock is {off:.1?} {way} those of a quorum of servers")
     }
 }
 
@@ -190,6 +225,7 @@ impl fmt::Display for NodeState {
 
 impl fmt::Display for NodeHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.state)
+        write!(f, "{}: {}", self.name, self.state)?;
+        self.findings.iter().try_for_each(|finding| write!(f, "; {finding}"))
     }
 }

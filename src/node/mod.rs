@@ -3,7 +3,9 @@
 //! A node takes typed operations ([`Op`]), not raw commands, so that faults can be injected and
 //! other drivers be written. Both nodes of this crate pass the same conformance suite.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+use crate::time::Timestamp;
 
 mod answer;
 mod embedded;
@@ -18,7 +20,7 @@ mod tick_claim;
 
 pub use answer::{Answer, Record, Stored, StoredLease};
 pub use embedded::EmbeddedNodes;
-pub use health::{ClockOffset, Memory, NodeHealth, NodeState, Persistence, Role};
+pub use health::{ClockOffset, Finding, Memory, NodeHealth, NodeState, Persistence, Role};
 pub(crate) use hints::HintSink;
 pub use hints::{Hint, Hints, Subscription};
 pub use lease_id::{LeaseId, Nonce};
@@ -49,6 +51,17 @@ pub trait Node: std::fmt::Debug + Send + Sync + 'static {
     /// How the node is doing. Does not ask it: the answer is what was last seen.
     fn health(&self) -> NodeHealth {
         NodeHealth::voting(self.name())
+    }
+
+    /// What the node's wall clock shows at `now` on the manager's clock, where this process's shows
+    /// `wall`: the time since the Unix epoch. `None` where it is not known at present. Does not ask
+    /// the node.
+    ///
+    /// Fencing tokens are made of the clocks of a quorum: no node takes one that is more than 60 s
+    /// ahead of its own. By default the node is taken to have the clock of this process.
+    fn wall(&self, now: Timestamp, wall: Duration) -> Option<Duration> {
+        let _ = now;
+        Some(wall)
     }
 
     /// Tells `hints` of releases of a name, until the answer is dropped: for who waits, so that it

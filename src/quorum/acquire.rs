@@ -32,7 +32,7 @@ impl Lease {
         match result {
             Ok(Answer::Granted { accepted, fence }) => {
                 ballot.vote = Some(VoteOutcome::Granted);
-                ballot.confirmed = ballot.confirmed.max(Some(self.started));
+                ballot.confirm(self.started);
                 ballot.view = view;
                 ballot.accepted |= u8::from(accepted);
                 ballot.far = self.fence.see(fence);

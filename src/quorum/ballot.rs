@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::names::{self, Member, View};
 use crate::{
@@ -15,6 +15,8 @@ pub(super) struct Ballot {
     pub(super) confirmed: Option<Timestamp>,
     /// The view under which the node granted or confirmed last.
     pub(super) view: Option<Arc<View>>,
+    /// The most by which the node's clock can have jumped since it confirmed that.
+    pub(super) jumped: Duration,
     /// Which numbers the node accepted: bit 0 the proposal, bit r the r-th raise.
     pub(super) accepted: u8,
     /// Which raises the node was asked for.
@@ -47,6 +49,7 @@ impl Ballot {
             vote: None,
             confirmed: None,
             view: None,
+            jumped: Duration::ZERO,
             accepted: 0,
             asked: 0,
             raising: 0,
@@ -56,6 +59,17 @@ impl Ballot {
             extended: None,
             release: Release::NotSent,
         }
+    }
+
+    /// The node set the key's TTL, as it was asked at `started`; false if it has confirmed a later
+    /// request.
+    pub(super) fn confirm(&mut self, started: Timestamp) -> bool {
+        let is_latest = self.confirmed <= Some(started);
+        if is_latest {
+            self.confirmed = Some(started);
+            self.jumped = Duration::ZERO;
+        }
+        is_latest
     }
 
     /// The node said to the acquire (`None`), or to the extension started then, that it keeps no

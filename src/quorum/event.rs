@@ -34,7 +34,8 @@ pub enum Event {
     /// The moment of [`Lease::next_wake`](super::Lease::next_wake) may have come.
     Wake,
     /// A node's clock jumped; it was seen at that moment. What the node confirmed before is worth
-    /// nothing: it may have dropped the key too early.
+    /// nothing if the jumps since then may exceed what is set aside of the TTL: the node may have
+    /// dropped the key too early. Each jump is told once, and before what the node answers after it.
     Unsound {
         /// The node's index.
         node: usize,
@@ -42,6 +43,8 @@ pub enum Event {
         seen: Timestamp,
         /// By how many microseconds it jumped.
         by_micros: i64,
+        /// The most that it can have been, in either direction.
+        at_most: Duration,
     },
     /// Another clock says that the validity is over.
     Expired,

@@ -54,6 +54,11 @@ impl Fence {
 }
 
 impl Lease {
+    /// The number that was asked for in a round: the proposal is that of round 0.
+    pub fn number(&self, round: u8) -> u64 {
+        self.fence.numbers.get(usize::from(round)).copied().unwrap_or(0)
+    }
+
     /// The largest number that a quorum granted and accepted.
     pub(super) fn agreed_token(&self) -> Option<u64> {
         if self.terms.proposal.is_none() {

@@ -21,6 +21,8 @@ pub struct Terms {
     pub nodes: usize,
     /// TTL − drift.
     pub validity: Duration,
+    /// What is set aside of the TTL: clocks that jump by less end nothing too early.
+    pub slack: Duration,
     /// How long a node has for an answer.
     pub node_timeout: Duration,
     /// The longest time that the lease may be held, renewals included.
@@ -148,8 +150,8 @@ impl Lease {
                 Phase::Lost => {}
                 Phase::Ended => self.on_release_wake(now, out),
             },
-            Event::Unsound { node, seen, by_micros } => {
-                self.on_unsound(node, seen, by_micros, now, out);
+            Event::Unsound { node, seen, by_micros, at_most } => {
+                self.on_unsound(node, (seen, by_micros, at_most), now, out);
             }
             Event::Expired => {
                 if self.phase == Phase::Held {

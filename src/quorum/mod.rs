@@ -19,7 +19,7 @@
 //! | nodes that may have forgotten locks | [`enrol`] |
 //! | which servers mean each other by their names | [`names`] |
 //! | nodes of a set that nobody uses any more | [`takeover`] |
-//! | servers whose clocks jump | [`offsets`] |
+//! | servers whose clocks jump, and a clock of our own that stood still | [`offsets`], [`jury`] |
 
 mod acquire;
 pub mod backlog;
@@ -30,6 +30,7 @@ mod event;
 mod fence;
 mod gate;
 mod handoff;
+pub mod jury;
 mod lease;
 pub mod names;
 pub mod offsets;

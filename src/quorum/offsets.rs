@@ -39,8 +39,24 @@ impl Interval {
 pub enum Reading {
     /// It goes on as it did.
     Steady,
-    /// It jumped by so much.
-    Jumped(Interval),
+    /// It jumped.
+    Jumped {
+        /// By how much.
+        by: Interval,
+        /// When the latest reading without the jump was asked for.
+        since: Timestamp,
+    },
+}
+
+/// How far a server's clock can have gone ahead of ours between earlier readings and a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shift {
+    /// When the first of the earlier readings came in.
+    pub from: Timestamp,
+    /// When the later reading was asked for.
+    pub asked: Timestamp,
+    /// The most, in µs.
+    pub at_most: i64,
 }
 
 /// The readings of one server's clock over the last `max_ttl`.
@@ -50,10 +66,18 @@ pub struct Offsets {
     /// The share of a stretch of time by which clocks of different rates may come apart in it.
     drift_factor: f64,
     buckets: VecDeque<Bucket>,
-    latest: Option<(Interval, Timestamp)>,
+    latest: Option<Latest>,
     /// What a jump made worthless, should it have been our own clock that stood still.
     before: Option<(VecDeque<Bucket>, Timestamp)>,
     barred_until: Timestamp,
+}
+
+/// The latest reading: when it was asked for, and when it came in.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    reading: Interval,
+    asked: Timestamp,
+    received: Timestamp,
 }
 
 /// Readings of a stretch of time: who meets the greatest low end and the least high end meets all.
@@ -85,24 +109,33 @@ impl Offsets {
         self.window = window;
     }
 
-    /// Takes a reading that came in at `now`.
-    pub fn observe(&mut self, reading: Interval, now: Timestamp) -> Reading {
-        let latest = self.latest.replace((reading, now));
+    /// What a reading that was asked for then, and came in at `now`, says of the time before it;
+    /// `None` without an earlier one. To be asked before the reading is taken.
+    pub fn shift(&self, reading: Interval, asked: Timestamp, now: Timestamp) -> Option<Shift> {
+        let from = self.buckets.front()?.from;
+        let latest = self.latest.map(Bucket::of);
+        let known = latest.iter().chain(&self.buckets);
+        let shifts = known.map(|known| known.most_ahead(reading, now, self.drift_factor));
+        Some(Shift { from, asked, at_most: shifts.min()? })
+    }
+
+    /// Takes a reading that was asked for then, and came in at `now`.
+    pub fn observe(&mut self, reading: Interval, asked: Timestamp, now: Timestamp) -> Reading {
+        let latest = self.latest.replace(Latest { reading, asked, received: now });
         while self.buckets.front().is_some_and(|bucket| bucket.to + self.window < now) {
             self.buckets.pop_front();
         }
-        let latest = latest.map(|(known, at)| Bucket::new(known, at));
+        let apart = |known: &Bucket| known.apart(reading, now, self.drift_factor);
         // The latest first: it shows how far a single jump went.
-        let apart = latest
-            .iter()
-            .chain(&self.buckets)
-            .find_map(|known| known.apart(reading, now, self.drift_factor));
-        if let Some(by) = apart {
+        let from_latest =
+            latest.and_then(|latest| Some((apart(&Bucket::of(latest))?, latest.asked)));
+        let from_earlier = || self.buckets.iter().find_map(|b| Some((apart(b)?, b.from)));
+        if let Some((by, since)) = from_latest.or_else(from_earlier) {
             let old = std::mem::take(&mut self.buckets);
             self.before = Some((old, self.barred_until));
             self.buckets.push_back(Bucket::new(reading, now));
             self.barred_until = now + self.window;
-            return Reading::Jumped(by);
+            return Reading::Jumped { by, since };
         }
         match self.buckets.back_mut() {
             Some(bucket) if now < bucket.from + self.window / BUCKETS => {
@@ -125,9 +158,10 @@ impl Offsets {
         self.barred_until
     }
 
-    /// The latest reading.
-    pub fn latest(&self) -> Option<Interval> {
-        self.latest.map(|(reading, _)| reading)
+    /// By how many µs the server's clock is ahead of ours, at least: a slow answer takes nothing
+    /// back of what an earlier one told.
+    pub fn ahead(&self) -> Option<i64> {
+        self.buckets.iter().map(|bucket| bucket.low).max()
     }
 
     /// Our clock was put forward, by too much perhaps, and by so much at the most.
@@ -137,7 +171,7 @@ impl Offsets {
         for bucket in self.buckets.iter_mut().chain(before) {
             bucket.low = bucket.low.saturating_sub(by);
         }
-        if let Some((reading, _)) = &mut self.latest {
+        if let Some(Latest { reading, .. }) = &mut self.latest {
             reading.low = reading.low.saturating_sub(by);
         }
     }
@@ -158,82 +192,28 @@ impl Bucket {
         Self { from: now, to: now, low: reading.low, high: reading.high }
     }
 
+    fn of(latest: Latest) -> Self {
+        Self::new(latest.reading, latest.received)
+    }
+
+    /// The most by which a reading can be ahead of these, and of what the clock showed since.
+    fn most_ahead(&self, reading: Interval, now: Timestamp, drift_factor: f64) -> i64 {
+        reading.high.saturating_sub(self.low).saturating_add(self.drift(now, drift_factor))
+    }
+
+    /// By how much clocks of different rates can have come apart since, in µs.
+    fn drift(&self, now: Timestamp, drift_factor: f64) -> i64 {
+        let drift = rules::drift(now.since(self.from), drift_factor);
+        i64::try_from(drift.as_micros()).unwrap_or(i64::MAX)
+    }
+
     /// By how much a reading is ahead of these, if it is farther from them than clocks of
     /// different rates can have come apart since.
     fn apart(&self, reading: Interval, now: Timestamp, drift_factor: f64) -> Option<Interval> {
-        let drift = rules::drift(now.since(self.from), drift_factor);
-        let allowed = i64::try_from(drift.as_micros()).unwrap_or(i64::MAX);
+        let allowed = self.drift(now, drift_factor);
         let low = reading.low.saturating_sub(self.high);
         let high = reading.high.saturating_sub(self.low);
         (low > allowed || high < -allowed).then_some(Interval { low, high })
-    }
-}
-
-/// Tells whether servers' clocks jumped or our own stood still: then a quorum of them seem to have
-/// jumped forward by the same time, together.
-#[derive(Debug)]
-pub struct Jury {
-    quorum: usize,
-    slack: i64,
-    jumps: Box<[Option<(Timestamp, Interval)>]>,
-}
-
-/// Our own clock stood still.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoodStill {
-    /// For so long at least.
-    pub at_least: Duration,
-    /// For so long at most.
-    pub at_most: Duration,
-    /// The nodes whose clocks seemed to have jumped by that; others' jumps were their own.
-    pub accused: Vec<usize>,
-}
-
-/// Nodes are looked at every second.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
-const TOGETHER: Duration = Duration::from_secs(5);
-
-impl Jury {
-    /// For a set of so many nodes.
-    pub fn new(nodes: usize, drift_factor: f64) -> Self {
-        let slack = rules::drift(BETWEEN_LOOKS, drift_factor);
-        Self {
-            quorum: super::rules::quorum(nodes),
-            slack: i64::try_from(slack.as_micros()).unwrap_or(i64::MAX),
-            jumps: vec![None; nodes].into_boxed_slice(),
-        }
-    }
-
-    /// A node's clock jumped. Some if our own clock stood still instead.
-    pub fn report(&mut self, node: usize, by: Interval, now: Timestamp) -> Option<StoodStill> {
-        self.jumps[node] = (by.low > 0).then_some((now, by));
-        let alike = |other: &Interval| {
-            other.low <= by.high.saturating_add(self.slack)
-                && by.low <= other.high.saturating_add(self.slack)
-        };
-        let together: Vec<(usize, Interval)> = self
-            .jumps
-            .iter()
-            .enumerate()
-            .filter_map(|(node, jump)| jump.map(|(at, by)| (node, at, by)))
-            .filter(|(_, at, other)| now.since(*at) <= TOGETHER && alike(other))
-            .map(|(node, _, other)| (node, other))
-            .collect();
-        if together.len() < self.quorum {
-            return None;
-        }
-        self.jumps.fill(None);
-        // A single node has nobody to be compared with.
-        if self.jumps.len() == 1 {
-            return None;
-        }
-        let most = together.iter().map(|(_, by)| by.high).min()?;
-        let least = together.iter().map(|(_, by)| by.low).max()?;
-        Some(StoodStill {
-            at_least: Duration::from_micros(u64::try_from(least.min(most)).unwrap_or(0)),
-            at_most: Duration::from_micros(u64::try_from(most).unwrap_or(0)),
-            accused: together.into_iter().map(|(node, _)| node).collect(),
-        })
     }
 }
 
@@ -252,7 +232,7 @@ mod tests {
     fn read(offsets: &mut Offsets, ms: u64, trip: u64, ahead: i64) -> Reading {
         let server = i64::try_from((ms + trip / 2) * 1_000).unwrap() + ahead * 1_000;
         let reading = Interval::new(at(ms), at(ms + trip), u64::try_from(server).unwrap());
-        offsets.observe(reading, at(ms + trip))
+        offsets.observe(reading, at(ms), at(ms + trip))
     }
 
     #[test]
@@ -278,9 +258,10 @@ mod tests {
         for by in [31_000_i64, -900, 200] {
             let mut offsets = Offsets::new(WINDOW, FACTOR);
             assert_eq!(read(&mut offsets, 5_000, 2, 0), Reading::Steady);
-            let Reading::Jumped(size) = read(&mut offsets, 6_000, 2, by) else {
+            let Reading::Jumped { by: size, since } = read(&mut offsets, 6_000, 2, by) else {
                 panic!("a jump by {by} ms was missed")
             };
+            assert_eq!(since, at(5_000));
             if by > 0 {
                 assert!(size.low <= by * 1_000 && by * 1_000 <= size.high, "{size:?}");
                 assert!(size.low > 0);
@@ -327,34 +308,21 @@ mod tests {
     }
 
     #[test]
-    fn a_quorum_that_jumps_together_says_that_our_own_clock_stood_still() {
-        let by = |low, high| Interval { low, high };
-        let mut jury = Jury::new(3, FACTOR);
-        assert_eq!(jury.report(0, by(2_990_000, 3_001_000), at(0)), None);
-        assert_eq!(
-            jury.report(2, by(2_995_000, 3_000_500), at(900)),
-            Some(StoodStill {
-                at_least: Duration::from_millis(2_995),
-                at_most: Duration::from_micros(3_000_500),
-                accused: vec![0, 2]
-            })
-        );
-        // Not by the same time, not at the same time, not forward.
-        assert_eq!(jury.report(0, by(2_990_000, 3_001_000), at(0)), None);
-        assert_eq!(jury.report(1, by(9_000_000, 9_001_000), at(0)), None);
-        assert_eq!(jury.report(2, by(2_990_000, 3_001_000), at(60_000)), None);
-        assert_eq!(jury.report(0, by(-3_001_000, -2_990_000), at(60_001)), None);
-    }
-
-    /// Two of three accuse our clock; the third jumped by itself, and remains accused.
-    #[test]
-    fn who_jumped_by_another_time_is_not_among_the_accused() {
-        let by = |low, high| Interval { low, high };
-        let mut jury = Jury::new(3, FACTOR);
-        assert_eq!(jury.report(1, by(299_000_000, 299_001_000), at(0)), None);
-        assert_eq!(jury.report(0, by(2_990_000, 3_001_000), at(100)), None);
-        let still = jury.report(2, by(2_995_000, 3_000_500), at(900)).unwrap();
-        assert_eq!(still.accused, [0, 2]);
+    fn a_reading_tells_how_far_the_clock_can_have_gone_ahead() {
+        let mut offsets = Offsets::new(WINDOW, FACTOR);
+        let server =
+            |ms: u64, trip, ahead: u64| Interval::new(at(ms), at(ms + trip), (ms + ahead) * 1_000);
+        assert_eq!(offsets.shift(server(5_000, 2, 0), at(5_000), at(5_002)), None);
+        offsets.observe(server(5_000, 2, 0), at(5_000), at(5_002));
+        let shift = |ms, trip, ahead| {
+            let shift = offsets.shift(server(ms, trip, ahead), at(ms), at(ms + trip)).unwrap();
+            assert_eq!((shift.from, shift.asked), (at(5_002), at(ms)));
+            shift.at_most
+        };
+        // The first trip's 2 ms, 2 µs of rounding, and the drift: 1 % and 2 ms.
+        assert_eq!(shift(6_000, 2, 1), 1_000 + 2_000 + 2 + 12_000);
+        assert_eq!(shift(6_000, 1_002, 1), 1_000 + 2_000 + 2 + 22_000, "a slow answer");
+        assert_eq!(shift(6_000, 2, 700), 700_000 + 2_000 + 2 + 12_000, "a jump itself");
     }
 
     #[test]

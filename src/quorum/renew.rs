@@ -4,7 +4,7 @@
 //! largest of these moments, plus the validity, is the time until which a quorum keeps the key:
 //! so a slow answer to an earlier round still counts, from that round's own start.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     ballot::{self, Ballot, count},
@@ -110,8 +110,7 @@ impl Lease {
         match result {
             Ok(Answer::Extended) => {
                 ballot.vote = Some(VoteOutcome::Granted);
-                if ballot.confirmed <= Some(started) {
-                    ballot.confirmed = Some(started);
+                if ballot.confirm(started) {
                     ballot.view = view;
                 }
             }
@@ -166,17 +165,20 @@ impl Lease {
     }
 
     /// R10: what a node confirmed before its clock jumped is worth nothing; what it confirmed since
-    /// is, as the key was still there.
+    /// is, as the key was still there. Jumps since a confirmation add up; those before it don't.
     pub(super) fn on_unsound(
         &mut self,
         node: usize,
-        seen: Timestamp,
-        by_micros: i64,
+        (seen, by_micros, at_most): (Timestamp, i64, Duration),
         now: Timestamp,
         out: &mut Vec<Action>,
     ) {
         let ballot = &mut self.ballots[node];
         if ballot.confirmed.is_none_or(|confirmed| confirmed > seen) {
+            return;
+        }
+        ballot.jumped = ballot.jumped.saturating_add(at_most);
+        if ballot.jumped <= self.terms.slack {
             return;
         }
         ballot.confirmed = None;

@@ -49,6 +49,14 @@ pub fn renewal_retry(validity: Duration) -> Duration {
     (validity / 20).clamp(Duration::from_millis(2), Duration::from_millis(250))
 }
 
+/// The wall clock by which a quorum of nodes agrees: the latest time that so many clocks have come
+/// to. So the clocks of a minority make it neither later nor, with the others, earlier than a sound
+/// one. Where fewer than a quorum are known it is the earliest of them. Changes their order.
+pub fn common_wall(known: &mut [Duration], quorum: usize) -> Option<Duration> {
+    let rank = quorum.min(known.len()).checked_sub(1)?;
+    Some(*known.select_nth_unstable_by(rank, |one, other| other.cmp(one)).1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +67,20 @@ mod tests {
             assert!(2 * quorum(nodes) > nodes);
             assert!(2 * (quorum(nodes) - 1) <= nodes);
         }
+    }
+
+    #[test]
+    fn the_clocks_of_a_minority_count_for_nothing() {
+        let common = |seconds: &[u64], quorum| {
+            let mut known: Vec<_> = seconds.iter().map(|s| Duration::from_secs(*s)).collect();
+            common_wall(&mut known, quorum).map(|wall| wall.as_secs())
+        };
+        assert_eq!(common(&[100, 9_000, 101], 2), Some(101));
+        assert_eq!(common(&[100, 1, 101], 2), Some(100));
+        assert_eq!(common(&[9_000, 100, 1, 101, 8_000], 3), Some(101));
+        assert_eq!(common(&[9_000, 100, 102, 101], 3), Some(101));
+        assert_eq!(common(&[9_000, 100], 3), Some(100), "one is not known");
+        assert_eq!(common(&[], 2), None);
     }
 
     #[test]

@@ -1,9 +1,10 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{clock::ManualClock, link::Link, server::Server};
 use crate::{
     lock::{Redlock, RedlockBuilder},
     node::{Hints, Node, NodeHealth, Op, Reply, Subscription},
+    time::Timestamp,
 };
 
 /// [Nodes](super::Nodes) as one manager sees them: it can be cut off from some of them while others
@@ -96,6 +97,10 @@ impl Node for ReplicaNode {
 
     fn health(&self) -> NodeHealth {
         self.server.health(&self.link)
+    }
+
+    fn wall(&self, _: Timestamp, _: Duration) -> Option<Duration> {
+        self.server.wall(&self.link)
     }
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {

@@ -208,6 +208,13 @@ impl Server {
         self.state().set.key_counts().into_iter().sum()
     }
 
+    /// What its wall clock shows, to who is connected to it.
+    pub(super) fn wall(&self, link: &Link) -> Option<Duration> {
+        let state = self.state();
+        let is_there = state.mode != Mode::Stopped && link.cut_since().is_none();
+        is_there.then(|| state.set.wall())
+    }
+
     pub(super) fn health(&self, link: &Arc<Link>) -> NodeHealth {
         let state = self.state();
         let now = self.clock.now();

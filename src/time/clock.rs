@@ -13,8 +13,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Where the crate reads time from.
 ///
-/// [`now`](Clock::now) decides every deadline; [`wall`](Clock::wall) only proposes fencing tokens
-/// and dates for people to read, and may jump.
+/// [`now`](Clock::now) decides every deadline; [`wall`](Clock::wall) only gives dates for people to
+/// read, schedules, and fencing tokens over nodes whose clocks are not known, and may jump.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The present moment. Never goes back, and counts time that the machine spent suspended.
     fn now(&self) -> Timestamp;

@@ -7,10 +7,12 @@
 
 mod adjusted;
 mod clock;
+mod steady;
 mod timers;
 mod timestamp;
 
 pub(crate) use adjusted::AdjustedClock;
 pub use clock::{Clock, SystemClock};
+pub(crate) use steady::SteadyWall;
 pub(crate) use timers::{Sleep, TimerKey, Timers};
 pub use timestamp::Timestamp;

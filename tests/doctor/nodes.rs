@@ -111,7 +111,20 @@ fn a_server_whose_clock_is_wrong() {
     servers[2].set_clock_offset(20.0);
     doctor.run(&[]).is(0, &["hint", "s ahead of ours", "NTP"]);
     servers[2].set_clock_offset(-90.0);
-    doctor.run(&[]).is(1, &["problem", "s behind ours", "NTP"]);
+    let outcome = doctor.run(&[]);
+    outcome.is(1, &["problem", "s behind those of a quorum of servers", "get NTP on the server"]);
+}
+
+#[test]
+fn a_wall_clock_of_this_machine_that_is_wrong() {
+    let servers: Vec<_> = (0..3).map(|_| RedisServer::with_clock(&[])).collect();
+    let doctor = Doctor::over(&urls(&servers));
+    for server in &servers {
+        server.set_clock_offset(-90.0);
+    }
+    let outcome = doctor.run(&[]);
+    outcome.is(1, &["problem", "this process's wall clock is", "NTP running on this machine"]);
+    outcome.never_says("behind ours");
 }
 
 #[test]

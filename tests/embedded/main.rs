@@ -10,3 +10,4 @@ mod inspect;
 mod line;
 mod nodes;
 mod verdicts;
+mod wall;

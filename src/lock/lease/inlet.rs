@@ -29,8 +29,7 @@ impl ReplySink for SharedLease {
         view: Option<Arc<View>>,
     ) {
         if let Ok(answer) = &result {
-            let wall = || self.core.clock().wall();
-            self.core.fences.see(self.resource(), answer.fence(), wall);
+            self.learn(op, answer);
             // Of an attempt that failed it was never ours.
             if let Answer::Released { awaited, .. } = answer
                 && self.core.wakeups.minds(*awaited)

@@ -63,7 +63,7 @@ impl SharedLease {
             }
             Command::Raise { round, token } => {
                 let block_end = block_end(token, self.block);
-                self.core.fences.record(self.resource(), block_end);
+                self.core.fences.reserve(self.resource(), block_end);
                 (Op::Raise { lease, token, block_end }, OpId::Raise(round))
             }
             Command::Extend { started, until } => {

@@ -13,10 +13,11 @@ use crate::{
     lock::{
         Jump, core::Core, queue::Ticket, release::Released, settings::Plan, watchers::Watchers,
     },
-    node::{LeaseId, Nonce, OpId},
+    node::{Answer, LeaseId, Nonce, OpId},
     quorum::{Action, Command, Event, Lease},
     resource::Resource,
     time::{TimerKey, Timestamp},
+    token::block_end,
 };
 
 /// A lease as the nodes know it: what all grants have in common that follow each other under it.
@@ -28,12 +29,12 @@ pub(super) struct SharedLease {
     pub(super) ttl: Duration,
     pub(super) validity: Duration,
     pub(super) node_timeout: Duration,
-    /// What is set aside of the TTL.
-    slack: Duration,
     /// What all validity counts from at first.
     pub(super) started: Timestamp,
     /// How many jumps of servers' clocks there had been then.
     pub(super) first_epoch: u64,
+    /// The token that was proposed.
+    proposal: u64,
     /// How many tokens the lease reserves.
     pub(super) block: u64,
     /// Whether there is a next try where this one is refused.
@@ -128,15 +129,16 @@ impl SharedLease {
     ) -> Result<(Arc<Self>, Vec<Action>), LockError> {
         let nonce =
             Nonce::random().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
+        let epoch = core.soundness.epoch();
+        // t0: everything that is valid later counts from here.
+        let now = core.clock().now();
         let wall = core.clock().wall();
-        let proposal = core.settings.fencing.then(|| core.fences.propose(&resource, wall));
+        let propose = || core.fences.propose(&resource, core.nodes_wall(now, wall));
+        let proposal = core.settings.fencing.then(propose);
         let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
         let id = LeaseId::new(resource, nonce, Arc::clone(&core.settings.owner), wall);
         let nodes = core.nodes.len();
-        let epoch = core.soundness.epoch();
         let mut actions = Vec::with_capacity(nodes);
-        // t0: everything that is valid later counts from here.
-        let now = core.clock().now();
         let lease = Lease::start(plan.terms(nodes, proposal), now, &mut actions);
         let strict = core.settings.clock_guard.is_some();
         let rounds = strict.then_some((now, wall)).into_iter().collect();
@@ -146,9 +148,9 @@ impl SharedLease {
             ttl: plan.ttl,
             validity: plan.validity,
             node_timeout: plan.node_timeout,
-            slack: plan.slack,
             started: now,
             first_epoch: epoch,
+            proposal: token,
             block,
             waits: plan.tries_again(),
             token: AtomicU64::new(token),
@@ -178,6 +180,21 @@ impl SharedLease {
         self.id.resource()
     }
 
+    /// Takes what an answer says of the fences of the stripes.
+    pub(super) fn learn(&self, op: OpId, answer: &Answer) {
+        let (clock, fences) = (self.core.clock(), &self.core.fences);
+        let wall = || self.core.nodes_wall(clock.now(), clock.wall());
+        fences.see(self.resource(), answer.fence(), wall);
+        let token = match (op, answer) {
+            (OpId::Acquire, Answer::Granted { accepted: true, .. }) => self.proposal,
+            (OpId::Raise(round), Answer::Raised { accepted: true, .. }) => {
+                self.state().lease.number(round)
+            }
+            _ => return,
+        };
+        fences.accepted(self.resource(), block_end(token, self.block));
+    }
+
     pub(super) fn handle<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, event: Event) {
         let mut actions = std::mem::take(&mut state.spare);
         let now = if let Event::Answer { op: OpId::Release, .. } = event {
@@ -195,12 +212,11 @@ impl SharedLease {
 
     /// R10: a server's clock may have jumped, or, under the strict guard, our own.
     fn look_at_clocks(&self, state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
-        let epoch = self.core.soundness.epoch();
-        if state.epoch != epoch {
+        if state.epoch != self.core.soundness.epoch() {
+            let (jumps, epoch) = self.core.soundness.jumps_since(state.epoch);
             state.epoch = epoch;
-            let jumps = self.core.soundness.jumps(self.started, self.slack);
-            for (node, Jump { seen, by_micros, .. }) in jumps {
-                let event = Event::Unsound { node, seen, by_micros };
+            for (node, Jump { seen, by_micros, at_most }) in jumps {
+                let event = Event::Unsound { node, seen, by_micros, at_most };
                 state.lease.handle(event, now, actions);
             }
         }

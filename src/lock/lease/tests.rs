@@ -1,6 +1,11 @@
 //! What goes on behind a lease that is handed on.
 
-use std::{future::IntoFuture, sync::Arc, time::Duration};
+use std::{
+    future::{Future, IntoFuture},
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use crate::{
     Lock, LockRequest, LossCause, Redlock,
@@ -65,6 +70,98 @@ fn after_a_jump_of_a_servers_clock_the_next_one_asks_the_servers_itself() {
     let token = second.fencing_token().get();
     let third = scene.next_after(second, |request| request, |_| {});
     assert_eq!(third.fencing_token().get(), token + 1, "no jump since that one");
+}
+
+/// A lock on three nodes that is not renewed by itself, and jumps of their clocks.
+struct Jumping {
+    scene: Scene,
+    nodes: Nodes,
+    lock: Lock,
+}
+
+impl Jumping {
+    fn new() -> Self {
+        let clock = ManualClock::new();
+        let nodes = Nodes::new(3, &clock);
+        let redlock = nodes.replica("a").redlock();
+        let scene = Scene { clock, redlock };
+        let request = scene.redlock.lock("x").auto_extend(false);
+        let mut acquired = scene.clock.spawn(request.into_future());
+        scene.clock.settle();
+        let lock = acquired.take().unwrap().unwrap();
+        Self { scene, nodes, lock }
+    }
+
+    fn jump(&self, node: usize, by: Duration) {
+        let shared = &self.lock.lease().shared;
+        let by_micros = i64::try_from(by.as_micros()).unwrap();
+        let jump = Jump { seen: shared.core.clock().now(), by_micros, at_most: by };
+        shared.core.soundness.jumped(node, jump);
+        self.pass();
+    }
+
+    fn pass(&self) {
+        self.scene.clock.advance(Duration::from_millis(1));
+    }
+
+    fn extend(&self, while_sent: impl FnOnce()) {
+        self.pass();
+        let mut extended = std::pin::pin!(self.lock.extend());
+        let cx = &mut Context::from_waker(Waker::noop());
+        let first = extended.as_mut().poll(cx);
+        while_sent();
+        let Poll::Ready(result) = (if first.is_ready() { first } else { extended.poll(cx) }) else {
+            panic!("a quorum has answered")
+        };
+        result.unwrap();
+        self.pass();
+    }
+}
+
+const FAR: Duration = Duration::from_secs(300);
+
+mod jumps {
+    use super::*;
+
+    #[test]
+    fn before_an_extension_do_not_add_up() {
+        let jumping = Jumping::new();
+        jumping.jump(0, FAR);
+        jumping.extend(|| {});
+        jumping.jump(1, FAR);
+        assert!(jumping.lock.is_valid(), "two nodes confirmed it since");
+        // Less than what a lock sets aside.
+        jumping.jump(0, Duration::from_millis(1));
+        assert!(jumping.lock.is_valid());
+        jumping.jump(0, FAR);
+        assert!(!jumping.lock.is_valid());
+    }
+
+    #[test]
+    fn count_once_whatever_other_nodes_do() {
+        let jumping = Jumping::new();
+        jumping.nodes.freeze([0]);
+        // Sent before the jump is seen, answered after it: the key was still there.
+        jumping.extend(|| {
+            jumping.jump(0, FAR);
+            jumping.nodes.thaw([0]);
+        });
+        jumping.jump(1, FAR);
+        assert!(jumping.lock.is_valid(), "two nodes confirmed it since");
+        jumping.jump(2, FAR);
+        assert!(!jumping.lock.is_valid());
+    }
+
+    #[test]
+    fn of_one_node_add_up() {
+        let jumping = Jumping::new();
+        jumping.jump(1, FAR);
+        let small = Duration::from_millis(60);
+        jumping.jump(0, small);
+        assert!(jumping.lock.is_valid(), "102 ms are set aside");
+        jumping.jump(0, small);
+        assert!(!jumping.lock.is_valid());
+    }
 }
 
 #[test]

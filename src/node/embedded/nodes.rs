@@ -1,12 +1,13 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
 };
 
 use super::store::Store;
 use crate::{
     node::{Hints, Node, Op, Reply, Subscription, listeners::Listeners},
-    time::{Clock, SystemClock},
+    time::{Clock, SteadyWall, SystemClock, Timestamp},
 };
 
 /// A set of voting nodes inside this process.
@@ -34,7 +35,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct EmbeddedNodes {
     nodes: Arc<[Server]>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<SteadyWall>,
 }
 
 /// What one node keeps, apart for each key prefix.
@@ -58,7 +59,7 @@ impl EmbeddedNodes {
     /// A set of `count` fresh nodes that read time from `clock`.
     pub fn with_clock(count: usize, clock: impl Clock) -> Self {
         let nodes = (0..count).map(|_| Server::default()).collect();
-        Self { nodes, clock: Arc::new(clock) }
+        Self { nodes, clock: Arc::new(SteadyWall::new(Arc::new(clock))) }
     }
 
     /// How many nodes there are.
@@ -79,6 +80,12 @@ impl EmbeddedNodes {
             namespaces.values().map(|space| locked(&space.store).len(now)).sum()
         };
         self.nodes.iter().map(count).collect()
+    }
+
+    /// What the nodes' clocks show, which are not set back.
+    #[cfg(feature = "testing")]
+    pub(crate) fn wall(&self) -> Duration {
+        self.clock.read(self.clock.now())
     }
 
     /// Lets all nodes lose what they keep. Who listens goes on listening.
@@ -114,13 +121,13 @@ fn locked(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 struct EmbeddedNode {
     name: String,
     space: Namespace,
-    clock: Arc<dyn Clock>,
+    clock: Arc<SteadyWall>,
 }
 
 impl Node for EmbeddedNode {
     fn send(&self, op: Op, reply: Reply) {
         let mut freed = Vec::new();
-        let result = locked(&self.space.store).run(&op, &*self.clock, &mut freed);
+        let result = locked(&self.space.store).run(&op, &self.clock, &mut freed);
         reply.send(result);
         for name in freed {
             self.space.listeners.freed(&name);
@@ -129,6 +136,11 @@ impl Node for EmbeddedNode {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn wall(&self, _: Timestamp, wall: Duration) -> Option<Duration> {
+        // One process, one clock: what differs is that the nodes' is not set back.
+        Some(wall.saturating_add(self.clock.back()))
     }
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {

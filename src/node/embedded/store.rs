@@ -10,7 +10,7 @@ use crate::{
     node::{Answer, LeaseId, Op, Record, Stored, StoredLease},
     resource::Resource,
     stripe::{STRIPES, stripes},
-    time::{Clock, Timestamp},
+    time::{SteadyWall, Timestamp},
     token::TOKEN_LEAD,
 };
 
@@ -59,7 +59,7 @@ impl Store {
     pub(super) fn run(
         &mut self,
         op: &Op,
-        clock: &dyn Clock,
+        clock: &SteadyWall,
         freed: &mut Vec<Arc<str>>,
     ) -> Result<Answer, Reason> {
         let now = clock.now();
@@ -68,10 +68,10 @@ impl Store {
         }
         match op {
             Op::Acquire { lease, ttl, token, block_end, waits, .. } => {
-                self.acquire(lease, *ttl, (*token, *block_end, *waits), now, clock.wall())
+                self.acquire(lease, *ttl, (*token, *block_end, *waits), now, clock.read(now))
             }
             Op::Raise { lease, token, block_end } => {
-                self.raise(lease, (*token, *block_end), now, clock.wall())
+                self.raise(lease, (*token, *block_end), now, clock.read(now))
             }
             Op::Extend { lease, ttl, token, .. } => Ok(self.extend(lease, *ttl, *token, now)),
             Op::Release { lease } => Ok(self.release(lease, now, freed)),

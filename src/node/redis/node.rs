@@ -13,7 +13,7 @@ use crate::{
     error::Reason,
     node::{Answer, Hints, Node, NodeHealth, Op, Reply, Subscription},
     quorum::names::View,
-    time::Clock,
+    time::{Clock, Timestamp},
 };
 
 /// Beyond so many unanswered operations a node takes no more.
@@ -136,6 +136,10 @@ impl Node for RedisNode {
 
     fn health(&self) -> NodeHealth {
         self.status.health()
+    }
+
+    fn wall(&self, now: Timestamp, _: Duration) -> Option<Duration> {
+        self.status.wall(now)
     }
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {

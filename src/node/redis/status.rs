@@ -1,7 +1,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -10,7 +10,7 @@ use super::enrol::Standing;
 use crate::{
     error::Reason,
     metrics,
-    node::{ClockOffset, NodeHealth, NodeState, Op},
+    node::{ClockOffset, Finding, NodeHealth, NodeState, Op},
     quorum::offsets::Interval,
     time::{Clock, Timestamp},
 };
@@ -24,6 +24,8 @@ pub(super) struct Status {
     down: AtomicBool,
     refusing: AtomicBool,
     barred: AtomicBool,
+    /// By how many µs the server's wall clock is ahead of our clock, at least.
+    ahead: AtomicI64,
     pub(super) in_flight: AtomicUsize,
     detail: Mutex<Detail>,
 }
@@ -43,6 +45,9 @@ enum State {
     Refusing { reason: Reason, since: Timestamp },
     Down { reason: Reason, since: Timestamp },
 }
+
+/// Of a server whose clock was not read by the present connection.
+const UNKNOWN: i64 = i64::MIN;
 
 /// Why a server that is there has no vote at present.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +99,7 @@ impl Status {
             down: AtomicBool::new(false),
             refusing: AtomicBool::new(false),
             barred: AtomicBool::new(false),
+            ahead: AtomicI64::new(UNKNOWN),
             in_flight: AtomicUsize::new(0),
             detail: Mutex::new(detail),
         }
@@ -101,6 +107,25 @@ impl Status {
 
     pub(super) fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// What the server's wall clock shows, if it is connected: the time since the Unix epoch.
+    pub(super) fn wall(&self, now: Timestamp) -> Option<Duration> {
+        let ahead = Some(self.ahead.load(Ordering::Relaxed)).filter(|ahead| *ahead != UNKNOWN)?;
+        let micros = (now.as_nanos() / 1_000).checked_add_signed(ahead)?;
+        Some(Duration::from_micros(micros))
+    }
+
+    /// Takes by how much its wall clock is ahead of our clock, in µs.
+    pub(super) fn set_ahead(&self, micros: i64) {
+        self.ahead.store(micros, Ordering::Relaxed);
+    }
+
+    /// Our clock was put forward.
+    pub(super) fn put_forward(&self, by: Duration) {
+        let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+        let less = |ahead: i64| (ahead != UNKNOWN).then(|| ahead.saturating_sub(by));
+        let _ = self.ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Why operations fail at once, if they do.
@@ -205,6 +230,8 @@ impl Status {
         };
         detail.state = State::Down { reason, since };
         detail.known.round_trip = None;
+        detail.known.findings.clear();
+        self.ahead.store(UNKNOWN, Ordering::Relaxed);
         self.refusing.store(false, Ordering::Release);
         self.down.store(true, Ordering::Release);
         self.count(&detail);
@@ -264,6 +291,10 @@ impl Status {
         known.memory.clone_from(&standing.memory);
         known.persistence = standing.persistence;
         known.max_ttl = (!standing.max_ttl.is_zero()).then_some(standing.max_ttl);
+    }
+
+    pub(super) fn set_findings(&self, findings: Vec<Finding>) {
+        self.detail().known.findings = findings;
     }
 
     pub(super) fn health(&self) -> NodeHealth {

@@ -57,6 +57,7 @@ impl Race {
         let terms = Terms {
             nodes: self.nodes.len(),
             validity: Duration::from_secs(9),
+            slack: Duration::ZERO,
             node_timeout: Duration::from_millis(50),
             max_hold: Duration::MAX,
             auto_extend: false,

@@ -60,6 +60,7 @@ impl Run {
         let terms = Terms {
             nodes,
             validity: Duration::from_secs(9),
+            slack: Duration::ZERO,
             node_timeout: TIMEOUT,
             max_hold: Duration::MAX,
             auto_extend: true,

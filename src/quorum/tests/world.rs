@@ -78,6 +78,7 @@ impl World {
         let terms = Terms {
             nodes: setup.nodes,
             validity,
+            slack: Duration::ZERO,
             node_timeout: rules::node_timeout(Duration::from_millis(50), setup.ttl),
             max_hold: setup.max_hold,
             auto_extend: setup.auto_extend,

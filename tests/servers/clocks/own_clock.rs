@@ -14,6 +14,7 @@ struct State {
     behind: Duration,
     held: Option<Timestamp>,
     wall_ahead: Duration,
+    wall_behind: Duration,
 }
 
 impl State {
@@ -38,7 +39,22 @@ impl OwnClock {
 
     /// From now on the wall clock is ahead.
     pub(super) fn put_wall_forward(&self, by: Duration) {
-        self.0.lock().unwrap().wall_ahead = by;
+        self.set_wall(by, Duration::ZERO);
+    }
+
+    /// From now on the wall clock is behind.
+    pub(super) fn put_wall_back(&self, by: Duration) {
+        self.set_wall(Duration::ZERO, by);
+    }
+
+    /// From now on the wall clock is right.
+    pub(super) fn put_wall_right(&self) {
+        self.set_wall(Duration::ZERO, Duration::ZERO);
+    }
+
+    fn set_wall(&self, ahead: Duration, behind: Duration) {
+        let mut state = self.0.lock().unwrap();
+        (state.wall_ahead, state.wall_behind) = (ahead, behind);
     }
 }
 
@@ -48,6 +64,7 @@ impl Clock for OwnClock {
     }
 
     fn wall(&self) -> Duration {
-        SystemClock::new().wall() + self.0.lock().unwrap().wall_ahead
+        let state = self.0.lock().unwrap();
+        (SystemClock::new().wall() + state.wall_ahead).saturating_sub(state.wall_behind)
     }
 }

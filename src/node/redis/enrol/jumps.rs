@@ -1,68 +1,152 @@
 //! R10: what is done about a clock that jumped.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use super::set::{Admin, NodeSet};
 use crate::{
     lock::Jump,
     node::redis::status::{Bar, BarKind},
-    quorum::offsets::{Interval, StoodStill},
-    time::Timestamp,
+    quorum::{
+        jury::{Jury, Sighting, StoodStill, Verdict},
+        offsets::{Interval, Shift},
+    },
+    time::{Clock, Timestamp},
 };
 
-impl NodeSet {
-    /// A server's clock jumped; or ours stood still, which is then put right.
-    ///
-    /// If it was the server's, it has no vote until `until`.
-    pub(in crate::node::redis) fn jumped(
-        &self,
-        node: usize,
-        by: Interval,
-        (now, until): (Timestamp, Timestamp),
-    ) {
-        let verdict = self.state().jury.report(node, by, now);
-        let name = self.members()[node].status.name();
-        if let Some(StoodStill { at_least, at_most, accused }) = &verdict {
-            tracing::warn!(
-                by = ?at_most,
-                "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
-            );
-            let too_much = at_most.saturating_sub(*at_least).as_micros();
-            let too_much = u64::try_from(too_much).unwrap_or(u64::MAX);
-            self.overestimate.fetch_add(too_much, Ordering::AcqRel);
-            self.clock.put_forward(*at_most);
-            let mut state = self.state();
-            state.enrolment.put_forward(*at_most);
-            state.takeover.put_forward(*at_most);
-            drop(state);
-            for &node in accused {
-                self.corrections[node].fetch_add(1, Ordering::AcqRel);
-            }
-            self.soundness.look_again();
-        } else {
-            tracing::warn!(
-                node = %name,
-                by = %Shown(by),
-                "the server's clock jumped; it does not vote for max_ttl"
-            );
-            let bar = Bar::Clock { until, by };
-            self.members()[node].status.set_bar(BarKind::Clock, Some(bar));
-            let by_micros = by.low.midpoint(by.high);
-            let at_most = Duration::from_micros(by.low.unsigned_abs().max(by.high.unsigned_abs()));
-            self.soundness.jumped(self.first + node, Jump { seen: now, by_micros, at_most });
+/// What a correction of our own clock means for the readings of the servers'.
+#[derive(Debug)]
+pub(super) struct Corrections {
+    /// How often our clock was put forward instead of what each node was accused of.
+    nodes: Box<[AtomicU64]>,
+    /// By how much, in µs, that may have been too much, all in all.
+    overestimate: AtomicU64,
+    /// Until when readings without a jump are of interest, in ns of our clock.
+    tried_until: AtomicU64,
+}
+
+impl Corrections {
+    pub(super) fn new(nodes: usize) -> Self {
+        Self {
+            nodes: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
+            overestimate: AtomicU64::new(0),
+            tried_until: AtomicU64::new(0),
         }
-        // Whose clock it was shows when the others are looked at; and who was accused without a
-        // reason has its vote again with the next look.
+    }
+}
+
+impl NodeSet {
+    /// How often our clock was put forward instead of what the node was accused of.
+    pub(in crate::node::redis) fn corrections(&self, node: usize) -> u64 {
+        self.corrections.nodes[node].load(Ordering::Acquire)
+    }
+
+    /// By how much our clock may have been put forward too much, all in all.
+    pub(in crate::node::redis) fn overestimate(&self) -> Duration {
+        Duration::from_micros(self.corrections.overestimate.load(Ordering::Acquire))
+    }
+
+    /// A server's clock jumped; or ours stood still, which is then put right. The server has no
+    /// vote until `until`, or until it is known that it was ours.
+    pub(in crate::node::redis) fn jumped(&self, node: usize, jump: Sighting, until: Timestamp) {
+        let bar = Bar::Clock { until, by: jump.by };
+        self.members()[node].status.set_bar(BarKind::Clock, Some(bar));
+        let verdict = self.ask_jury(|jury, is_read| jury.report(node, jump, is_read));
+        // Whose clock it was shows when the others are looked at.
+        self.look_at_all_but(Some(node));
+        self.carry_out(verdict);
+    }
+
+    /// Whether it is being found out what jumps of servers' clocks are.
+    pub(in crate::node::redis) fn tries_jumps(&self, now: Timestamp) -> bool {
+        now.as_nanos() <= self.corrections.tried_until.load(Ordering::Acquire)
+    }
+
+    /// A server's clock did not jump.
+    pub(in crate::node::redis) fn steady(&self, node: usize, shift: Shift, now: Timestamp) {
+        let verdict = self.ask_jury(|jury, is_read| jury.steady(node, shift, now, is_read));
+        self.carry_out(verdict);
+    }
+
+    /// A node's connection is over: it is not waited for.
+    pub(super) fn try_jumps(&self) {
+        let now = self.clock.now();
+        if !self.tries_jumps(now) {
+            return;
+        }
+        let verdict = self.ask_jury(|jury, is_read| jury.decide(now, is_read));
+        self.carry_out(verdict);
+    }
+
+    fn ask_jury(&self, ask: impl FnOnce(&mut Jury, &dyn Fn(usize) -> bool) -> Verdict) -> Verdict {
+        let mut state = self.state();
+        let is_read = state.connected();
+        let verdict = ask(&mut state.jury, &|node| is_read[node]);
+        let until = state.jury.sits_until().as_nanos();
+        self.corrections.tried_until.store(until, Ordering::Release);
+        verdict
+    }
+
+    fn carry_out(&self, verdict: Verdict) {
+        match verdict {
+            Verdict::Open => {}
+            Verdict::Jumped(jumps) => {
+                for (node, Sighting { by, seen, .. }) in jumps {
+                    let by_micros = by.low.midpoint(by.high);
+                    let at_most = by.low.unsigned_abs().max(by.high.unsigned_abs());
+                    let at_most = Duration::from_micros(at_most);
+                    self.soundness.jumped(self.first + node, Jump { seen, by_micros, at_most });
+                    tracing::warn!(
+                        node = %self.members()[node].status.name(),
+                        by = %Shown(by),
+                        "the server's clock jumped; it does not vote for max_ttl"
+                    );
+                }
+            }
+            Verdict::StoodStill(StoodStill { at_least, at_most, accused }) => {
+                let too_much = at_most.saturating_sub(at_least).as_micros();
+                let too_much = u64::try_from(too_much).unwrap_or(u64::MAX);
+                self.corrections.overestimate.fetch_add(too_much, Ordering::AcqRel);
+                self.clock.put_forward(at_most);
+                let mut state = self.state();
+                state.enrolment.put_forward(at_most);
+                state.takeover.put_forward(at_most);
+                drop(state);
+                for node in accused {
+                    self.members()[node].status.put_forward(at_most);
+                    self.corrections.nodes[node].fetch_add(1, Ordering::AcqRel);
+                }
+                self.soundness.look_again();
+                tracing::warn!(
+                    by = ?at_most,
+                    "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
+                );
+                // Who was accused without a reason has its vote again with the next look.
+                self.look_at_all_but(None);
+            }
+        }
+    }
+
+    fn look_at_all_but(&self, node: Option<usize>) {
         for (other, member) in self.members().iter().enumerate() {
-            if other != node || verdict.is_some() {
+            if Some(other) != node {
                 let _ = member.admin.send(Admin::Check);
             }
         }
     }
 }
 
-/// A jump as people say it.
-struct Shown(Interval);
+/// A jump, or a difference, as people say it.
+pub(super) struct Shown(Interval);
+
+impl Shown {
+    /// In µs.
+    pub(super) fn exactly(micros: i64) -> Self {
+        Self(Interval { low: micros, high: micros })
+    }
+}
 
 impl std::fmt::Display for Shown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

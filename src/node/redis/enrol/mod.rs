@@ -7,6 +7,7 @@
 //! | how a node stands, as it says itself | [`Standing`] |
 //! | what all nodes of a manager have in common: who votes, and why the others don't | [`NodeSet`] |
 //! | clocks that jump | `jumps` |
+//! | wall clocks that are off | `clocks` |
 //! | what goes on beside the operations | `tasks` |
 //! | ending a probation, with what the others know | `activate` |
 //! | telling nodes who owns the other names | `inform` |
@@ -17,6 +18,7 @@
 
 mod activate;
 mod adopt;
+mod clocks;
 mod copy;
 mod count;
 mod inform;

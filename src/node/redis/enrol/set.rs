@@ -9,7 +9,7 @@ use std::{
 use ::redis::{Pipeline, Value};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::{Layout, Standing, Tag};
+use super::{Layout, Standing, Tag, clocks::Off, jumps::Corrections};
 use crate::{
     error::Reason,
     lock::Soundness,
@@ -21,8 +21,8 @@ use crate::{
     },
     quorum::{
         enrol::{Enrolment, Sight},
+        jury::Jury,
         names::{Incarnation, View},
-        offsets::Jury,
         takeover::{Foreign, Takeover, startable},
     },
     time::{AdjustedClock, Clock, Timestamp},
@@ -44,10 +44,8 @@ pub(crate) struct NodeSet {
     pub(super) changed: Notify,
     /// The highest floor that a node told: no token may be proposed below it.
     floor: AtomicU64,
-    /// How often our own clock was put forward instead of what a node was accused of.
-    pub(super) corrections: Box<[AtomicU64]>,
-    /// By how much, in µs, that may have been too much, all in all.
-    pub(super) overestimate: AtomicU64,
+    pub(super) corrections: Corrections,
+    pub(super) off: Off,
     pub(super) closed: AtomicBool,
     /// Which servers know the flags of scripts.
     knows_flags: Box<[AtomicBool]>,
@@ -109,6 +107,11 @@ struct Moved {
 const START_RETRY: Duration = Duration::from_secs(1);
 
 impl State {
+    /// Which nodes are connected.
+    pub(super) fn connected(&self) -> Vec<bool> {
+        self.run_ids.iter().map(Option::is_some).collect()
+    }
+
     /// Moved nodes that may start now, with their tags, and when the next one may be tried.
     pub(super) fn startable(
         &mut self,
@@ -196,8 +199,8 @@ impl NodeSet {
             state: Mutex::new(state),
             changed: Notify::new(),
             floor: AtomicU64::new(0),
-            corrections: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
-            overestimate: AtomicU64::new(0),
+            corrections: Corrections::new(nodes),
+            off: Off::new(nodes),
             closed: AtomicBool::new(false),
             knows_flags: (0..nodes).map(|_| AtomicBool::new(false)).collect(),
             first,
@@ -216,15 +219,6 @@ impl NodeSet {
     /// The highest floor that a node told.
     pub(crate) fn floor(&self) -> u64 {
         self.floor.load(Ordering::Relaxed)
-    }
-
-    pub(in crate::node::redis) fn corrections(&self, node: usize) -> u64 {
-        self.corrections[node].load(Ordering::Acquire)
-    }
-
-    /// By how much our clock may have been put forward too much, all in all.
-    pub(in crate::node::redis) fn overestimate(&self) -> Duration {
-        Duration::from_micros(self.overestimate.load(Ordering::Acquire))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -402,6 +396,8 @@ impl NodeSet {
                 }
             }
         }
+        drop(state);
+        self.try_jumps();
     }
 
     fn judge(&self, node: usize, standing: &Standing, is_elsewhere: bool) -> (Sight, Option<Bar>) {

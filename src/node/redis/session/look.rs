@@ -16,7 +16,10 @@ use crate::{
             status::{Bar, BarKind},
         },
     },
-    quorum::offsets::{Interval, Reading},
+    quorum::{
+        jury::Sighting,
+        offsets::{Interval, Reading},
+    },
     time::Timestamp,
 };
 
@@ -104,6 +107,7 @@ impl Session<'_> {
         let admission = self.member.set.report(self.member.index, standing, received, is_fresh);
         self.tag = admission.tag.unwrap_or_else(|| Tag::new(""));
         self.view = admission.view;
+        self.member.set.compare_clocks(received);
         admission.reconnect
     }
 
@@ -124,8 +128,21 @@ impl Session<'_> {
         offsets.widen(overestimate.saturating_sub(self.memory.overestimate));
         self.memory.overestimate = overestimate;
         let reading = Interval::new(sent, received, server_micros);
-        if let Reading::Jumped(by) = offsets.observe(reading, received) {
-            nodes.jumped(self.member.index, by, (received, offsets.barred_until()));
+        let shift = nodes.tries_jumps(received).then(|| offsets.shift(reading, sent, received));
+        let reading = offsets.observe(reading, sent, received);
+        if let Some(ahead) = offsets.ahead() {
+            self.status.set_ahead(ahead);
+        }
+        match reading {
+            Reading::Jumped { by, since } => {
+                let jump = Sighting { by, since, seen: received };
+                nodes.jumped(self.member.index, jump, offsets.barred_until());
+            }
+            Reading::Steady => {
+                if let Some(shift) = shift.flatten() {
+                    nodes.steady(self.member.index, shift, received);
+                }
+            }
         }
         !self.memory.offsets.is_barred(received)
     }

@@ -8,6 +8,7 @@ use crate::{
 };
 
 pub(super) const VALIDITY: Duration = Duration::from_secs(9);
+pub(super) const SLACK: Duration = Duration::from_millis(100);
 pub(super) const TIMEOUT: Duration = Duration::from_millis(50);
 pub(super) const PROPOSAL: u64 = 1_000;
 
@@ -28,6 +29,7 @@ pub(super) fn terms(nodes: usize) -> Terms {
     Terms {
         nodes,
         validity: VALIDITY,
+        slack: SLACK,
         node_timeout: TIMEOUT,
         max_hold: Duration::from_secs(300),
         auto_extend: true,

@@ -1,5 +1,7 @@
 //! R10: nodes whose clocks jumped, and another clock that says that it is over.
 
+use std::time::Duration;
+
 use super::bench::{Bench, at, extended, granted, held, releases, renewed, round, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
@@ -7,6 +9,7 @@ use crate::{
 };
 
 const BY: i64 = 300_000_000;
+const AT_MOST: Duration = Duration::from_secs(300);
 
 fn jumped() -> VoteOutcome {
     unheard(Reason::ClockJumped { by_micros: BY })
@@ -15,7 +18,13 @@ fn jumped() -> VoteOutcome {
 impl Bench {
     /// It is told now that a jump of the node's clock was seen at `ms`.
     fn unsound(&mut self, node: usize, ms: u64) -> Vec<Action> {
-        self.handle(Event::Unsound { node, seen: at(ms), by_micros: BY })
+        self.handle(Event::Unsound { node, seen: at(ms), by_micros: BY, at_most: AT_MOST })
+    }
+
+    /// The same of a jump of `size` ms.
+    fn jump(&mut self, node: usize, ms: u64, size: u64) -> Vec<Action> {
+        let at_most = Duration::from_millis(size);
+        self.handle(Event::Unsound { node, seen: at(ms), by_micros: BY, at_most })
     }
 }
 
@@ -129,7 +138,28 @@ fn an_extension_after_the_jump_makes_the_node_count_again() {
     bench.at(3_000).wake();
     bench.extension(0, 3_000, extended());
     assert_eq!(bench.extension(1, 3_000, extended()), [renewed(12_000)]);
-    assert_eq!(bench.at(3_001).unsound(0, 2_000), [], "told of the same jump again");
+    assert_eq!(bench.lease.end(), at(12_000));
+}
+
+#[test]
+fn jumps_add_up_until_they_exceed_the_slack() {
+    let mut bench = Bench::held();
+    assert_eq!(bench.at(5).jump(0, 5, 60), []);
+    assert_eq!(bench.at(6).jump(1, 6, 60), []);
+    assert_eq!(bench.at(7).jump(0, 7, 40), [], "100 ms are set aside");
+    let lost = bench.at(8).jump(0, 8, 1);
+    assert!(matches!(lost[..], [Action::Lost(Loss::ClockJumped { .. })]), "{lost:?}");
+}
+
+#[test]
+fn jumps_before_a_confirmation_do_not_add_up() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    assert_eq!(bench.at(3_001).jump(0, 3_001, 90), []);
+    // Asked for before the jump was seen, answered after it.
+    bench.at(3_002).extension(0, 3_000, extended());
+    bench.extension(1, 3_000, extended());
+    assert_eq!(bench.at(3_003).jump(0, 3_003, 90), []);
     assert_eq!(bench.lease.end(), at(12_000));
 }
 
@@ -159,7 +189,8 @@ fn another_clock_ends_what_is_held_and_nothing_else() {
 
 #[test]
 fn an_extension_that_is_waited_for_is_answered_then() {
-    for event in [Event::Expired, Event::Unsound { node: 0, seen: at(3), by_micros: BY }] {
+    let jump = Event::Unsound { node: 0, seen: at(3), by_micros: BY, at_most: AT_MOST };
+    for event in [Event::Expired, jump] {
         let mut bench = Bench::held();
         bench.at(2).extend();
         let actions = bench.at(3).handle(event);

@@ -1,0 +1,378 @@
+//! R10: whether servers' clocks jumped, or our own stood still.
+//!
+//! If our own clock stood still, every server seems to have jumped forward by that time, between two
+//! readings that have the pause between them. So one server that was read before and after it, and
+//! did not jump, disproves the pause: the clocks of the others jumped alike, as one time source may
+//! make them. The verdict waits for the servers that may tell so.
+
+use std::time::Duration;
+
+use super::{
+    offsets::{Interval, Shift},
+    rules,
+};
+use crate::time::Timestamp;
+
+/// Decides what seeming jumps of servers' clocks are.
+#[derive(Debug)]
+pub struct Jury {
+    quorum: usize,
+    slack: i64,
+    seats: Box<[Seat]>,
+}
+
+/// What is known of one node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seat {
+    jump: Option<Tried>,
+    /// What the latest reading said of the time before it.
+    shift: Option<Shift>,
+}
+
+/// A jump, and whether it is known whose it is.
+#[derive(Clone, Copy, Debug)]
+struct Tried {
+    jump: Sighting,
+    /// It counts as the server's own, unless more servers jump alike.
+    is_decided: bool,
+}
+
+/// A server's clock seems to have jumped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// By how much.
+    pub by: Interval,
+    /// When the latest reading without the jump was asked for.
+    pub since: Timestamp,
+    /// When the first reading with it came in.
+    pub seen: Timestamp,
+}
+
+/// What is decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing, or nothing yet.
+    Open,
+    /// The clocks of these nodes jumped.
+    Jumped(Vec<(usize, Sighting)>),
+    /// Our own clock stood still.
+    StoodStill(StoodStill),
+}
+
+/// A pause of our own clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoodStill {
+    /// For so long at least.
+    pub at_least: Duration,
+    /// For so long at most.
+    pub at_most: Duration,
+    /// The nodes whose clocks seemed to have jumped by that; others' jumps were their own.
+    pub accused: Vec<usize>,
+}
+
+/// Nodes are looked at every second.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// Maximum time within which one pause shows in all nodes, and is decided.
+const TOGETHER: Duration = Duration::from_secs(5);
+
+impl Jury {
+    /// For a set of so many nodes.
+    pub fn new(nodes: usize, drift_factor: f64) -> Self {
+        let slack = rules::drift(BETWEEN_LOOKS, drift_factor);
+        Self {
+            quorum: rules::quorum(nodes),
+            slack: i64::try_from(slack.as_micros()).unwrap_or(i64::MAX),
+            seats: vec![Seat::default(); nodes].into_boxed_slice(),
+        }
+    }
+
+    /// Takes a jump of a node's clock. `is_read` tells which nodes are connected, and so are going
+    /// to be read soon.
+    pub fn report(
+        &mut self,
+        node: usize,
+        jump: Sighting,
+        is_read: impl Fn(usize) -> bool,
+    ) -> Verdict {
+        self.seats[node] = Seat { jump: Some(Tried { jump, is_decided: false }), shift: None };
+        self.decide(jump.seen, is_read)
+    }
+
+    /// Takes what a reading without a jump says.
+    pub fn steady(
+        &mut self,
+        node: usize,
+        shift: Shift,
+        now: Timestamp,
+        is_read: impl Fn(usize) -> bool,
+    ) -> Verdict {
+        self.seats[node].shift = Some(shift);
+        self.decide(now, is_read)
+    }
+
+    /// Decides what can be: to be called when a node is not connected any more.
+    pub fn decide(&mut self, now: Timestamp, is_read: impl Fn(usize) -> bool) -> Verdict {
+        for seat in &mut self.seats {
+            let is_over = |tried: &Tried| tried.is_decided && !is_recent(&tried.jump, now);
+            seat.jump = seat.jump.filter(|tried| !is_over(tried));
+        }
+        let mut jumped = Vec::new();
+        for node in 0..self.seats.len() {
+            let Some(Tried { jump, is_decided: false }) = self.seats[node].jump else { continue };
+            let accused = self.accused(jump, now);
+            let (since, seen) = pause(&accused);
+            // A single node has nobody to be compared with.
+            let may_be_pause =
+                self.seats.len() > 1 && accused.len() >= self.quorum && since <= seen;
+            if may_be_pause && !self.is_disproved(&accused) {
+                if self.awaits(&accused, &is_read) {
+                    continue;
+                }
+                self.seats.fill(Seat::default());
+                return stood_still(&accused);
+            }
+            self.seats[node].jump = Some(Tried { jump, is_decided: true });
+            jumped.push((node, jump));
+        }
+        if jumped.is_empty() { Verdict::Open } else { Verdict::Jumped(jumped) }
+    }
+
+    /// Until when readings without a jump are of interest; for ever while something is undecided.
+    pub fn sits_until(&self) -> Timestamp {
+        let until = |Tried { jump, is_decided }: Tried| {
+            if is_decided { jump.seen + TOGETHER } else { Timestamp::MAX }
+        };
+        self.seats.iter().filter_map(|seat| seat.jump).map(until).max().unwrap_or(Timestamp::ZERO)
+    }
+
+    /// The nodes whose jumps can be the same pause of our own clock as this one.
+    fn accused(&self, jump: Sighting, now: Timestamp) -> Vec<(usize, Sighting)> {
+        let is_alike = |other: &Sighting| {
+            other.by.low > 0
+                && other.by.low <= jump.by.high.saturating_add(self.slack)
+                && jump.by.low <= other.by.high.saturating_add(self.slack)
+                && other.since <= jump.seen
+                && jump.since <= other.seen
+        };
+        let sightings = self.seats.iter().enumerate();
+        sightings
+            .filter_map(|(node, seat)| Some((node, seat.jump?.jump)))
+            .filter(|(_, other)| is_recent(other, now) && is_alike(other))
+            .collect()
+    }
+
+    /// Whether a node was read before the pause and after it, and can't have gone ahead by that.
+    ///
+    /// Its first reading may fall into the time of the pause, as where all were just connected to:
+    /// if it was behind the pause after all, nodes are barred that need not be, and no lock is held
+    /// twice. But a jump of its own at that time may have the pause in it.
+    fn is_disproved(&self, accused: &[(usize, Sighting)]) -> bool {
+        let (since, seen) = pause(accused);
+        let least = accused.iter().map(|(_, jump)| jump.by.low).max().unwrap_or(0);
+        self.seats.iter().any(|Seat { jump, shift }| {
+            shift.is_some_and(|shift| {
+                let is_before =
+                    if jump.is_some() { shift.from <= since } else { shift.from < seen };
+                is_before && shift.asked >= seen && shift.at_most < least
+            })
+        })
+    }
+
+    /// Whether a node that may disprove the pause is still to be read.
+    fn awaits(&self, accused: &[(usize, Sighting)], is_read: impl Fn(usize) -> bool) -> bool {
+        let (_, seen) = pause(accused);
+        self.seats.iter().enumerate().any(|(node, seat)| {
+            accused.iter().all(|(accused, _)| *accused != node)
+                && is_read(node)
+                && seat.shift.is_none_or(|shift| shift.asked < seen)
+        })
+    }
+}
+
+fn is_recent(jump: &Sighting, now: Timestamp) -> bool {
+    now.since(jump.seen) <= TOGETHER
+}
+
+/// The time within which our own clock stood still.
+fn pause(accused: &[(usize, Sighting)]) -> (Timestamp, Timestamp) {
+    let since = accused.iter().map(|(_, jump)| jump.since).max();
+    let seen = accused.iter().map(|(_, jump)| jump.seen).min();
+    (since.unwrap_or(Timestamp::ZERO), seen.unwrap_or(Timestamp::MAX))
+}
+
+fn stood_still(accused: &[(usize, Sighting)]) -> Verdict {
+    let most = accused.iter().map(|(_, jump)| jump.by.high).min().unwrap_or(0);
+    let least = accused.iter().map(|(_, jump)| jump.by.low).max().unwrap_or(0);
+    let micros = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or(0));
+    Verdict::StoodStill(StoodStill {
+        at_least: micros(least.min(most)),
+        at_most: micros(most),
+        accused: accused.iter().map(|(node, _)| *node).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FACTOR: f64 = 0.01;
+    const ALL: fn(usize) -> bool = |_| true;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::ZERO + Duration::from_millis(100_000 + ms)
+    }
+
+    /// Seen at `ms`, by about `by` ms; a second before, the node had been read without it.
+    fn jump(ms: u64, by: i64) -> Sighting {
+        let by = Interval { low: by * 1_000 - 1_000, high: by * 1_000 + 1_000 };
+        Sighting { by, since: at(ms).minus(Duration::from_secs(1)), seen: at(ms) }
+    }
+
+    /// A reading that was asked for at `ms`, of a node that is read since long ago.
+    fn shift(ms: u64, at_most: i64) -> Shift {
+        Shift { from: Timestamp::ZERO, asked: at(ms), at_most: at_most * 1_000 }
+    }
+
+    fn own(jumps: &[(usize, Sighting)]) -> Verdict {
+        Verdict::Jumped(jumps.to_vec())
+    }
+
+    fn accused(verdict: &Verdict) -> &[usize] {
+        let Verdict::StoodStill(still) = verdict else { panic!("{verdict:?}") };
+        &still.accused
+    }
+
+    #[test]
+    fn all_that_jump_alike_show_a_pause() {
+        let mut jury = Jury::new(3, FACTOR);
+        assert_eq!(jury.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
+        assert_eq!(jury.report(2, jump(5, 3_000), ALL), Verdict::Open, "node 1 may tell");
+        let verdict = jury.report(1, jump(9, 2_999), ALL);
+        assert_eq!(
+            verdict,
+            Verdict::StoodStill(StoodStill {
+                at_least: Duration::from_millis(2_999),
+                at_most: Duration::from_secs(3),
+                accused: vec![0, 1, 2],
+            })
+        );
+        assert_eq!(jury.report(0, jump(10, 3_000), ALL), own(&[(0, jump(10, 3_000))]), "anew");
+    }
+
+    #[test]
+    fn a_steady_clock_disproves_a_pause() {
+        let mut jury = Jury::new(3, FACTOR);
+        jury.report(0, jump(0, 3_000), ALL);
+        jury.report(2, jump(5, 3_000), ALL);
+        assert_eq!(jury.steady(1, shift(1, 15), at(20), ALL), own(&[(2, jump(5, 3_000))]));
+        assert_eq!(jury.steady(1, shift(30, 15), at(31), ALL), Verdict::Open, "told once");
+    }
+
+    #[test]
+    fn a_steady_clock_counts_before_the_second_jump() {
+        let mut jury = Jury::new(3, FACTOR);
+        jury.report(0, jump(0, 3_000), ALL);
+        assert_eq!(jury.steady(1, shift(1, 15), at(2), ALL), Verdict::Open);
+        assert_eq!(jury.report(2, jump(5, 3_000), ALL), own(&[(2, jump(5, 3_000))]));
+    }
+
+    #[test]
+    fn a_reading_proves_nothing_without_one_before_or_after() {
+        for (shift, spoke) in [
+            (shift(0, 15), true),
+            // Asked for before the pause can have been over.
+            (Shift { asked: at(0).minus(Duration::from_millis(1)), ..shift(0, 15) }, false),
+            // The first one of its node; a slow one.
+            (Shift { from: at(0), ..shift(0, 15) }, true),
+            (shift(0, 3_000), true),
+        ] {
+            let mut jury = Jury::new(3, FACTOR);
+            jury.report(0, jump(0, 3_000), ALL);
+            jury.steady(1, shift, at(3), ALL);
+            let verdict = jury.report(2, jump(5, 3_000), ALL);
+            let proves = shift == self::tests::shift(0, 15);
+            match verdict {
+                Verdict::Jumped(_) => assert!(proves, "{shift:?}"),
+                Verdict::Open => assert!(!spoke, "{shift:?}"),
+                Verdict::StoodStill(still) => {
+                    assert!(spoke && !proves, "{shift:?}");
+                    assert_eq!(still.accused, [0, 2]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_away_is_not_waited_for() {
+        let mut jury = Jury::new(3, FACTOR);
+        jury.report(0, jump(0, 3_000), ALL);
+        assert_eq!(jury.report(2, jump(5, 3_000), ALL), Verdict::Open);
+        assert_eq!(accused(&jury.decide(at(900), |node| node != 1)), [0, 2]);
+    }
+
+    #[test]
+    fn nothing_is_forgiven_long_after() {
+        let mut jury = Jury::new(3, FACTOR);
+        jury.report(0, jump(0, 3_000), ALL);
+        jury.report(2, jump(5, 3_000), ALL);
+        assert_eq!(jury.sits_until(), Timestamp::MAX);
+        let late = at(0) + TOGETHER + Duration::from_millis(1);
+        assert_eq!(jury.decide(late, |_| false), own(&[(2, jump(5, 3_000))]));
+        assert_eq!(jury.sits_until(), at(5) + TOGETHER);
+    }
+
+    #[test]
+    fn jumps_of_other_times_or_sizes_are_the_servers() {
+        let mut jury = Jury::new(3, FACTOR);
+        let away = |_| false;
+        for jump in [
+            jump(0, 3_000),
+            jump(100, 9_000),
+            // The first had jumped before this one was read without it.
+            jump(1_101, 3_000),
+            jump(60_000, 3_000),
+            jump(60_001, -3_000),
+        ] {
+            let node = usize::from(jump != self::tests::jump(0, 3_000));
+            assert_eq!(jury.report(node, jump, away), own(&[(node, jump)]));
+        }
+    }
+
+    #[test]
+    fn jumps_that_share_no_moment_are_the_servers() {
+        let mut jury = Jury::new(5, FACTOR);
+        let within = |since, seen| Sighting { since: at(since), ..jump(seen, 3_000) };
+        jury.report(0, within(0, 500), |_| false);
+        jury.report(1, within(600, 900), |_| false);
+        let last = within(100, 1_000);
+        assert_eq!(jury.report(2, last, |_| false), own(&[(2, last)]));
+    }
+
+    /// Two of three accuse our clock; the third jumped by itself, and remains accused.
+    #[test]
+    fn another_jump_is_not_among_the_accused() {
+        let mut jury = Jury::new(3, FACTOR);
+        jury.report(1, jump(0, 299_000), ALL);
+        jury.report(0, jump(100, 2_990), ALL);
+        assert_eq!(jury.report(2, jump(900, 2_990), ALL), Verdict::Open);
+        let since = Shift { from: at(0), ..shift(901, 15) };
+        assert_eq!(accused(&jury.steady(1, since, at(902), ALL)), [0, 2]);
+    }
+
+    /// A node that jumped by itself long before is as good a witness as any.
+    #[test]
+    fn a_jump_before_does_not_keep_a_node_from_telling() {
+        let mut jury = Jury::new(3, FACTOR);
+        jury.report(1, jump(0, 9_000), ALL);
+        jury.report(0, jump(2_000, 3_000), ALL);
+        jury.report(2, jump(2_001, 3_000), ALL);
+        let since = Shift { from: at(0), ..shift(2_002, 15) };
+        assert_eq!(jury.steady(1, since, at(2_003), ALL), own(&[(2, jump(2_001, 3_000))]));
+    }
+
+    #[test]
+    fn one_node_has_nobody_to_be_compared_with() {
+        let mut jury = Jury::new(1, FACTOR);
+        assert_eq!(jury.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
+    }
+}
