@@ -23,6 +23,15 @@ pub(crate) fn tls_config(
     if options.is_none() && !endpoints.iter().any(|endpoint| endpoint.tls) {
         return Ok(Arc::new(TlsConfig(None)));
     }
+    let is_plain =
+        |at: &&Endpoint| !at.tls && matches!(at.address, Address::Tcp { .. }) && options.is_some();
+    if let Some(plain) = endpoints.iter().find(is_plain) {
+        let reason = format!(
+            "node {} would be spoken to without TLS: give its URL as rediss://, or no TLS options",
+            plain.name
+        );
+        return Err(BuildError::Tls { reason });
+    }
     let config = client_config(&options.cloned().unwrap_or_default())
         .map_err(|reason| BuildError::Tls { reason })?;
     Ok(Arc::new(TlsConfig(Some(Arc::new(config)))))

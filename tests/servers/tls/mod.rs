@@ -93,6 +93,20 @@ async fn assert_not_connected(redlock: &Redlock) -> String {
 }
 
 #[test]
+fn plain_nodes_beside_tls_options_are_refused() {
+    let mixtures: [&[&str]; 3] =
+        [&["redis://localhost"], &["rediss://a", "redis://b"], &["redis+unix:///s", "redis://b"]];
+    for urls in mixtures {
+        let built = Redlock::builder().nodes(urls.iter().copied()).tls(trusting(CA)).build();
+        let error = built.unwrap_err();
+        assert!(matches!(error, BuildError::Tls { .. }), "{error:?}");
+        assert!(error.to_string().contains("rediss://"), "{error}");
+    }
+    let encrypted = ["rediss://a", "redis+unix:///s"];
+    over(Redlock::builder(), encrypted.map(String::from)).tls(trusting(CA)).build().unwrap();
+}
+
+#[test]
 fn unusable_certificates_are_refused_before_anything_is_sent() {
     let build = |options| {
         let error = Redlock::builder().nodes(["rediss://localhost"]).tls(options).build();
