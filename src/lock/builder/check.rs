@@ -156,9 +156,18 @@ pub(super) fn check_prefix(prefix: &str) -> Result<(), BuildError> {
             format!("it must have 1 to {MAX_PREFIX_BYTES} bytes and no control characters");
         return Err(BuildError::setting("key_prefix", reason));
     }
-    // `a` and `a:lock:b` would share keys: a name may contain anything.
-    if format!("{prefix}:").contains(":lock:") {
-        let reason = "it must not have a part `:lock`, which stands between prefix and name";
+    // A name may contain anything: with one of these parts in a prefix, `a` and `a:lock:b` say, two
+    // managers would share keys or channels. The other keys, `:meta` and `:marks`, end with their
+    // kind, and can't be those of another prefix.
+    let within = format!("{prefix}:");
+    if let Some(kind) =
+        [":lock:", ":done:", ":free:"].into_iter().find(|kind| within.contains(kind))
+    {
+        let reason = format!(
+            "`{within}` has the part `{kind}`, which stands between prefix and name: keys would be \
+             shared with another prefix; choose one without it, such as `{}`",
+            within.replace(':', "-").trim_matches('-'),
+        );
         return Err(BuildError::setting("key_prefix", reason));
     }
     Ok(())
