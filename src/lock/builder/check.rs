@@ -146,6 +146,11 @@ fn check_name(name: &str) -> Result<(), BuildError> {
             format!("a name must have 1 to {MAX_OWNER_BYTES} bytes and no control characters");
         return Err(BuildError::setting("nodes", reason));
     }
+    // Names are shown.
+    if name.contains("://") && name.contains('@') {
+        let reason = "a name is a URL, which may have a password: the name comes before the URL";
+        return Err(BuildError::setting("nodes", reason));
+    }
     Ok(())
 }
 
@@ -176,8 +181,8 @@ pub(super) fn check_prefix(prefix: &str) -> Result<(), BuildError> {
 pub(super) fn endpoints(urls: &[(Option<String>, String)]) -> Result<Vec<Endpoint>, BuildError> {
     let (mut seen, mut names) = (HashSet::new(), HashSet::new());
     let mut endpoints = Vec::with_capacity(urls.len());
-    for (name, url) in urls {
-        let mut endpoint = Endpoint::parse(url)?;
+    for (i, (name, url)) in urls.iter().enumerate() {
+        let mut endpoint = Endpoint::parse(i + 1, url)?;
         // Another database is the same server.
         if !seen.insert(endpoint.address.clone()) {
             return Err(BuildError::DuplicateNode { node: endpoint.address.to_string() });
