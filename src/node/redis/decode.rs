@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use ::redis::{ErrorKind, RedisError, ServerError, Value};
+use ::redis::{ServerError, Value};
 
 use super::{claim_text, node::Request};
 use crate::{
@@ -234,19 +234,6 @@ fn in_script(error: &ServerError) -> Option<Reason> {
             .any(|refusal| details.contains(refusal))
             .then(|| Reason::NoPermission(without_secrets(details).into()))
     })
-}
-
-/// What an error of the driver means: the connection is not usable, and why.
-pub(super) fn connection_reason(error: &RedisError) -> Reason {
-    if let Ok(server) = ServerError::try_from(error.clone()) {
-        return reason(&server);
-    }
-    let text: Arc<str> = without_secrets(&error.to_string()).into();
-    match error.kind() {
-        ErrorKind::AuthenticationFailed => Reason::Auth(text),
-        _ if error.code() == Some("NOAUTH") => Reason::Auth(text),
-        _ => Reason::NotConnected(text),
-    }
 }
 
 fn unexpected(value: &Value) -> Reason {

@@ -149,6 +149,28 @@ impl Wire {
         }
     }
 
+    /// Writes what there is, and reads what the server says next, asked or by itself. `left` is the
+    /// memory that this may still take.
+    pub(in crate::node::redis) fn poll_said(
+        &mut self,
+        cx: &mut Context<'_>,
+        left: &mut usize,
+    ) -> Poll<Result<Value, Reason>> {
+        let is_broken = matches!(self.poll_write(cx), Poll::Ready(Err(_)));
+        for _ in 0..MAX_READS {
+            if let Some(said) = self.answer(left)? {
+                return Poll::Ready(Ok(said));
+            }
+            match self.poll_read(cx) {
+                Poll::Ready(Ok(true)) => {}
+                Poll::Pending if !is_broken => return Poll::Pending,
+                _ => return Poll::Ready(Err(Reason::Disconnected)),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
     /// Sends commands and waits for their answers; nothing else is under way.
     pub(in crate::node::redis) async fn ask(
         &mut self,
