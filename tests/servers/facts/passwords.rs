@@ -9,7 +9,7 @@ use super::scene::{
     a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
     manager, patient, refused, settled, urls, works,
 };
-use crate::support::{RedisServer, Resp, eventually_async};
+use crate::support::{RedisServer, Resp, TempDir, eventually_async};
 
 const SECRET: &str = "s3cret-0f-the-servers";
 const WRONG: &str = "wr0ng-w0rd";
@@ -101,6 +101,45 @@ async fn a_callback_is_asked_again_at_every_connect_so_passwords_may_rotate() {
     eventually_async("the old password is refused", async || is_auth(&down(&redlock, 0).await))
         .await;
     turn.store(1, Ordering::SeqCst);
+    all_vote(&redlock).await;
+    works(&redlock).await;
+}
+
+#[tokio::test]
+async fn password_files_are_read_at_every_connect() {
+    let servers = RedisServer::start_n(2);
+    let directory = TempDir::new();
+    let file = directory.path().join("password");
+    let set = |password: &str| {
+        servers.iter().for_each(|server| set_password(server, password));
+        std::fs::write(&file, format!("{password}\n")).unwrap();
+    };
+    set("one");
+    let credentials = Credentials::from_file("app", &file);
+    let redlock = patient(urls(&servers)).credentials(credentials).build().unwrap();
+    all_vote(&redlock).await;
+
+    set("two");
+    let killed = servers[0].cli(&["CLIENT", "KILL", "USER", "app"]);
+    assert_eq!(killed, Resp::Int(1));
+    eventually_async("it has connected again", async || {
+        servers[0].cli(&["CLIENT", "KILL", "USER", "app"]) == Resp::Int(1)
+    })
+    .await;
+    all_vote(&redlock).await;
+
+    // What stands is not touched by a file that is gone, and what breaks says so.
+    std::fs::remove_file(&file).unwrap();
+    servers[0].cli(&["CLIENT", "KILL", "USER", "app"]);
+    eventually_async("the file is the reason", async || {
+        let reason = down(&redlock, 0).await;
+        let shown = format!("{reason} {reason:?} {:?}", redlock.health());
+        assert!(!shown.contains("two"), "{shown}");
+        matches!(reason, Reason::Auth(_)) && shown.contains(file.to_str().unwrap())
+    })
+    .await;
+    assert!(redlock.health()[1].is_voting());
+    set("three");
     all_vote(&redlock).await;
     works(&redlock).await;
 }
