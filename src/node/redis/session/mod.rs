@@ -268,8 +268,17 @@ impl<'a> Session<'a> {
         let answers = Vec::with_capacity(commands);
         let left = content.most_memory();
         let (tag, view) = (self.tag.clone(), self.view.clone());
-        let batch =
-            Batch { sent, waiting_since, server_clock, tag, view, content, commands, answers, left };
+        let batch = Batch {
+            sent,
+            waiting_since,
+            server_clock,
+            tag,
+            view,
+            content,
+            commands,
+            answers,
+            left,
+        };
         self.batches.push_back(batch);
     }
 
