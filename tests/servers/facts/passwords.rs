@@ -159,10 +159,13 @@ async fn a_callback_that_only_calls_itself_is_an_authentication_failure() {
 async fn a_server_that_repeats_the_password_in_its_error_does_not_get_it_shown() {
     // As servers do whose AUTH was renamed: "unknown command 'AUTH', with args beginning with …".
     let server = RedisServer::with(&["--rename-command", "AUTH", ""]);
-    let redlock = manager([url_with(&server, &format!("app:{SECRET}"))]);
-    settled(&redlock).await;
-    let shown = format!("{} {:?} {:?}", refused(&redlock).await, redlock.health(), redlock);
-    assert!(!shown.contains(SECRET), "{shown}");
+    // Of a long one it repeats the beginning.
+    for password in [SECRET.into(), SECRET.repeat(20)] {
+        let redlock = manager([url_with(&server, &format!("app:{password}"))]);
+        settled(&redlock).await;
+        let shown = format!("{} {:?} {:?}", refused(&redlock).await, redlock.health(), redlock);
+        assert!(!shown.contains(SECRET), "{shown}");
+    }
 }
 
 #[tokio::test]
