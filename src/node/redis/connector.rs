@@ -196,9 +196,12 @@ mod tests {
     #[test]
     fn families_take_turns() {
         let ordered = |all: &[&str]| by_turns(addresses(all).into_iter());
-        let (a, b, c, x, y) = ("[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1", "1.1.1.2:1");
-        assert_eq!(ordered(&[a, b, c, x, y]), addresses(&[a, x, b, y, c]));
-        assert_eq!(ordered(&[x, y, a]), addresses(&[x, a, y]));
+        let (six, four) = (["[::1]:1", "[::2]:1", "[::3]:1"], ["1.1.1.1:1", "1.1.1.2:1"]);
+        let found = [six[0], six[1], six[2], four[0], four[1]];
+        let expected = [six[0], four[0], six[1], four[1], six[2]];
+        assert_eq!(ordered(&found), addresses(&expected));
+        let found = [four[0], four[1], six[0]];
+        assert_eq!(ordered(&found), addresses(&[four[0], six[0], four[1]]));
         assert_eq!(ordered(&[]), []);
     }
 }

@@ -111,7 +111,9 @@ async fn password_files_are_read_at_every_connect() {
     let directory = TempDir::new();
     let file = directory.path().join("password");
     let set = |password: &str| {
-        servers.iter().for_each(|server| set_password(server, password));
+        for server in &servers {
+            set_password(server, password);
+        }
         std::fs::write(&file, format!("{password}\n")).unwrap();
     };
     set("one");
