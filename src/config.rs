@@ -38,7 +38,8 @@ use crate::{
 /// | `max_waiters_in_total` | number | 10,000 |
 /// | `handoff_limit` | number; 0: never | 20 |
 /// | `username`, `password` | text | none; credentials in a URL go first |
-/// | `tls` | `{ ca, client_cert, client_key }`: paths of PEM files | the system's certificates |
+/// | `password_file` | path of a file that is read again at every connect, in place of `password` | |
+/// | `tls` | `{ ca, client_cert, client_key }`: paths of PEM files, which are read again at every connect; `server_name`: text | the system's certificates, the URL's host |
 ///
 /// ```
 /// use tower_redlock::{Config, Redlock};
@@ -86,6 +87,7 @@ pub struct Config {
     handoff_limit: Option<u32>,
     username: Option<String>,
     password: Option<String>,
+    password_file: Option<PathBuf>,
     tls: Option<TlsFiles>,
 }
 
@@ -121,6 +123,7 @@ struct TlsFiles {
     ca: Option<PathBuf>,
     client_cert: Option<PathBuf>,
     client_key: Option<PathBuf>,
+    server_name: Option<String>,
 }
 
 impl Config {
@@ -128,8 +131,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Tls`] if a file that it names can't be read, and
-    /// [`BuildError::InvalidSetting`] for a user name without a password.
+    /// [`BuildError::InvalidSetting`] for a user name without a password, and for a password that is
+    /// given twice. Files are read by [`build`](RedlockBuilder::build).
     pub fn into_builder(self) -> Result<RedlockBuilder, BuildError> {
         let mut builder = Redlock::builder();
         for node in self.nodes {
@@ -151,39 +154,30 @@ impl Config {
         if let Some(DelayRange { min, max }) = self.retry_delay {
             builder = builder.retry_delay(min..=max);
         }
-        match (self.username, self.password) {
-            (Some(user), Some(password)) => {
-                builder = builder.credentials(Credentials::new(user, password));
+        let credentials = match (self.username, self.password, self.password_file) {
+            (_, Some(_), Some(_)) => {
+                let reason = "it is given, and password_file as well";
+                return Err(BuildError::setting("password", reason));
             }
-            (None, Some(password)) => {
-                builder = builder.credentials(Credentials::password(password));
-            }
-            (Some(_), None) => {
+            (Some(_), None, None) => {
                 return Err(BuildError::setting("username", "it is given without a password"));
             }
-            (None, None) => {}
+            (Some(user), Some(password), None) => Some(Credentials::new(user, password)),
+            (None, Some(password), None) => Some(Credentials::password(password)),
+            (Some(user), None, Some(path)) => Some(Credentials::from_file(user, path)),
+            (None, None, Some(path)) => Some(Credentials::password_from_file(path)),
+            (None, None, None) => None,
+        };
+        if let Some(credentials) = credentials {
+            builder = builder.credentials(credentials);
         }
-        if let Some(files) = self.tls {
-            builder = builder.tls(files.read()?);
+        if let Some(TlsFiles { ca, client_cert, client_key, server_name }) = self.tls {
+            let mut options = TlsOptions::new();
+            (options.ca_file, options.server_name) = (ca, server_name);
+            (options.client_cert_file, options.client_key_file) = (client_cert, client_key);
+            builder = builder.tls(options);
         }
         Ok(builder)
-    }
-}
-
-impl TlsFiles {
-    fn read(self) -> Result<TlsOptions, BuildError> {
-        let read = |path: Option<PathBuf>| match path {
-            None => Ok(None),
-            Some(path) => std::fs::read(&path).map(Some).map_err(|error| {
-                let reason = format!("{} can't be read: {error}", path.display());
-                BuildError::Tls { reason }
-            }),
-        };
-        let mut options = TlsOptions::new();
-        options.ca = read(self.ca)?;
-        options.client_cert = read(self.client_cert)?;
-        options.client_key = read(self.client_key)?;
-        Ok(options)
     }
 }
 
@@ -236,9 +230,19 @@ mod tests {
         assert!(error("nodes = []").contains("no nodes"));
         assert!(error("nodes = ['redis://h']\nusername = 'u'").contains("username"));
         assert!(error("nodes = ['redis://h']\ndrift_factor = 1.5").contains("drift_factor"));
-        assert!(
-            error("nodes = ['redis://h']\ntls = { ca = '/nonexistent' }").contains("/nonexistent")
-        );
+        let twice = "nodes = ['redis://h']\npassword = 'p'\npassword_file = '/p'";
+        assert!(error(twice).contains("password_file"));
+    }
+
+    #[test]
+    fn unreadable_files_are_named() {
+        let error = |text| Redlock::from_config(parse(text).unwrap()).unwrap_err().to_string();
+        let password = error("nodes = ['redis://h']\npassword_file = '/nonexistent'");
+        assert!(password.contains("/nonexistent"), "{password}");
+        if cfg!(feature = "tls") {
+            let ca = error("nodes = ['rediss://h']\ntls = { ca = '/nonexistent' }");
+            assert!(ca.contains("/nonexistent"), "{ca}");
+        }
     }
 
     #[test]

@@ -13,14 +13,17 @@ pub enum BuildError {
     },
     /// A URL is not of the form `redis://`, `rediss://` or `redis+unix://`.
     InvalidUrl {
-        /// The URL without its password.
+        /// Its place among the URLs that were given, counted from 1.
+        number: usize,
+        /// Its scheme, if it has one of these, and nothing else: any other part of it may be the
+        /// password.
         url: String,
         /// What is wrong with it.
         reason: String,
     },
     /// A `rediss://` URL, and the crate was built without its `tls` feature.
     TlsNotBuilt {
-        /// The URL without its password.
+        /// The URL without user and password.
         url: String,
     },
     /// The certificates or the key of the TLS options could not be used.
@@ -59,7 +62,9 @@ impl fmt::Display for BuildError {
             Self::DuplicateNode { node } => {
                 write!(f, "node {node} is configured twice; one server must not vote twice")
             }
-            Self::InvalidUrl { url, reason } => write!(f, "{url} is not a usable node URL: {reason}"),
+            Self::InvalidUrl { number, url, reason } => {
+                write!(f, "node URL {number} ({url}) is not usable: {reason}")
+            }
             Self::TlsNotBuilt { url } => {
                 write!(f, "{url} needs TLS: enable the feature `tls` of tower-redlock")
             }

@@ -52,6 +52,12 @@ pub enum LockError {
     InvalidRequest(Arc<str>),
     /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called. Nothing more was sent.
     Closed,
+    /// This process is a fork of the one that built the manager, and has no part in its connections
+    /// and timers. Nothing was sent. Build a manager after the fork.
+    Forked {
+        /// The id of the process that built it.
+        built_in: u32,
+    },
     /// The operating system gave no random numbers for a nonce; the text is its own. Nothing was
     /// sent.
     NoRandomness(Arc<str>),
@@ -95,6 +101,10 @@ impl fmt::Display for LockError {
             Self::InvalidRequest(reason) => write!(f, "invalid lock request: {reason}"),
             Self::NoRandomness(error) => write!(f, "no random numbers for a nonce: {error}"),
             Self::Closed => f.write_str("the lock manager is shut down"),
+            Self::Forked { built_in } => write!(
+                f,
+                "the lock manager was built in process {built_in}, of which this one is a fork: build one after the fork"
+            ),
         }
     }
 }

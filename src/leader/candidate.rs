@@ -162,6 +162,9 @@ impl Leader {
     ///
     /// Safe: the resignation goes on without the future.
     pub async fn resign(&self) {
+        if self.request.is_forked() {
+            return;
+        }
         self.shared.resign().await;
     }
 

@@ -67,6 +67,7 @@ impl Leader {
                     pace.after_held(retry_after)
                 }
                 LockError::Closed
+                | LockError::Forked { .. }
                 | LockError::InvalidRequest(_)
                 | LockError::InvalidResource(_) => return Err(error),
                 LockError::NoQuorum { .. }

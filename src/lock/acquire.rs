@@ -34,7 +34,7 @@ use crate::{
 ///   the only attempt met, or the last of `max_attempts`.
 /// * [`LockError::WaitTimedOut`]: the wait is over; it carries what was met last.
 /// * [`LockError::InvalidResource`], [`InvalidRequest`](LockError::InvalidRequest),
-///   [`Closed`](LockError::Closed): nothing was sent.
+///   [`Closed`](LockError::Closed), [`Forked`](LockError::Forked): nothing was sent.
 ///
 /// # Cancel safety
 ///
@@ -81,8 +81,9 @@ impl Acquire {
         overrides: Overrides,
     ) -> Self {
         let plan = core.settings.plan(&overrides);
-        let closed = if core.is_closed() { Err(LockError::Closed) } else { Ok(()) };
-        let (resource, plan) = match closed.and(resource).and_then(|r| plan.map(|p| (r, p))) {
+        let started = core.clock().now();
+        let open = core.is_open_at(started);
+        let (resource, plan) = match open.and(resource).and_then(|r| plan.map(|p| (r, p))) {
             Ok(checked) => checked,
             Err(error) => return Self::failed(error),
         };
@@ -94,7 +95,6 @@ impl Acquire {
             outcome = field::Empty,
             elapsed = field::Empty,
         );
-        let started = core.clock().now();
         let step = Step::Queueing(core.queue.enter(&resource));
         let tries = Tries { core, resource, plan, begun: 0, retries: Retries::default(), span };
         Self(State::Working(Work { tries, started, step, alarm: None }))
@@ -205,7 +205,8 @@ impl Work {
     fn granted(&self, lease: Arc<ActiveLease>) -> Poll<Result<Lock, LockError>> {
         let lock = Lock::new(lease);
         // The task may have been kept from polling until it was over.
-        let result = if lock.is_valid() { Ok(lock) } else { Err(lock.lease().too_slow()) };
+        let is_valid = lock.lease().is_valid();
+        let result = if is_valid { Ok(lock) } else { Err(lock.lease().too_slow()) };
         self.end(result)
     }
 

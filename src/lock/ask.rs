@@ -38,8 +38,10 @@ where
     H: Fn(usize, &Result<Answer, Reason>) + Clone + Send + 'static,
 {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let answers = vec![Err(Reason::TimedOut); core.nodes.len()];
-    for (node, to) in core.nodes.iter().enumerate() {
+    let is_forked = core.is_forked();
+    let unheard = if is_forked { core.not_in_fork() } else { Reason::TimedOut };
+    let answers = vec![Err(unheard); core.nodes.len()];
+    for (node, to) in core.nodes.iter().enumerate().filter(|_| !is_forked) {
         let (sender, hear) = (sender.clone(), hear.clone());
         let reply = Reply::from_fn_with_view(move |answer, view| {
             hear(node, &answer);

@@ -34,14 +34,19 @@ impl Lock {
         self.lease.token()
     }
 
-    /// For how long the lock is valid still if nothing renews it; zero if it is lost.
+    /// For how long the lock is valid still if nothing renews it; zero if it is lost, and in a fork of
+    /// the process.
     pub fn remaining(&self) -> Duration {
+        if self.lease.is_forked() {
+            return Duration::ZERO;
+        }
         self.lease.remaining()
     }
 
-    /// Whether the lock is held at this moment, by our clock.
+    /// Whether the lock is held at this moment, by our clock, and by this process: a lock does not go
+    /// along with a fork.
     pub fn is_valid(&self) -> bool {
-        self.lease.is_valid()
+        !self.lease.is_forked() && self.lease.is_valid()
     }
 
     /// Renews the lock now, and returns for how long it is valid.
@@ -50,12 +55,15 @@ impl Lock {
     ///
     /// [`LockError::Lost`] if the lock is not held any more; [`LockError::NoQuorum`] if too few
     /// nodes answered within the node timeout: the lock then stays valid for what it was, and
-    /// automatic renewal goes on.
+    /// automatic renewal goes on. [`LockError::Forked`] in a fork of the process that holds it.
     ///
     /// # Cancel safety
     ///
     /// Safe: the renewal goes on without the future.
     pub async fn extend(&self) -> Result<Duration, LockError> {
+        if self.lease.is_forked() {
+            return Err(LockError::Forked { built_in: self.lease.core().process });
+        }
         if !self.is_valid() {
             return Err(LockError::lost(self.lease.loss()));
         }
@@ -81,7 +89,8 @@ impl Lock {
     /// # Errors
     ///
     /// [`ReleaseError`](crate::ReleaseError) if too few nodes acknowledged within the node timeout.
-    /// The keys that are left are released again in the background, and expire with their TTL.
+    /// The keys that are left are released again in the background, and expire with their TTL. In a
+    /// fork of the process nothing is released.
     ///
     /// # Cancel safety
     ///

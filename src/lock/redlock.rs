@@ -14,6 +14,11 @@ use crate::{
 ///
 /// Cheap to clone; all clones share connections. It needs no runtime to be built, runs its own
 /// connections and renewals on a thread of its own, and serves tasks of any runtime.
+///
+/// Build it after the last fork (daemonizing forks): threads don't go along. In a forked child
+/// requests fail with [`LockError::Forked`], [`health`](Self::health) says so of every node, and what
+/// the parent holds stays the parent's: its locks are not valid in the child, and dropping them there
+/// does nothing.
 #[derive(Clone)]
 pub struct Redlock {
     core: Arc<Core>,
@@ -78,7 +83,8 @@ impl Redlock {
     /// Waits until a quorum of nodes is connected and votes.
     ///
     /// Waits for ever while that is not so: put a timeout around it, and show
-    /// [`health`](Self::health) when it strikes.
+    /// [`health`](Self::health) when it strikes. Returns at once in a forked child, where requests
+    /// fail.
     ///
     /// # Cancel safety
     ///
@@ -144,6 +150,9 @@ impl Redlock {
     ///
     /// Safe: it only asks.
     pub async fn key_counts(&self) -> Vec<Result<u64, Reason>> {
+        if self.core.is_forked() {
+            return vec![Err(self.core.not_in_fork()); self.core.nodes.len()];
+        }
         let Some(set) = &self.core.set else {
             return vec![Err(Reason::Unknown); self.core.nodes.len()];
         };
@@ -178,6 +187,10 @@ impl Redlock {
     ///
     /// Not safe: the nodes that were reached are moved. Run it again.
     pub async fn adopt(&self, old: &Self) -> Result<Duration, AdoptError> {
+        if let Some(core) = [&old.core, &self.core].into_iter().find(|core| core.is_forked()) {
+            let needed = core.nodes.len();
+            return Err(AdoptError::OldSet { needed, votes: core.votes_in_fork() });
+        }
         let (Some(new), Some(old)) = (&self.core.set, &old.core.set) else {
             return Err(AdoptError::NotGuarded);
         };

@@ -46,6 +46,11 @@ impl Future for Release {
     type Output = Result<Released, ReleaseError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let lease = &self.watcher.lease;
+        if lease.is_forked() {
+            let votes = lease.core().votes_in_fork();
+            return Poll::Ready(Err(ReleaseError::NoQuorum { votes }));
+        }
         self.watcher.poll(cx, ActiveLease::poll_released)
     }
 }

@@ -117,6 +117,10 @@ impl LockRequest {
         self.core.settings.plan(&self.overrides)
     }
 
+    pub(crate) fn is_forked(&self) -> bool {
+        self.core.is_forked()
+    }
+
     pub(crate) fn timers(&self) -> &Arc<crate::time::Timers> {
         &self.core.timers
     }

@@ -214,8 +214,8 @@ impl Driver {
     async fn refused(&mut self, error: LockError, purpose: Purpose) {
         let known = self.record.tick;
         match error.root().clone() {
-            LockError::Closed => {
-                tracing::warn!(job = %self.job.name, "the lock manager is shut down: the job ends");
+            error @ (LockError::Closed | LockError::Forked { .. }) => {
+                tracing::warn!(job = %self.job.name, %error, "the job ends");
                 self.is_closed = true;
             }
             LockError::Held { retry_after, owner } => {

@@ -39,6 +39,9 @@ impl SchedulerHandle {
     /// Dropping the future does not take the shutdown back: runs go on until they end by themselves.
     /// A second call goes on with it.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        if self.shared.core().is_forked() {
+            return ShutdownReport { stopped: Vec::new(), still_running: Vec::new() };
+        }
         self.enter(Phase::Stopping);
         let mut alive = self.shared.alive.subscribe();
         tokio::select! {

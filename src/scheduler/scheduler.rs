@@ -113,6 +113,9 @@ impl Scheduler {
         if core.is_closed() {
             return Err(StartError::Closed);
         }
+        if core.is_forked() {
+            return Err(StartError::Forked { built_in: core.process });
+        }
         if jobs.len() > Op::MAX_JOBS {
             return Err(StartError::TooManyJobs { jobs: jobs.len() });
         }

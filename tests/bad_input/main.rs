@@ -2,5 +2,6 @@
 
 mod recorder;
 mod requests;
+mod secrets;
 mod settings;
 mod urls;

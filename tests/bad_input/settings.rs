@@ -137,6 +137,22 @@ fn owners_and_prefixes_that_are_no_names_are_refused() {
         .unwrap();
 }
 
+/// A name may contain anything, so `a` with the name `x:lock:y` has the key of `a:lock:x` with `y`.
+#[test]
+fn prefixes_that_share_keys_are_refused() {
+    for kind in ["lock", "done", "free"] {
+        for prefix in ["a:{}", "a:{}:b", "a:{}:", ":{}", "a:{}:b:{}"] {
+            let prefix = prefix.replace("{}", kind);
+            let error = build_error(|b| b.key_prefix(prefix.clone()));
+            assert_eq!(setting_of(&error), "key_prefix");
+            assert!(error.to_string().contains(&format!("`:{kind}:`")), "{prefix}: {error}");
+        }
+    }
+    for prefix in ["lock", "done:a", "a:locks", "a:blocked:x", "a:meta", "a:marks:b"] {
+        Redlock::builder().node(Recorder::default()).key_prefix(prefix).build().unwrap();
+    }
+}
+
 fn setting_of(error: &BuildError) -> &'static str {
     match error {
         BuildError::InvalidSetting { setting, .. } => {

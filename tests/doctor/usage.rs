@@ -36,7 +36,7 @@ fn settings_that_make_no_sense_are_refused() {
     Doctor::configured(&nodes, "ttl_ms = 5").run(&[]).is(3, &["unknown field `ttl_ms`"]);
     Doctor::configured(&nodes, "ttl = '1ms'").run(&[]).is(3, &["ttl"]);
     Doctor::configured(&nodes, "ttl = ").run(&[]).is(3, &["line 1: not valid TOML"]);
-    run("http://h", &[]).is(3, &["unknown scheme http://"]);
+    run("http://h", &[]).is(3, &["begins with none of redis://"]);
     run("redis://h:1,redis://h:1", &[]).is(3, &["configured twice"]);
 }
 

@@ -146,6 +146,11 @@ fn check_name(name: &str) -> Result<(), BuildError> {
             format!("a name must have 1 to {MAX_OWNER_BYTES} bytes and no control characters");
         return Err(BuildError::setting("nodes", reason));
     }
+    // Names are shown.
+    if name.contains("://") && name.contains('@') {
+        let reason = "a name is a URL, which may have a password: the name comes before the URL";
+        return Err(BuildError::setting("nodes", reason));
+    }
     Ok(())
 }
 
@@ -156,9 +161,18 @@ pub(super) fn check_prefix(prefix: &str) -> Result<(), BuildError> {
             format!("it must have 1 to {MAX_PREFIX_BYTES} bytes and no control characters");
         return Err(BuildError::setting("key_prefix", reason));
     }
-    // `a` and `a:lock:b` would share keys: a name may contain anything.
-    if format!("{prefix}:").contains(":lock:") {
-        let reason = "it must not have a part `:lock`, which stands between prefix and name";
+    // A name may contain anything: with one of these parts in a prefix, `a` and `a:lock:b` say, two
+    // managers would share keys or channels. The other keys, `:meta` and `:marks`, end with their
+    // kind, and can't be those of another prefix.
+    let within = format!("{prefix}:");
+    if let Some(kind) =
+        [":lock:", ":done:", ":free:"].into_iter().find(|kind| within.contains(kind))
+    {
+        let reason = format!(
+            "`{within}` has the part `{kind}`, which stands between prefix and name: keys would be \
+             shared with another prefix; choose one without it, such as `{}`",
+            within.replace(':', "-").trim_matches('-'),
+        );
         return Err(BuildError::setting("key_prefix", reason));
     }
     Ok(())
@@ -167,8 +181,8 @@ pub(super) fn check_prefix(prefix: &str) -> Result<(), BuildError> {
 pub(super) fn endpoints(urls: &[(Option<String>, String)]) -> Result<Vec<Endpoint>, BuildError> {
     let (mut seen, mut names) = (HashSet::new(), HashSet::new());
     let mut endpoints = Vec::with_capacity(urls.len());
-    for (name, url) in urls {
-        let mut endpoint = Endpoint::parse(url)?;
+    for (i, (name, url)) in urls.iter().enumerate() {
+        let mut endpoint = Endpoint::parse(i + 1, url)?;
         // Another database is the same server.
         if !seen.insert(endpoint.address.clone()) {
             return Err(BuildError::DuplicateNode { node: endpoint.address.to_string() });

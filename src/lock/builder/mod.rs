@@ -331,6 +331,9 @@ impl RedlockBuilder {
         check_prefix(&self.key_prefix)?;
         self.check_embedded()?;
         self.check_guarded()?;
+        if let Some(Err(reason)) = self.credentials.as_ref().map(Credentials::check) {
+            return Err(BuildError::setting("credentials", &*reason));
+        }
         let clock = Arc::new(AdjustedClock::new(self.clock));
         let redis = RedisSettings {
             prefix: self.key_prefix.as_str().into(),

@@ -109,6 +109,12 @@ impl ActiveLease {
         &self.shared.core
     }
 
+    /// Whether it belongs to the process that this one is a fork of.
+    pub(crate) fn is_forked(&self) -> bool {
+        let core = self.core();
+        core.is_forked_at(core.clock().now())
+    }
+
     /// How long after sending a node may still do what it was sent.
     pub(crate) fn patience(&self) -> Duration {
         self.shared.patience()

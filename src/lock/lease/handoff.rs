@@ -23,6 +23,10 @@ impl ActiveLease {
     /// Gives back: to the next in line within this process, if that can be, else to the nodes,
     /// behind everything else that was sent; the next in line follows behind that.
     pub(crate) fn release(self: &Arc<Self>, awaited: bool) {
+        if self.is_forked() {
+            // It is the parent's.
+            return;
+        }
         let Some(mut state) = self.state() else { return };
         if state.grant.holder_gone {
             return;

@@ -1,6 +1,10 @@
-use std::{fmt, future::Future, io, path::PathBuf, pin::Pin, time::Duration};
+use std::{fmt, future::Future, io, net::SocketAddr, path::PathBuf, pin::Pin, time::Duration};
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,6 +50,9 @@ pub trait Connector: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Sockets of the operating system: TCP with `TCP_NODELAY` and keep-alive, and Unix sockets.
+///
+/// The addresses of a host name are tried side by side, IPv6 and IPv4 in turn, each 250 ms after the
+/// one before unless that failed (RFC 8305). The first to answer is taken.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SocketConnector;
@@ -61,13 +68,55 @@ impl SocketConnector {
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Time that an address has to itself before the next one is tried as well (RFC 8305, section 5).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// The stream of the first address that answers, or why the last one does not.
+async fn first_of<T, F>(
+    addresses: Vec<SocketAddr>,
+    connect: impl Fn(SocketAddr) -> F,
+) -> io::Result<T>
+where
+    F: Future<Output = io::Result<T>>,
+{
+    let mut waiting = addresses.into_iter();
+    let mut under_way = FuturesUnordered::new();
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    loop {
+        under_way.extend(waiting.next().map(&connect));
+        tokio::select! {
+            biased;
+            connected = under_way.next() => match connected {
+                Some(Ok(stream)) => return Ok(stream),
+                Some(Err(error)) => failed = error,
+                None => return Err(failed),
+            },
+            () = tokio::time::sleep(ATTEMPT_DELAY), if waiting.len() > 0 => {}
+        }
+    }
+}
+
+/// The addresses with those of both families in turn, beginning with the first's.
+fn by_turns(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+    let mut addresses = addresses.peekable();
+    let ipv6_first = addresses.peek().is_some_and(SocketAddr::is_ipv6);
+    let (first, second): (Vec<_>, Vec<_>) = addresses.partition(|at| at.is_ipv6() == ipv6_first);
+    let (mut first, mut second) = (first.into_iter(), second.into_iter());
+    std::iter::from_fn(|| Some([first.next(), second.next()]))
+        .take_while(|pair| pair.iter().any(Option::is_some))
+        .flatten()
+        .flatten()
+        .collect()
+}
+
 impl Connector for SocketConnector {
     fn connect(&self, address: &Address) -> Connecting {
         let address = address.clone();
         Box::pin(async move {
             match address {
                 Address::Tcp { host, port } => {
-                    let stream = tokio::net::TcpStream::connect((host.as_str(), port)).await?;
+                    let found = tokio::net::lookup_host((host.as_str(), port)).await?;
+                    let stream = first_of(by_turns(found), TcpStream::connect).await?;
                     stream.set_nodelay(true)?;
                     let keepalive = socket2::TcpKeepalive::new()
                         .with_time(KEEPALIVE_IDLE)
@@ -84,5 +133,75 @@ impl Connector for SocketConnector {
                 Address::Unix { .. } => Err(io::ErrorKind::Unsupported.into()),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    const DEAD: &str = "[2001:db8::1]:1";
+    const REFUSING: &str = "192.0.2.1:1";
+    const SLOW: &str = "[2001:db8::2]:1";
+    const GOOD: &str = "192.0.2.2:1";
+
+    fn addresses(all: &[&str]) -> Vec<SocketAddr> {
+        all.iter().map(|at| at.parse().unwrap()).collect()
+    }
+
+    /// Who answered, and after how long.
+    async fn first(all: &[&str]) -> (io::Result<SocketAddr>, Duration) {
+        let begun = Instant::now();
+        let connect = |at: SocketAddr| async move {
+            match at.to_string().as_str() {
+                DEAD => std::future::pending().await,
+                REFUSING => Err(io::ErrorKind::ConnectionRefused.into()),
+                SLOW => {
+                    sleep(Duration::from_secs(1)).await;
+                    Ok(at)
+                }
+                _ => Ok(at),
+            }
+        };
+        (first_of(addresses(all), connect).await, begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dead_address_hides_no_good_one() {
+        for (all, answers, after) in [
+            (&[GOOD, DEAD][..], GOOD, Duration::ZERO),
+            (&[DEAD, GOOD], GOOD, ATTEMPT_DELAY),
+            (&[DEAD, DEAD, DEAD, GOOD], GOOD, 3 * ATTEMPT_DELAY),
+            (&[REFUSING, GOOD], GOOD, Duration::ZERO),
+            (&[DEAD, REFUSING, GOOD], GOOD, ATTEMPT_DELAY),
+            (&[SLOW, GOOD], GOOD, ATTEMPT_DELAY),
+            (&[SLOW, DEAD], SLOW, Duration::from_secs(1)),
+            (&[SLOW, REFUSING], SLOW, Duration::from_secs(1)),
+        ] {
+            let (answered, took) = first(all).await;
+            assert_eq!(answered.unwrap().to_string(), answers, "{all:?}");
+            assert!(took >= after && took < after + Duration::from_millis(10), "{all:?} {took:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_failure_is_told() {
+        let (refused, _) = first(&[REFUSING, REFUSING]).await;
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert!(first(&[]).await.0.is_err());
+    }
+
+    #[test]
+    fn families_take_turns() {
+        let ordered = |all: &[&str]| by_turns(addresses(all).into_iter());
+        let (six, four) = (["[::1]:1", "[::2]:1", "[::3]:1"], ["1.1.1.1:1", "1.1.1.2:1"]);
+        let found = [six[0], six[1], six[2], four[0], four[1]];
+        let expected = [six[0], four[0], six[1], four[1], six[2]];
+        assert_eq!(ordered(&found), addresses(&expected));
+        let found = [four[0], four[1], six[0]];
+        assert_eq!(ordered(&found), addresses(&[four[0], six[0], four[1]]));
+        assert_eq!(ordered(&[]), []);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use ::redis::{ErrorKind, RedisError, ServerError, Value};
+use ::redis::{ServerError, Value};
 
 use super::{claim_text, node::Request};
 use crate::{
@@ -215,7 +215,8 @@ pub(super) fn reason(error: &ServerError) -> Reason {
     }
 }
 
-/// Before Redis 7 an error inside a script comes wrapped into a general one, its code in the text.
+/// An error inside a script that comes wrapped into a general one: before Redis 7 any, with its code
+/// in the text; since Redis 7 a missing permission, without a code.
 fn in_script(error: &ServerError) -> Option<Reason> {
     let details = error.details()?;
     let has = |code: &str| details.contains(&format!("-{code} ")) || details.starts_with(code);
@@ -228,23 +229,11 @@ fn in_script(error: &ServerError) -> Option<Reason> {
     .into_iter()
     .find_map(|(code, reason)| has(code).then_some(reason))
     .or_else(|| {
-        details
-            .contains("can't run this command or subcommand")
+        ["ACL failure in script", "can't run this command or subcommand"]
+            .into_iter()
+            .any(|refusal| details.contains(refusal))
             .then(|| Reason::NoPermission(without_secrets(details).into()))
     })
-}
-
-/// What an error of the driver means: the connection is not usable, and why.
-pub(super) fn connection_reason(error: &RedisError) -> Reason {
-    if let Ok(server) = ServerError::try_from(error.clone()) {
-        return reason(&server);
-    }
-    let text: Arc<str> = without_secrets(&error.to_string()).into();
-    match error.kind() {
-        ErrorKind::AuthenticationFailed => Reason::Auth(text),
-        _ if error.code() == Some("NOAUTH") => Reason::Auth(text),
-        _ => Reason::NotConnected(text),
-    }
 }
 
 fn unexpected(value: &Value) -> Reason {
@@ -252,10 +241,12 @@ fn unexpected(value: &Value) -> Reason {
     Reason::Protocol(Cow::Owned(shown))
 }
 
-/// Servers repeat arguments in some of their errors, and a nonce is one of them: digits in such a
-/// number are taken out.
+/// Servers repeat arguments in some of their errors, a password or a nonce among them: what follows
+/// the words that introduce them is cut off, and digits in the number of a nonce's are taken out.
 fn without_secrets(text: &str) -> String {
     const NONCE_DIGITS: usize = 32;
+    const ARGUMENTS: &str = "with args beginning with";
+    let text = text.find(ARGUMENTS).map_or(text, |at| text[..at].trim_end_matches([' ', ',']));
     let mut shown = String::with_capacity(text.len());
     let mut digits = String::new();
     for c in text.chars().chain(['\0']) {

@@ -1,16 +1,13 @@
 //! The greeting: get in, load the scripts, read the server's clock.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use ::redis::{
-    AsyncConnectionConfig, Pipeline, ProtocolVersion, RedisConnectionInfo, Value,
-    aio::MultiplexedConnection,
-};
-use futures_util::{FutureExt, future::FusedFuture};
+use ::redis::{Pipeline, Value};
 
 use super::{
     Endpoint, IoStream, RedisSettings,
-    decode::{connection_reason, reason, text},
+    credentials::UserAndPassword,
+    decode::{reason, text},
     enrol::{Check, Standing, add_check, info},
     scripts::{self, Digests},
     server_clock::ServerClock,
@@ -46,9 +43,6 @@ pub(super) struct Look {
     pub(super) standing: Result<Standing, Reason>,
 }
 
-/// Moves the bytes of a connection on which the server speaks by itself.
-pub(super) type Driver = Pin<Box<dyn FusedFuture<Output = ()> + Send>>;
-
 pub(super) async fn connect(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
     match tokio::time::timeout(TIMEOUT, greet(endpoint, member)).await {
         Ok(result) => result,
@@ -58,19 +52,30 @@ pub(super) async fn connect(endpoint: &Endpoint, member: &Member) -> Result<Link
 
 async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
     let settings = &member.set.settings;
-    let stream = open(endpoint, settings)
-        .await
-        .map_err(|error| Reason::NotConnected(error.to_string().into()))?;
-    let mut wire = Wire::new(stream);
-    let (mut pipeline, password) = login(endpoint, settings)?;
+    let credentials = credentials(endpoint, settings).await?;
+    let wire = Wire::new(open(endpoint, settings).await?);
+    let greeted = greet_as(credentials.as_ref(), endpoint, member, wire).await;
+    greeted.map_err(|reason| hide(reason, credentials.as_ref()))
+}
+
+async fn greet_as(
+    credentials: Option<&UserAndPassword>,
+    endpoint: &Endpoint,
+    member: &Member,
+    mut wire: Wire,
+) -> Result<Link, Reason> {
+    let settings = &member.set.settings;
+    let mut pipeline = login(credentials);
+    if endpoint.database != 0 {
+        pipeline.cmd("SELECT").arg(endpoint.database);
+    }
     let logins = pipeline.len();
     scripts::load(&mut pipeline);
     pipeline.cmd("INFO").arg("server");
-    let answers = wire.ask(&pipeline).await;
-    let mut answers = answers.map_err(|reason| hide(reason, password.as_deref()))?.into_iter();
+    let mut answers = wire.ask(&pipeline).await?.into_iter();
     for answer in answers.by_ref().take(logins) {
         if let Value::ServerError(error) = answer {
-            return Err(hide(reason(&error), password.as_deref()));
+            return Err(reason(&error));
         }
     }
     let mut next = || answers.next().unwrap_or(Value::Nil);
@@ -144,84 +149,68 @@ pub(super) fn look(
 pub(super) async fn open_for_pushes(
     endpoint: &Endpoint,
     settings: &RedisSettings,
-    config: AsyncConnectionConfig,
-) -> Result<(MultiplexedConnection, Driver), Reason> {
-    let stream = open(endpoint, settings)
-        .await
-        .map_err(|error| Reason::NotConnected(error.to_string().into()))?;
-    let mut info = plain().set_protocol(ProtocolVersion::RESP3);
-    let mut secret = None;
-    if let Some((username, password)) = credentials(endpoint, settings)? {
-        if let Some(username) = username {
-            info = info.set_username(&*username);
+) -> Result<Wire, Reason> {
+    let credentials = credentials(endpoint, settings).await?;
+    let mut wire = Wire::new(open(endpoint, settings).await?);
+    let login = login(credentials.as_ref());
+    if !login.is_empty() {
+        let answers = wire.ask(&login).await;
+        let answers = answers.map_err(|reason| hide(reason, credentials.as_ref()))?;
+        if let Some(Value::ServerError(error)) = answers.first() {
+            return Err(hide(reason(error), credentials.as_ref()));
         }
-        info = info.set_password(&*password);
-        secret = Some(password);
     }
-    let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
-        .await
-        .map_err(|error| hide(connection_reason(&error), secret.as_deref()))?;
-    Ok((connection, Box::pin(driver.fuse())))
+    Ok(wire)
 }
 
-async fn open(endpoint: &Endpoint, settings: &RedisSettings) -> std::io::Result<Box<dyn IoStream>> {
-    let stream = settings.connector.connect(&endpoint.address).await?;
-    #[cfg(feature = "tls")]
-    if endpoint.tls {
-        return settings.tls.wrap(&endpoint.address, stream).await;
-    }
-    Ok(stream)
+async fn open(endpoint: &Endpoint, settings: &RedisSettings) -> Result<Box<dyn IoStream>, Reason> {
+    let opening = async {
+        let stream = settings.connector.connect(&endpoint.address).await?;
+        #[cfg(feature = "tls")]
+        if endpoint.tls {
+            return settings.tls.wrap(&endpoint.address, stream).await;
+        }
+        Ok(stream)
+    };
+    opening.await.map_err(|error: std::io::Error| Reason::NotConnected(error.to_string().into()))
 }
 
-/// The driver sends nothing by itself: who logs in is told apart from who finds no room.
-fn plain() -> RedisConnectionInfo {
-    RedisConnectionInfo::default().set_skip_set_lib_name()
-}
-
-/// `AUTH` and `SELECT`, where they are needed. Credentials in the URL go before those of the set.
-fn login(
-    endpoint: &Endpoint,
-    settings: &RedisSettings,
-) -> Result<(Pipeline, Option<Arc<str>>), Reason> {
-    let mut pipeline = Pipeline::with_capacity(8);
-    let mut secret = None;
-    if let Some((username, password)) = credentials(endpoint, settings)? {
+/// `AUTH`, where it is needed.
+fn login(credentials: Option<&UserAndPassword>) -> Pipeline {
+    let mut pipeline = Pipeline::with_capacity(16);
+    if let Some((username, password)) = credentials {
         let auth = pipeline.cmd("AUTH");
         if let Some(username) = username {
-            auth.arg(&*username);
+            auth.arg(&**username);
         }
-        auth.arg(&*password);
-        secret = Some(password);
+        auth.arg(&**password);
     }
-    if endpoint.database != 0 {
-        pipeline.cmd("SELECT").arg(endpoint.database);
-    }
-    Ok((pipeline, secret))
+    pipeline
 }
 
-type UserAndPassword = (Option<Arc<str>>, Arc<str>);
-
-fn credentials(
+/// Credentials in the URL go before those of the set.
+async fn credentials(
     endpoint: &Endpoint,
     settings: &RedisSettings,
 ) -> Result<Option<UserAndPassword>, Reason> {
-    let Some(credentials) = endpoint.credentials.as_ref().or(settings.credentials.as_ref()) else {
-        return Ok(None);
-    };
-    let resolved = credentials.resolve();
-    resolved
-        .map(Some)
-        .ok_or_else(|| Reason::Auth("the credentials callback only calls itself".into()))
+    match endpoint.credentials.as_ref().or(settings.credentials.as_ref()) {
+        None => Ok(None),
+        Some(credentials) => credentials.resolve().await.map(Some).map_err(Reason::Auth),
+    }
 }
 
 /// A server may repeat what it was sent.
-fn hide(reason: Reason, password: Option<&str>) -> Reason {
-    let Some(password) = password.filter(|password| !password.is_empty()) else { return reason };
-    let hidden = |text: Arc<str>| -> Arc<str> { text.replace(password, "***").into() };
+fn hide(reason: Reason, credentials: Option<&UserAndPassword>) -> Reason {
+    let Some((_, password)) = credentials.filter(|(_, password)| !password.is_empty()) else {
+        return reason;
+    };
+    let hidden = |text: &str| text.replace(&**password, "***");
     match reason {
-        Reason::Auth(text) => Reason::Auth(hidden(text)),
-        Reason::NoPermission(text) => Reason::NoPermission(hidden(text)),
-        Reason::Server(text) => Reason::Server(hidden(text)),
+        Reason::Auth(text) => Reason::Auth(hidden(&text).into()),
+        Reason::NoPermission(text) => Reason::NoPermission(hidden(&text).into()),
+        Reason::Server(text) => Reason::Server(hidden(&text).into()),
+        Reason::NotConnected(text) => Reason::NotConnected(hidden(&text).into()),
+        Reason::Protocol(text) => Reason::Protocol(hidden(&text).into()),
         other => other,
     }
 }

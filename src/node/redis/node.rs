@@ -84,7 +84,7 @@ pub(crate) struct RedisSettings {
     pub(crate) connector: Arc<dyn Connector>,
     pub(crate) clock: Arc<dyn Clock>,
     #[cfg(feature = "tls")]
-    pub(crate) tls: Arc<super::tls::TlsConfig>,
+    pub(crate) tls: super::tls::TlsConfig,
 }
 
 impl RedisNode {

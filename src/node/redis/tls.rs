@@ -1,4 +1,10 @@
-use std::{fmt, io, sync::Arc};
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Read},
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use tokio_rustls::{
     TlsConnector,
@@ -13,30 +19,128 @@ use super::{Address, Endpoint, IoStream, TlsOptions};
 use crate::error::BuildError;
 
 /// How to speak TLS, where a node asks for it.
-pub(crate) struct TlsConfig(Option<Arc<ClientConfig>>);
+#[derive(Clone)]
+pub(crate) struct TlsConfig(Option<Arc<Client>>);
+
+struct Client {
+    options: TlsOptions,
+    server_name: Option<ServerName<'static>>,
+    /// What was made of the files as they were read last.
+    last: Mutex<(Pem, Arc<ClientConfig>)>,
+}
+
+/// Certificates and a key, given or read from files.
+#[derive(PartialEq)]
+struct Pem {
+    ca: Option<Vec<u8>>,
+    client_cert: Option<Vec<u8>>,
+    client_key: Option<Vec<u8>>,
+}
+
+/// Maximum length of a file, in bytes.
+const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 /// Reads certificates only where they are needed: some machines have none.
 pub(crate) fn tls_config(
     options: Option<&TlsOptions>,
     endpoints: &[Endpoint],
-) -> Result<Arc<TlsConfig>, BuildError> {
+) -> Result<TlsConfig, BuildError> {
     if options.is_none() && !endpoints.iter().any(|endpoint| endpoint.tls) {
-        return Ok(Arc::new(TlsConfig(None)));
+        return Ok(TlsConfig(None));
     }
-    let config = client_config(&options.cloned().unwrap_or_default())
-        .map_err(|reason| BuildError::Tls { reason })?;
-    Ok(Arc::new(TlsConfig(Some(Arc::new(config)))))
+    let is_plain =
+        |at: &&Endpoint| !at.tls && matches!(at.address, Address::Tcp { .. }) && options.is_some();
+    if let Some(plain) = endpoints.iter().find(is_plain) {
+        let reason = format!(
+            "node {} would be spoken to without TLS: give its URL as rediss://, or no TLS options",
+            plain.name
+        );
+        return Err(BuildError::Tls { reason });
+    }
+    let client = Client::new(options.cloned().unwrap_or_default());
+    let client = client.map_err(|reason| BuildError::Tls { reason })?;
+    Ok(TlsConfig(Some(Arc::new(client))))
 }
 
-fn client_config(options: &TlsOptions) -> Result<ClientConfig, String> {
+impl Client {
+    fn new(options: TlsOptions) -> Result<Self, String> {
+        let server_name = match &options.server_name {
+            None => None,
+            Some(name) => Some(
+                ServerName::try_from(name.clone())
+                    .map_err(|_| format!("server_name {name} is no name and no address"))?,
+            ),
+        };
+        let pem = Pem::read(&options)?;
+        let config = Arc::new(client_config(&pem)?);
+        Ok(Self { options, server_name, last: Mutex::new((pem, config)) })
+    }
+
+    /// How to speak TLS by the files as they are now.
+    fn reread(&self) -> Result<Arc<ClientConfig>, String> {
+        let pem = Pem::read(&self.options)?;
+        let mut last = crate::sync::lock(&self.last);
+        if last.0 != pem {
+            let config = Arc::new(client_config(&pem)?);
+            *last = (pem, config);
+        }
+        Ok(Arc::clone(&last.1))
+    }
+
+    fn has_files(&self) -> bool {
+        let TlsOptions { ca_file, client_cert_file, client_key_file, .. } = &self.options;
+        [ca_file, client_cert_file, client_key_file].into_iter().any(Option::is_some)
+    }
+}
+
+impl Pem {
+    fn read(options: &TlsOptions) -> Result<Self, String> {
+        Ok(Self {
+            ca: given("ca", options.ca.as_ref(), options.ca_file.as_deref())?,
+            client_cert: given(
+                "client_cert",
+                options.client_cert.as_ref(),
+                options.client_cert_file.as_deref(),
+            )?,
+            client_key: given(
+                "client_key",
+                options.client_key.as_ref(),
+                options.client_key_file.as_deref(),
+            )?,
+        })
+    }
+}
+
+fn given(
+    what: &str,
+    text: Option<&Vec<u8>>,
+    file: Option<&Path>,
+) -> Result<Option<Vec<u8>>, String> {
+    let Some(path) = file else { return Ok(text.cloned()) };
+    if text.is_some() {
+        return Err(format!("{what} is given as text and as a file"));
+    }
+    let unusable =
+        |why: &dyn fmt::Display| format!("{what} can't be read from {}: {why}", path.display());
+    let mut pem = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut pem))
+        .map_err(|error| unusable(&error))?;
+    if pem.len() as u64 > MAX_FILE {
+        return Err(unusable(&format_args!("it has more than {MAX_FILE} bytes")));
+    }
+    Ok(Some(pem))
+}
+
+fn client_config(pem: &Pem) -> Result<ClientConfig, String> {
     // The program's own choice of cryptography goes first; nothing is installed for it.
     let provider = CryptoProvider::get_default()
         .map_or_else(|| Arc::new(ring::default_provider()), Arc::clone);
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
-        .with_root_certificates(roots(options.ca.as_deref())?);
-    match (&options.client_cert, &options.client_key) {
+        .with_root_certificates(roots(pem.ca.as_deref())?);
+    match (&pem.client_cert, &pem.client_key) {
         (None, None) => Ok(builder.with_no_client_auth()),
         (Some(cert), Some(key)) => {
             let chain = certificates(cert, "client_cert")?;
@@ -81,12 +185,23 @@ impl TlsConfig {
         address: &Address,
         stream: Box<dyn IoStream>,
     ) -> io::Result<Box<dyn IoStream>> {
-        let (Some(config), Address::Tcp { host, .. }) = (&self.0, address) else {
+        let (Some(client), Address::Tcp { host, .. }) = (&self.0, address) else {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "TLS needs a TCP address"));
         };
-        let name = ServerName::try_from(host.clone())
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await?;
+        let name = match &client.server_name {
+            Some(name) => name.clone(),
+            None => ServerName::try_from(host.clone())
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?,
+        };
+        let config = if client.has_files() {
+            let client = Arc::clone(client);
+            // A slow disk must not keep the thread from renewals.
+            let reading = tokio::task::spawn_blocking(move || client.reread());
+            reading.await.map_err(io::Error::other)?.map_err(io::Error::other)?
+        } else {
+            Arc::clone(&crate::sync::lock(&client.last).1)
+        };
+        let stream = TlsConnector::from(config).connect(name, stream).await?;
         Ok(Box::new(stream))
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn erring(message: &'static str) -> FakeServer {
 }
 
 /// What a healthy server says to the commands of the greeting.
-pub(super) fn greet(command: &[Vec<u8>]) -> Option<Reaction> {
+pub(crate) fn greet(command: &[Vec<u8>]) -> Option<Reaction> {
     let name = String::from_utf8_lossy(command.first()?).to_ascii_uppercase();
     match name.as_str() {
         "SCRIPT" => Some(Reaction::bulk(&"a".repeat(40))),

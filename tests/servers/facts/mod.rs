@@ -3,7 +3,7 @@
 
 mod claims;
 mod evicting;
-mod fake;
+pub(crate) mod fake;
 mod flushed;
 mod full;
 mod health;

@@ -149,6 +149,20 @@ async fn a_greeting_that_breaks_off_anywhere_is_no_voting_node() {
 }
 
 #[tokio::test]
+async fn a_greeting_without_end_is_cut() {
+    for begun in ["$536870912\r\n", "*1048576\r\n$1000000\r\n", "$900000\r\n"] {
+        let server = FakeServer::start(move |_| Reaction::Endless(begun.into()));
+        let redlock = manager([server.url()]);
+        let is_cut = |reason: &Reason| {
+            let text = reason.to_string();
+            text.contains("longer than it may be") || text.contains("does not speak")
+        };
+        settled(&redlock).await;
+        assert_refused(&redlock, &[0], is_cut).await;
+    }
+}
+
+#[tokio::test]
 async fn an_error_of_another_kind_is_passed_on_in_the_servers_words() {
     for (error, words) in [
         ("ERR unknown command 'EVALSHA'", "unknown command"),

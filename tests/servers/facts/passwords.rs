@@ -9,7 +9,7 @@ use super::scene::{
     a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
     manager, patient, refused, settled, urls, works,
 };
-use crate::support::{RedisServer, Resp, eventually_async};
+use crate::support::{RedisServer, Resp, TempDir, eventually_async};
 
 const SECRET: &str = "s3cret-0f-the-servers";
 const WRONG: &str = "wr0ng-w0rd";
@@ -106,6 +106,47 @@ async fn a_callback_is_asked_again_at_every_connect_so_passwords_may_rotate() {
 }
 
 #[tokio::test]
+async fn password_files_are_read_at_every_connect() {
+    let servers = RedisServer::start_n(2);
+    let directory = TempDir::new();
+    let file = directory.path().join("password");
+    let set = |password: &str| {
+        for server in &servers {
+            set_password(server, password);
+        }
+        std::fs::write(&file, format!("{password}\n")).unwrap();
+    };
+    set("one");
+    let credentials = Credentials::from_file("app", &file);
+    let redlock = patient(urls(&servers)).credentials(credentials).build().unwrap();
+    all_vote(&redlock).await;
+
+    set("two");
+    let killed = servers[0].cli(&["CLIENT", "KILL", "USER", "app"]);
+    assert_eq!(killed, Resp::Int(1));
+    eventually_async("it has connected again", async || {
+        servers[0].cli(&["CLIENT", "KILL", "USER", "app"]) == Resp::Int(1)
+    })
+    .await;
+    all_vote(&redlock).await;
+
+    // What stands is not touched by a file that is gone, and what breaks says so.
+    std::fs::remove_file(&file).unwrap();
+    servers[0].cli(&["CLIENT", "KILL", "USER", "app"]);
+    eventually_async("the file is the reason", async || {
+        let reason = down(&redlock, 0).await;
+        let shown = format!("{reason} {reason:?} {:?}", redlock.health());
+        assert!(!shown.contains("two"), "{shown}");
+        matches!(reason, Reason::Auth(_)) && shown.contains(file.to_str().unwrap())
+    })
+    .await;
+    assert!(redlock.health()[1].is_voting());
+    set("three");
+    all_vote(&redlock).await;
+    works(&redlock).await;
+}
+
+#[tokio::test]
 async fn a_callback_that_only_calls_itself_is_an_authentication_failure() {
     fn circle() -> Credentials {
         Credentials::callback(circle)
@@ -120,10 +161,13 @@ async fn a_callback_that_only_calls_itself_is_an_authentication_failure() {
 async fn a_server_that_repeats_the_password_in_its_error_does_not_get_it_shown() {
     // As servers do whose AUTH was renamed: "unknown command 'AUTH', with args beginning with …".
     let server = RedisServer::with(&["--rename-command", "AUTH", ""]);
-    let redlock = manager([url_with(&server, &format!("app:{SECRET}"))]);
-    settled(&redlock).await;
-    let shown = format!("{} {:?} {:?}", refused(&redlock).await, redlock.health(), redlock);
-    assert!(!shown.contains(SECRET), "{shown}");
+    // Of a long one it repeats the beginning.
+    for password in [SECRET.into(), SECRET.repeat(20)] {
+        let redlock = manager([url_with(&server, &format!("app:{password}"))]);
+        settled(&redlock).await;
+        let shown = format!("{} {:?} {:?}", refused(&redlock).await, redlock.health(), redlock);
+        assert!(!shown.contains(SECRET), "{shown}");
+    }
 }
 
 #[tokio::test]

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tower_redlock::{LockError, Reason, VoteOutcome, Votes};
 
+use super::fake;
 use super::scene::{
     a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, in_time, manager, urls, works,
 };
-use crate::support::{RedisServer, Resp, eventually};
+use crate::support::{FakeServer, Reaction, RedisServer, Resp, eventually};
 
 fn is_no_permission(reason: &Reason) -> bool {
     matches!(reason, Reason::NoPermission(_)) && !reason.to_string().contains("word")
@@ -59,6 +60,26 @@ async fn a_user_without_the_lock_keys_lacks_permission() {
 async fn a_user_without_a_command_that_the_scripts_call_lacks_permission() {
     refuses_with(&["~*", "+@all", "-set"]).await;
     refuses_with(&["~*", "+@all", "-hset", "-hmget"]).await;
+}
+
+/// As Redis and Valkey 8 word it.
+#[tokio::test]
+async fn refusals_inside_scripts_are_recognised() {
+    for words in [
+        "ACL failure in script: User app has no permissions to run the 'set' command",
+        "ACL failure in script: User app has no permissions to access the 'redlock:lock:a' key",
+    ] {
+        let script = "script: 2fa2b029f72572e803ff55a09b1282699aecae6a, on @user_script:22.";
+        let error = format!("ERR {words} {script}");
+        let server = || {
+            let error = error.clone();
+            fake::greeting(move |_| Reaction::error(&error))
+        };
+        let servers = [server(), server()];
+        let urls = servers.each_ref().map(FakeServer::url);
+        a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_no_permission)
+            .await;
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! `rediss://` nodes: real servers that speak TLS, with the certificates that README.md describes.
 
+use tower_redlock::node::redis::{Address, Connecting, Connector, SocketConnector};
 use tower_redlock::{BuildError, LockError, Reason, Redlock, TlsOptions, VoteOutcome};
 
-use crate::support::{HANG_GUARD, Port, RedisServer, eventually_async, over, unused_port};
+use crate::support::{HANG_GUARD, Port, RedisServer, TempDir, eventually_async, over, unused_port};
 
 const CA: &str = include_str!("ca.pem");
 const STRANGER_CA: &str = include_str!("stranger-ca.pem");
@@ -90,6 +91,87 @@ async fn assert_not_connected(redlock: &Redlock) -> String {
     })
     .await;
     text
+}
+
+#[tokio::test]
+async fn files_are_read_at_every_connect() {
+    let (server, port) = server("yes");
+    let directory = TempDir::new();
+    let file = |name: &str| directory.path().join(name);
+    let write = |name: &str, pem: &str| std::fs::write(file(name), pem).unwrap();
+    write("ca", CA);
+    write("cert", CLIENT_CERT);
+    write("key", CLIENT_KEY);
+    let options = TlsOptions::new().ca_file(file("ca")).client_files(file("cert"), file("key"));
+    let redlock = manager(&port, "localhost", options);
+    ready(&redlock).await;
+
+    // A connection that stands is not touched.
+    write("ca", STRANGER_CA);
+    redlock.lock("a").await.unwrap().release().await.unwrap();
+    disconnect(&server);
+    assert!(assert_not_connected(&redlock).await.to_lowercase().contains("certificate"));
+    std::fs::remove_file(file("ca")).unwrap();
+    let gone = file("ca").display().to_string();
+    eventually_async("the file is the reason", async || {
+        assert_not_connected(&redlock).await.contains(&gone)
+    })
+    .await;
+    write("ca", CA);
+    ready(&redlock).await;
+
+    write("key", "no key");
+    disconnect(&server);
+    let text = assert_not_connected(&redlock).await;
+    assert!(text.contains("client_key") && !text.contains("no key"), "{text}");
+    write("key", CLIENT_KEY);
+    ready(&redlock).await;
+    redlock.lock("a").await.unwrap().release().await.unwrap();
+}
+
+fn disconnect(server: &RedisServer) {
+    server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+}
+
+#[tokio::test]
+async fn a_server_name_replaces_the_host() {
+    let (_server, port) = server("no");
+    let redlock = |name: &str| {
+        let url = format!("rediss://redis.invalid:{}", port.number());
+        let builder = over(Redlock::builder(), [url]).connector(Loopback);
+        builder.tls(trusting(CA).server_name(name)).build().unwrap()
+    };
+    ready(&redlock("localhost")).await;
+    let text = assert_not_connected(&redlock("redis.invalid")).await;
+    assert!(text.to_lowercase().contains("certificate"), "{text}");
+    let built =
+        Redlock::builder().nodes(["rediss://a"]).tls(trusting(CA).server_name("a b")).build();
+    assert!(built.unwrap_err().to_string().contains("server_name"));
+}
+
+/// Finds every host on this machine.
+#[derive(Debug)]
+struct Loopback;
+
+impl Connector for Loopback {
+    fn connect(&self, address: &Address) -> Connecting {
+        let Address::Tcp { port, .. } = address else { panic!("{address}") };
+        SocketConnector::new().connect(&Address::Tcp { host: "127.0.0.1".into(), port: *port })
+    }
+}
+
+#[test]
+fn plain_nodes_beside_tls_options_are_refused() {
+    let mixtures: [&[&str]; 3] =
+        [&["redis://localhost"], &["rediss://a", "redis://b"], &["redis+unix:///s", "redis://b"]];
+    for urls in mixtures {
+        let built = Redlock::builder().nodes(urls.iter().copied()).tls(trusting(CA)).build();
+        let error = built.unwrap_err();
+        assert!(matches!(error, BuildError::Tls { .. }), "{error:?}");
+        assert!(error.to_string().contains("rediss://"), "{error}");
+    }
+    let encrypted = ["rediss://a", "redis+unix:///s"];
+    over(Redlock::builder(), encrypted.map(String::from)).tls(trusting(CA)).build().unwrap();
 }
 
 #[test]

@@ -6,7 +6,11 @@ use super::scene::{
     connected, granted, listeners, listening, patient, settled_calls, urls, wait_for,
     woken_or_never,
 };
-use crate::support::{Proxy, RedisServer, Resp, eventually_async};
+use crate::facts::{
+    fake,
+    log::{Log, LoggedSpawner},
+};
+use crate::support::{FakeServer, Proxy, Reaction, RedisServer, Resp, eventually_async};
 
 #[tokio::test]
 async fn a_subscription_that_breaks_is_made_again() {
@@ -71,6 +75,31 @@ async fn many_subscriptions_that_break_at_once_are_all_made_again() {
     }
     // Nobody waits any more, and soon nothing is listened for.
     all(0).await;
+}
+
+#[tokio::test]
+async fn endless_messages_end_the_subscription() {
+    for begun in ["$536870912\r\n", "*3\r\n$7\r\nmessage\r\n$900000\r\n", "*1000000\r\n"] {
+        let server = FakeServer::start(move |command| match fake::greet(command) {
+            Some(reaction) => reaction,
+            None if command[0] == b"SUBSCRIBE" => Reaction::Endless(begun.into()),
+            None if command[0] == b"EVALSHA" => held(),
+            None => Reaction::simple("PONG"),
+        });
+        let log = Log::new();
+        let builder = patient().spawner(LoggedSpawner::start(&log));
+        let waiter = connected(builder, [server.url()]).await;
+        let waiting = wait_for(&waiter, "x");
+        log.wait_for("DEBUG", &["releases are not told", "longer than it may be"]).await;
+        waiting.abort();
+    }
+}
+
+/// The answer to an acquire of a name that somebody else has.
+fn held() -> Reaction {
+    let value = format!("{} 1 1 other", "0".repeat(32));
+    let parts = [Reaction::int(3), Reaction::int(1), Reaction::int(0), Reaction::bulk(&value)];
+    Reaction::array(&[Reaction::array(&[&parts[..], &[Reaction::int(60_000)]].concat())])
 }
 
 #[tokio::test]

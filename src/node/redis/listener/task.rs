@@ -1,22 +1,25 @@
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use ::redis::{AsyncConnectionConfig, PushInfo, aio::MultiplexedConnection};
-use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use ::redis::{PushInfo, PushKind, Value};
+use futures_util::FutureExt;
 
 use super::board::Board;
 use crate::{
     error::Reason,
     node::redis::{
         Endpoint,
-        decode::connection_reason,
-        handshake::{self, Driver, TIMEOUT},
+        decode::{reason, text},
+        handshake::{self, TIMEOUT},
         supervisor::{FIRST_BACKOFF, LAST_BACKOFF, Member, jittered},
+        wire::{Command, Wire},
     },
 };
 
 /// Who may not listen is asked again this seldom.
 const REFUSED_BACKOFF: Duration = Duration::from_secs(10);
-/// So often it is seen whether the connection still leads anywhere.
+/// Maximum memory of one message, in bytes: a channel and a number.
+const MAX_MESSAGE: usize = 64 * 1024;
+/// Interval between looks at whether the connection still leads anywhere.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The task behind a node's subscriptions; it ends when the node is dropped.
@@ -80,72 +83,79 @@ impl Listener {
     /// One connection from its opening to its end.
     async fn listen(&self, backoff: &mut Duration) -> Ending {
         self.board.reset();
-        let (connection, mut driver) = match self.connect().await {
-            Ok(link) => link,
+        let mut wire = match self.connect().await {
+            Ok(wire) => wire,
             Err(reason) => return Ending::Broken(reason),
         };
         *backoff = FIRST_BACKOFF;
-        let mut asked = FuturesUnordered::new();
         let mut ping = tokio::time::interval(PING_INTERVAL);
+        let mut command = Command::default();
+        // Since when something is asked and nothing heard.
+        let mut waiting_since = None;
+        let mut left = MAX_MESSAGE;
         loop {
             if self.board.is_closed() || self.board.is_idle() {
                 return Ending::Idle;
             }
             let changes = self.board.changes();
-            if !changes.enter.is_empty() {
-                asked.push(request(&connection, "SUBSCRIBE", changes.enter));
-            }
-            if !changes.leave.is_empty() {
-                asked.push(request(&connection, "UNSUBSCRIBE", changes.leave));
-            }
+            push(&mut wire, &mut command, "SUBSCRIBE", &changes.enter);
+            push(&mut wire, &mut command, "UNSUBSCRIBE", &changes.leave);
             tokio::select! {
-                () = &mut driver => return Ending::Broken(Reason::Disconnected),
-                () = self.board.changed.notified() => {}
-                Some(answer) = asked.next(), if !asked.is_empty() => {
-                    if let Err(reason) = answer {
-                        return Ending::Broken(reason);
+                biased;
+                said = poll_fn(|cx| wire.poll_said(cx, &mut left)) => {
+                    (waiting_since, left) = (None, MAX_MESSAGE);
+                    match said {
+                        Ok(Value::Array(items)) => self.tell(items),
+                        Ok(Value::ServerError(error)) => return Ending::Broken(reason(&error)),
+                        // The answer to a PING, where no channel is listened to yet.
+                        Ok(_) => {}
+                        Err(reason) => return Ending::Broken(reason),
                     }
                 }
-                _ = ping.tick() => asked.push(request(&connection, "PING", Vec::new())),
+                () = self.board.changed.notified() => {}
+                now = ping.tick() => {
+                    let since = *waiting_since.get_or_insert(now);
+                    if since.elapsed() > TIMEOUT {
+                        return Ending::Broken(Reason::TimedOut);
+                    }
+                    command.clear();
+                    wire.push(command.arg("PING"));
+                }
             }
         }
     }
 
-    async fn connect(&self) -> Result<(MultiplexedConnection, Driver), Reason> {
-        let board = Arc::clone(&self.board);
-        let config = AsyncConnectionConfig::new()
-            .set_response_timeout(None)
-            .set_connection_timeout(None)
-            .set_push_sender(move |push: PushInfo| {
-                board.on_push(&push);
-                Ok::<(), ()>(())
-            });
+    /// Passes on what the server says by itself.
+    fn tell(&self, items: Vec<Value>) {
+        let mut items = items.into_iter();
+        let kind = match items.next().as_ref().map(text).as_deref() {
+            Some("message") => PushKind::Message,
+            Some("subscribe") => PushKind::Subscribe,
+            Some("unsubscribe") => PushKind::Unsubscribe,
+            _ => return,
+        };
+        self.board.on_push(&PushInfo { kind, data: items.collect() });
+    }
+
+    async fn connect(&self) -> Result<Wire, Reason> {
         let settings = &self.member.set.settings;
-        let opening = handshake::open_for_pushes(&self.endpoint, settings, config);
+        let opening = handshake::open_for_pushes(&self.endpoint, settings);
         match tokio::time::timeout(TIMEOUT, opening).await {
-            Ok(link) => link,
+            Ok(wire) => wire,
             Err(_) => Err(Reason::TimedOut),
         }
     }
 }
 
-/// Asks one thing; an answer that does not come says that the connection leads nowhere.
-fn request(
-    connection: &MultiplexedConnection,
-    command: &'static str,
-    channels: Vec<String>,
-) -> impl Future<Output = Result<(), Reason>> + use<> {
-    let mut connection = connection.clone();
-    async move {
-        let mut cmd = ::redis::cmd(command);
-        cmd.arg(channels);
-        match tokio::time::timeout(TIMEOUT, connection.send_packed_command(&cmd)).await {
-            Ok(Ok(::redis::Value::ServerError(error))) => {
-                Err(crate::node::redis::decode::reason(&error))
-            }
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(connection_reason(&error)),
-            Err(_) => Err(Reason::TimedOut),
-        }
+/// Adds a command on channels to the next write, if there are any.
+fn push(wire: &mut Wire, command: &mut Command, name: &str, channels: &[String]) {
+    if channels.is_empty() {
+        return;
     }
+    command.clear();
+    command.arg(name);
+    for channel in channels {
+        command.arg(&**channel);
+    }
+    wire.push(command);
 }

@@ -12,7 +12,7 @@ for i = 2, #KEYS do
   if not value then
     gone[#gone + 1] = KEYS[i]
   elseif string.sub(value, 1, 32) ~= ARGV[2] then
-    return {3, now, 0, value, remaining(KEYS[i], guard, now)}
+    return {3, now, 0, string.sub(value, 1, 1024), remaining(KEYS[i], guard, now)}
   end
 end
 local tag = redis.call('HGET', KEYS[1], 'tag') or ''

@@ -11,7 +11,7 @@ local function other_holder(key, nonce, fence, now, guard, deadline)
     if waits and string.byte(value, -1) ~= 10 and string.find(value, '^%x+ %d+ %d+ ') then
       redis.pcall('SET', key, value .. '\n', 'KEEPTTL')
     end
-    return {3, now, fence, value, left}
+    return {3, now, fence, string.sub(value, 1, 1024), left}
   end
 end
 

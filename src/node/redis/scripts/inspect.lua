@@ -6,4 +6,4 @@ local time = redis.call('TIME')
 local left = remaining(KEYS[1], ARGV[1], time[1] * 1000000 + time[2])
 -- Its lease is over; only the backstop keeps it.
 if ARGV[1] ~= '' and left == 0 then return {} end
-return {value, left}
+return {string.sub(value, 1, 1024), left}

@@ -30,7 +30,7 @@ use super::{
     supervisor::Member,
     wire::{Command, MAX_READS},
 };
-use crate::{error::Reason, quorum::names::View, time::Timestamp};
+use crate::{error::Reason, node::Op, quorum::names::View, time::Timestamp};
 
 /// The most operations in one write.
 const MAX_BATCH: usize = 128;
@@ -97,6 +97,8 @@ struct Batch {
     /// How many commands it has, and what they were answered so far.
     commands: usize,
     answers: Vec<Value>,
+    /// The memory that its answers may still take, in bytes.
+    left: usize,
 }
 
 impl Batch {
@@ -112,6 +114,31 @@ enum Content {
     Admin(oneshot::Sender<Result<Vec<Value>, Reason>>),
     /// One group for each command.
     Operations(Vec<Group>),
+}
+
+/// Maximum memory of the answers to one write, in bytes.
+const MAX_ANSWERS: usize = 4 * 1024 * 1024;
+/// The same where answers have records, the claims of many jobs, or all of a hash.
+const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
+
+impl Content {
+    fn most_memory(&self) -> usize {
+        let is_long = match self {
+            Self::Look | Self::Scripts => false,
+            Self::Admin(_) => true,
+            Self::Operations(groups) => groups.iter().flatten().any(|request| {
+                let op = &request.op;
+                matches!(
+                    op,
+                    Op::ReadRecord { .. }
+                        | Op::Record { .. }
+                        | Op::Repair { .. }
+                        | Op::Claims { .. }
+                )
+            }),
+        };
+        if is_long { MAX_LONG_ANSWERS } else { MAX_ANSWERS }
+    }
 }
 
 impl<'a> Session<'a> {
@@ -206,7 +233,8 @@ impl<'a> Session<'a> {
                 Some(batch) => {
                     while !batch.is_answered() {
                         // What was asked may have run.
-                        let answer = wire.answer().map_err(|_| Reason::Disconnected)?;
+                        let answer = wire.answer(&mut batch.left);
+                        let answer = answer.map_err(|_| Reason::Disconnected)?;
                         let Some(answer) = answer else { break };
                         batch.answers.push(answer);
                     }
@@ -238,9 +266,19 @@ impl<'a> Session<'a> {
         let server_clock = self.link.server_clock;
         let waiting_since = Instant::now();
         let answers = Vec::with_capacity(commands);
+        let left = content.most_memory();
         let (tag, view) = (self.tag.clone(), self.view.clone());
-        let batch =
-            Batch { sent, waiting_since, server_clock, tag, view, content, commands, answers };
+        let batch = Batch {
+            sent,
+            waiting_since,
+            server_clock,
+            tag,
+            view,
+            content,
+            commands,
+            answers,
+            left,
+        };
         self.batches.push_back(batch);
     }
 

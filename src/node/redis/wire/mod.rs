@@ -6,5 +6,6 @@ mod stream;
 
 pub(super) use command::Command;
 use resp::Reader;
+pub(super) use resp::Unreadable;
 use stream::MAX_KEPT;
 pub(super) use stream::{MAX_READS, Wire};

@@ -2,22 +2,25 @@
 
 use ::redis::{Value, parse_redis_value};
 
-/// What a server says is not RESP2.
+/// Why an answer can't be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(in crate::node::redis) enum Unreadable {
+    /// It is not RESP2.
+    Malformed,
+    /// It takes more memory than its question allows.
+    TooLong,
+}
 
-/// Lists within lists; ours are three deep.
+use Unreadable::{Malformed, TooLong};
+
+/// Maximum depth of lists within lists; ours are three deep.
 const MAX_DEPTH: usize = 32;
-/// So much room is made for a list whose items are still to come.
-const MAX_ROOM: usize = 256;
-/// Longer than any line that is a number.
+/// Maximum length of a line that is a number, in bytes.
 const MAX_NUMBER: usize = 32;
-/// Longer than any other line: servers cut what they repeat in their errors.
+/// Maximum length of any other line, in bytes: servers cut what they repeat in their errors.
 const MAX_LINE: usize = 64 * 1024;
-/// The longest text that servers take, and so give, by default.
-const MAX_TEXT: usize = 512 * 1024 * 1024;
-/// The longest command that servers take by default; our lists are far shorter.
-const MAX_LIST: usize = 1024 * 1024;
+/// Memory of an item beside its text, in bytes.
+const ITEM: usize = size_of::<Value>();
 
 /// Puts answers together; what was read once is not read again.
 #[derive(Debug, Default)]
@@ -34,17 +37,27 @@ enum Item {
 
 impl Reader {
     /// Takes the next answer off the front; `None` while it is not complete.
-    pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Value>, Malformed> {
-        while let Some((item, length)) = item(bytes)? {
+    ///
+    /// `left` is the memory that answers may still take, in bytes. What an answer takes is told by
+    /// its heads, and refused before there is any of it.
+    pub(super) fn next(
+        &mut self,
+        bytes: &mut &[u8],
+        left: &mut usize,
+    ) -> Result<Option<Value>, Unreadable> {
+        while let Some((item, length)) = item(bytes, *left)? {
             *bytes = &bytes[length..];
+            let memory = match &item {
+                Item::Value(_) => length,
+                Item::List(length) => length.saturating_mul(ITEM),
+            };
+            *left = left.checked_sub(memory.saturating_add(ITEM)).ok_or(TooLong)?;
             let value = match item {
                 Item::Value(value) => value,
                 Item::List(0) => Value::Array(Vec::new()),
-                Item::List(length) if length > MAX_LIST || self.open.len() == MAX_DEPTH => {
-                    return Err(Malformed);
-                }
+                Item::List(_) if self.open.len() == MAX_DEPTH => return Err(Malformed),
                 Item::List(length) => {
-                    self.open.push((Vec::with_capacity(length.min(MAX_ROOM)), length));
+                    self.open.push((Vec::with_capacity(length), length));
                     continue;
                 }
             };
@@ -70,7 +83,7 @@ impl Reader {
 }
 
 /// The first item and its length; `None` while it is not complete.
-fn item(bytes: &[u8]) -> Result<Option<(Item, usize)>, Malformed> {
+fn item(bytes: &[u8], left: usize) -> Result<Option<(Item, usize)>, Unreadable> {
     let Some((&kind, rest)) = bytes.split_first() else { return Ok(None) };
     let is_number = matches!(kind, b':' | b'$' | b'*');
     if !is_number && !matches!(kind, b'+' | b'-') {
@@ -92,8 +105,8 @@ fn item(bytes: &[u8]) -> Result<Option<(Item, usize)>, Malformed> {
             let Ok(length) = usize::try_from(number(line)?) else {
                 return Ok(Some((Item::Value(Value::Nil), head)));
             };
-            if length > MAX_TEXT {
-                return Err(Malformed);
+            if length > left {
+                return Err(TooLong);
             }
             let end = head + length;
             match bytes.get(end..) {
@@ -115,13 +128,20 @@ fn item(bytes: &[u8]) -> Result<Option<(Item, usize)>, Malformed> {
     Ok(Some((Item::Value(value), head)))
 }
 
-fn number(line: &[u8]) -> Result<i64, Malformed> {
+fn number(line: &[u8]) -> Result<i64, Unreadable> {
     std::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or(Malformed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Memory that no answer here takes, in bytes.
+    const AMPLE: usize = 1024 * 1024 * 1024;
+
+    fn next(bytes: &[u8]) -> Result<Option<Value>, Unreadable> {
+        Reader::default().next(&mut &*bytes, &mut AMPLE.clone())
+    }
 
     const ANSWERS: &[u8] =
         b"*2\r\n*3\r\n:1\r\n$4\r\na\r\nb\r\n$-1\r\n*0\r\n+OK\r\n-NOSCRIPT No such script\r\n*-1\r\n:-7\r\n+QUEUED\r\n";
@@ -147,7 +167,7 @@ mod tests {
             for piece in ANSWERS.chunks(step) {
                 pending.extend_from_slice(piece);
                 let mut bytes = &pending[..];
-                while let Some(answer) = reader.next(&mut bytes).unwrap() {
+                while let Some(answer) = reader.next(&mut bytes, &mut AMPLE.clone()).unwrap() {
                     answers.push(answer);
                 }
                 pending = bytes.to_vec();
@@ -176,36 +196,47 @@ mod tests {
             b"\0",
         ];
         for bytes in others.into_iter().chain([&deep[..], &endless[..], &line[..]]) {
-            let told = Reader::default().next(&mut &*bytes);
+            let told = next(bytes);
             assert_eq!(told, Err(Malformed), "{}", String::from_utf8_lossy(bytes));
         }
     }
     #[test]
-    fn what_is_too_long_to_be_an_answer_is_told_by_its_head() {
-        for (kind, most) in [('$', MAX_TEXT), ('*', MAX_LIST)] {
+    fn long_answers_are_refused_by_their_heads() {
+        const LEFT: usize = 1_000;
+        for (kind, most) in [('$', LEFT), ('*', LEFT / ITEM - 1)] {
             let head = |length: usize| format!("{kind}{length}\r\n");
-            assert_eq!(Reader::default().next(&mut head(most).as_bytes()), Ok(None));
+            let next =
+                |head: String| Reader::default().next(&mut head.as_bytes(), &mut LEFT.clone());
+            assert_eq!(next(head(most)), Ok(None));
             for length in [most + 1, usize::MAX >> 1] {
-                let told = Reader::default().next(&mut head(length).as_bytes());
-                assert_eq!(told, Err(Malformed), "{kind}{length}");
+                assert_eq!(next(head(length)), Err(TooLong), "{kind}{length}");
             }
+        }
+    }
+
+    #[test]
+    fn answers_share_their_memory() {
+        for answer in ["$10\r\n0123456789\r\n", ":1\r\n", "-ERR no\r\n", "*0\r\n", "*1\r\n:1\r\n"] {
+            let (mut reader, mut left) = (Reader::default(), 10_000);
+            let endless = answer.repeat(10_000);
+            let mut bytes = endless.as_bytes();
+            let mut count = 0;
+            while let Ok(Some(_)) = reader.next(&mut bytes, &mut left) {
+                count += 1;
+            }
+            assert!(count > 50 && !bytes.is_empty(), "{answer:?} {count} times");
         }
     }
 
     #[test]
     fn lists_within_lists_are_read_as_deep_as_they_may_be() {
         let heads = b"*1\r\n".repeat(MAX_DEPTH);
-        let mut value = Reader::default().next(&mut &[&heads[..], b":5\r\n"].concat()[..]);
+        let mut value = next(&[&heads[..], b":5\r\n"].concat());
         for _ in 0..MAX_DEPTH {
             let Ok(Some(Value::Array(mut items))) = value else { panic!("{value:?}") };
             value = Ok(items.pop());
         }
         assert_eq!(value, Ok(Some(Value::Int(5))));
-        // The room that is made for lists does not grow with what their heads say.
-        let wide = format!("*{MAX_LIST}\r\n").repeat(MAX_DEPTH);
-        let mut reader = Reader::default();
-        assert_eq!(reader.next(&mut wide.as_bytes()), Ok(None));
-        assert!(reader.open.iter().all(|(items, _)| items.capacity() <= MAX_ROOM));
     }
 
     #[test]
@@ -214,7 +245,7 @@ mod tests {
             for rest in ["", "1\r\n", "\r\n", "t\r\n"] {
                 for before in ["", "*2\r\n:1\r\n"] {
                     let bytes = [before.as_bytes(), &[kind], rest.as_bytes()].concat();
-                    assert_eq!(Reader::default().next(&mut &bytes[..]), Err(Malformed));
+                    assert_eq!(next(&bytes[..]), Err(Malformed));
                 }
             }
         }
@@ -236,9 +267,9 @@ mod tests {
         ];
         for code in codes {
             let line = format!("-{code} in its words\r\n");
-            let alone = Reader::default().next(&mut line.as_bytes()).unwrap().unwrap();
+            let alone = next(line.as_bytes()).unwrap().unwrap();
             let listed = format!("*2\r\n*1\r\n{line}{line}");
-            let listed = Reader::default().next(&mut listed.as_bytes()).unwrap().unwrap();
+            let listed = next(listed.as_bytes()).unwrap().unwrap();
             let Value::ServerError(error) = &alone else { panic!("{alone:?}") };
             assert_eq!((error.code(), error.details()), (code, Some("in its words")));
             let inner = Value::Array(vec![alone.clone()]);
@@ -257,6 +288,6 @@ mod tests {
             Value::Int(i64::MAX),
             Value::BulkString(Vec::new()),
         ];
-        assert_eq!(Reader::default().next(&mut &bytes[..]), Ok(Some(Value::Array(items))));
+        assert_eq!(next(&bytes[..]), Ok(Some(Value::Array(items))));
     }
 }

@@ -7,7 +7,7 @@ use std::{
 use ::redis::{Pipeline, Value};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{Command, Reader};
+use super::{Command, Reader, Unreadable};
 use crate::{
     error::Reason,
     node::redis::{IoStream, decode::reason},
@@ -17,6 +17,9 @@ use crate::{
 const ROOM: usize = 16 * 1024;
 /// Above it a buffer is given back when it is empty.
 pub(super) const MAX_KEPT: usize = 256 * 1024;
+/// Maximum memory of all answers to one call of [`Wire::ask`], in bytes: digests, INFO, and how the
+/// server stands.
+const MAX_GREETING: usize = 1024 * 1024;
 /// After so many reads in a row others have a turn: a server that never comes to an end must not
 /// keep the thread from them, or from noticing it.
 pub(in crate::node::redis) const MAX_READS: usize = 16;
@@ -96,12 +99,17 @@ impl Wire {
         }
     }
 
-    /// The next answer, if it was read in full.
-    pub(in crate::node::redis) fn answer(&mut self) -> Result<Option<Value>, Reason> {
+    /// The next answer, if it was read in full. `left` is the memory that answers may still take.
+    ///
+    /// What is read and belongs to no answer yet takes at most twice as much.
+    pub(in crate::node::redis) fn answer(
+        &mut self,
+        left: &mut usize,
+    ) -> Result<Option<Value>, Unreadable> {
         let mut bytes = &self.input[self.taken..self.filled];
-        let answer = self.reader.next(&mut bytes);
+        let answer = self.reader.next(&mut bytes, left);
         self.taken = self.filled - bytes.len();
-        answer.map_err(|_| Reason::NotConnected("it does not speak the Redis protocol".into()))
+        answer
     }
 
     /// Whether there is something that belongs to no answer yet.
@@ -141,6 +149,28 @@ impl Wire {
         }
     }
 
+    /// Writes what there is, and reads what the server says next, asked or by itself. `left` is the
+    /// memory that this may still take.
+    pub(in crate::node::redis) fn poll_said(
+        &mut self,
+        cx: &mut Context<'_>,
+        left: &mut usize,
+    ) -> Poll<Result<Value, Reason>> {
+        let is_broken = matches!(self.poll_write(cx), Poll::Ready(Err(_)));
+        for _ in 0..MAX_READS {
+            if let Some(said) = self.answer(left)? {
+                return Poll::Ready(Ok(said));
+            }
+            match self.poll_read(cx) {
+                Poll::Ready(Ok(true)) => {}
+                Poll::Pending if !is_broken => return Poll::Pending,
+                _ => return Poll::Ready(Err(Reason::Disconnected)),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
     /// Sends commands and waits for their answers; nothing else is under way.
     pub(in crate::node::redis) async fn ask(
         &mut self,
@@ -148,11 +178,12 @@ impl Wire {
     ) -> Result<Vec<Value>, Reason> {
         let count = self.push_all(pipeline);
         let mut answers = Vec::with_capacity(count);
+        let mut left = MAX_GREETING;
         std::future::poll_fn(|cx| {
             let written = self.poll_write(cx);
             for _ in 0..MAX_READS {
                 while answers.len() < count {
-                    let Some(answer) = self.answer()? else { break };
+                    let Some(answer) = self.answer(&mut left)? else { break };
                     answers.push(answer);
                 }
                 if answers.len() == count {
@@ -185,6 +216,15 @@ fn ended(answers: &[Value], error: &io::Error) -> Reason {
         _ => None,
     });
     said.unwrap_or_else(|| Reason::NotConnected(error.to_string().into()))
+}
+
+impl From<Unreadable> for Reason {
+    fn from(unreadable: Unreadable) -> Self {
+        Self::NotConnected(match unreadable {
+            Unreadable::Malformed => "it does not speak the Redis protocol".into(),
+            Unreadable::TooLong => "an answer is longer than it may be".into(),
+        })
+    }
 }
 
 impl fmt::Debug for Wire {

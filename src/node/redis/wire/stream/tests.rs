@@ -102,6 +102,52 @@ fn what_is_written_is_not_kept_though_there_is_always_more() {
     assert!(wire.output.len() <= 2 * (BACKLOG + 2) * 14 + ROOM, "{}", wire.output.len());
 }
 
+#[tokio::test]
+async fn endless_answers_take_bounded_memory() {
+    let mut ping = Pipeline::with_capacity(1);
+    ping.cmd("PING");
+    let nested: &'static [u8] = Box::leak(b"*2\r\n".repeat(30).into());
+    let begun: [&'static [u8]; 8] = [
+        b"$536870912\r\n",
+        b"*1048576\r\n",
+        b"*20000\r\n",
+        nested,
+        b"-ERR ",
+        b"+",
+        b"$500000\r\n",
+        b"",
+    ];
+    for begun in begun {
+        for rest in [&b":1\r\n"[..], b"*9\r\n", b"$2\r\nab\r\n", b"x", b"$-1\r\n"] {
+            let (ours, mut server) = tokio::io::duplex(64 * 1024);
+            let mut wire = Wire::new(Box::new(ours));
+            let endless = rest.repeat(10_000);
+            let sending = tokio::spawn(async move {
+                let mut sent = begun.len();
+                let _ = server.write_all(begun).await;
+                while server.write_all(&endless).await.is_ok() {
+                    sent += endless.len();
+                }
+                sent
+            });
+            let _ = wire.ask(&ping).await;
+            assert!(wire.input.len() <= 2 * MAX_GREETING, "{}", wire.input.len());
+            drop(wire);
+            let sent = sending.await.unwrap();
+            assert!(sent <= 3 * MAX_GREETING, "{sent} bytes");
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_of_impossible_length_are_refused() {
+    let (mut wire, mut server) = wire();
+    tokio::spawn(async move { server.write_all(b"$536870912\r\n").await });
+    let mut ping = Pipeline::with_capacity(1);
+    ping.cmd("PING");
+    assert_eq!(wire.ask(&ping).await, Err(Unreadable::TooLong.into()));
+}
+
 #[test]
 fn a_server_that_need_not_be_waited_for_does_not_keep_the_thread() {
     let mut wire = Wire::new(Box::new(Ready { begun: false }));
@@ -123,7 +169,7 @@ impl AsyncRead for Ready {
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let begun = std::mem::replace(&mut self.begun, true);
-        room.put_slice(if begun { b":1\r\n" } else { b"*100000\r\n" });
+        room.put_slice(if begun { b":1\r\n" } else { b"*10000\r\n" });
         Poll::Ready(Ok(()))
     }
 }
