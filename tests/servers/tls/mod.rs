@@ -1,7 +1,9 @@
 //! `rediss://` nodes: real servers that speak TLS, with the certificates that README.md describes.
 
 use tower_redlock::node::redis::{Address, Connecting, Connector, SocketConnector};
-use tower_redlock::{BuildError, LockError, Reason, Redlock, TlsOptions, VoteOutcome};
+use tower_redlock::{
+    BuildError, LockError, Reason, Redlock, RedlockBuilder, TlsOptions, VoteOutcome,
+};
 
 use crate::support::{HANG_GUARD, Port, RedisServer, TempDir, eventually_async, over, unused_port};
 
@@ -33,9 +35,14 @@ fn trusting(ca: &str) -> TlsOptions {
     TlsOptions::new().ca(ca)
 }
 
+/// Ample time for each answer, so that only answers decide.
+fn patient(urls: impl IntoIterator<Item = String>) -> RedlockBuilder {
+    over(Redlock::builder(), urls).ttl(6 * HANG_GUARD).node_timeout(HANG_GUARD / 2)
+}
+
 fn manager(port: &Port, host: &str, options: TlsOptions) -> Redlock {
     let url = format!("rediss://{host}:{}", port.number());
-    over(Redlock::builder(), [url]).tls(options).build().unwrap()
+    patient([url]).tls(options).build().unwrap()
 }
 
 async fn ready(redlock: &Redlock) {
@@ -138,7 +145,7 @@ async fn a_server_name_replaces_the_host() {
     let (_server, port) = server("no");
     let redlock = |name: &str| {
         let url = format!("rediss://redis.invalid:{}", port.number());
-        let builder = over(Redlock::builder(), [url]).connector(Loopback);
+        let builder = patient([url]).connector(Loopback);
         builder.tls(trusting(CA).server_name(name)).build().unwrap()
     };
     ready(&redlock("localhost")).await;
