@@ -58,7 +58,7 @@ impl ActiveLease {
         self.shared.end_looks(&mut former, &mut wakers);
         if !state.sending {
             // Else whoever is sending does it.
-            self.shared.arm(&mut state);
+            self.shared.arm(&mut state, now);
         }
         drop(state);
         tracing::debug!(resource = %self.resource(), "handed on");
