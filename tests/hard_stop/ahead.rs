@@ -89,7 +89,7 @@ fn a_late_timer_moves_the_stop_ahead() {
     // The clock is looked at every 250 ms.
     let (look, late) = (Duration::from_millis(250), Duration::from_millis(5));
     clock.leap(look + late);
-    let lead = MS * 2 + (late - MS * 2) * 2;
+    let lead = MS * 2 + late.saturating_sub(MS * 2) * 2;
     assert_stops_after(&clock, &work, VALIDITY.saturating_sub(look + late + lead));
 }
 
