@@ -68,8 +68,9 @@ impl Hold {
             poll(cx)
         };
         drop(in_poll);
-        let overran = !lease.is_valid();
-        if overran {
+        let is_over = !lease.is_valid();
+        // Where the hard stop came during the poll, that has ended in time.
+        if is_over && lease.is_past_end() {
             lease.note_overrun();
             tracing::warn!(
                 resource = %lease.resource(),
@@ -78,7 +79,7 @@ impl Hold {
         }
         match polled {
             Poll::Ready(output) => Polled::Ready(output),
-            Poll::Pending if overran => Polled::Over,
+            Poll::Pending if is_over => Polled::Over,
             Poll::Pending => Polled::Pending,
         }
     }
@@ -86,6 +87,8 @@ impl Hold {
     /// Drops the work, then gives the lock back.
     pub(crate) fn stop(self, drop_work: impl FnOnce()) -> LockError {
         let cause = self.lease().loss();
+        // Before the recorder and the subscriber, which take their time.
+        drop_work();
         metrics::hard_stop();
         tracing::warn!(
             resource = %self.lease().resource(),
@@ -93,7 +96,6 @@ impl Hold {
             %cause,
             "hard stop: guarded work is dropped"
         );
-        drop_work();
         LockError::lost(cause)
     }
 
@@ -111,5 +113,66 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.lock.lease().unwatch(&mut self.watch);
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use std::{
+        future::{Future, IntoFuture},
+        pin::Pin,
+        task::Waker,
+        time::Duration,
+    };
+
+    use super::*;
+    use crate::{
+        testing::{ManualClock, Nodes},
+        time::{Clock, Timestamp},
+    };
+
+    #[derive(Debug)]
+    struct Coarse(ManualClock);
+
+    impl Clock for Coarse {
+        fn now(&self) -> Timestamp {
+            self.0.now()
+        }
+
+        fn wall(&self) -> Duration {
+            self.0.wall()
+        }
+
+        fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            self.0.wait(until)
+        }
+    }
+
+    /// Whether a poll overruns that goes on from the start of the lease until `before` its end.
+    fn overruns(before: Duration) -> bool {
+        let clock = ManualClock::new();
+        let builder = Nodes::new(3, &clock).replica("a").builder();
+        let redlock = builder.clock(Coarse(clock.clone())).build().unwrap();
+        let mut acquired = clock.spawn(redlock.lock("x").auto_extend(false).into_future());
+        clock.settle();
+        let lock = acquired.take().unwrap().unwrap();
+        let lease = Arc::clone(lock.lease());
+        let (mut hold, ()) = Hold::start(lock, |_| ()).unwrap();
+        let polled = hold.poll(&mut Context::from_waker(Waker::noop()), |_| {
+            clock.advance(lease.remaining().saturating_sub(before));
+            Poll::<()>::Pending
+        });
+        assert!(matches!(polled, Polled::Over), "the lock is lost in either case");
+        lease.has_overrun()
+    }
+
+    #[test]
+    fn a_poll_may_outlast_the_hard_stop() {
+        assert!(!overruns(Duration::from_nanos(1)));
+    }
+
+    #[test]
+    fn a_poll_overruns_at_the_end() {
+        assert!(overruns(Duration::ZERO));
     }
 }

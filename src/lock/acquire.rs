@@ -169,7 +169,8 @@ impl Work {
                     }
                     Some(Ok(())) => {
                         lease.unwatch(&mut watch);
-                        self.tries.retries.succeeded();
+                        let Tries { core, resource, retries, .. } = &mut self.tries;
+                        retries.succeeded(core, resource, lease.started());
                         let (granted, of) = lease.tally();
                         self.tries
                             .span

@@ -139,11 +139,18 @@ mod tests {
     const VALIDITY: Duration = Duration::from_millis(9_898);
 
     #[derive(Clone, Debug, Default)]
-    struct HandClock(Arc<AtomicU64>);
+    struct HandClock {
+        now: Arc<AtomicU64>,
+        granularity: Duration,
+    }
 
     impl Clock for HandClock {
         fn now(&self) -> Timestamp {
-            Timestamp::from_nanos(self.0.load(Ordering::SeqCst))
+            Timestamp::from_nanos(self.now.load(Ordering::SeqCst))
+        }
+
+        fn granularity(&self) -> Duration {
+            self.granularity
         }
     }
 
@@ -164,8 +171,12 @@ mod tests {
 
     impl Scene {
         async fn new() -> Self {
-            let clock = HandClock::default();
-            clock.0.store(86_400_000_000_000, Ordering::SeqCst);
+            Self::with(Duration::ZERO).await
+        }
+
+        async fn with(granularity: Duration) -> Self {
+            let clock = HandClock { granularity, ..HandClock::default() };
+            clock.now.store(86_400_000_000_000, Ordering::SeqCst);
             let nodes = EmbeddedNodes::with_clock(1, clock.clone());
             let builder = Redlock::builder().nodes_from(&nodes).ttl(TTL);
             let redlock = builder.clock(clock.clone()).spawner(Nobody).build().unwrap();
@@ -190,7 +201,7 @@ mod tests {
 
         fn advance(&self, by: Duration) {
             let nanos = u64::try_from(by.as_nanos()).unwrap();
-            self.clock.0.fetch_add(nanos, Ordering::SeqCst);
+            self.clock.now.fetch_add(nanos, Ordering::SeqCst);
             self.fire();
         }
 
@@ -256,5 +267,23 @@ mod tests {
         poll.begin();
         scene.advance(BEFORE_THE_LOOK);
         assert!(scene.has_overrun());
+    }
+
+    #[tokio::test]
+    async fn a_hard_stop_before_the_end_overruns_nothing() {
+        let scene = Scene::with(Duration::from_millis(2)).await;
+        let lead = scene.lock.lease().timers().lead();
+        assert!(lead > Duration::ZERO);
+        let poll = scene.begin();
+        scene.advance(VALIDITY.saturating_sub(lead));
+        assert!(!scene.lock.is_valid(), "the hard stop");
+        assert!(!scene.lock.lease().is_past_end());
+        scene.advance(lead);
+        assert!(scene.lock.lease().is_past_end());
+        scene.advance(TTL.saturating_sub(VALIDITY + Duration::from_nanos(1)));
+        assert!(!scene.has_overrun(), "the servers keep the key until the end of the TTL");
+        scene.advance(Duration::from_nanos(1));
+        assert!(scene.has_overrun());
+        drop(poll);
     }
 }

@@ -145,6 +145,12 @@ fn set_aside(settings: &Settings, ttl: Duration) -> Duration {
 }
 
 impl Plan {
+    /// Bounds the time by which the hard stop comes before the end of the validity: an eighth of a
+    /// short one is what timers may cost.
+    pub(crate) fn cap_lead(&self, lead: Duration) -> Duration {
+        lead.min(self.validity.min(self.max_hold) / 8)
+    }
+
     /// Whether there is another try behind one that is refused.
     pub(crate) fn tries_again(&self) -> bool {
         !self.wait.is_zero() && self.max_attempts != Some(1)

@@ -48,6 +48,9 @@ pub enum Event {
     },
     /// Another clock says that the validity is over.
     Expired,
+    /// The end is near, and timers fire late: a lease that is held is over now. Where it is not
+    /// renewed any more, or no quorum has answered in time, nothing is lost by that but the rest.
+    Stop,
     /// The holder asks for an extension now.
     Extend,
     /// The holder does not do its part: what is valid runs out, and is not renewed any more.

@@ -159,6 +159,11 @@ impl Lease {
                     self.lose(Loss::Expired { votes }, out);
                 }
             }
+            Event::Stop => {
+                if self.phase == Phase::Held {
+                    self.run_out(out);
+                }
+            }
             Event::Extend => self.extend(now, out),
             Event::Halt(why) => self.halt(why, now, out),
             Event::Release { awaited } => self.release(awaited, now, out),

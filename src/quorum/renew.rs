@@ -222,6 +222,12 @@ impl Lease {
         if now < self.end() {
             return false;
         }
+        self.run_out(out);
+        true
+    }
+
+    /// The lease is over because its end has come, or is about to.
+    pub(super) fn run_out(&mut self, out: &mut Vec<Action>) {
         let loss = if self.hold_until() <= self.valid_until {
             Loss::MaxHold
         } else if let Some(why) = self.halted {
@@ -230,7 +236,6 @@ impl Lease {
             Loss::Expired { votes: self.renewal_votes() }
         };
         self.lose(loss, out);
-        true
     }
 
     /// The keys are not given back yet: the work may be inside a poll. The release comes when the

@@ -216,4 +216,9 @@ impl Clock for ManualClock {
     fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(self.sleep_until(until))
     }
+
+    /// Zero: what waits is woken at its moment.
+    fn granularity(&self) -> Duration {
+        Duration::ZERO
+    }
 }

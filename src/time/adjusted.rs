@@ -46,6 +46,10 @@ impl Clock for AdjustedClock {
     fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         self.clock.wait(until.minus(self.ahead()))
     }
+
+    fn granularity(&self) -> Duration {
+        self.clock.granularity()
+    }
 }
 
 #[cfg(test)]

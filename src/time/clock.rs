@@ -9,7 +9,7 @@ use super::Timestamp;
 
 /// The longest that a wait trusts a timer before it looks at the clock again: timers stand still
 /// while the machine is suspended, the clock and the servers' TTLs do not.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Where the crate reads time from.
 ///
@@ -31,6 +31,17 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let left = until.since(self.now()).min(LOOK_INTERVAL);
         Box::pin(async move { tokio::time::sleep(left).await })
+    }
+
+    /// How late [`wait`](Clock::wait) may return by its nature, on a machine that is idle. The hard
+    /// stop is aimed at that much earlier, and by how much later than that timers have fired of
+    /// late: so guarded work is dropped before the end of its validity.
+    ///
+    /// The default is 2 ms, for tokio's timers: both a deadline and the present are rounded to
+    /// whole milliseconds. Zero says that waits end exactly on time, as on a clock that is moved by
+    /// hand: the hard stop then comes at the end of the validity.
+    fn granularity(&self) -> Duration {
+        Duration::from_millis(2)
     }
 }
 

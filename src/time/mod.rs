@@ -7,6 +7,7 @@
 
 mod adjusted;
 mod clock;
+mod lateness;
 mod steady;
 mod timers;
 mod timestamp;

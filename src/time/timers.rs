@@ -8,11 +8,16 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use tokio::sync::Notify;
 
-use super::{Clock, Timestamp};
+use super::{
+    Clock, Timestamp,
+    clock::LOOK_INTERVAL,
+    lateness::{Lateness, least_lead, longest_lead},
+};
 
 /// One ordered set of everything that waits for a moment: renewals, deadlines, retries.
 ///
@@ -26,6 +31,10 @@ pub(crate) struct Timers {
     /// later needs no wake-up of its own.
     armed: AtomicU64,
     changed: Notify,
+    /// How late the clock's waits end by their nature.
+    granularity: Duration,
+    /// What [`Timers::lead`] returns, in nanoseconds.
+    lead: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -44,11 +53,31 @@ pub(crate) struct TimerKey {
 
 impl Timers {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, state: Mutex::default(), armed: AtomicU64::new(0), changed: Notify::new() }
+        let granularity = clock.granularity();
+        Self {
+            clock,
+            state: Mutex::default(),
+            armed: AtomicU64::new(0),
+            changed: Notify::new(),
+            granularity,
+            lead: AtomicU64::new(nanos(least_lead(granularity))),
+        }
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {
         &*self.clock
+    }
+
+    /// Returns how long before a deadline a timer has to be due, for the task that it wakes to be
+    /// polled in time: by the granularity of the clock's waits, and by how late they ended of late.
+    /// Zero where waits end exactly on time.
+    pub(crate) fn lead(&self) -> Duration {
+        Duration::from_nanos(self.lead.load(Ordering::Relaxed))
+    }
+
+    /// The longest that [`lead`](Self::lead) may become.
+    pub(crate) fn longest_lead(&self) -> Duration {
+        longest_lead(self.granularity)
     }
 
     /// Wakes `waker` once, at or soon after `at`.
@@ -101,11 +130,18 @@ impl Timers {
     /// Fires entries until [`close`](Self::close).
     pub(crate) async fn run(self: Arc<Self>) {
         let mut due = Vec::new();
+        let mut lateness = Lateness::new();
+        // When the wait that has just ended was to end.
+        let mut waited_until = None;
         loop {
             // Armed before the entries are read: an entry inserted in between notifies.
             self.armed.store(u64::MAX, Ordering::SeqCst);
+            let now = self.clock.now();
+            if let Some(until) = waited_until.take() {
+                let lead = lateness.note(until, now, self.granularity);
+                self.lead.store(nanos(lead), Ordering::Relaxed);
+            }
             let earliest = {
-                let now = self.clock.now();
                 let mut state = self.lock();
                 if state.closed {
                     return;
@@ -134,9 +170,15 @@ impl Timers {
             if self.lock().entries.first_key_value().is_some_and(|(key, _)| key.at < earliest) {
                 continue;
             }
+            let until = if self.granularity.is_zero() {
+                earliest
+            } else {
+                // A wait ends then in any case: so it is known how late it ended.
+                earliest.min(now + LOOK_INTERVAL)
+            };
             tokio::select! {
                 () = notified => {}
-                () = self.clock.wait(earliest) => {}
+                () = self.clock.wait(until) => waited_until = Some(until),
             }
         }
     }
@@ -154,6 +196,10 @@ impl Timers {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         crate::sync::lock(&self.state)
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Completes at or after a moment. Needs no runtime in the task that awaits it.

@@ -60,6 +60,10 @@ impl Clock for HandClock {
     fn wait(&self, _: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(tokio::time::sleep(Duration::from_millis(1)))
     }
+
+    fn granularity(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 pub(crate) fn builder(clock: &HandClock) -> RedlockBuilder {

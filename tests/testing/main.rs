@@ -8,4 +8,5 @@ mod managers;
 mod pauses;
 mod tasks;
 mod threads;
+mod turns;
 mod wakeups;

@@ -139,6 +139,10 @@ fn nothing_is_left_of_a_manager_whose_handles_are_dropped() {
         ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
             self.0.wait(until)
         }
+
+        fn granularity(&self) -> Duration {
+            self.0.granularity()
+        }
     }
 
     let clock = ManualClock::new();

@@ -32,6 +32,8 @@ pub(crate) struct ActiveLease {
     pub(super) token: AtomicU64,
     /// The end of the lease in ns while it is held, else 0: what every poll of guarded work reads.
     pub(super) valid_until: AtomicU64,
+    /// Once the lease is lost: the end of its validity in ns, which may be still to come.
+    pub(super) ended: AtomicU64,
     /// How often a poll of guarded work has begun or ended: odd while one is under way.
     polls: AtomicU64,
     /// A poll went on after the end of the lease.
@@ -73,6 +75,7 @@ impl ActiveLease {
             started,
             token: AtomicU64::new(inherited.map_or(0, |inherited| inherited.token)),
             valid_until: AtomicU64::new(until),
+            ended: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             overran: AtomicBool::new(false),
             beats: AtomicU64::new(0),
@@ -139,10 +142,22 @@ impl ActiveLease {
         self.timers().clock().now() < self.valid_until() && self.shared.is_valid_by_wall()
     }
 
+    /// Whether the validity is over. A hard stop that came earlier leaves it as it was.
+    pub(crate) fn is_past_end(&self) -> bool {
+        let until = self.valid_until();
+        let end = if until > Timestamp::ZERO {
+            until
+        } else {
+            Timestamp::from_nanos(self.ended.load(Ordering::SeqCst))
+        };
+        self.timers().clock().now() >= end || !self.shared.is_valid_by_wall()
+    }
+
     /// When guarded work is asked to stop, unless a renewal comes before; `None` once it is lost.
     pub(crate) fn soft_deadline(&self) -> Option<Timestamp> {
         let end = self.valid_until();
-        (end > Timestamp::ZERO).then(|| end.minus(self.plan.stop_margin))
+        let lead = self.plan.cap_lead(self.timers().lead());
+        (end > Timestamp::ZERO).then(|| end.minus(lead + self.plan.stop_margin))
     }
 
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Sleep {

@@ -96,7 +96,7 @@ impl SharedLease {
         state.spare = actions;
         if !state.sending {
             state = self.send_outbox(state);
-            self.arm(&mut state);
+            self.arm(&mut state, now);
             if state.grant.holder_gone {
                 ticket = state.ticket.take();
             }
@@ -121,8 +121,7 @@ impl SharedLease {
     /// The grant is over at once; tells which poll goes on, if one does, and since when it overruns.
     fn lose(&self, state: &mut State, loss: Loss) -> Option<(Arc<ActiveLease>, u64, Timestamp)> {
         let lease = state.grant.lease.upgrade();
-        let end = lease.as_ref().map_or(0, |lease| lease.valid_until.swap(0, Ordering::SeqCst));
-        let ended = self.core.clock().now().min(Timestamp::from_nanos(end));
+        let ended = lease.as_ref().map_or(Timestamp::ZERO, |lease| self.close(lease, &loss));
         let cause = self.lost(loss, &state.grant.plan);
         metrics::lost(&cause);
         // An end that was planned is nobody's alarm.
@@ -136,6 +135,19 @@ impl SharedLease {
         let lease = lease?;
         let (poll, _) = lease.poll_under_way()?;
         Some((lease, poll, ended))
+    }
+
+    /// Takes the validity from the holder, and returns its end: to come where the hard stop came
+    /// before it.
+    fn close(&self, lease: &ActiveLease, loss: &Loss) -> Timestamp {
+        let is_due = !matches!(loss, Loss::Stolen { .. } | Loss::ClockJumped { .. });
+        let end = lease.valid_until();
+        let ended =
+            if is_due && self.is_valid_by_wall() { end } else { end.min(self.core.clock().now()) };
+        // Before the zero, which whoever reads it has seen.
+        lease.ended.store(ended.as_nanos(), Ordering::SeqCst);
+        lease.valid_until.store(0, Ordering::SeqCst);
+        ended
     }
 
     /// Under the strict clock guard: keeps what the wall clock showed when a round was started.
@@ -216,13 +228,18 @@ impl SharedLease {
     }
 
     /// Sets the timer. One that fires too early is left alone: it looks again.
-    pub(super) fn arm(self: &Arc<Self>, state: &mut State) {
+    pub(super) fn arm(self: &Arc<Self>, state: &mut State, now: Timestamp) {
         let mut wanted = state.lease.next_wake();
-        let is_held = state.grant.held_since.is_some() && !state.grant.is_over();
-        if self.core.settings.clock_guard.is_some() && is_held {
-            // No timer tells when the wall clock is put forward.
-            let look = self.core.clock().now() + WALL_LOOK;
-            wanted = wanted.map(|at| at.min(look));
+        if state.grant.is_held() {
+            // How late timers fire is known best when the end is near: it is looked at first.
+            let timers = &self.core.timers;
+            let look = Some(Self::stop_at(state, timers.longest_lead())).filter(|at| now < *at);
+            let at = look.unwrap_or_else(|| Self::stop_at(state, timers.lead()));
+            wanted = wanted.map(|wanted| wanted.min(at));
+            if self.core.settings.clock_guard.is_some() {
+                // No timer tells when the wall clock is put forward.
+                wanted = wanted.map(|at| at.min(now + WALL_LOOK));
+            }
         }
         match (wanted, state.timer) {
             (Some(at), Some(key)) if key.at <= at => {}

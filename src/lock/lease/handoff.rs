@@ -58,7 +58,7 @@ impl ActiveLease {
         self.shared.end_looks(&mut former, &mut wakers);
         if !state.sending {
             // Else whoever is sending does it.
-            self.shared.arm(&mut state);
+            self.shared.arm(&mut state, now);
         }
         drop(state);
         tracing::debug!(resource = %self.resource(), "handed on");
@@ -82,7 +82,6 @@ impl SharedLease {
             // Who reads a record tells the holders apart by the nonce, which is the lease's.
             && !state.grant.plan.keeps_records
             && state.granted.is_some_and(|since| now.since(since) < LONGEST_ROW)
-            && !self.core.wakeups.is_row_over(self.resource())
             && !self.core.is_closed()
             // What a fresh grant would find out of the clocks.
             && self.core.soundness.epoch() == self.first_epoch
@@ -90,7 +89,8 @@ impl SharedLease {
             && state.lease.can_be_handed_on(now);
         let ticket = state.ticket.as_ref().filter(|_| may)?;
         let lease = &mut state.lease;
-        ticket.hand_on(self.ttl, |plan| {
+        let in_turn = |at_grant| self.core.wakeups.is_in_turn(self.resource(), nth, at_grant);
+        ticket.hand_on(self.ttl, in_turn, |plan| {
             let heir = Heir { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
             let inherited = lease.hand_on(heir, now)?;
             self.token.store(inherited.token, Ordering::Release);

@@ -50,6 +50,8 @@ impl Wake for SharedLease {
     fn wake(self: Arc<Self>) {
         let mut state = self.state();
         state.timer = None;
-        self.handle(state, Event::Wake);
+        let stop_at = Self::stop_at(&state, self.core.timers.lead());
+        let is_over = state.grant.is_held() && self.core.clock().now() >= stop_at;
+        self.handle(state, if is_over { Event::Stop } else { Event::Wake });
     }
 }

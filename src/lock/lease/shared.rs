@@ -113,6 +113,11 @@ impl Grant {
         }
     }
 
+    /// Granted, and not over.
+    pub(super) fn is_held(&self) -> bool {
+        self.held_since.is_some() && !self.is_over()
+    }
+
     /// Lost, or given back.
     pub(super) fn is_over(&self) -> bool {
         self.over || self.loss.is_some()
@@ -210,6 +215,12 @@ impl SharedLease {
         self.carry_out(state, actions, now);
     }
 
+    /// P2: when a grant is to be over, for its work to be dropped before the end of its validity:
+    /// earlier by the lead that timers need.
+    pub(super) fn stop_at(state: &State, lead: Duration) -> Timestamp {
+        state.lease.end().minus(state.grant.plan.cap_lead(lead))
+    }
+
     /// R10: a server's clock may have jumped, or, under the strict guard, our own.
     fn look_at_clocks(&self, state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
         if state.epoch != self.core.soundness.epoch() {
@@ -220,7 +231,7 @@ impl SharedLease {
                 state.lease.handle(event, now, actions);
             }
         }
-        if state.grant.held_since.is_some() && !state.grant.is_over() && !self.is_valid_by_wall() {
+        if state.grant.is_held() && !self.is_valid_by_wall() {
             state.lease.handle(Event::Expired, now, actions);
         }
     }

@@ -28,6 +28,8 @@ pub(super) struct Line {
     /// Those who want one attempt only, and so take over the head's verdict.
     one_shots: List<Waiter>,
     next_id: u64,
+    /// How many stood in line when the nodes granted the lease that is held, its holder included.
+    at_grant: usize,
 }
 
 /// What the one at the head of a line is doing.
@@ -133,6 +135,16 @@ impl Line {
     pub(super) fn first_patient(&self) -> Option<&Waiter> {
         let first = self.patient.first().map(|(_, waiter)| waiter);
         first.filter(|_| self.one_shots.is_empty())
+    }
+
+    /// The nodes have granted the lease that is held.
+    pub(super) fn granted(&mut self) {
+        self.at_grant = self.len() + 1;
+    }
+
+    /// How many stood in line when they did, the holder included.
+    pub(super) fn at_grant(&self) -> usize {
+        self.at_grant
     }
 }
 

@@ -118,12 +118,13 @@ impl Queue {
     }
 
     /// Gives what `make` makes to the first in line, if it wants just these names, for as long at a
-    /// time. Nobody else waits for one of them then, and nothing is done before that is known.
-    /// `make` must not call back.
+    /// time: `is_wanted` is told so, and how many stood in line when the lease was granted. Nobody
+    /// else waits for one of them then, and nothing is done before that is known. `make` must not
+    /// call back.
     pub(super) fn hand_on(
         &self,
         names: &[Arc<str>],
-        is_wanted: impl FnOnce(&Resource, &Plan) -> bool,
+        is_wanted: impl FnOnce(&Resource, &Plan, usize) -> bool,
         make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
     ) -> Option<(Arc<ActiveLease>, Waker)> {
         let (first, others) = names.split_first()?;
@@ -141,7 +142,7 @@ impl Queue {
         }
         let line = lines.names.get_mut(first)?;
         let heir = line.first_patient()?;
-        if !is_wanted(&heir.resource, &heir.plan) {
+        if !is_wanted(&heir.resource, &heir.plan, line.at_grant()) {
             return None;
         }
         let lease = make(&heir.plan)?;
@@ -162,6 +163,9 @@ impl Queue {
             let mut lines = self.lines();
             let Some(line) = lines.names.get_mut(name) else { return };
             line.head = head.clone();
+            if matches!(head, Head::Holding(_)) {
+                line.granted();
+            }
             if !line.has_one_shots() {
                 return;
             }

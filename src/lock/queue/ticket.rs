@@ -44,14 +44,17 @@ impl Ticket {
 
     /// Gives the grant that `make` makes to the first in line, and tells whom to wake. `None`, and
     /// nothing is changed, unless that one wants just this resource, and with this TTL, and keeps no
-    /// record, and nobody else waits for another of its names.
+    /// record, and nobody else waits for another of its names. `may` is told how many stood in line
+    /// when the nodes granted the lease.
     pub(crate) fn hand_on(
         &self,
         ttl: Duration,
+        may: impl FnOnce(usize) -> bool,
         make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
     ) -> Option<(Arc<ActiveLease>, Waker)> {
-        let is_wanted = |wanted: &_, plan: &Plan| {
-            *wanted == self.resource && plan.ttl == ttl && !plan.keeps_records
+        let is_wanted = |wanted: &_, plan: &Plan, at_grant| {
+            let fits = *wanted == self.resource && plan.ttl == ttl && !plan.keeps_records;
+            fits && may(at_grant)
         };
         self.queue.hand_on(self.names(), is_wanted, make)
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::rows::LONGEST_ROW;
 use crate::time::Timestamp;
 
 /// When something happened, and its number among all that was told of a name: a clock may stand
@@ -15,6 +16,26 @@ pub(super) struct Heard {
     pub(super) since: Option<Moment>,
     /// The latest release.
     pub(super) freed: Option<Moment>,
+    /// How many turns others have had since this process gave the name back, and the release that
+    /// was counted last.
+    pub(super) passed: usize,
+    pub(super) counted: Option<Timestamp>,
+}
+
+impl Heard {
+    /// A release was told of. Several within the length of a row are one turn.
+    pub(super) fn release(&mut self, at: Moment) {
+        self.freed = Some(at);
+        if self.counted.is_none_or(|last| at.0.since(last) >= LONGEST_ROW) {
+            self.counted = Some(at.0);
+            self.passed += 1;
+        }
+    }
+
+    /// This process gives the name back: what is told of that is no turn of others.
+    pub(super) fn returning(&mut self, at: Timestamp) {
+        (self.passed, self.counted) = (0, Some(at));
+    }
 }
 
 /// What is to be made of it.
@@ -26,8 +47,8 @@ pub(super) enum Outlook {
     Quiet,
     /// A node that is not enough by itself told of a release, then.
     Stirring(Timestamp),
-    /// It may be free: `by` many were told so.
-    Free { listening: usize },
+    /// It may be free since then: so many were told.
+    Free { listening: usize, since: Timestamp },
 }
 
 /// What the nodes told of a name, to one whose last try began at `tried` and asks `first` first.
@@ -38,11 +59,13 @@ pub(super) fn outlook(
 ) -> Outlook {
     let news = |heard: &&Heard| heard.freed.is_some_and(|at| at > tried);
     let freed = nodes.iter().filter(news).count();
+    let latest = || nodes.iter().filter_map(|heard| heard.freed).max();
+    let since = latest().map_or(Timestamp::ZERO, |(at, _)| at);
     // Who asks one node first needs no more than its word: the release is on its way to the others.
     let at_first = is_crowd(listening)
         && first.and_then(|node| nodes.get(node)).is_some_and(|heard| news(&heard));
     if freed >= quorum || at_first {
-        return Outlook::Free { listening };
+        return Outlook::Free { listening, since };
     }
     let standing = nodes.iter().filter(|heard| heard.since.is_some()).count();
     if standing < quorum {
@@ -51,7 +74,7 @@ pub(super) fn outlook(
     // What was released between the try and the day when a quorum stood was told to nobody.
     let stood = nodes.iter().filter(|heard| heard.since.is_some_and(|at| at <= tried)).count();
     if stood < quorum {
-        return Outlook::Free { listening: 0 };
+        return Outlook::Free { listening: 0, since };
     }
     match nodes.iter().filter(|heard| news(heard)).filter_map(|heard| heard.freed).min() {
         Some((at, _)) => Outlook::Stirring(at),
@@ -65,20 +88,19 @@ pub(super) fn is_crowd(listening: usize) -> bool {
     listening > 2
 }
 
-/// How long one of many waits before it tries: those who have waited for longest go at once, the
-/// others draw lots, so that who is told first does not win every time. `lot` is a random number.
-pub(super) fn turn(listening: usize, waited: Duration, lot: u64) -> Duration {
-    let others = u32::try_from(listening.saturating_sub(2)).unwrap_or(u32::MAX).min(MOST);
-    if others == 0 || waited >= LONG_TURN * others || lot.is_multiple_of(2) {
-        return Duration::ZERO;
-    }
-    Duration::from_millis(1 + lot / 2 % u64::from(others))
+/// How long one of many waits before it tries, once others have had so many turns: the one that has
+/// let all of them go first goes at once, and the others a moment later, in that order. Not all who
+/// listen wait: so it is no more than a moment.
+pub(super) fn turn(listening: usize, passed: usize) -> Duration {
+    // Who has just given it back listens too.
+    let before = u32::try_from(listening.saturating_sub(passed + 1)).unwrap_or(u32::MAX);
+    SLOT * before.min(FEW)
 }
 
-/// A process that has waited for so long for each of the others has waited for its turn.
-const LONG_TURN: Duration = Duration::from_millis(100);
-/// More contenders than this are waited for no longer.
-const MOST: u32 = 8;
+/// Interval between the tries of one and of the next: what timers round to.
+const SLOT: Duration = Duration::from_millis(2);
+/// Number of those that keep their order behind the first.
+const FEW: u32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -90,7 +112,7 @@ mod tests {
 
     /// Five nodes that listen since 0 ms, and these tell of releases at these moments.
     fn heard(freed: &[(usize, u64)]) -> [Heard; 5] {
-        let mut nodes = [Heard { since: Some((at(0), 1)), freed: None }; 5];
+        let mut nodes = [Heard { since: Some((at(0), 1)), ..Heard::default() }; 5];
         for (node, ms) in freed {
             nodes[*node].freed = Some((at(*ms), 9));
         }
@@ -108,14 +130,16 @@ mod tests {
         let two = heard(&[(0, 11), (2, 12), (3, 9)]);
         assert_eq!(seen(&two, 2), Outlook::Stirring(at(11)));
         let three = heard(&[(0, 11), (2, 12), (3, 13)]);
-        assert_eq!(seen(&three, 2), Outlook::Free { listening: 2 });
+        assert_eq!(seen(&three, 2), Outlook::Free { listening: 2, since: at(13) });
         // The same moment of a clock that stands still: the number decides.
-        assert_eq!(seen(&heard(&[(0, 10), (2, 10), (3, 10)]), 2), Outlook::Free { listening: 2 });
+        let same = heard(&[(0, 10), (2, 10), (3, 10)]);
+        assert_eq!(seen(&same, 2), Outlook::Free { listening: 2, since: at(10) });
     }
 
     #[test]
     fn one_of_a_crowd_needs_the_word_of_the_node_that_it_asks_first() {
-        assert_eq!(seen(&heard(&[(1, 11)]), 3), Outlook::Free { listening: 3 });
+        let free = Outlook::Free { listening: 3, since: at(11) };
+        assert_eq!(seen(&heard(&[(1, 11)]), 3), free);
         assert_eq!(seen(&heard(&[(0, 11)]), 3), Outlook::Stirring(at(11)));
         assert_eq!(seen(&heard(&[(1, 11)]), 2), Outlook::Stirring(at(11)));
     }
@@ -126,19 +150,27 @@ mod tests {
         (nodes[0].since, nodes[1].since, nodes[2].since) = (None, None, None);
         assert_eq!(seen(&nodes, 2), Outlook::Blind);
         nodes[2].since = Some((at(11), 9));
-        assert_eq!(seen(&nodes, 2), Outlook::Free { listening: 0 });
+        let free = Outlook::Free { listening: 0, since: Timestamp::ZERO };
+        assert_eq!(seen(&nodes, 2), free);
         nodes[2].since = Some((at(10), 4));
         assert_eq!(seen(&nodes, 2), Outlook::Quiet);
     }
 
     #[test]
-    fn who_has_waited_for_longest_goes_at_once_and_the_others_draw_lots() {
+    fn the_longest_passed_over_goes_first() {
         let ms = Duration::from_millis;
-        assert_eq!(turn(2, ms(0), 1), ms(0), "nobody else waits");
-        assert_eq!(turn(4, ms(200), 1), ms(0));
-        assert_eq!(turn(4, ms(199), 2), ms(0));
-        assert_eq!(turn(4, ms(199), 1), ms(1));
-        assert_eq!(turn(4, ms(199), 3), ms(2));
-        assert!((0..100).all(|lot| turn(usize::MAX, ms(0), lot) <= ms(8)));
+        assert_eq!([3, 4, 99].map(|passed| turn(4, passed)), [ms(0); 3]);
+        assert_eq!([2, 1, 0].map(|passed| turn(4, passed)), [ms(2), ms(4), ms(4)]);
+        assert_eq!(turn(usize::MAX, 7), ms(4), "it is not known how many listen");
+    }
+
+    #[test]
+    fn releases_within_a_row_are_one_turn() {
+        let mut heard = Heard::default();
+        let passed = [10, 12, 14, 15, 19, 20, 90].map(|ms| {
+            heard.release((at(ms), 1));
+            heard.passed
+        });
+        assert_eq!(passed, [1, 1, 1, 2, 2, 3, 4]);
     }
 }

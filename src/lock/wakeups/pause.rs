@@ -77,11 +77,10 @@ impl Retries {
         error
     }
 
-    /// A try succeeded: this process has had its turn.
-    pub(crate) fn succeeded(&mut self) {
-        if let Some(waiting) = self.waiting.take() {
-            waiting.stakes.iter().for_each(|stake| stake.vigil.served());
-        }
+    /// A try succeeded: this process has its turn, since then.
+    pub(crate) fn succeeded(&mut self, core: &Core, resource: &Resource, since: Timestamp) {
+        self.waiting = None;
+        core.wakeups.granted(resource, since);
     }
 
     /// The pause after a try that failed.
@@ -94,11 +93,6 @@ impl Retries {
     ) -> Pause {
         if core.settings.wakeups && self.waiting.is_none() {
             self.waiting = Some(core.wakeups.wait(resource, &core.nodes));
-        }
-        if let Some(waiting) = &self.waiting {
-            for stake in &waiting.stakes {
-                stake.vigil.waits_since();
-            }
         }
         let short = random::within(&core.settings.retry_delay);
         let longest = LONGEST_PAUSE.min(plan.ttl / 3);
@@ -118,8 +112,6 @@ pub(crate) struct Pause {
     deadline: Timestamp,
     /// The node that one of many asks first.
     first: Option<usize>,
-    /// The turn of one of many, once the name may be free.
-    turn: Option<Timestamp>,
     sleep: Option<(Timestamp, Sleep)>,
 }
 
@@ -128,7 +120,7 @@ impl Pause {
         let begun = core.clock().now();
         let quiet_until = begun + long.unwrap_or(short);
         let first = first_node(&core.nodes, patience(core.settings.node_timeout));
-        Self { short, begun, quiet_until, deadline, first, turn: None, sleep: None }
+        Self { short, begun, quiet_until, deadline, first, sleep: None }
     }
 
     /// Ready when it is time for the next try; it is then known whom that asks first.
@@ -142,10 +134,11 @@ impl Pause {
         loop {
             let now = core.clock().now();
             let outlook = self.outlook(retries, core, cx);
-            let crowd = matches!(outlook, Outlook::Free { listening } if is_crowd(listening));
+            let crowd = matches!(outlook, Outlook::Free { listening, .. } if is_crowd(listening));
             let until = match outlook {
-                Outlook::Free { listening } => {
-                    *self.turn.get_or_insert_with(|| now + take_turn(retries, listening, now))
+                // A release that comes meanwhile begins the pause anew.
+                Outlook::Free { listening, since } => {
+                    since + take_turn(retries, listening, self.first)
                 }
                 Outlook::Blind => self.begun + self.short,
                 Outlook::Stirring(since) => self.quiet_until.min(since + self.short),
@@ -185,9 +178,10 @@ impl Pause {
                 .vigil
                 .look(&mut stake.watch, cx, |nodes, listening| outlook(nodes, listening, terms));
             all = match (all, one) {
-                (Outlook::Free { listening: a }, Outlook::Free { listening: b }) => {
-                    Outlook::Free { listening: a.max(b) }
-                }
+                (
+                    Outlook::Free { listening, since },
+                    Outlook::Free { listening: b, since: then },
+                ) => Outlook::Free { listening: listening.max(b), since: since.max(then) },
                 (free @ Outlook::Free { .. }, _) | (_, free @ Outlook::Free { .. }) => free,
                 (Outlook::Blind, _) | (_, Outlook::Blind) => Outlook::Blind,
                 (Outlook::Stirring(a), Outlook::Stirring(b)) => Outlook::Stirring(a.min(b)),
@@ -198,13 +192,11 @@ impl Pause {
     }
 }
 
-fn take_turn(retries: &Retries, listening: usize, now: Timestamp) -> Duration {
-    if !is_crowd(listening) {
-        return Duration::ZERO;
-    }
+fn take_turn(retries: &Retries, listening: usize, first: Option<usize>) -> Duration {
+    let Some(first) = first.filter(|_| is_crowd(listening)) else { return Duration::ZERO };
     let stakes = retries.waiting.iter().flat_map(|waiting| &waiting.stakes);
-    let since = stakes.map(|stake| stake.vigil.waits_since()).min().unwrap_or(now);
-    turn(listening, now.since(since), random::number())
+    let passed = stakes.map(|stake| stake.vigil.passed(first)).max().unwrap_or(0);
+    turn(listening, passed)
 }
 
 /// How long the first node has: a share of the node timeout, so that one that hangs costs little.

@@ -1,7 +1,10 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, Weak},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Wake, Waker},
     time::Duration,
 };
@@ -28,6 +31,8 @@ const SWEEP: Duration = Duration::from_millis(500);
 pub(crate) struct Wakeups {
     timers: Arc<Timers>,
     names: Mutex<Names>,
+    /// Whether there are any: nearly always there are none.
+    any: AtomicBool,
     rows: Rows,
     me: Weak<Self>,
 }
@@ -53,14 +58,35 @@ impl Wakeups {
         Arc::new_cyclic(|me| Self {
             timers,
             names: Mutex::default(),
+            any: AtomicBool::new(false),
             rows: Rows::default(),
             me: Weak::clone(me),
         })
     }
 
+    /// This process was granted the names, and asked for them then.
+    pub(crate) fn granted(&self, resource: &Resource, since: Timestamp) {
+        let mut others = false;
+        self.each_vigil(resource, |vigil| others |= vigil.listening() > 1);
+        if others {
+            self.rows.begin(resource, since, self.timers.clock().now());
+        }
+    }
+
     /// The names are being given back by whoever had them since then.
     pub(crate) fn returning(&self, resource: &Resource, since: Timestamp) {
-        self.rows.returning(resource, since, self.timers.clock().now());
+        let now = self.timers.clock().now();
+        self.each_vigil(resource, |vigil| vigil.returning(now));
+        self.rows.returning(resource, since, now);
+    }
+
+    /// Calls with what the nodes tell of the names that are listened for.
+    fn each_vigil(&self, resource: &Resource, mut call: impl FnMut(&Vigil)) {
+        if self.any.load(Ordering::Acquire) {
+            let names = crate::sync::lock(&self.names);
+            let kept = resource.shared_names().iter().filter_map(|name| names.kept.get(name));
+            kept.for_each(|kept| call(&kept.vigil));
+        }
     }
 
     /// A node answered the release of names that this process had since then: whether somebody waits
@@ -74,9 +100,11 @@ impl Wakeups {
         awaited || self.rows.any()
     }
 
-    /// Whether this process has kept the names from others that wait for long enough.
-    pub(crate) fn is_row_over(&self, resource: &Resource) -> bool {
-        self.rows.any() && self.rows.turn(resource, self.timers.clock().now()) == Turn::Others
+    /// Whether a lease may be handed on for the `nth` time, though others wait. `at_grant`: how many
+    /// of this process stood in line when it was granted.
+    pub(crate) fn is_in_turn(&self, resource: &Resource, nth: u32, at_grant: usize) -> bool {
+        let turns = usize::try_from(nth).unwrap_or(usize::MAX) / at_grant.max(1);
+        !self.rows.any() || self.rows.is_in_turn(resource, turns, self.timers.clock().now())
     }
 
     /// Whether the next in line is to pause before it asks the nodes.
@@ -113,6 +141,7 @@ impl Wakeups {
                 left: Timestamp::ZERO,
             };
             names.kept.insert(Arc::clone(name), kept);
+            self.any.store(true, Ordering::Release);
             vigil
         };
         // Not with the names locked: a node may tell at once.
@@ -153,6 +182,7 @@ impl Wakeups {
         // Many names that are left one after the other are not swept one by one.
         let next = idle.map(|kept| kept.left + LINGER).min().map(|next| next.max(now + SWEEP));
         names.sweeping = next.is_some();
+        self.any.store(!names.kept.is_empty(), Ordering::Release);
         if let Some(next) = next {
             self.sweep_at(next);
         }

@@ -14,8 +14,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// So long a process may take a name again and again, while others wait for it.
-const LONGEST_ROW: Duration = Duration::from_millis(5);
+/// Time within which a process may take a name again and again, while others wait for it.
+pub(super) const LONGEST_ROW: Duration = Duration::from_millis(5);
+/// Time within which a process may serve its line a second time, while others wait.
+const LONG_TURN: Duration = Duration::from_millis(20);
 /// Who was told nothing for so long knows nothing of who waits.
 const STALE: Duration = Duration::from_secs(1);
 /// Of more names than these what is stale is forgotten.
@@ -25,8 +27,8 @@ const MANY: usize = 64;
 ///
 /// An acquire that comes right behind a release finds the name free on every node, before anybody
 /// who waits has been told: without a rule one process could keep it for ever. So once a row is
-/// over, nothing is handed on within the process any more, and the next in line pauses before it
-/// asks the nodes. Whoever held a name for as long as a row asks for it again only when a node has
+/// over, a lease is handed on for one more pass of the line that it found at most, or two if these
+/// are short, and the next in line pauses before it asks the nodes. Whoever held a name for as long as a row asks for it again only when a node has
 /// said whether others wait. Where nobody else waits there is no row, and nobody pauses.
 ///
 /// Who waits may be farther away than the pause is long. So each pause is longer than the one
@@ -58,6 +60,8 @@ struct Row {
 enum Seen {
     /// Given back then; no node has answered that.
     Not(Timestamp),
+    /// Others listened when this process was granted the name, then.
+    Maybe(Timestamp),
     /// Somebody was last found to wait then.
     At(Timestamp),
 }
@@ -72,6 +76,21 @@ pub(super) enum Turn {
 }
 
 impl Rows {
+    /// This process was granted the names, while others listened.
+    pub(super) fn begin(&self, resource: &Resource, since: Timestamp, now: Timestamp) {
+        let mut state = crate::sync::lock(&self.state);
+        state.forget_stale(now);
+        for name in resource.shared_names() {
+            let new = Row { seen: Seen::Maybe(now), ..Row::new(since, now) };
+            let row = state.names.entry(Arc::clone(name)).or_insert(new);
+            if row.is_stale(now) {
+                *row = new;
+            }
+            row.since.get_or_insert(since);
+        }
+        self.any.store(true, Ordering::Release);
+    }
+
     /// The names are being given back by whoever had them since then.
     pub(super) fn returning(&self, resource: &Resource, since: Timestamp, now: Timestamp) {
         if now.since(since) < LONGEST_ROW {
@@ -86,7 +105,7 @@ impl Rows {
             }
             row.since.get_or_insert(since);
             // Who waited before this lease may have left while it was held for so long.
-            if row.is_stale(now) {
+            if row.is_unconfirmed(now) {
                 row.seen = Seen::Not(now);
             }
         }
@@ -127,6 +146,18 @@ impl Rows {
 
     pub(super) fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
+    }
+
+    /// Whether this process may hand the names on, after everyone who stood in line at the grant has
+    /// had them so many times.
+    pub(super) fn is_in_turn(&self, resource: &Resource, passes: usize, now: Timestamp) -> bool {
+        let state = crate::sync::lock(&self.state);
+        let mut rows = resource.shared_names().iter().filter_map(|name| state.names.get(name));
+        rows.all(|row| {
+            let lasts = row.since.map_or(Duration::ZERO, |since| now.since(since));
+            let is_unknown = row.is_stale(now) || matches!(row.seen, Seen::Not(_));
+            is_unknown || lasts < LONGEST_ROW || passes < 1 || (passes < 2 && lasts < LONG_TURN)
+        })
     }
 
     /// Whose turn it is.
@@ -190,11 +221,8 @@ impl State {
             match row.seen {
                 _ if row.is_stale(now) => {}
                 Seen::Not(_) => turn = Turn::Unknown,
-                Seen::At(_) => {
-                    if row.since.is_some_and(|since| now.since(since) >= LONGEST_ROW) {
-                        return Turn::Others;
-                    }
-                }
+                Seen::At(_) if row.is_long(now) => return Turn::Others,
+                Seen::Maybe(_) | Seen::At(_) => {}
             }
         }
         turn
@@ -215,11 +243,15 @@ impl Row {
 
     /// Nobody is known to wait.
     fn is_unconfirmed(&self, now: Timestamp) -> bool {
-        matches!(self.seen, Seen::Not(_)) || self.is_stale(now)
+        !matches!(self.seen, Seen::At(_)) || self.is_stale(now)
+    }
+
+    fn is_long(&self, now: Timestamp) -> bool {
+        self.since.is_some_and(|since| now.since(since) >= LONGEST_ROW)
     }
 
     fn is_stale(&self, now: Timestamp) -> bool {
-        let (Seen::Not(at) | Seen::At(at)) = self.seen;
+        let (Seen::Not(at) | Seen::Maybe(at) | Seen::At(at)) = self.seen;
         now.since(at) >= STALE
     }
 }

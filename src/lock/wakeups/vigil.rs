@@ -25,8 +25,6 @@ struct State {
     /// How many processes listened at the latest release.
     listening: usize,
     watchers: Watchers,
-    /// Since when this process has waited for the name, one request after the other.
-    waits_since: Option<Timestamp>,
 }
 
 impl Vigil {
@@ -36,7 +34,6 @@ impl Vigil {
             told: 0,
             listening: 0,
             watchers: Watchers::default(),
-            waits_since: None,
         };
         Self { timers, state: Mutex::new(state) }
     }
@@ -68,15 +65,20 @@ impl Vigil {
         crate::sync::lock(&self.state).told
     }
 
-    /// Since when this process waits; from now on if it did not before.
-    pub(super) fn waits_since(&self) -> Timestamp {
-        let now = self.timers.clock().now();
-        *crate::sync::lock(&self.state).waits_since.get_or_insert(now)
+    /// How many turns others have had since this process gave the name back, as a node told.
+    pub(super) fn passed(&self, node: usize) -> usize {
+        crate::sync::lock(&self.state).nodes.get(node).map_or(0, |heard| heard.passed)
     }
 
-    /// This process has had its turn, or lost interest.
-    pub(super) fn served(&self) {
-        crate::sync::lock(&self.state).waits_since = None;
+    /// How many processes listened at the latest release.
+    pub(super) fn listening(&self) -> usize {
+        crate::sync::lock(&self.state).listening
+    }
+
+    /// This process gives the name back.
+    pub(super) fn returning(&self, now: Timestamp) {
+        let mut state = crate::sync::lock(&self.state);
+        state.nodes.iter_mut().for_each(|heard| heard.returning(now));
     }
 }
 
@@ -93,7 +95,7 @@ impl HintSink for Vigil {
                 Hint::Listening => heard.since = heard.since.or(Some(now)),
                 Hint::Deaf => heard.since = None,
                 Hint::Freed { listening } => {
-                    heard.freed = Some(now);
+                    heard.release(now);
                     state.listening = listening.unwrap_or(usize::MAX);
                 }
             }

@@ -61,6 +61,10 @@ impl Clock for TwoClocks {
     fn wait(&self, _: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(tokio::time::sleep(Duration::from_millis(1)))
     }
+
+    fn granularity(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A lock that nobody renews, and one who waits for it, for as long as is said.

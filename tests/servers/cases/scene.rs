@@ -13,6 +13,8 @@ use crate::support::{Proxy, RedisServer, eventually_async, over};
 
 /// Longer than any test runs: keys that go within it were released.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// Longest time by which a lock is lost before the end of its validity.
+pub(crate) const LONGEST_LEAD: Duration = Duration::from_millis(22);
 
 pub(crate) struct Scene {
     pub(crate) servers: Vec<RedisServer>,

@@ -39,6 +39,10 @@ impl Clock for HandClock {
     fn wait(&self, _: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(tokio::time::sleep(Duration::from_millis(1)))
     }
+
+    fn granularity(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Three nodes in this process, and a log of all that the manager over them does.

@@ -5,4 +5,5 @@ mod scene;
 mod crowd;
 mod faults;
 mod handover;
+mod line;
 mod shares;

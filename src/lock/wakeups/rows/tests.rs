@@ -96,3 +96,19 @@ fn many_names_are_not_remembered_for_long() {
     rows.end(&name(0));
     assert!(!rows.any());
 }
+
+#[test]
+fn a_line_is_served_once_or_twice_while_others_listen() {
+    let (rows, a) = (Rows::default(), Resource::try_from("a").unwrap());
+    assert!(rows.is_in_turn(&a, 9, at(99)), "nobody else is known of");
+    rows.begin(&a, at(0), at(1));
+    assert_eq!(rows.turn(&a, at(30)), Turn::Ours, "they may have left");
+    assert!(rows.is_in_turn(&a, 9, at(4)));
+    assert!(rows.is_in_turn(&a, 1, at(19)) && !rows.is_in_turn(&a, 2, at(19)));
+    assert!(rows.is_in_turn(&a, 0, at(90)) && !rows.is_in_turn(&a, 1, at(20)));
+    rows.returning(&a, at(0), at(30));
+    assert_eq!(rows.turn(&a, at(30)), Turn::Unknown, "the nodes are about to say");
+    rows.returned(&a, false, (at(0), at(31)));
+    assert_eq!(rows.turn(&a, at(31)), Turn::Ours);
+    assert!(rows.is_in_turn(&a, 9, at(99)));
+}

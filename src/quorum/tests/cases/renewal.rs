@@ -231,3 +231,21 @@ fn a_halt_after_the_end_changes_nothing() {
     let lost = bench.at(9_000).handle(Event::Halt(Halt::Stalled));
     assert!(matches!(lost[..], [Action::Lost(Loss::Expired { .. })]), "{lost:?}");
 }
+
+#[test]
+fn a_stop_names_the_cause_of_the_end() {
+    let mut attempt = Bench::start(3);
+    assert_eq!(attempt.at(1).handle(Event::Stop), [], "nothing is held");
+
+    let mut bench = Bench::held();
+    bench.at(8_990).extend();
+    let lost = bench.at(8_997).handle(Event::Stop);
+    let expired = |action: &Action| matches!(action, Action::Lost(Loss::Expired { .. }));
+    assert!(matches!(&lost[..], [Action::Extended(Err(_)), end] if expired(end)), "{lost:?}");
+    assert_eq!(bench.handle(Event::Stop), [], "once");
+    assert_eq!(bench.extension(0, 8_990, extended()), []);
+    assert_eq!(bench.extension(1, 8_990, extended()), [], "it is not revived");
+
+    let mut bench = Bench::held_with(Terms { max_hold: Duration::from_secs(2), ..terms(3) });
+    assert_eq!(bench.at(1_997).handle(Event::Stop), [Action::Lost(Loss::MaxHold)]);
+}

@@ -1,0 +1,122 @@
+//! Processes whose tasks all want one name, and hold it for a while, in virtual time.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tower_redlock::{
+    testing::{ManualClock, Nodes},
+    time::Clock as _,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOLD: Duration = Duration::from_millis(2);
+/// Whether others wait is not known at first.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+#[derive(Default)]
+struct Log {
+    /// What each grant was waited for.
+    waits: Vec<Duration>,
+    /// The processes, in the order of their grants.
+    processes: Vec<usize>,
+}
+
+impl Log {
+    fn longest_wait(&self) -> Duration {
+        self.waits.iter().copied().max().expect("there are some")
+    }
+
+    /// The most grants that one process had in a row.
+    fn longest_turn(&self) -> usize {
+        self.processes.chunk_by(|a, b| a == b).map(<[_]>::len).max().expect("there are some")
+    }
+
+    fn served(&self, process: usize) -> usize {
+        self.processes.iter().filter(|one| **one == process).count()
+    }
+
+    fn least_to_most(&self) -> f64 {
+        let served = |most: bool| {
+            let all = (0..=*self.processes.iter().max().expect("some")).map(|one| self.served(one));
+            let count = if most { all.max() } else { all.min() };
+            f64::from(u32::try_from(count.expect("some")).expect("not so many"))
+        };
+        served(false) / served(true)
+    }
+}
+
+/// What becomes of so many processes with so many tasks each in some seconds.
+fn contend(processes: usize, tasks: usize) -> Log {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let log = Arc::new(Mutex::new(Log::default()));
+    let counted_from = clock.now() + WARM_UP;
+    let until = counted_from + Duration::from_secs(4);
+    for process in 0..processes {
+        let redlock = nodes.replica(&format!("process {process}")).redlock();
+        for _ in 0..tasks {
+            let (time, redlock, log) = (clock.clone(), redlock.clone(), Arc::clone(&log));
+            drop(clock.spawn(async move {
+                while time.now() < until {
+                    let asked = time.now();
+                    let lock = redlock.lock("x").wait(MINUTE).await.unwrap();
+                    if asked >= counted_from {
+                        let mut log = log.lock().unwrap();
+                        log.waits.push(time.now().since(asked));
+                        log.processes.push(process);
+                    }
+                    time.sleep(HOLD).await;
+                    drop(lock);
+                }
+            }));
+        }
+    }
+    clock.advance(until.since(clock.now()) + MINUTE);
+    std::mem::take(&mut *log.lock().unwrap())
+}
+
+/// The mean wait of a line of all tasks, each served in its turn.
+fn fair(processes: usize, tasks: usize) -> Duration {
+    HOLD * u32::try_from(processes * tasks - 1).unwrap()
+}
+
+#[track_caller]
+fn assert_is_fair(processes: usize, tasks: usize) -> Log {
+    let log = contend(processes, tasks);
+    let (longest, fair) = (log.longest_wait(), fair(processes, tasks));
+    assert!(longest <= fair * 4, "{longest:?}, where a fair line takes {fair:?}");
+    let share = log.least_to_most();
+    assert!(share > 0.9, "least to most served: {share:.2}");
+    log
+}
+
+#[test]
+fn processes_share_as_one_line() {
+    let log = assert_is_fair(4, 4);
+    // In 20 ms, and one that began before.
+    assert!(log.longest_turn() <= 11, "{} grants in a row", log.longest_turn());
+    // Nothing is lost where servers answer at once.
+    assert!(log.waits.len() > 1_900, "{} grants in 4 s", log.waits.len());
+}
+
+#[test]
+fn many_processes_share_as_one_line() {
+    assert_is_fair(16, 4);
+}
+
+#[test]
+fn processes_with_short_lines_take_turns() {
+    assert_is_fair(8, 2);
+}
+
+/// A turn takes 5 ms and a hold: with a single task that is several grants.
+#[test]
+fn single_tasks_take_turns() {
+    let log = contend(4, 1);
+    let (longest, turn) = (log.longest_wait(), Duration::from_millis(5) + HOLD);
+    assert!(longest <= turn * 3 * 2, "{longest:?}");
+    let share = log.least_to_most();
+    assert!(share > 0.9, "least to most served: {share:.2}");
+}
