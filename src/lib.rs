@@ -121,7 +121,7 @@ pub use layer::{KeyError, RedlockLayer, ResourceKey};
 #[doc(inline)]
 pub use leader::{Leader, Leadership, Term};
 #[doc(inline)]
-pub use lock::{Holder, Lock, LockRequest, Overrun, Redlock, RedlockBuilder, Released};
+pub use lock::{Holder, Lock, LockRequest, NotReady, Overrun, Redlock, RedlockBuilder, Released};
 #[doc(inline)]
 pub use node::{
     ClockOffset, EmbeddedNodes, Finding, Memory, NodeHealth, NodeState, Persistence, Role,

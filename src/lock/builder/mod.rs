@@ -368,6 +368,7 @@ impl RedlockBuilder {
         let timers = Arc::new(Timers::new(Arc::clone(&clock) as Arc<dyn Clock>));
         let soundness = Arc::new(Soundness::new(count.0 + count.1, Arc::clone(&timers)));
         let mut set = None;
+        self::check::tell_of_few_nodes(endpoints.len(), &self.guards);
         if !endpoints.is_empty() {
             let names: Vec<_> = endpoints.iter().map(|at| Arc::clone(&at.name)).collect();
             let layout = Layout::new(&names, &self.key_prefix, &self.guards);

@@ -17,6 +17,7 @@ mod max_ttl;
 mod moves;
 mod names;
 mod new_sets;
+mod readiness;
 mod records;
 mod restart;
 mod splits;
