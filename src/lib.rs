@@ -109,7 +109,8 @@ mod token;
 pub use config::Config;
 #[doc(inline)]
 pub use error::{
-    AdoptError, BuildError, LockError, LossCause, Reason, ReleaseError, Vote, VoteOutcome, Votes,
+    AdoptError, BuildError, LockError, LossCause, LowerError, Reason, ReleaseError, Vote,
+    VoteOutcome, Votes,
 };
 #[doc(inline)]
 pub use fencing::FencingLayer;

@@ -4,10 +4,10 @@ use super::{
     Holder, NotReady, Released, builder::RedlockBuilder, core::Core, request::LockRequest,
 };
 use crate::{
-    error::{AdoptError, LockError, Reason, ReleaseError},
+    error::{AdoptError, LockError, LowerError, Reason, ReleaseError},
     node::{
         EmbeddedNodes, Node, NodeHealth,
-        redis::{adopt, count},
+        redis::{Lowering, adopt, count},
     },
     resource::{Resource, ResourceError},
     time::Timestamp,
@@ -237,6 +237,34 @@ impl Redlock {
             return Err(AdoptError::NotGuarded);
         };
         adopt(new, old).await
+    }
+
+    /// Lowers the `max_ttl` that the servers keep to that of this manager: a restarted server then
+    /// waits for a shorter time before it votes.
+    ///
+    /// From the start on, the nodes refuse longer TTLs, and locks that have one are renewed no
+    /// more; a client that is configured for longer ones raises `max_ttl` again within a second, and
+    /// goes on. So lower `ttl` and `max_ttl` in the configuration of all clients first. Returns when
+    /// all locks with a longer TTL have expired: after the old `max_ttl` and the drift allowance.
+    ///
+    /// # Errors
+    ///
+    /// [`LowerError::Incomplete`] where nodes were not reached, or a client raised the value again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not undone when dropped: longer TTLs stay refused, and probations last as long as before. Run
+    /// it again.
+    pub async fn lower_max_ttl(&self) -> Result<(), LowerError> {
+        if self.core.is_forked() {
+            return Err(LowerError::Incomplete { votes: self.core.votes_in_fork() });
+        }
+        let set = self.core.set.as_ref().ok_or(LowerError::NoServers)?;
+        let lowering = Lowering::begin(set).await;
+        while lowering.remaining() > Duration::ZERO {
+            self.core.pause(lowering.remaining()).await;
+        }
+        lowering.end().await.map_err(|votes| LowerError::Incomplete { votes })
     }
 
     /// Takes no more requests, and waits until the releases of all locks that were given back are

@@ -44,6 +44,7 @@ fn assert_all_fail(redlock: &Redlock, parent: u32) {
     let why = redlock.ready().now_or_never().expect(now).unwrap_err();
     assert!(!why.heals && why.to_string().contains("fork"), "{why}");
     redlock.shutdown().now_or_never().expect(now);
+    assert!(redlock.lower_max_ttl().now_or_never().expect(now).is_err());
     let inspected = redlock.inspect("a").now_or_never().expect(now);
     assert!(inspected.unwrap_err().to_string().contains("fork"));
     assert!(redlock.key_counts().now_or_never().expect(now).iter().all(Result::is_err));

@@ -126,8 +126,9 @@ impl RedlockBuilder {
 
     /// The longest TTL that a request may ask for. Default: the TTL.
     ///
-    /// It is stored on the servers, which take the longest of all their clients, and never forget
-    /// it: a server that restarts stays in probation for so long. So keep it short.
+    /// It is stored on the servers, which take the longest of all their clients: a server that
+    /// restarts stays in probation for so long. So keep it short.
+    /// [`lower_max_ttl`](crate::Redlock::lower_max_ttl) makes it shorter again.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = Some(max_ttl);
         self

@@ -13,6 +13,7 @@ mod duplicates;
 mod full;
 mod history;
 mod layouts;
+mod lowering;
 mod max_ttl;
 mod moves;
 mod names;
