@@ -109,7 +109,8 @@ mod token;
 pub use config::Config;
 #[doc(inline)]
 pub use error::{
-    AdoptError, BuildError, LockError, LossCause, Reason, ReleaseError, Vote, VoteOutcome, Votes,
+    AdoptError, BuildError, LockError, LossCause, LowerError, Reason, ReleaseError, Vote,
+    VoteOutcome, Votes,
 };
 #[doc(inline)]
 pub use fencing::FencingLayer;
@@ -121,7 +122,7 @@ pub use layer::{KeyError, RedlockLayer, ResourceKey};
 #[doc(inline)]
 pub use leader::{Leader, Leadership, Term};
 #[doc(inline)]
-pub use lock::{Holder, Lock, LockRequest, Overrun, Redlock, RedlockBuilder, Released};
+pub use lock::{Holder, Lock, LockRequest, NotReady, Overrun, Redlock, RedlockBuilder, Released};
 #[doc(inline)]
 pub use node::{
     ClockOffset, EmbeddedNodes, Finding, Memory, NodeHealth, NodeState, Persistence, Role,

@@ -253,6 +253,8 @@ fn futures_are_sent_between_threads_and_need_no_pinning_by_hand() {
     is_send(&redlock.lock("x").run(|cx| async move { cx.fencing_token() }));
     is_send(&redlock.lock("x").try_run(|_| async move { Ok::<_, LockError>(()) }));
     is_send(&redlock.ready());
+    is_send(&redlock.ready_within(Duration::ZERO));
+    is_send(&redlock.lower_max_ttl());
     is_send(&redlock.shutdown());
     is_send(&redlock.inspect("x"));
     is_send(&redlock.key_counts());

@@ -150,12 +150,6 @@ fn nodes() -> impl Fn() -> RedlockBuilder {
 async fn manager(nodes: impl Fn() -> RedlockBuilder) -> Result<Redlock, Box<dyn Error>> {
     let redlock = nodes().build()?;
     // Servers that are new to this set vote after 10 s: they might have forgotten locks.
-    let patience = Duration::from_secs(30);
-    if tokio::time::timeout(patience, redlock.ready()).await.is_err() {
-        let states =
-            redlock.health().into_iter().map(|node| format!("{}: {}", node.name, node.state));
-        let states: Vec<_> = states.collect();
-        return Err(format!("no quorum of nodes within {patience:?}: {}", states.join("; ")).into());
-    }
+    redlock.ready_within(Duration::from_secs(30)).await?;
     Ok(redlock)
 }

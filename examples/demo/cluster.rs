@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use tower_redlock::{NodeHealth, NodeState, Redlock};
 
 use crate::nodes::Nodes;
@@ -30,7 +30,7 @@ impl Cluster {
             // The owner is stored with each key: whoever is turned away learns who holds it.
             replicas.push(Replica { name, redlock: nodes.builder().owner(name).build()? });
         }
-        join_all(replicas.iter().map(|replica| replica.redlock.ready())).await;
+        try_join_all(replicas.iter().map(|replica| replica.redlock.ready())).await?;
         Ok(Self { replicas, nodes })
     }
 

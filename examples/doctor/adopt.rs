@@ -46,8 +46,8 @@ pub(crate) async fn adopt(
     };
     // Its connections would only be told that they belong to another set now.
     drop(old);
-    eprintln!("moved; the new set votes in {}", text::time(takes));
-    wait::wait(new, Until::Quorum, args.timeout.unwrap_or(takes + MARGIN)).await;
+    eprintln!("step 3: moved; the new set votes in {}\n{AFTER}", text::time(takes));
+    wait::wait(new, Until::Moved, args.timeout.unwrap_or(takes + MARGIN)).await;
     let settings = setup.settings();
     let report = Report::new(examine(new, &settings, args.probe).await, &settings);
     if args.json {
@@ -72,11 +72,18 @@ fn failed(error: &AdoptError, args: &Args) -> ExitCode {
 }
 
 const MEANING: &str = "\
-Adopting stops the old set first: clients with the old configuration get no locks any more, and
-those that they hold are renewed no longer. Then every node of the new set begins a probation,
-with the old nodes' fences; nobody gets a lock until it is over: one max_ttl. Start clients with
-the new configuration now or then, and stop those with the old one. It can be run again where it
-fails half-way.";
+step 1: all nodes of the old set vote (above): those that can't be reached keep the old set.
+step 2: programs with the new configuration may run beside the old ones, and are not ready yet. If a
+        majority of the new servers is blank, start them after step 3.
+step 3: now. Adopting stops the old set first: clients with the old configuration get no locks any
+        more, and those that they hold are renewed no longer. Then every node of the new set begins
+        a probation, with the old nodes' fences; nobody gets a lock until it is over: one max_ttl.
+        It can be run again where it fails half-way.
+step 4: programs with the new configuration are ready; stop those with the old one.";
+
+const AFTER: &str = "\
+step 4: start the programs with the new configuration where they don't run yet, and stop those with
+        the old one: they get no locks any more";
 
 fn nodes(redlock: &Redlock) -> String {
     let mut text = String::new();

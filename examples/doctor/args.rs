@@ -13,12 +13,16 @@ usage: doctor [--json] [SETTINGS] [TASK]
 tasks; without one, doctor examines the set:
   --wait[=all|quorum]   keep running until all nodes (or a quorum) vote: that ends probations,
                         for which some client has to run; then examine
+  --wait NODE           keep running until NODE votes again, as all clients see it: between the
+                        restarts of two servers, when the restart of the first has been done
   --resource NAME       tell who holds NAME, node by node
   --break NAME          the same, then take the lock away from that holder, after a confirmation;
                         only for holders that are known to be dead
   --adopt               move servers to this configuration after a change of nodes, names, prefix
                         or guards, after a confirmation; --from, or another --from-…, says from
                         where. No locks for one max_ttl; waits until a quorum votes again
+  --lower-max-ttl       lower the max_ttl that the servers keep to the one of the settings, when no
+                        client asks for more; waits until locks with a longer TTL have expired
   --check               try everything out over throw-away servers, or over embedded nodes, under
                         the prefix doctor-check, and judge
   --help                print this
@@ -29,7 +33,7 @@ with the same nodes, names, prefix and guards:
   --prefix PREFIX       key_prefix                         (default: redlock)
   --ttl TIME            ttl, like 10s or 250ms             (default: 10s)
   --max-ttl TIME        max_ttl: the longest TTL that any client uses; a probation lasts that
-                        long, so never give less           (default: the TTL)
+                        long, so never give less but to lower it     (default: the TTL)
   --clock-guard TIME    clock_guard                        (default: none)
   --restart-guard WHAT  restart_guard: quarantine or off   (default: quarantine)
 
@@ -51,7 +55,9 @@ environment:
 A server without any data of the set is enrolled by this, as by any client: give the right settings.
 
 exit code: 0  healthy; the question was answered, the task is done
-           1  degraded: locks work, but something wants attention; a promise of --check is broken
+           1  degraded: locks work, but something wants attention: after --wait NODE, another
+              server must not be restarted; --lower-max-ttl did not reach all nodes; a promise
+              of --check is broken
            2  no quorum: no locks at present, or too few nodes answered
            3  bad usage, an error of doctor's own, or not confirmed
 ";
@@ -69,9 +75,11 @@ pub(crate) enum Command {
 pub(crate) enum Task {
     Examine,
     Wait(Until),
+    WaitFor(String),
     Resource(String),
     Break(String),
     Adopt,
+    LowerMaxTtl,
     Check,
 }
 
@@ -79,6 +87,8 @@ pub(crate) enum Task {
 pub(crate) enum Until {
     All,
     Quorum,
+    /// A quorum votes, and no further node is about to.
+    Moved,
 }
 
 /// Settings as they were given; they go before those of the file.
@@ -126,7 +136,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, S
         probe: true,
         timeout: None,
     };
-    let mut args = args.into_iter();
+    let mut args = args.into_iter().peekable();
     while let Some(arg) = args.next() {
         // `--ttl=10s` and `--ttl 10s` are the same.
         let (name, inline) = match arg.split_once('=') {
@@ -145,7 +155,11 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, S
             "--no-probe" if is_flag => parsed.probe = false,
             "--check" if is_flag => choose(task, Task::Check)?,
             "--adopt" if is_flag => choose(task, Task::Adopt)?,
-            "--wait" => choose(task, Task::Wait(until(inline.as_deref())?))?,
+            "--wait" => {
+                let what = inline.or_else(|| args.next_if(|next| !next.starts_with('-')));
+                choose(task, wait(what.as_deref()))?;
+            }
+            "--lower-max-ttl" if is_flag => choose(task, Task::LowerMaxTtl)?,
             "--resource" => choose(task, Task::Resource(value()?))?,
             "--break" => choose(task, Task::Break(value()?))?,
             "--timeout" => parsed.timeout = Some(duration(name, &value()?)?),
@@ -170,14 +184,17 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, S
 
 fn choose(task: &mut Task, new: Task) -> Result<(), String> {
     if *task != Task::Examine {
-        return Err("one task at a time: --wait, --resource, --break, --adopt or --check".into());
+        return Err(
+            "one task at a time: --wait, --resource, --break, --adopt, --lower-max-ttl or --check"
+                .into(),
+        );
     }
     *task = new;
     Ok(())
 }
 
 fn check(args: &Args) -> Result<(), String> {
-    let waits = matches!(args.task, Task::Wait(_) | Task::Adopt);
+    let waits = matches!(args.task, Task::Wait(_) | Task::WaitFor(_) | Task::Adopt);
     let asks = matches!(args.task, Task::Break(_) | Task::Adopt);
     if args.task == Task::Adopt && args.from.is_empty() {
         return Err("--adopt needs --from URLS: the nodes of the old set".into());
@@ -194,11 +211,11 @@ fn check(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn until(value: Option<&str>) -> Result<Until, String> {
-    match value {
-        None | Some("all") => Ok(Until::All),
-        Some("quorum") => Ok(Until::Quorum),
-        Some(_) => Err("--wait: =all or =quorum".into()),
+fn wait(what: Option<&str>) -> Task {
+    match what {
+        None | Some("all") => Task::Wait(Until::All),
+        Some("quorum") => Task::Wait(Until::Quorum),
+        Some(node) => Task::WaitFor(node.to_owned()),
     }
 }
 

@@ -169,7 +169,7 @@ fn refusal(reason: &Reason, settings: &Settings) -> Finding {
         Reason::OtherLayout { found, ours } => problem(
             "other-layout",
             format!("belongs to another set of nodes. It is enrolled for [{found}]; doctor is configured for [{ours}]"),
-            "use the same nodes, names, prefix and guards everywhere: compare the configurations of all programs (and doctor's own settings) with what it is enrolled for. If the set was changed on purpose, move the servers once: doctor --adopt --from OLD-NODES",
+            "use the same nodes, names, prefix and guards everywhere: compare the configurations of all programs (and doctor's own settings) with what it is enrolled for. If programs with a wrong configuration captured it, stop them: a set that nobody uses is taken over by itself, after 1.25 times max_ttl and some 10 s; or move it: doctor --adopt --from WRONG-NODES. If the set was changed on purpose, move the servers once: doctor --adopt --from OLD-NODES",
         ),
         Reason::SameServer { other } => problem(
             "same-server",
@@ -374,7 +374,7 @@ fn set(seen: &[Seen], settings: &Settings) -> Vec<Finding> {
                 "the servers' max_ttl is {longest:.1?}, doctor was given {:.1?}",
                 settings.max_ttl
             ),
-            "probations last as long as the servers' max_ttl; it never shrinks by itself",
+            "probations last as long as the servers' max_ttl; if no client asks for more than doctor was given, doctor --lower-max-ttl",
         ));
     }
     findings

@@ -5,6 +5,7 @@
 //! export REDLOCK_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
 //! cargo run --release --example doctor                           examine, and give one verdict
 //! cargo run --release --example doctor -- --wait                 until all nodes vote
+//! cargo run --release --example doctor -- --wait 10.0.0.1:6379   until that server votes again
 //! cargo run --release --example doctor -- --resource invoice:42  who holds it
 //! cargo run --release --example doctor -- --help                 everything else
 //! ```
@@ -21,10 +22,12 @@ mod examine;
 mod findings;
 mod holder;
 mod json;
+mod lower;
 mod setup;
 mod text;
 mod verdict;
 mod wait;
+mod wait_for;
 
 use std::{error::Error, process::ExitCode};
 
@@ -78,6 +81,8 @@ async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
             wait::wait(&redlock, *until, timeout).await;
             Ok(examine(&redlock, &settings, args).await)
         }
+        Task::WaitFor(node) => wait_for::wait_for(&redlock, node, &settings, args).await,
+        Task::LowerMaxTtl => lower::lower(&redlock, &settings, args).await,
         Task::Examine | Task::Check => Ok(examine(&redlock, &settings, args).await),
     }
 }

@@ -6,9 +6,9 @@ use tower_redlock::{NodeHealth, NodeState, Redlock};
 
 use crate::{args::Until, examine::quorum, setup::Settings};
 
-const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// How often progress is told where nothing changes.
-const TELL: Duration = Duration::from_secs(5);
+pub(crate) const TELL: Duration = Duration::from_secs(5);
 
 /// How long to wait unless told otherwise: enough for a probation, and one that begins anew.
 pub(crate) fn default_timeout(settings: &Settings) -> Duration {
@@ -21,7 +21,7 @@ pub(crate) async fn wait(redlock: &Redlock, until: Until, timeout: Duration) -> 
     let nodes = redlock.nodes().len();
     let needed = match until {
         Until::All => nodes,
-        Until::Quorum => quorum(nodes),
+        Until::Quorum | Until::Moved => quorum(nodes),
     };
     let (mut told, mut at) = (String::new(), begun);
     loop {
@@ -39,7 +39,8 @@ pub(crate) async fn wait(redlock: &Redlock, until: Until, timeout: Duration) -> 
             );
             (told, at) = (changed, Instant::now());
         }
-        if voting >= needed {
+        let in_probation = |node: &NodeHealth| matches!(node.state, NodeState::Probation { .. });
+        if voting >= needed && !(until == Until::Moved && health.iter().any(in_probation)) {
             return true;
         }
         if begun.elapsed() >= timeout {

@@ -157,7 +157,7 @@ where
     U: Future<Output: Send> + Send + 'static,
 {
     // Before that every request would be answered 503.
-    redlock.ready().await;
+    redlock.ready().await?;
     let listener = TcpListener::bind(addr).await?;
     listens(listener.local_addr()?);
     let router = receiver::router(redlock.clone(), Key::new(&secret())?, shop);

@@ -3,11 +3,13 @@
 mod adopt;
 mod build;
 mod lock;
+mod lower;
 mod release;
 mod vote;
 
 pub use adopt::AdoptError;
 pub use build::BuildError;
 pub use lock::{LockError, LossCause};
+pub use lower::LowerError;
 pub use release::ReleaseError;
 pub use vote::{Reason, Vote, VoteOutcome, Votes};

@@ -126,6 +126,11 @@ pub enum Reason {
     },
     /// The TTL is longer than the node's `max_ttl`, which is raised once a quorum votes.
     TtlTooLong,
+    /// The node's `max_ttl` was not lowered, or was raised again: a client asks for longer TTLs.
+    MaxTtlRaised {
+        /// The longest TTL that counts.
+        to: Duration,
+    },
     /// The release was acknowledged, but an operation whose answer is missing may still reach the
     /// server behind it; it is released again.
     Unsettled,
@@ -235,6 +240,10 @@ impl fmt::Display for Reason {
                 write!(f, "may evict locks (maxmemory-policy {policy}); set noeviction")
             }
             Self::TtlTooLong => f.write_str("the TTL is above the node's max_ttl"),
+            Self::MaxTtlRaised { to } => write!(
+                f,
+                "a client asked for locks of up to {to:?} meanwhile: lower ttl and max_ttl in the configuration of all clients first"
+            ),
             Self::Unsettled => {
                 f.write_str("released, but an unanswered operation may still come behind it")
             }

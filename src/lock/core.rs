@@ -183,16 +183,6 @@ impl Core {
         self.timers.sleep_until(self.clock().now() + pause).await;
     }
 
-    pub(crate) async fn ready(&self) {
-        if self.is_forked() {
-            return;
-        }
-        let quorum = rules::quorum(self.nodes.len());
-        while self.nodes.iter().filter(|node| node.health().is_voting()).count() < quorum {
-            self.pause(POLL_INTERVAL).await;
-        }
-    }
-
     /// Waits until every release is answered, those that are repeated to reachable nodes included.
     pub(crate) async fn drain(&self) {
         if self.is_forked() {
@@ -227,7 +217,7 @@ fn why_not(state: &NodeState) -> Option<Reason> {
 const FORK_TIME: u64 = 20_000;
 
 /// How often states that have no event of their own are looked at.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,6 +7,7 @@
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`] |
 //! | the line of local waiters | `queue` |
 //! | asking guarded work to stop, and what is done when it does not | [`Stopping`], [`Overrun`] |
+//! | whether enough nodes vote, and why not | [`NotReady`] |
 //! | claims of jobs' ticks | `claims` |
 //! | records of work that is done | `records` |
 //! | finding out that the work hangs, telling of renewals | `stall`, `renewals` |
@@ -27,6 +28,7 @@ mod lease;
 mod lost;
 mod overrun;
 mod queue;
+mod readiness;
 pub(crate) mod records;
 mod redlock;
 mod release;
@@ -51,6 +53,7 @@ pub(crate) use inspect::inspect;
 pub(crate) use lease::ActiveLease;
 pub use lost::Lost;
 pub use overrun::Overrun;
+pub use readiness::NotReady;
 pub use redlock::Redlock;
 pub use release::{Release, Released};
 #[cfg(feature = "scheduler")]

@@ -1,13 +1,16 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Holder, Released, builder::RedlockBuilder, core::Core, request::LockRequest};
+use super::{
+    Holder, NotReady, Released, builder::RedlockBuilder, core::Core, request::LockRequest,
+};
 use crate::{
-    error::{AdoptError, LockError, Reason, ReleaseError},
+    error::{AdoptError, LockError, LowerError, Reason, ReleaseError},
     node::{
         EmbeddedNodes, Node, NodeHealth,
-        redis::{adopt, count},
+        redis::{Lowering, adopt, count},
     },
     resource::{Resource, ResourceError},
+    time::Timestamp,
 };
 
 /// The lock manager: a set of nodes, and the settings for locks over them.
@@ -80,17 +83,56 @@ impl Redlock {
         LockRequest::new(Arc::clone(&self.core), Err(error))
     }
 
-    /// Waits until a quorum of nodes is connected and votes.
+    /// Waits until a quorum of nodes is connected and votes: without a limit, as long as waiting may
+    /// help.
     ///
-    /// Waits for ever while that is not so: put a timeout around it, and show
-    /// [`health`](Self::health) when it strikes. Returns at once in a forked child, where requests
-    /// fail.
+    /// # Errors
+    ///
+    /// [`NotReady`] once somebody has to act: a quorum can't vote while nodes belong to another set
+    /// that is in use, are one server under two names, or refuse the credentials. Such a refusal
+    /// has to last for 2 s; of another set, until it would have been taken over if nobody used it:
+    /// for 1.25 times `max_ttl`, the drift allowance, and 12 s. At once in a forked child.
     ///
     /// # Cancel safety
     ///
     /// Safe: it only watches.
-    pub async fn ready(&self) {
-        self.core.ready().await;
+    pub async fn ready(&self) -> Result<(), NotReady> {
+        self.core.ready(Timestamp::MAX).await
+    }
+
+    /// Waits like [`ready`](Self::ready), at most for `limit`.
+    ///
+    /// # Errors
+    ///
+    /// [`NotReady`], which says why too few nodes vote, in words too: as soon as waiting does not
+    /// help, or when the time is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only watches.
+    pub async fn ready_within(&self, limit: Duration) -> Result<(), NotReady> {
+        self.core.ready(self.core.clock().now() + limit).await
+    }
+
+    /// Whether a quorum of nodes votes, as last seen. Asks nobody, so an orchestrator may poll it:
+    ///
+    /// ```
+    /// # use tower_redlock::Redlock;
+    /// /// The answer to `GET /readyz`.
+    /// fn readyz(redlock: &Redlock) -> (u16, String) {
+    ///     match redlock.readiness() {
+    ///         Ok(()) => (200, "ready".into()),
+    ///         Err(why) => (503, why.to_string()),
+    ///     }
+    /// }
+    /// # assert_eq!(readyz(&Redlock::embedded()).0, 200);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`NotReady`], which says whether waiting may help.
+    pub fn readiness(&self) -> Result<(), NotReady> {
+        self.core.readiness()
     }
 
     /// The nodes, in the order in which they vote: for asking one directly.
@@ -195,6 +237,34 @@ impl Redlock {
             return Err(AdoptError::NotGuarded);
         };
         adopt(new, old).await
+    }
+
+    /// Lowers the `max_ttl` that the servers keep to that of this manager: a restarted server then
+    /// waits for a shorter time before it votes.
+    ///
+    /// From the start on, the nodes refuse longer TTLs, and locks that have one are renewed no
+    /// more; a client that is configured for longer ones raises `max_ttl` again within a second, and
+    /// goes on. So lower `ttl` and `max_ttl` in the configuration of all clients first. Returns when
+    /// all locks with a longer TTL have expired: after the old `max_ttl` and the drift allowance.
+    ///
+    /// # Errors
+    ///
+    /// [`LowerError::Incomplete`] where nodes were not reached, or a client raised the value again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not undone when dropped: longer TTLs stay refused, and probations last as long as before. Run
+    /// it again.
+    pub async fn lower_max_ttl(&self) -> Result<(), LowerError> {
+        if self.core.is_forked() {
+            return Err(LowerError::Incomplete { votes: self.core.votes_in_fork() });
+        }
+        let set = self.core.set.as_ref().ok_or(LowerError::NoServers)?;
+        let lowering = Lowering::begin(set).await;
+        while lowering.remaining() > Duration::ZERO {
+            self.core.pause(lowering.remaining()).await;
+        }
+        lowering.end().await.map_err(|votes| LowerError::Incomplete { votes })
     }
 
     /// Takes no more requests, and waits until the releases of all locks that were given back are

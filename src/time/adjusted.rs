@@ -29,7 +29,8 @@ impl AdjustedClock {
         let _ = self.ahead.fetch_update(Ordering::AcqRel, Ordering::Acquire, further);
     }
 
-    fn ahead(&self) -> Duration {
+    /// By how much it has been put forward, all in all.
+    pub(crate) fn ahead(&self) -> Duration {
         Duration::from_nanos(self.ahead.load(Ordering::Acquire))
     }
 }

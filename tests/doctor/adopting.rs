@@ -22,7 +22,10 @@ fn three_servers_become_five() {
 
     let outcome =
         five.run(&["--adopt", "--from", &from, "--yes", "--timeout", "30s", "--no-probe"]);
-    outcome.is(0, &["the new set votes in", "5 of 5 nodes vote", "HEALTHY"]);
+    outcome.is(
+        0,
+        &["step 3: moved; the new set votes in", "step 4: start", "5 of 5 nodes vote", "HEALTHY"],
+    );
     five.run(&["--no-probe"]).is(0, &["5 of 5 nodes vote"]);
     three.run(&["--no-probe"]).is(2, &["belongs to another set"]);
 }
@@ -63,4 +66,19 @@ fn the_same_set_is_nothing_to_adopt() {
     let three = Doctor::guarded(&all, "1s");
     let outcome = three.run(&["--adopt", "--from", &all.join(","), "--yes"]);
     outcome.is(3, &["not adopted", "are the same"]);
+}
+
+/// A program ran once with too short a list.
+#[test]
+fn captured_servers_are_freed() {
+    let servers = RedisServer::start_n(3);
+    let all = urls(&servers);
+    let captured = all[..2].join(",");
+    Doctor::guarded(&all[..2], "2s").run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    let right = Doctor::guarded(&all, "2s");
+    let outcome = right.run(&["--no-probe"]);
+    outcome
+        .is(2, &["captured it, stop them", "taken over by itself", "--adopt --from WRONG-NODES"]);
+    let outcome = right.run(&["--adopt", "--from", &captured, "--yes", "--no-probe"]);
+    outcome.is(0, &["3 of 3 nodes vote", "HEALTHY"]);
 }

@@ -6,7 +6,9 @@ mod support;
 
 mod adopting;
 mod holders;
+mod lowering;
 mod nodes;
+mod rolling;
 mod run;
 mod sets;
 mod usage;

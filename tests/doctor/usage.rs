@@ -14,7 +14,7 @@ fn bad_usage_is_an_exit_code_of_its_own() {
         (&["--bogus"], "unknown argument --bogus"),
         (&["--ttl", "10"], "--ttl: 10 is no time like 10s"),
         (&["--ttl"], "--ttl needs a value"),
-        (&["--wait=some"], "=all or =quorum"),
+        (&["--wait=some"], "no node has that name"),
         (&["--restart-guard", "on"], "quarantine or off"),
         (&["--adopt"], "--adopt needs --from"),
         (&["--from", "redis://h"], "belong to --adopt"),

@@ -41,8 +41,10 @@ fn assert_all_fail(redlock: &Redlock, parent: u32) {
     let started = Scheduler::new(redlock.clone()).job(job).start();
     assert_eq!(started.unwrap_err(), StartError::Forked { built_in: parent });
 
-    redlock.ready().now_or_never().expect(now);
+    let why = redlock.ready().now_or_never().expect(now).unwrap_err();
+    assert!(!why.heals && why.to_string().contains("fork"), "{why}");
     redlock.shutdown().now_or_never().expect(now);
+    assert!(redlock.lower_max_ttl().now_or_never().expect(now).is_err());
     let inspected = redlock.inspect("a").now_or_never().expect(now);
     assert!(inspected.unwrap_err().to_string().contains("fork"));
     assert!(redlock.key_counts().now_or_never().expect(now).iter().all(Result::is_err));
@@ -68,7 +70,7 @@ fn requests_fail_in_a_child() {
 async fn the_parent_keeps_its_lock() {
     let server = RedisServer::start();
     let redlock = over(Redlock::builder(), [server.url()]).build().unwrap();
-    redlock.ready().await;
+    redlock.ready().await.unwrap();
     let lock = redlock.lock("a").await.unwrap();
     let (parent, of_parent) = (process::id(), redlock.clone());
     let lock = tokio::task::spawn_blocking(move || {
@@ -101,7 +103,7 @@ fn a_manager_of_the_child_works() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let redlock = build(&server);
-            redlock.ready().await;
+            redlock.ready().await.unwrap();
             redlock.lock("a").await.unwrap().release().await.unwrap();
         });
     });

@@ -36,7 +36,7 @@ async fn with_statuses() {
     let (servers, redlock) = locks(TTL).await;
     let (orders, channel) = unguarded().await;
     let other = manager(&servers, TTL);
-    other.ready().await;
+    other.ready().await.unwrap();
     let stack = ServiceBuilder::new().timeout(HANG_GUARD).layer(layer(&redlock));
     let stack = stack.concurrency_limit(1).service(channel.clone());
     let mut first = OrdersClient::new(stack);

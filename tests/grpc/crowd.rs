@@ -31,7 +31,7 @@ async fn no_two_are_at_one_order_at_once_and_everybody_has_a_turn() {
     let mut clients = Vec::new();
     for _ in 0..3 {
         let redlock = manager(&servers, TTL);
-        redlock.ready().await;
+        redlock.ready().await.unwrap();
         let server = Server::builder()
             .layer(layer(&redlock).wait(HANG_GUARD * 3))
             .add_service(OrdersServer::new(orders.clone()));

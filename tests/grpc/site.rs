@@ -98,7 +98,7 @@ impl Site {
 pub(crate) async fn locks(ttl: Duration) -> (Vec<RedisServer>, Redlock) {
     let servers = RedisServer::start_n(3);
     let redlock = manager(&servers, ttl);
-    redlock.ready().await;
+    redlock.ready().await.unwrap();
     (servers, redlock)
 }
 

@@ -16,7 +16,7 @@ async fn the_lock_is_held_until_the_trailers_and_free_with_them() {
     let sender = site.orders.stream("7");
     let mut stream = site.track("7").await;
     let other = site.other();
-    other.ready().await;
+    other.ready().await.unwrap();
     for line in 1..=3 {
         sender.send(Ok(event(line))).await.unwrap();
         assert_eq!(stream.message().await.unwrap().unwrap().line, line);

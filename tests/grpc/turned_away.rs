@@ -21,7 +21,7 @@ const SHORT: Duration = Duration::from_millis(500);
 
 async fn held_elsewhere(site: &Site) -> Status {
     let (other, ttl) = (site.other(), Duration::from_secs(40));
-    other.ready().await;
+    other.ready().await.unwrap();
     let lock = other.lock("7").ttl(ttl).auto_extend(false).await.unwrap();
     let status = site.place("7", "").await.unwrap_err();
     let delay = retry_delay(&status, Code::Aborted);

@@ -102,7 +102,7 @@ async fn nodes_up_and_voting(numbers: &Numbers) {
     let mut server = RedisServer::start();
     let builder = Redlock::builder().named_node("one", server.url());
     let redlock = builder.restart_guard(RestartGuard::Off).build().unwrap();
-    redlock.ready().await;
+    redlock.ready().await.unwrap();
     let label = Some(("node", "one"));
     let both = || {
         let up = numbers.get("redlock_node_up", label);

@@ -6,7 +6,7 @@ use super::{RedlockBuilder, Source};
 use crate::{
     error::BuildError,
     lock::settings::{MAX_DURATION, Settings},
-    node::redis::{Endpoint, RestartGuard},
+    node::redis::{Endpoint, Guards, RestartGuard},
     quorum::rules,
 };
 
@@ -112,6 +112,22 @@ impl RedlockBuilder {
             line: self.line,
             handoff_limit: self.handoff_limit,
         })
+    }
+}
+
+/// What a small set of servers can't do, said once where it is built.
+pub(super) fn tell_of_few_nodes(servers: usize, guards: &Guards) {
+    if guards.restart == RestartGuard::Off {
+        return;
+    }
+    match servers {
+        1 => tracing::warn!(
+            "a single server: while it is down or in probation nobody gets a lock, and a name that leads to two servers can't be noticed; three survive the loss of one"
+        ),
+        2 => tracing::warn!(
+            "two servers: both have to vote, so a failure or restart of either stops all locks; three survive the loss of one"
+        ),
+        _ => {}
     }
 }
 

@@ -126,8 +126,9 @@ impl RedlockBuilder {
 
     /// The longest TTL that a request may ask for. Default: the TTL.
     ///
-    /// It is stored on the servers, which take the longest of all their clients, and never forget
-    /// it: a server that restarts stays in probation for so long. So keep it short.
+    /// It is stored on the servers, which take the longest of all their clients: a server that
+    /// restarts stays in probation for so long. So keep it short.
+    /// [`lower_max_ttl`](crate::Redlock::lower_max_ttl) makes it shorter again.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = Some(max_ttl);
         self
@@ -368,6 +369,7 @@ impl RedlockBuilder {
         let timers = Arc::new(Timers::new(Arc::clone(&clock) as Arc<dyn Clock>));
         let soundness = Arc::new(Soundness::new(count.0 + count.1, Arc::clone(&timers)));
         let mut set = None;
+        self::check::tell_of_few_nodes(endpoints.len(), &self.guards);
         if !endpoints.is_empty() {
             let names: Vec<_> = endpoints.iter().map(|at| Arc::clone(&at.name)).collect();
             let layout = Layout::new(&names, &self.key_prefix, &self.guards);

@@ -39,7 +39,7 @@ mod wire;
 pub use connector::{Address, Connecting, Connector, IoStream, SocketConnector};
 pub use credentials::Credentials;
 pub(crate) use endpoint::Endpoint;
-pub(crate) use enrol::{Layout, NodeSet, adopt, count};
+pub(crate) use enrol::{Layout, Lowering, NodeSet, adopt, count};
 pub(crate) use guards::Guards;
 pub use guards::{EvictionGuard, RestartGuard};
 pub(crate) use listener::Listener;

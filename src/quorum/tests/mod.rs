@@ -13,6 +13,7 @@
 //! | every attempt ends, in time, and the order of the answers does not matter | `decision` |
 //! | many that start at once, until one wins | `contention` |
 //! | jobs: one start per tick, over random worlds | `claims` |
+//! | a lower `max_ttl`, with long TTLs still about, over random worlds | `lowering` |
 //! | records of work that is done: what a quorum keeps, every quorum tells | `records` |
 //! | examples to read, one for each rule | `cases` |
 //!
@@ -25,6 +26,7 @@ mod contention;
 mod decision;
 mod fencing;
 mod heard;
+mod lowering;
 mod model;
 mod records;
 mod restarts;

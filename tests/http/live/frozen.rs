@@ -36,7 +36,7 @@ fn short() -> RedlockBuilder {
 async fn serves_and_tells_of_each_poll() {
     let Ok(urls) = env::var(ORDERS) else { return };
     let redlock = over(short(), urls.split(' ')).build().unwrap();
-    redlock.ready().await;
+    redlock.ready().await.unwrap();
     let app =
         Router::new().fallback(work).layer(RedlockLayer::new(redlock, |_: &Request| "a").http());
     println!("listens {}", serve(app).await);
@@ -111,7 +111,7 @@ impl Child {
 
 async fn connected(servers: &[RedisServer]) -> Redlock {
     let redlock = over(short(), servers.iter().map(RedisServer::url)).build().unwrap();
-    redlock.ready().await;
+    redlock.ready().await.unwrap();
     redlock
 }
 

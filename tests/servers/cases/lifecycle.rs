@@ -65,7 +65,7 @@ async fn servers_that_are_down_at_the_start_are_connected_when_they_come_up() {
     eventually("one node votes", || redlock.health()[0].is_voting());
     assert_eq!(poll_once(&mut ready), Poll::Pending, "one is no quorum");
     servers[1].restart();
-    timeout(HANG_GUARD, ready).await.expect("a quorum votes");
+    timeout(HANG_GUARD, ready).await.expect("it hangs").expect("a quorum votes");
     drop(redlock.lock("x").wait(HANG_GUARD).await.unwrap());
 }
 

@@ -40,7 +40,7 @@ async fn a_server_that_began_another_history_neither_promises_nor_keeps_a_claim(
     for op in [prepare("a", 5), claim("a", &of_tick(5, 100))] {
         let server = RedisServer::with(&["--enable-debug-command", "yes"]);
         let redlock = over(strict(), [server.url()]).build().unwrap();
-        in_time(redlock.ready()).await;
+        in_time(redlock.ready()).await.unwrap();
         let node = &redlock.nodes()[0];
         assert_eq!(in_time(ask(node, prepare("a", 1))).await, promised(None));
         // A look may come in between, after which the new history is the known one.

@@ -170,7 +170,7 @@ async fn a_jump_that_is_small_beside_max_ttl_is_seen_where_it_ends_a_short_lock(
     let urls = vec![scene.servers[0].url(), scene.servers[1].url(), way.url()];
     let builder = || Redlock::builder().ttl(Duration::from_secs(2)).max_ttl(LONG);
     let first = crate::support::over(builder(), urls).build().unwrap();
-    in_time(first.ready()).await;
+    in_time(first.ready()).await.unwrap();
     let second = scene.manager(builder()).await;
     way.cut();
     let lock = in_time(async { first.lock("a").auto_extend(false).await }).await.unwrap();

@@ -22,7 +22,7 @@ async fn way(builder: RedlockBuilder) -> Way {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
     let redlock = over(builder.ttl(LONG), [proxy.url()]).build().unwrap();
-    in_time(redlock.ready()).await;
+    in_time(redlock.ready()).await.unwrap();
     Way { server, proxy, redlock }
 }
 

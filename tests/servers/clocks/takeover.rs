@@ -27,7 +27,7 @@ impl Scene {
         let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
         let crashed = over(strict(), proxies.iter().map(Proxy::url)).build().unwrap();
         let other = over(strict(), servers.iter().map(RedisServer::url)).build().unwrap();
-        in_time(async { tokio::join!(crashed.ready(), other.ready()) }).await;
+        in_time(async { tokio::try_join!(crashed.ready(), other.ready()) }).await.unwrap();
         Self { servers, proxies, crashed, other }
     }
 

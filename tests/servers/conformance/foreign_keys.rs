@@ -116,6 +116,6 @@ fn a_prefix_that_could_be_another_prefix_and_a_name_is_refused() {
 async fn manager(subject: &Subject, prefix: &str) -> Redlock {
     let builder = over(Redlock::builder(), [subject.redis().url()]).key_prefix(prefix);
     let manager = builder.ttl(TTL).node_timeout(TTL / 10).build().unwrap();
-    manager.ready().await;
+    manager.ready().await.unwrap();
     manager
 }

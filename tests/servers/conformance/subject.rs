@@ -31,7 +31,7 @@ impl Subject {
         // Ample time for each answer: no connection is given up on a busy machine.
         let builder = over(Redlock::builder(), [server.url()]).ttl(TTL).node_timeout(TTL / 10);
         let manager = builder.build().expect("valid settings");
-        manager.ready().await;
+        manager.ready().await.unwrap();
         let node = manager.nodes()[0].clone();
         Self { node, _manager: Some(manager), server: Some(server) }
     }

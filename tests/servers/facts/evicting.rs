@@ -67,7 +67,7 @@ async fn a_server_that_may_evict_has_no_vote_where_that_is_refused_until_it_is_p
     let redlock = manager(&servers, EvictionGuard::Refuse, &log);
     eventually_async("it is refused", async || refusal(&redlock) == Some(evicts())).await;
     log.wait_for("WARN", &["node has no vote", "node-1", "allkeys-lru"]).await;
-    in_time(redlock.ready()).await;
+    in_time(redlock.ready()).await.unwrap();
     works(&redlock).await;
 
     servers[2].kill();

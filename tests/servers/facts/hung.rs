@@ -113,7 +113,7 @@ async fn a_server_that_is_frozen_while_it_greets_is_connected_when_it_goes_on() 
     let servers = RedisServer::start_n(3);
     servers[0].freeze();
     let redlock = watchful(urls(&servers));
-    in_time(redlock.ready()).await;
+    in_time(redlock.ready()).await.unwrap();
     works(&redlock).await;
     servers[0].thaw();
     all_vote(&redlock).await;

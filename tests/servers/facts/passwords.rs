@@ -175,7 +175,7 @@ async fn a_server_without_room_for_another_client_is_not_taken_for_one_that_refu
     let server = protected();
     server.set_config("maxclients", "1");
     let holder = manager([url_with(&server, &format!(":{SECRET}"))]);
-    holder.ready().await;
+    holder.ready().await.unwrap();
     let redlock = manager([url_with(&server, &format!(":{SECRET}"))]);
     let reason = down(&redlock, 0).await;
     assert!(!matches!(reason, Reason::Auth(_)), "{reason}");

@@ -54,7 +54,7 @@ async fn replica() {
         .owner(format!("replica {}", orders.replica))
         .clock(WanderingClock { seed: orders.replica as u64 });
     let redlock = over(builder, &orders.urls).build().unwrap();
-    redlock.ready().await;
+    redlock.ready().await.unwrap();
 
     let writer = Arc::new(Writer::open(&orders.journal));
     let nothing = Run { token: 0, tick: 0, attempt: 0, replica: orders.replica };

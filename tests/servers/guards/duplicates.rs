@@ -73,7 +73,7 @@ async fn a_duplicate_that_comes_later_takes_the_vote_from_both() {
         proxy.cut();
         let urls = vec![servers[0].url(), servers[1].url(), proxy.url()];
         let redlock = over_with(guard, urls);
-        in_time(redlock.ready()).await;
+        in_time(redlock.ready()).await.unwrap();
         works(&redlock).await;
         proxy.heal();
         assert_eq!(refusal(&redlock, 2).await, same_as("node-1"));

@@ -129,7 +129,7 @@ async fn a_new_set_waits_for_the_longest_max_ttl_of_its_clients() {
     let long = guarded(longer(), urls(&servers)).build().unwrap();
     probation(&long, &[0, 1, 2]).await;
     let short = manager(&servers);
-    in_time(short.ready()).await;
+    in_time(short.ready()).await.unwrap();
     assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
     all_vote(&long).await;
 }

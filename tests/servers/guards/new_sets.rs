@@ -22,7 +22,7 @@ async fn a_new_set_is_usable_after_max_ttl_and_ready_waits_for_it() {
         let servers = RedisServer::start_n(count);
         let started = Instant::now();
         let redlock = manager(&servers);
-        in_time(redlock.ready()).await;
+        in_time(redlock.ready()).await.unwrap();
         assert!(started.elapsed() > MAX_TTL, "{:?}", started.elapsed());
         works(&redlock).await;
     }
@@ -63,7 +63,7 @@ async fn a_new_set_with_a_dead_minority_is_usable_and_the_minority_joins_later()
     servers[1].kill();
     servers[3].kill();
     let redlock = manager(&servers);
-    in_time(redlock.ready()).await;
+    in_time(redlock.ready()).await.unwrap();
     works(&redlock).await;
     servers[1].restart();
     servers[3].restart();
@@ -83,7 +83,7 @@ async fn a_new_set_with_a_dead_majority_is_not_usable() {
     };
     assert_eq!(remaining, Duration::ZERO, "it waits for the others only");
     servers[1].restart();
-    in_time(redlock.ready()).await;
+    in_time(redlock.ready()).await.unwrap();
 }
 
 /// A loss of all data looks like a new set: no token of before may come again.

@@ -106,7 +106,7 @@ impl Site {
             .owner("site")
             .build()
             .unwrap();
-        redlock.ready().await;
+        redlock.ready().await.unwrap();
         let log = Log::default();
         let layer = ServiceBuilder::new()
             .layer(HandleErrorLayer::new(refusal))

@@ -60,9 +60,10 @@ impl Locks {
     }
 
     /// Waits until a quorum of servers can be asked.
-    pub(super) async fn ready(&self) {
-        if let Self::Redlock(redlock) = self {
-            redlock.ready().await;
+    pub(super) async fn ready(&self) -> Result<(), String> {
+        match self {
+            Self::Redlock(redlock) => redlock.ready().await.map_err(|error| error.to_string()),
+            Self::Plain(_) => Ok(()),
         }
     }
 

@@ -31,7 +31,10 @@ pub(crate) fn run(options: &WorkerOptions) -> Result<(), String> {
         let mut terminate = terminate.map_err(|error| format!("no signals: {error}"))?;
         let locks = Arc::new(Locks::new(options)?);
         tokio::select! {
-            () = locks.ready() => println!("{READY}"),
+            ready = locks.ready() => {
+                ready?;
+                println!("{READY}");
+            }
             _ = terminate.recv() => return Ok(()),
         }
         let stop = Arc::new(AtomicBool::new(false));

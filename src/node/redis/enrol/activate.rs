@@ -11,7 +11,10 @@ use crate::{
         decode::{int, reason, text},
         scripts,
     },
-    quorum::enrol::{How, Outcome, Step},
+    quorum::{
+        enrol::{How, Outcome, Step},
+        rules,
+    },
     stripe::STRIPES,
 };
 
@@ -23,6 +26,8 @@ pub(super) struct Known {
     pub(super) marks: BTreeMap<String, String>,
     pub(super) floor: u64,
     pub(super) max_ttl: Duration,
+    /// What `max_ttl` was before it was lowered: locks of that time may be left.
+    pub(super) longer: Duration,
 }
 
 impl Known {
@@ -33,12 +38,18 @@ impl Known {
         }
         for (name, mark) in other.marks {
             let known = self.marks.entry(name).or_default();
-            if number(&mark) > number(known) || known.is_empty() {
+            if leading_number(&mark) > leading_number(known) || known.is_empty() {
                 *known = mark;
             }
         }
         self.floor = self.floor.max(other.floor);
         self.max_ttl = self.max_ttl.max(other.max_ttl);
+        self.longer = self.longer.max(other.longer);
+    }
+
+    /// The longest TTL of any lock that may be left.
+    fn longest(&self) -> Duration {
+        self.max_ttl.max(self.longer)
     }
 
     /// From the fields and values of a meta hash.
@@ -51,6 +62,8 @@ impl Known {
                 "tag" => tag = Some(Tag::new(value)),
                 "floor" => known.floor = number,
                 "max_ttl" => known.max_ttl = Duration::from_millis(number),
+                // A number, and who lowers it.
+                "longer" => known.longer = Duration::from_millis(leading_number(&value)),
                 field if is_stripe(field) && number > 0 => {
                     known.fences.insert(field.to_owned(), number);
                 }
@@ -99,9 +112,9 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
         let unknown = (step.node, Reason::Unknown);
         return Err(failed.unwrap_or(unknown));
     }
-    let drift = crate::quorum::rules::drift(known.max_ttl, set.settings.drift_factor);
-    if step.waited < known.max_ttl + drift {
-        return Ok(Outcome::Longer(known.max_ttl));
+    let longest = known.longest();
+    if step.waited < longest + rules::drift(longest, set.settings.drift_factor) {
+        return Ok(Outcome::Longer(longest));
     }
     let mut pipeline = Pipeline::with_capacity(1);
     let max_ttl = known.max_ttl.max(set.settings.max_ttl);
@@ -134,8 +147,8 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
             Ok(Outcome::Done)
         }
         Some(2) => {
-            let max_ttl = items.get(1).and_then(int).unwrap_or(0);
-            Ok(Outcome::Longer(Duration::from_millis(max_ttl)))
+            let longest = items.get(1).and_then(int).unwrap_or(0);
+            Ok(Outcome::Longer(Duration::from_millis(longest)))
         }
         // Somebody else was first, or it has forgotten again.
         _ => Ok(Outcome::Done),
@@ -170,9 +183,9 @@ fn is_stripe(field: &str) -> bool {
     stripe.is_some_and(|stripe| stripe < STRIPES)
 }
 
-fn number(mark: &str) -> u64 {
-    let digits = mark.bytes().take_while(u8::is_ascii_digit).count();
-    mark[..digits].parse().unwrap_or(0)
+fn leading_number(text: &str) -> u64 {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    text[..digits].parse().unwrap_or(0)
 }
 
 fn pairs(value: &Value) -> impl Iterator<Item = (String, String)> + '_ {

@@ -15,6 +15,7 @@
 //! | how many keys a node keeps | `count` |
 //! | from one layout to another | `adopt` |
 //! | from a set that nobody uses any more | `takeover` |
+//! | a shorter `max_ttl` | `lower` |
 
 mod activate;
 mod adopt;
@@ -24,6 +25,7 @@ mod count;
 mod inform;
 mod jumps;
 mod layout;
+mod lower;
 mod set;
 mod standing;
 mod tag;
@@ -33,6 +35,7 @@ mod tasks;
 pub(crate) use adopt::adopt;
 pub(crate) use count::count;
 pub(crate) use layout::Layout;
+pub(crate) use lower::Lowering;
 pub(super) use set::Admin;
 pub(crate) use set::NodeSet;
 pub(super) use standing::{Check, Standing, add_check, info};

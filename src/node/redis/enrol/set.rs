@@ -139,7 +139,7 @@ impl State {
             layout: standing.tag.layout().into(),
             size: standing.size,
             seen: Arc::clone(&standing.seen),
-            max_ttl: standing.max_ttl,
+            max_ttl: standing.longest_ttl,
         });
         self.takeover.see(node, foreign, now);
         let is_ours = matches!(sight, Sight::Probation { .. } | Sight::Active { .. });
@@ -409,7 +409,7 @@ impl NodeSet {
         } else if let Some(view) = view.filter(|_| standing.tag.is_probation()) {
             let tag = Arc::clone(standing.tag.text());
             let moved = standing.tag.is_moved();
-            (Sight::Probation { tag, view, max_ttl: standing.max_ttl, moved }, None)
+            (Sight::Probation { tag, view, max_ttl: standing.longest_ttl, moved }, None)
         } else if standing.tag.text().is_empty() && is_elsewhere {
             let found = "nothing: it belonged to another set when it was last seen, and has lost its data since; adopt it, or start this process again once no client uses that set";
             let ours = Arc::clone(&self.layout.description);

@@ -26,7 +26,10 @@ pub(in crate::node::redis) struct Standing {
     /// Run and history of the data that the server has now.
     pub(in crate::node::redis) run: Arc<str>,
     pub(in crate::node::redis) tag: Tag,
+    /// The longest TTL that it grants.
     pub(in crate::node::redis) max_ttl: Duration,
+    /// The longest TTL of any lock that it may keep: `max_ttl`, or what that was before.
+    pub(in crate::node::redis) longest_ttl: Duration,
     pub(in crate::node::redis) floor: u64,
     /// The layout that is stored, for people to read.
     pub(in crate::node::redis) layout: Arc<str>,
@@ -117,6 +120,7 @@ impl Standing {
             run: text(3),
             tag: Tag::new(text(4)),
             max_ttl: Duration::from_millis(number(5)),
+            longest_ttl: Duration::from_millis(number(5).max(number(15))),
             floor: number(6),
             layout: text(7),
             copying: text(8).starts_with("copying"),

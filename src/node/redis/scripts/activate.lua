@@ -3,13 +3,14 @@
 -- in ms, max_ttl in ms, floor (0: none), 'bootstrap' where there are too few others to learn from,
 -- 'copying' while done records are still to be copied; how many fences, then field and number of
 -- each; then field and value of each watermark.
--- Answers: {1, tag} active; {2, max_ttl} not waited long enough; {3, tag} another probation.
+-- Answers: {1, tag} active; {2, ms} not waited long enough; {3, tag} another probation.
 local tag = redis.call('HGET', KEYS[1], 'tag') or ''
 if tag ~= ARGV[1] then return {3, tag} end
 local layout = layout_of(tag)
 if string.sub(tag, 3, 34) ~= incarnation() then return {3, tag} end
 local max_ttl = math.max(tonumber(redis.call('HGET', KEYS[1], 'max_ttl') or 0), tonumber(ARGV[3]))
-if tonumber(ARGV[2]) < max_ttl then return {2, max_ttl} end
+local longest = math.max(max_ttl, longer_of(redis.call('HGET', KEYS[1], 'longer')))
+if tonumber(ARGV[2]) < longest then return {2, longest} end
 
 local floor = math.max(tonumber(redis.call('HGET', KEYS[1], 'floor') or 0), tonumber(ARGV[4]))
 if ARGV[5] == 'bootstrap' then

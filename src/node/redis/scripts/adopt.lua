@@ -16,7 +16,8 @@ if (ARGV[8] ~= '' and tag ~= ARGV[8])
   or (ARGV[9] ~= '' and redis.call('HGET', KEYS[1], 'seen') ~= ARGV[9]) then
   return {3, tag or ''}
 end
-local max_ttl = math.max(tonumber(redis.call('HGET', KEYS[1], 'max_ttl') or 0), tonumber(ARGV[5]))
+local max_ttl = math.max(tonumber(redis.call('HGET', KEYS[1], 'max_ttl') or 0), tonumber(ARGV[5]),
+  longer_of(redis.call('HGET', KEYS[1], 'longer')))
 local fields = owner_fields(12, 11 + ARGV[11])
 for _, field in ipairs(fields) do redis.call('HSET', KEYS[1], field, '') end
 local epoch = tag and epoch_of(tag) + 1 or 1

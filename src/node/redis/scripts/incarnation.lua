@@ -26,6 +26,11 @@ local function incarnation_of(tag)
   return string.sub(tag, 70, 77) .. ' ' .. string.sub(tag, 3, 34) .. ' ' .. string.sub(tag, 53, 68)
 end
 
+-- What max_ttl was before it was lowered, in ms; 0 where all locks of that time have expired.
+local function longer_of(field)
+  return tonumber(string.match(field or '', '^%d+') or 0)
+end
+
 local function epoch_of(tag)
   return tonumber(string.sub(incarnation_of(tag), 1, 8), 16) or 0
 end

@@ -95,8 +95,8 @@ impl Session<'_> {
         is_fresh: bool,
     ) -> bool {
         // Others may hold locks for longer than we ever do.
-        let max_ttl = standing.max_ttl.max(self.settings.max_ttl);
-        self.memory.offsets.set_window(max_ttl);
+        let window = standing.longest_ttl.max(self.settings.max_ttl);
+        self.memory.offsets.set_window(window);
         self.history = Arc::clone(&standing.history);
         let trip = received.since(sent);
         // The server read its clock between the two, most likely in the middle.

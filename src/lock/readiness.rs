@@ -1,0 +1,197 @@
+//! Whether enough nodes vote, and what has to be done if not.
+
+use std::{fmt, time::Duration};
+
+use super::{
+    core::{Core, POLL_INTERVAL},
+    settings::Settings,
+};
+use crate::{
+    error::Reason,
+    node::{NodeHealth, NodeState},
+    quorum::{rules, takeover},
+    time::Timestamp,
+};
+
+/// How long a refusal that somebody has to act on lasts before it is taken for one: a name may be
+/// moving, or a password changing.
+const CONFIRMATION: Duration = Duration::from_secs(2);
+
+/// Too few nodes vote. [`Display`](fmt::Display) tells which ones don't, why, and what to do.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct NotReady {
+    /// How each node is doing, in the order of [`Redlock::nodes`](crate::Redlock::nodes).
+    pub nodes: Vec<NodeHealth>,
+    /// How many nodes have to vote.
+    pub quorum: usize,
+    /// Whether waiting may help. False where so many nodes need somebody to act that the others are
+    /// no quorum: they belong to another set that is in use, are one server under two names, refuse
+    /// the credentials, lack a permission, or evict keys under
+    /// [`EvictionGuard::Refuse`](crate::EvictionGuard::Refuse). False in a forked child, too.
+    pub heals: bool,
+}
+
+impl NotReady {
+    /// How many nodes vote.
+    pub fn voting(&self) -> usize {
+        self.nodes.iter().filter(|node| node.is_voting()).count()
+    }
+
+    /// What has to be done, where the reason itself does not say it.
+    fn todo(&self, reason: &Reason) -> Option<&'static str> {
+        match reason {
+            Reason::NotConnected(_) if self.heals => {
+                Some("look whether it runs, and compare its address")
+            }
+            Reason::Auth(_) => Some("correct the user and the password"),
+            Reason::NoPermission(_) => Some("compare the user's rules with those in the README"),
+            Reason::ReadOnly => Some("name a server that is no replica"),
+            Reason::SameServer { .. } => Some("put another server in its place"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (voting, nodes, quorum) = (self.voting(), self.nodes.len(), self.quorum);
+        write!(f, "only {voting} of {nodes} nodes vote, {quorum} are needed")?;
+        if !self.heals {
+            f.write_str(", and waiting does not help")?;
+        }
+        for (i, node) in self.nodes.iter().filter(|node| !node.is_voting()).enumerate() {
+            write!(f, "{} {node}", if i == 0 { ':' } else { ';' })?;
+            if let Some(todo) = reason(node).and_then(|reason| self.todo(reason)) {
+                write!(f, " (do: {todo})")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for NotReady {}
+
+fn reason(node: &NodeHealth) -> Option<&Reason> {
+    match &node.state {
+        NodeState::Refusing { reason, .. } | NodeState::Down { reason, .. } => Some(reason),
+        NodeState::Voting | NodeState::Connecting | NodeState::Probation { .. } => None,
+    }
+}
+
+/// Whether the node may vote later without anybody's doing.
+fn heals(node: &NodeHealth, settings: &Settings) -> bool {
+    let (NodeState::Refusing { reason, since } | NodeState::Down { reason, since }) = &node.state
+    else {
+        return true;
+    };
+    match reason {
+        Reason::OtherLayout { .. } => {
+            // One that is not in use is taken over.
+            let longest = node.max_ttl.unwrap_or_default().max(settings.max_ttl);
+            *since <= takeover::watch_time(longest, settings.drift_factor) + CONFIRMATION
+        }
+        Reason::Auth(_)
+        | Reason::NoPermission(_)
+        | Reason::SameServer { .. }
+        | Reason::Evicts { .. } => *since <= CONFIRMATION,
+        _ => true,
+    }
+}
+
+impl Core {
+    pub(crate) fn readiness(&self) -> Result<(), NotReady> {
+        let quorum = rules::quorum(self.nodes.len());
+        let nodes = self.health();
+        if nodes.iter().filter(|node| node.is_voting()).count() >= quorum {
+            return Ok(());
+        }
+        let healing = nodes.iter().filter(|node| heals(node, &self.settings)).count();
+        Err(NotReady { heals: healing >= quorum && !self.is_forked(), nodes, quorum })
+    }
+
+    /// Waits until a quorum votes, waiting does not help, or `until`.
+    pub(crate) async fn ready(&self, until: Timestamp) -> Result<(), NotReady> {
+        loop {
+            let Err(why) = self.readiness() else { return Ok(()) };
+            if !why.heals || self.clock().now() >= until {
+                return Err(why);
+            }
+            self.pause(POLL_INTERVAL).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::Redlock;
+
+    fn refusing(reason: Reason, seconds: u64) -> NodeHealth {
+        let since = Duration::from_secs(seconds);
+        let state = NodeState::Refusing { reason, since };
+        NodeHealth { state, ..NodeHealth::voting("a") }
+    }
+
+    fn other_layout() -> Reason {
+        Reason::OtherLayout { found: "2 nodes".into(), ours: "3 nodes".into() }
+    }
+
+    /// For a `max_ttl` of 10 s.
+    fn heals(node: &NodeHealth) -> bool {
+        super::heals(node, &Redlock::embedded().core().settings)
+    }
+
+    #[test]
+    fn another_layout_heals_until_taken_over() {
+        assert!(heals(&refusing(other_layout(), 24)));
+        assert!(!heals(&refusing(other_layout(), 25)));
+        let longer = Some(Duration::from_secs(20));
+        let node = NodeHealth { max_ttl: longer, ..refusing(other_layout(), 25) };
+        assert!(heals(&node), "its own clients' TTLs are longer");
+    }
+
+    #[test]
+    fn configuration_faults_do_not_heal() {
+        let text: Arc<str> = "no".into();
+        let faults = [
+            Reason::Auth(Arc::clone(&text)),
+            Reason::NoPermission(Arc::clone(&text)),
+            Reason::SameServer { other: Arc::clone(&text) },
+            Reason::Evicts { policy: text },
+        ];
+        for reason in faults {
+            assert!(heals(&refusing(reason.clone(), 1)), "not confirmed: {reason}");
+            assert!(!heals(&refusing(reason.clone(), 3)), "{reason}");
+        }
+    }
+
+    #[test]
+    fn outages_and_probations_heal() {
+        let hour = 3600;
+        for reason in [Reason::ReadOnly, Reason::OutOfMemory, Reason::NotConnected("no".into())] {
+            assert!(heals(&refusing(reason, hour)));
+        }
+        assert!(heals(&NodeHealth::voting("a")));
+    }
+
+    #[test]
+    fn words_name_node_reason_and_remedy() {
+        let nodes = vec![
+            NodeHealth::voting("one"),
+            NodeHealth { name: "two".into(), ..refusing(Reason::Auth("WRONGPASS".into()), 3) },
+            NodeHealth { name: "three".into(), ..refusing(other_layout(), 3) },
+        ];
+        let text = NotReady { nodes, quorum: 2, heals: false }.to_string();
+        let begin =
+            "only 1 of 3 nodes vote, 2 are needed, and waiting does not help: two: refusing";
+        assert!(text.starts_with(begin), "{text}");
+        assert!(
+            text.contains("WRONGPASS (do: correct the user and the password); three:"),
+            "{text}"
+        );
+        assert!(text.contains("enrolled for [2 nodes]"), "{text}");
+    }
+}

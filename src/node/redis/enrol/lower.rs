@@ -1,0 +1,121 @@
+//! Lowering `max_ttl`: the nodes refuse longer TTLs at once; probations count the old value until all
+//! locks that have a longer TTL have expired.
+
+use std::{sync::Arc, time::Duration};
+
+use ::redis::{Pipeline, Value};
+use futures_util::future::join_all;
+
+use super::{NodeSet, standing::millis};
+use crate::{
+    error::{Reason, Vote, VoteOutcome, Votes},
+    node::redis::{
+        decode::{int, reason, text},
+        scripts,
+    },
+    quorum::rules,
+    time::{Clock, Timestamp},
+};
+
+/// A lowering under way: what each node said, and since when none of them grants a longer TTL.
+pub(crate) struct Lowering<'a> {
+    set: &'a NodeSet,
+    begun: Vec<Result<Before, Reason>>,
+    since: Timestamp,
+    /// By how much our clock had been put forward then.
+    ahead: Duration,
+}
+
+/// What a node granted before.
+struct Before {
+    longest: Duration,
+    /// What the node keeps of it; empty if it granted nothing longer.
+    longer: Arc<str>,
+}
+
+impl<'a> Lowering<'a> {
+    /// Has every node refuse TTLs above this client's `max_ttl`.
+    pub(crate) async fn begin(set: &'a NodeSet) -> Self {
+        let nonce = format!("{:016x}", crate::random::number());
+        let nodes = 0..set.members().len();
+        let begun = join_all(nodes.map(|node| lower(set, node, &nonce))).await;
+        Self { set, begun, since: set.clock.now(), ahead: set.clock.ahead() }
+    }
+
+    /// For how long still locks of before may be left, on our own clock.
+    pub(crate) fn remaining(&self) -> Duration {
+        let longer = self.begun.iter().flatten().filter(|before| !before.longer.is_empty());
+        let Some(longest) = longer.map(|before| before.longest).max() else {
+            return Duration::ZERO;
+        };
+        // As in a probation: time by which our clock was put forward does not count.
+        let since = self.since + self.set.clock.ahead().saturating_sub(self.ahead);
+        let end = since + longest + rules::drift(longest, self.set.settings.drift_factor);
+        end.since(self.set.clock.now())
+    }
+
+    /// Has probations wait for the lower value alone.
+    ///
+    /// Tells how the nodes came out, if not all of them took it.
+    pub(crate) async fn end(self) -> Result<(), Votes> {
+        let Self { set, begun, .. } = self;
+        let ended = begun.into_iter().enumerate().map(async |(node, before)| {
+            let outcome = match before {
+                Ok(before) => clear(set, node, &before).await,
+                Err(reason) => Err(reason),
+            };
+            let outcome = outcome.map_or_else(VoteOutcome::NotCounted, |()| VoteOutcome::Granted);
+            Vote::new(Arc::clone(set.members()[node].status.name()), outcome)
+        });
+        let votes = Votes::new(join_all(ended).await);
+        let all = votes.iter().all(|vote| vote.outcome == VoteOutcome::Granted);
+        if all { Ok(()) } else { Err(votes) }
+    }
+}
+
+async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<Before, Reason> {
+    let mut pipeline = Pipeline::with_capacity(1);
+    let cmd = pipeline
+        .cmd("EVAL")
+        .arg(scripts::LOWER.text(set.knows_flags(node)))
+        .arg(1)
+        .arg(&set.keys.meta);
+    cmd.arg(&*set.layout.hash).arg(millis(set.settings.max_ttl)).arg(nonce);
+    let items = match set.ask(node, pipeline).await?.into_iter().next() {
+        Some(Value::Array(items)) => items,
+        Some(Value::ServerError(error)) => return Err(reason(&error)),
+        _ => return Err(Reason::Protocol("a script did not answer with a list".into())),
+    };
+    let text = |i: usize| items.get(i).map(text).unwrap_or_default();
+    match items.first().and_then(int) {
+        Some(1) => {
+            let longest = Duration::from_millis(items.get(1).and_then(int).unwrap_or(0));
+            Ok(Before { longest, longer: text(2) })
+        }
+        _ if text(1).is_empty() => Err(Reason::WrongTag { found: text(1) }),
+        _ => {
+            let ours = Arc::clone(&set.layout.description);
+            Err(Reason::OtherLayout { found: text(2), ours })
+        }
+    }
+}
+
+async fn clear(set: &NodeSet, node: usize, before: &Before) -> Result<(), Reason> {
+    let mut pipeline = Pipeline::with_capacity(1);
+    let cmd = pipeline
+        .cmd("EVAL")
+        .arg(scripts::LOWERED.text(set.knows_flags(node)))
+        .arg(1)
+        .arg(&set.keys.meta);
+    cmd.arg(&*before.longer);
+    let longest = match set.ask(node, pipeline).await?.first() {
+        Some(Value::ServerError(error)) => return Err(reason(error)),
+        Some(value) => int(value).map(Duration::from_millis),
+        None => None,
+    };
+    match longest {
+        Some(longest) if longest <= set.settings.max_ttl => Ok(()),
+        Some(to) => Err(Reason::MaxTtlRaised { to }),
+        None => Err(Reason::Protocol("a script did not answer with a number".into())),
+    }
+}

@@ -1,0 +1,40 @@
+//! A shorter `max_ttl` on the servers.
+
+use std::time::Duration;
+
+use tower_redlock::Redlock;
+
+use crate::{
+    run::{Doctor, run, urls, voting},
+    support::RedisServer,
+};
+
+#[test]
+fn lowers_where_nobody_asks_for_more() {
+    let servers = RedisServer::start_n(3);
+    let all = urls(&servers);
+    Doctor::guarded(&all, "3s").run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    let doctor = Doctor::guarded(&all, "1s");
+    doctor.run(&["--no-probe"]).is(0, &["the servers' max_ttl is 3.0s", "--lower-max-ttl"]);
+    let outcome = doctor.run(&["--lower-max-ttl"]);
+    outcome.is(0, &["lowering max_ttl from 3s to 1s", "max_ttl is 1s at most on all 3 nodes"]);
+    doctor.run(&["--no-probe"]).is(0, &["HEALTHY"]).never_says("--lower-max-ttl");
+    assert_eq!(doctor.run(&["--lower-max-ttl", "--json"]).is(0, &[]).json()["lowered"], true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tells_that_a_client_asks_more() {
+    let servers = RedisServer::start_n(3);
+    let all = urls(&servers);
+    let long = Redlock::builder().nodes(&all).ttl(Duration::from_secs(3));
+    let long = voting(long).await;
+    let outcome = Doctor::guarded(&all, "1s").run(&["--lower-max-ttl"]);
+    outcome.is(1, &["not every node took the lower max_ttl", "locks of up to 3s"]);
+    outcome.says(&["lower ttl and max_ttl in the configuration of all clients first"]);
+    long.shutdown().await;
+}
+
+#[test]
+fn embedded_nodes_keep_none() {
+    run("", &["--lower-max-ttl"]).is(3, &["--lower-max-ttl needs servers"]);
+}

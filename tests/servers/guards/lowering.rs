@@ -1,0 +1,218 @@
+//! Lowering `max_ttl`: locks with a longer TTL expire first.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::sync::oneshot;
+use tower_redlock::{
+    LowerError, NodeState, Reason, Redlock, RedlockBuilder, Resource, VoteOutcome,
+    node::{Answer, LeaseId, Node, Nonce, Op, Reply},
+    time::Timestamp,
+};
+
+use super::scene::{
+    MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, settled, taken, urls,
+    votes, works,
+};
+use crate::support::{Proxy, RedisServer, eventually_async};
+
+const LONGER: Duration = Duration::from_millis(2500);
+
+fn longer() -> RedlockBuilder {
+    quick().max_ttl(LONGER)
+}
+
+fn stored(servers: &[RedisServer], field: &str) -> Vec<String> {
+    servers.iter().map(|server| meta(server).remove(field).unwrap_or_default()).collect()
+}
+
+/// Servers that were used with the longer TTLs, and are not any more.
+async fn used_with_longer() -> Vec<RedisServer> {
+    let servers = RedisServer::start_n(3);
+    let long = guarded(longer(), urls(&servers)).build().unwrap();
+    all_vote(&long).await;
+    assert_eq!(stored(&servers, "max_ttl"), ["2500"; 3]);
+    servers
+}
+
+/// Begins to lower it, and waits until all servers refuse longer TTLs.
+async fn begun(redlock: &Redlock, servers: &[RedisServer]) -> tokio::task::JoinHandle<()> {
+    let redlock = redlock.clone();
+    let task = tokio::spawn(async move { in_time(redlock.lower_max_ttl()).await.unwrap() });
+    eventually_async("longer TTLs are refused", async || stored(servers, "max_ttl") == ["1000"; 3])
+        .await;
+    task
+}
+
+#[tokio::test]
+async fn takes_effect_after_the_old_value() {
+    let mut servers = used_with_longer().await;
+    let short = settled(&servers).await;
+    let started = Instant::now();
+    in_time(short.lower_max_ttl()).await.unwrap();
+    assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
+    assert_eq!(stored(&servers, "max_ttl"), ["1000"; 3]);
+    assert_eq!(stored(&servers, "longer"), [""; 3]);
+
+    servers[1].restart();
+    probation(&short, &[1]).await;
+    votes(&short, 1).await;
+    assert_eq!(stored(&servers, "max_ttl"), ["1000"; 3]);
+    let started = Instant::now();
+    in_time(short.lower_max_ttl()).await.unwrap();
+    assert!(started.elapsed() < LONGER, "there is nothing to wait for");
+}
+
+/// The holder is cut off, and so can't raise it again.
+#[tokio::test]
+async fn longer_locks_are_waited_out() {
+    let mut servers = RedisServer::start_n(3);
+    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let short = settled(&servers).await;
+    let long = guarded(longer(), proxies.iter().map(Proxy::url)).build().unwrap();
+    all_vote(&long).await;
+    proxies[2].cut();
+    let held =
+        in_time(async { long.lock("x").ttl(LONGER).auto_extend(false).await }).await.unwrap();
+    proxies.iter().for_each(Proxy::cut);
+    let lowering = begun(&short, &servers).await;
+    servers[1].restart();
+    assert!(held.is_valid(), "the restart took too long for this test");
+    let next = taken(&short, "x").await;
+    assert!(!held.is_valid(), "two hold one lock");
+    drop(next);
+    lowering.abort();
+}
+
+#[tokio::test]
+async fn probation_meanwhile_waits_the_old_value() {
+    let mut servers = used_with_longer().await;
+    let short = settled(&servers).await;
+    let lowering = begun(&short, &servers).await;
+    lowering.abort();
+    let started = Instant::now();
+    servers[1].restart();
+    probation(&short, &[1]).await;
+    votes(&short, 1).await;
+    assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
+    // It keeps no lock with a longer TTL, so it need not know.
+    assert_eq!(stored(&servers, "max_ttl"), ["1000"; 3]);
+    assert_eq!(stored(&servers, "longer")[1], "");
+}
+
+/// The server keeps its data, so a client that starts then knows of no other node.
+#[tokio::test]
+async fn single_server_waits_the_old_value() {
+    let mut server = [RedisServer::with(&["--appendonly", "yes"])];
+    drop({
+        let long = guarded(longer(), urls(&server)).build().unwrap();
+        all_vote(&long).await;
+        long
+    });
+    let short = settled(&server).await;
+    begun_by_one(&short, &server[0]).await;
+    let started = Instant::now();
+    server[0].restart_keeping_data();
+    probation(&short, &[0]).await;
+    let NodeState::Probation { remaining, .. } = short.health()[0].state else { panic!() };
+    assert!(remaining > MAX_TTL * 3 / 2, "{remaining:?}");
+    votes(&short, 0).await;
+    assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
+}
+
+async fn begun_by_one(redlock: &Redlock, server: &RedisServer) {
+    let task = {
+        let redlock = redlock.clone();
+        tokio::spawn(async move { redlock.lower_max_ttl().await })
+    };
+    eventually_async("longer TTLs are refused", async || meta(server)["max_ttl"] == "1000").await;
+    task.abort();
+}
+
+#[tokio::test]
+async fn next_run_completes_an_interrupted_one() {
+    let servers = used_with_longer().await;
+    let short = settled(&servers).await;
+    begun(&short, &servers).await.abort();
+    assert!(stored(&servers, "longer").iter().all(|longer| longer.starts_with("2500 ")));
+    let started = Instant::now();
+    in_time(short.lower_max_ttl()).await.unwrap();
+    assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
+    assert_eq!(stored(&servers, "longer"), [""; 3]);
+}
+
+#[tokio::test]
+async fn client_of_longer_ttls_raises_it() {
+    let servers = RedisServer::start_n(3);
+    let long = guarded(longer(), urls(&servers)).build().unwrap();
+    all_vote(&long).await;
+    let lock = in_time(async { long.lock("x").ttl(LONGER).await }).await.unwrap();
+    let short = manager(&servers);
+    all_vote(&short).await;
+    let error = in_time(short.lower_max_ttl()).await.unwrap_err();
+    let LowerError::Incomplete { votes } = &error else { panic!("{error}") };
+    let raised = VoteOutcome::NotCounted(Reason::MaxTtlRaised { to: LONGER });
+    assert!(votes.iter().all(|vote| vote.outcome == raised), "{error}");
+    assert!(error.to_string().contains("lower ttl and max_ttl in the configuration"), "{error}");
+    assert!(lock.is_valid(), "its renewals went on");
+    assert_eq!(stored(&servers, "max_ttl"), ["2500"; 3]);
+    assert_eq!(stored(&servers, "longer"), [""; 3]);
+    lock.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn absent_node_is_named() {
+    let mut servers = used_with_longer().await;
+    let short = settled(&servers).await;
+    servers[2].kill();
+    eventually_async("it is down", async || !short.health()[2].is_voting()).await;
+    let error = in_time(short.lower_max_ttl()).await.unwrap_err();
+    let LowerError::Incomplete { votes } = &error else { panic!("{error}") };
+    let granted: Vec<_> = votes.iter().map(|vote| vote.outcome == VoteOutcome::Granted).collect();
+    assert_eq!(granted, [true, true, false], "{error}");
+    works(&short).await;
+}
+
+/// A renewal stores a TTL as a grant does: between two looks it is the script that refuses.
+#[tokio::test]
+async fn longer_ttls_are_not_renewed() {
+    let servers = RedisServer::start_n(1);
+    let redlock = settled(&servers).await;
+    let node = &redlock.nodes()[0];
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let name = Resource::try_from("x").unwrap();
+    let lease = Arc::new(LeaseId::new(name, Nonce::from_bytes([7; 16]), "me".into(), now));
+    let extend = || Op::Extend {
+        lease: Arc::clone(&lease),
+        ttl: MAX_TTL,
+        token: 1,
+        until: Timestamp::MAX,
+        patience: Duration::from_secs(30),
+    };
+    assert_eq!(ask(&**node, extend()).await, Ok(Answer::Extended));
+    eventually_async("the script refuses it", async || {
+        servers[0].cli(&["DEL", "redlock:lock:x"]);
+        servers[0].cli(&["HSET", "redlock:meta", "max_ttl", "999"]);
+        ask(&**node, extend()).await == Err(Reason::TtlTooLong)
+    })
+    .await;
+    assert!(!servers[0].exists("redlock:lock:x"));
+    eventually_async("it is raised again", async || {
+        ask(&**node, extend()).await == Ok(Answer::Extended)
+    })
+    .await;
+}
+
+async fn ask(node: &dyn Node, op: Op) -> Result<Answer, Reason> {
+    let (sender, receiver) = oneshot::channel();
+    node.send(op, Reply::from_fn(move |answer| drop(sender.send(answer))));
+    in_time(receiver).await.unwrap()
+}
+
+#[tokio::test]
+async fn embedded_nodes_keep_none() {
+    let error = Redlock::embedded().lower_max_ttl().await.unwrap_err();
+    assert_eq!(error, LowerError::NoServers);
+}
