@@ -71,7 +71,7 @@ impl Hold {
         let overran = !lease.is_valid();
         if overran {
             lease.note_overrun();
-            tracing::warn!(
+            crate::log::warn!(
                 resource = %lease.resource(),
                 "guarded work was inside a poll when its lock ended; only fencing protects it there"
             );
@@ -87,7 +87,7 @@ impl Hold {
     pub(crate) fn stop(self, drop_work: impl FnOnce()) -> LockError {
         let cause = self.lease().loss();
         metrics::hard_stop();
-        tracing::warn!(
+        crate::log::warn!(
             resource = %self.lease().resource(),
             token = self.lease().token().get(),
             %cause,

@@ -80,7 +80,8 @@ impl Redlock {
         LockRequest::new(Arc::clone(&self.core), Err(error))
     }
 
-    /// Waits until a quorum of nodes is connected and votes.
+    /// Waits until a quorum of nodes is connected and votes: a node whose last votes were refused does
+    /// not.
     ///
     /// Waits for ever while that is not so: put a timeout around it, and show
     /// [`health`](Self::health) when it strikes. Returns at once in a forked child, where requests

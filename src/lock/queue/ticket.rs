@@ -1,6 +1,9 @@
 use std::{sync::Arc, task::Waker, time::Duration};
 
-use super::{line::Head, queue::Queue};
+use super::{
+    line::{Head, Left},
+    queue::Queue,
+};
 use crate::{
     error::LockError,
     lock::{lease::ActiveLease, settings::Plan},
@@ -49,7 +52,7 @@ impl Ticket {
         &self,
         ttl: Duration,
         make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
-    ) -> Option<(Arc<ActiveLease>, Waker)> {
+    ) -> Option<(Arc<ActiveLease>, Waker, Left)> {
         let is_wanted = |wanted: &_, plan: &Plan| {
             *wanted == self.resource && plan.ttl == ttl && !plan.keeps_records
         };
