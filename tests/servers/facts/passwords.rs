@@ -118,7 +118,10 @@ async fn password_files_are_read_at_every_connect() {
     };
     set("one");
     let credentials = Credentials::from_file("app", &file);
-    let redlock = patient(urls(&servers)).credentials(credentials).build().unwrap();
+    let redlock = patient(servers.iter().map(RedisServer::plain_url))
+        .credentials(credentials)
+        .build()
+        .unwrap();
     all_vote(&redlock).await;
 
     set("two");
