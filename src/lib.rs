@@ -58,6 +58,7 @@
 //! | `redlock_job_skips_total` | counter | `job`, `reason` | ticks that this replica did not run |
 //! | `redlock_job_missed_ticks_total` | counter | `job` | ticks that were given up |
 //! | `redlock_once_total` | counter | `outcome` | requests of work that is to be done [once](mod@once), by their end |
+//! | `redlock_failed_activations_total` | counter | `node` | tries to end the node's probation that failed |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
 //! | `redlock_node_voting` | gauge | `node` | 1 while its votes count |
 //!
@@ -86,6 +87,7 @@ pub mod layer;
 #[cfg(feature = "scheduler")]
 pub mod leader;
 pub mod lock;
+mod log;
 mod metrics;
 pub mod node;
 pub mod once;
@@ -125,7 +127,7 @@ pub use leader::{Leader, Leadership, Term};
 pub use lock::{Holder, Lock, LockRequest, NotReady, Overrun, Redlock, RedlockBuilder, Released};
 #[doc(inline)]
 pub use node::{
-    ClockOffset, EmbeddedNodes, Finding, Memory, NodeHealth, NodeState, Persistence, Role,
+    Blocked, ClockOffset, EmbeddedNodes, Finding, Memory, NodeHealth, NodeState, Persistence, Role,
     redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
 #[doc(inline)]

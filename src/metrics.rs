@@ -10,6 +10,7 @@ use crate::error::{LockError, LossCause};
 /// What is done with a number: nothing, without the feature.
 macro_rules! note {
     ($kind:ident $name:literal $(, $label:literal => $value:expr)*; $do:ident $with:expr) => {{
+        crate::sync::assert_unlocked();
         #[cfg(feature = "metrics")]
         ::metrics::$kind!($name $(, $label => $value)*).$do($with);
         #[cfg(not(feature = "metrics"))]
@@ -86,6 +87,10 @@ pub(crate) fn job_skipped(job: &str, reason: &'static str) {
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_missed(job: &str, ticks: u64) {
     note!(counter "redlock_job_missed_ticks_total", "job" => job.to_owned(); increment ticks);
+}
+
+pub(crate) fn failed_activation(node: &str) {
+    note!(counter "redlock_failed_activations_total", "node" => node.to_owned(); increment 1);
 }
 
 pub(crate) fn node(name: &str, is_up: bool, is_voting: bool) {

@@ -66,6 +66,11 @@ impl Resource {
         self.shared_names().iter().map(|name| &**name)
     }
 
+    /// A resource that no user can name, as no name is empty.
+    pub(crate) fn unnamed() -> Self {
+        Self { names: Names::One("".into()) }
+    }
+
     pub(crate) fn shared_names(&self) -> &[Arc<str>] {
         match &self.names {
             Names::One(name) => std::slice::from_ref(name),

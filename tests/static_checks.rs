@@ -6,11 +6,11 @@ use std::{
 };
 
 use tower_redlock::{
-    AdoptError, BuildError, ClockOffset, Credentials, EmbeddedNodes, EvictionGuard, FencingLayer,
-    FencingToken, Holder, KeyError, Lock, LockContext, LockError, LockRequest, LossCause, Memory,
-    NodeHealth, NodeState, Persistence, Reason, Redlock, RedlockBuilder, RedlockLayer,
-    ReleaseError, Released, Resource, ResourceError, RestartGuard, Role, TlsOptions, Vote,
-    VoteOutcome, Votes,
+    AdoptError, Blocked, BuildError, ClockOffset, Credentials, EmbeddedNodes, EvictionGuard,
+    FencingLayer, FencingToken, Holder, KeyError, Lock, LockContext, LockError, LockRequest,
+    LossCause, Memory, NodeHealth, NodeState, Persistence, Reason, Redlock, RedlockBuilder,
+    RedlockLayer, ReleaseError, Released, Resource, ResourceError, RestartGuard, Role, TlsOptions,
+    Vote, VoteOutcome, Votes,
     fencing::{self, FencingError, FencingService, TokenError},
     guard,
     layer::{self, RedlockService, ResponseFuture},
@@ -280,6 +280,7 @@ fn values_are_copied_compared_and_hashed() {
     shared::<NodeHealth>();
     shared::<NodeState>();
     shared::<Role>();
+    shared::<Blocked>();
     shared::<ClockOffset>();
     shared::<Memory>();
     shared::<Persistence>();
@@ -352,4 +353,30 @@ async fn every_error_that_a_user_meets_is_lower_case_and_has_no_final_stop() {
         let text = error.to_string();
         assert!(text.starts_with(char::is_lowercase) && !text.ends_with('.'), "{text}");
     }
+}
+
+/// Events that a subscriber hears go through one place, which checks that no mutex is held.
+#[test]
+fn events_are_sent_by_one_module() {
+    let mut found = Vec::new();
+    let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files += 1;
+                let text = std::fs::read_to_string(&path).unwrap();
+                let levels = ["error", "warn", "info", "debug", "trace", "event"];
+                let is_direct = |level: &str| text.contains(&format!("tracing::{level}!"));
+                if levels.into_iter().any(is_direct) {
+                    found.push(path);
+                }
+            }
+        }
+    }
+    assert!(files > 100, "{files}");
+    assert!(found.is_empty(), "to be sent by crate::log: {found:?}");
 }

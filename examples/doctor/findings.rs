@@ -61,6 +61,7 @@ pub(crate) fn find(seen: &[Seen], settings: &Settings) -> Vec<Finding> {
         findings.extend(memory(node).map(of_node));
         findings.extend(clock(node, settings).map(of_node));
         findings.extend(keys(node, settings).map(of_node));
+        findings.extend(denied(node, settings).map(of_node));
     }
     findings.extend(set(seen, settings));
     findings.extend(persistence(seen, settings));
@@ -78,10 +79,20 @@ fn hint(code: &'static str, what: String, todo: impl Into<String>) -> Finding {
 
 /// Why a node gives no vote.
 fn vote(node: &Seen, settings: &Settings) -> Option<Finding> {
+    // By how much is told with it.
+    let is_told = clock(node, settings).is_some_and(|told| told.severity == Severity::Problem);
     match &node.health.state {
+        NodeState::Refusing { reason: Reason::ClockOff | Reason::TokenAhead, .. } if is_told => {
+            None
+        }
         NodeState::Down { reason, .. } | NodeState::Refusing { reason, .. } => {
             Some(refusal(reason, settings))
         }
+        NodeState::Probation { blocked: Some(blocked), .. } => Some(problem(
+            "probation-blocked",
+            format!("in probation, and the last try to end it ran into {blocked}"),
+            "look at the node that it names: the probation ends when that answers",
+        )),
         NodeState::Probation { remaining, .. } => Some(probation(*remaining)),
         NodeState::Connecting => Some(problem(
             "connecting",
@@ -89,12 +100,7 @@ fn vote(node: &Seen, settings: &Settings) -> Option<Finding> {
             "run doctor again in a moment",
         )),
         _ => match &node.vote {
-            // By how much is told with it.
-            Some(Err(Reason::ClockOff | Reason::TokenAhead))
-                if clock(node, settings).is_some_and(|told| told.severity == Severity::Problem) =>
-            {
-                None
-            }
+            Some(Err(Reason::ClockOff | Reason::TokenAhead)) if is_told => None,
             Some(Err(reason)) => Some(refusal(reason, settings)),
             Some(Ok(took)) if *took >= settings.node_timeout => {
                 let limit = settings.node_timeout;
@@ -234,7 +240,7 @@ fn permission(text: &str, what: String, settings: &Settings) -> Finding {
 /// What the crate asks of a server, `doctor` included.
 fn acl(prefix: &str) -> String {
     format!(
-        "ACL SETUSER … ~{prefix}:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +hsetnx +hlen +hgetall +get +set +del +pttl +pexpire +scan +config|get (and +select where URLs name a database, +pexpireat +pexpiretime under clock_guard, +subscribe +publish +pubsub|numsub &{prefix}:free:* to be woken by releases)"
+        "ACL SETUSER … ~{prefix}:* &{prefix}:free:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +hsetnx +hlen +hgetall +get +set +del +pttl +pexpire +scan +subscribe +unsubscribe +ping +publish +pubsub|numsub (and +config|get to see whether snapshots are on, +select where URLs name a database, +pexpireat +pexpiretime under clock_guard)"
     )
 }
 
@@ -319,6 +325,19 @@ fn keys(node: &Seen, settings: &Settings) -> Option<Finding> {
         )),
         _ => None,
     }
+}
+
+fn denied(node: &Seen, settings: &Settings) -> Option<Finding> {
+    // What can't be counted is told as that.
+    let denied: Vec<_> =
+        node.health.denied.iter().map(|rule| &**rule).filter(|rule| *rule != "scan").collect();
+    (!denied.is_empty()).then(|| {
+        hint(
+            "denied",
+            format!("its user is denied {}", denied.join(" ")),
+            format!("nothing, if that is on purpose, or: {}", acl(&settings.prefix)),
+        )
+    })
 }
 
 /// What concerns the set as a whole.

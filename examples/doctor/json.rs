@@ -52,6 +52,7 @@ fn node(seen: &Seen, report: &Report) -> Value {
         "eviction_policy": health.memory.as_ref().map(|memory| &*memory.policy),
         "append_only": health.persistence.map(|kept| kept.aof),
         "snapshots": health.persistence.and_then(|kept| kept.snapshots),
+        "denied": health.denied.iter().map(|rule| &**rule).collect::<Vec<_>>(),
         "max_ttl_ms": health.max_ttl.map(millis),
         "lock_keys": seen.keys.as_ref().ok(),
         "pending_releases": health.pending_releases,

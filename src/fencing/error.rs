@@ -40,13 +40,13 @@ impl FencingError {
         let resource = resource.map(tracing::field::display);
         match self {
             Self::Stale { .. } | Self::Overtaken { .. } => {
-                tracing::warn!(resource, error = %self, "fenced off");
+                crate::log::warn!(resource, error = %self, "fenced off");
             }
             Self::Key(error) if error.is_setup() => {
-                tracing::error!(resource, %error, "request turned away");
+                crate::log::error!(resource, %error, "request turned away");
             }
             Self::Token(_) | Self::Key(_) => {
-                tracing::debug!(resource, error = %self, "request turned away");
+                crate::log::debug!(resource, error = %self, "request turned away");
             }
         }
     }

@@ -43,9 +43,7 @@ impl Memory {
             names => Seats::Many(names.iter().map(seat).collect()),
         };
         drop(table);
-        for waker in woken {
-            waker.wake();
-        }
+        sync::wake_all(woken);
         Ok(Visit { memory: Arc::clone(self), token, seats })
     }
 }

@@ -72,7 +72,7 @@ impl Hold {
         // Where the hard stop came during the poll, that has ended in time.
         if is_over && lease.is_past_end() {
             lease.note_overrun();
-            tracing::warn!(
+            crate::log::warn!(
                 resource = %lease.resource(),
                 "guarded work was inside a poll when its lock ended; only fencing protects it there"
             );
@@ -90,7 +90,7 @@ impl Hold {
         // Before the recorder and the subscriber, which take their time.
         drop_work();
         metrics::hard_stop();
-        tracing::warn!(
+        crate::log::warn!(
             resource = %self.lease().resource(),
             token = self.lease().token().get(),
             %cause,

@@ -81,7 +81,7 @@ impl std::error::Error for MissingLockContext {}
 
 impl IntoResponse for MissingLockContext {
     fn into_response(self) -> Response {
-        tracing::error!("{self}");
+        crate::log::error!("{self}");
         (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response()
     }
 }

@@ -60,7 +60,7 @@ impl Leader {
                 Ok(lock) => return Ok(lock),
                 Err(error) => error,
             };
-            tracing::trace!(leader = %self.name, %error, "not elected");
+            crate::log::trace!(leader = %self.name, %error, "not elected");
             let pause = match error {
                 LockError::Held { retry_after, owner } => {
                     self.shared.is_standby(owner);
@@ -93,7 +93,7 @@ impl Leader {
         let mut tenure = None;
         let started = Guarded::start(lock, |context| {
             tenure = Some(Tenure::begin(&self.shared, context.clone(), since));
-            tracing::info!(leader = %self.name, %token, "elected");
+            crate::log::info!(leader = %self.name, %token, "elected");
             work(Term::new(context, since))
         });
         let (Ok(guarded), Some(tenure)) = (started, &tenure) else { return End::NotBegun };
@@ -113,17 +113,19 @@ impl Leader {
         if let Some(hold) = hold
             && let Err(error) = hold.give_back().await
         {
-            tracing::debug!(leader = %self.name, %error, "the next leader waits for the TTL");
+            crate::log::debug!(leader = %self.name, %error, "the next leader waits for the TTL");
         }
         match &end {
-            End::Dropped => tracing::info!(
+            End::Dropped => crate::log::info!(
                 leader = %self.name, %token, ?led_for,
                 "resigned; the work did not stop by itself, and was dropped"
             ),
             _ if tenure.has_been_asked_to_resign() => {
-                tracing::info!(leader = %self.name, %token, ?led_for, "resigned");
+                crate::log::info!(leader = %self.name, %token, ?led_for, "resigned");
             }
-            _ => tracing::info!(leader = %self.name, %token, ?led_for, "the term's work is done"),
+            _ => {
+                crate::log::info!(leader = %self.name, %token, ?led_for, "the term's work is done");
+            }
         }
         end
     }
@@ -137,7 +139,7 @@ impl Leader {
     ) -> End<T> {
         tenure.step_down();
         let LockError::Lost { cause } = error else { return End::NotBegun };
-        tracing::info!(leader = %self.name, %token, ?led_for, %cause, "leadership lost");
+        crate::log::info!(leader = %self.name, %token, ?led_for, %cause, "leadership lost");
         End::Lost { cause, asked_to_resign: tenure.has_been_asked_to_resign() }
     }
 

@@ -95,7 +95,9 @@ impl Tenure {
         let token = context.fencing_token();
         let (resign, asked) = watch::channel(false);
         let (ends, over) = watch::channel(());
-        *crate::sync::lock(&shared.office) = Some(Office { context, resign, over });
+        let former = crate::sync::lock(&shared.office).replace(Office { context, resign, over });
+        // Whoever waits for its end is woken.
+        drop(former);
         shared.leadership.send_replace(Leadership::Leading { token, since });
         Self { shared: Arc::clone(shared), resign: asked, _over: ends }
     }

@@ -223,7 +223,7 @@ impl Work {
         lease: &ActiveLease,
     ) -> Result<Step, LockError> {
         let error = self.tries.retries.failed(error, lease.tally().0, lease.was_kept_out());
-        tracing::debug!(%error, attempt = self.tries.begun, "attempt failed");
+        crate::log::debug!(%error, attempt = self.tries.begun, "attempt failed");
         if self.tries.plan.wait.is_zero() || self.tries.plan.max_attempts == Some(self.tries.begun)
         {
             return Err(error);
@@ -276,12 +276,12 @@ impl Work {
                 Err(error) => self.tries.span.record("outcome", field::display(error)),
             };
             match &result {
-                Ok(_) => tracing::debug!("acquired"),
+                Ok(_) => crate::log::debug!("acquired"),
                 Err(LockError::NoQuorum { votes }) => {
                     self.tries.span.record("votes", field::display(votes));
-                    tracing::debug!("not acquired");
+                    crate::log::debug!("not acquired");
                 }
-                Err(_) => tracing::debug!("not acquired"),
+                Err(_) => crate::log::debug!("not acquired"),
             }
         }
         Poll::Ready(result)

@@ -81,17 +81,30 @@ impl Core {
     }
 
     /// Names the nodes to the outcomes of their votes. Of a node that was not awaited, what is
-    /// known of it says more than that.
+    /// known of it says more than that. Asks the nodes, so not to be called under a mutex.
     pub(crate) fn votes(&self, outcomes: Vec<VoteOutcome>) -> Votes {
-        let named = self.names.iter().zip(&self.nodes).zip(outcomes);
-        Votes::new(named.map(|((name, node), mut outcome)| {
-            if outcome == VoteOutcome::NotCounted(Reason::NotAwaited)
+        self.explained(&self.named(outcomes))
+    }
+
+    /// Names the nodes to the outcomes of their votes.
+    pub(crate) fn named(&self, outcomes: Vec<VoteOutcome>) -> Votes {
+        let named = self.names.iter().zip(outcomes);
+        Votes::new(named.map(|(name, outcome)| Vote::new(Arc::clone(name), outcome)))
+    }
+
+    /// The same votes, with what is known of nodes that were not awaited.
+    pub(crate) fn explained(&self, votes: &Votes) -> Votes {
+        crate::sync::assert_unlocked();
+        let explained = |(vote, node): (&Vote, &Arc<dyn Node>)| {
+            let mut vote = vote.clone();
+            if vote.outcome == VoteOutcome::NotCounted(Reason::NotAwaited)
                 && let Some(reason) = why_not(&node.health().state)
             {
-                outcome = VoteOutcome::NotCounted(reason);
+                vote.outcome = VoteOutcome::NotCounted(reason);
             }
-            Vote::new(Arc::clone(name), outcome)
-        }))
+            vote
+        };
+        Votes::new(votes.iter().zip(&self.nodes).map(explained))
     }
 
     /// The wall clock that fencing tokens are made of: that of a quorum of nodes, or ours where

@@ -100,7 +100,7 @@ impl Wake for OverrunWatch {
         let (resource, by) = (self.lease.resource(), now.since(self.ended));
         match self.policy {
             Overrun::Warn => {
-                tracing::warn!(
+                crate::log::warn!(
                     %resource,
                     ?by,
                     "guarded work blocks past the end of its lock, and can't be dropped"
@@ -109,7 +109,7 @@ impl Wake for OverrunWatch {
                 self.look_again(Look { at: now + look.pause, pause });
             }
             Overrun::Abort => {
-                tracing::error!(
+                crate::log::error!(
                     %resource,
                     ?by,
                     "guarded work blocks past the end of its lock: the process is aborted"

@@ -129,7 +129,7 @@ impl Repair {
         drop(heard);
         for node in without {
             let (name, record) = (Arc::clone(&self.name), Arc::clone(&record));
-            tracing::debug!(%name, node = %self.core.node_name(node), "record repaired");
+            crate::log::debug!(%name, node = %self.core.node_name(node), "record repaired");
             let op = Op::Repair { name, record, retain };
             self.core.nodes[node].send(op, crate::node::Reply::from_fn(|_| {}));
         }

@@ -84,7 +84,7 @@ impl Redlock {
     }
 
     /// Waits until a quorum of nodes is connected and votes: without a limit, as long as waiting may
-    /// help.
+    /// help. A node whose last votes were refused does not vote.
     ///
     /// # Errors
     ///

@@ -57,7 +57,7 @@ impl Releaser {
 }
 
 impl Repeater {
-    fn backlog(&self) -> std::sync::MutexGuard<'_, Backlog<Arc<LeaseId>>> {
+    fn backlog(&self) -> crate::sync::Guard<'_, Backlog<Arc<LeaseId>>> {
         crate::sync::lock(&self.backlog)
     }
 
@@ -89,7 +89,7 @@ impl Repeater {
         let Some(core) = self.core.upgrade() else { return };
         if let Ok(Answer::Released { .. }) = result {
             let node = core.node_name(self.node);
-            tracing::debug!(%node, resource = %entry.lease.resource(), "late release acknowledged");
+            crate::log::debug!(%node, resource = %entry.lease.resource(), "late release acknowledged");
             self.backlog().answered();
         } else {
             let now = core.clock().now();

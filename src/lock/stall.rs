@@ -97,13 +97,13 @@ impl Wake for StallWatch {
         }
         let (resource, valid_for) = (lease.resource(), lease.remaining());
         match why {
-            Halt::Stalled => tracing::warn!(
+            Halt::Stalled => crate::log::warn!(
                 %resource,
                 for_at_least = ?lasts,
                 ?valid_for,
                 "guarded work hangs in one poll: its lock is not renewed any more"
             ),
-            Halt::NoHeartbeat => tracing::warn!(
+            Halt::NoHeartbeat => crate::log::warn!(
                 %resource,
                 for_at_least = ?lasts,
                 ?valid_for,

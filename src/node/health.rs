@@ -26,6 +26,10 @@ pub struct NodeHealth {
     pub persistence: Option<Persistence>,
     /// The longest TTL that the node grants.
     pub max_ttl: Option<Duration>,
+    /// Commands that the server denies to our user, of those that the README lists under
+    /// "Permissions": as they are named in ACL rules, in alphabetical order. Found out with each
+    /// connection; `subscribe` and `unsubscribe` when a request first waits for another process.
+    pub denied: Arc<[Arc<str>]>,
     /// How many operations wait for an answer of this node.
     pub in_flight: usize,
     /// How many releases of given-back leases it has not acknowledged.
@@ -48,6 +52,7 @@ impl NodeHealth {
             memory: None,
             persistence: None,
             max_ttl: None,
+            denied: Arc::default(),
             in_flight: 0,
             pending_releases: 0,
             findings: Vec::new(),
@@ -179,7 +184,7 @@ impl Persistence {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum NodeState {
-    /// Connected, and nothing speaks against its votes: the last one counted, if there was one.
+    /// Connected, and nothing speaks against its votes: the last ones counted, if there were any.
     Voting,
     /// The first connection is being opened; operations wait for it.
     Connecting,
@@ -189,8 +194,11 @@ pub enum NodeState {
         remaining: Duration,
         /// For how long it has been so.
         since: Duration,
+        /// What the last try to end it ran into; `None` before the first try.
+        blocked: Option<Blocked>,
     },
-    /// Connected, and what it is asked for is refused. Renewals may still work.
+    /// Connected, and its votes are refused, until one counts; while it refuses, one a second is
+    /// tried. Renewals may still work.
     Refusing {
         /// What it said last.
         reason: Reason,
@@ -206,11 +214,36 @@ pub enum NodeState {
     },
 }
 
+/// Why a node's probation can't be ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Blocked {
+    /// The node that was asked, which may be another one: what it knows is learnt first.
+    pub asked: Arc<str>,
+    /// What it answered.
+    pub reason: Reason,
+}
+
+impl Blocked {
+    pub(crate) const fn new(asked: Arc<str>, reason: Reason) -> Self {
+        Self { asked, reason }
+    }
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.asked, self.reason)
+    }
+}
+
 impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Voting => f.write_str("voting"),
             Self::Connecting => f.write_str("connecting"),
+            Self::Probation { blocked: Some(blocked), .. } => {
+                write!(f, "in probation, which can't be ended: {blocked}")
+            }
             Self::Probation { remaining, .. } if remaining.is_zero() => {
                 f.write_str("in probation until enough other nodes vote")
             }
@@ -226,6 +259,9 @@ impl fmt::Display for NodeState {
 impl fmt::Display for NodeHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.name, self.state)?;
+        if !self.denied.is_empty() {
+            write!(f, "; its user is denied {}", self.denied.join(" "))?;
+        }
         self.findings.iter().try_for_each(|finding| write!(f, "; {finding}"))
     }
 }

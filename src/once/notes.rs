@@ -3,7 +3,7 @@ use crate::{error::LockError, metrics, resource::Resource};
 
 /// Whoever operates this has to look whether it happened twice.
 pub(super) fn unrecorded(resource: &Resource, token: u64, error: &LockError) {
-    tracing::warn!(
+    crate::log::warn!(
         key = %resource, token, %error,
         "work was done, and too few nodes keep that: it may run again, or may have run elsewhere"
     );
@@ -22,5 +22,5 @@ pub(super) fn ended<T, E>(resource: &Resource, result: &Result<Outcome<T>, OnceE
         Err(OnceError::Lock(_)) => "not_run",
     };
     metrics::once(outcome);
-    tracing::debug!(key = %resource, outcome, "once");
+    crate::log::debug!(key = %resource, outcome, "once");
 }

@@ -52,7 +52,7 @@ impl Alarms {
                 let due = std::mem::replace(&mut *entries, later);
                 (due, entries.first_key_value().map(|((at, _), _)| *at))
             };
-            due.into_values().for_each(Waker::wake);
+            crate::sync::wake_all(due.into_values());
             let pause = next.map_or(LOOK_INTERVAL, |at| {
                 let left = Duration::from_millis(at.as_millis().saturating_sub(now.as_millis()));
                 left.clamp(Duration::from_millis(1), LOOK_INTERVAL)
@@ -84,11 +84,14 @@ impl Future for Alarm {
         }
         let id = self.id.unwrap_or_else(|| self.alarms.next_id.fetch_add(1, Ordering::Relaxed));
         self.id = Some(id);
-        let is_first = {
+        let waker = cx.waker().clone();
+        let (replaced, is_first) = {
             let mut entries = crate::sync::lock(&self.alarms.entries);
-            entries.insert((at, id), cx.waker().clone());
-            entries.first_key_value().is_some_and(|(key, _)| *key == (at, id))
+            let replaced = entries.insert((at, id), waker);
+            (replaced, entries.first_key_value().is_some_and(|(key, _)| *key == (at, id)))
         };
+        // Foreign code, which may drop an alarm.
+        drop(replaced);
         if is_first {
             self.alarms.changed.notify_one();
         }

@@ -61,7 +61,7 @@ impl Thread {
         };
         // Without a thread the answer is dropped, and the lock given back.
         if let Err(error) = thread::Builder::new().name(format!("job {job}")).spawn(body) {
-            tracing::warn!(%job, %error, "the system gives no thread for a blocking job");
+            crate::log::warn!(%job, %error, "the system gives no thread for a blocking job");
         }
         Self { end, parked }
     }

@@ -192,7 +192,7 @@ impl Driver {
                 return;
             };
             if lock.ensure_valid().is_err() || self.shared.control().phase >= Phase::Stopped {
-                tracing::warn!(
+                crate::log::warn!(
                     job = %self.job.name,
                     %error,
                     "the end of a run is not stored: others take it for one that was broken off"

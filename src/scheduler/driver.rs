@@ -215,7 +215,7 @@ impl Driver {
         let known = self.record.tick;
         match error.root().clone() {
             error @ (LockError::Closed | LockError::Forked { .. }) => {
-                tracing::warn!(job = %self.job.name, %error, "the job ends");
+                crate::log::warn!(job = %self.job.name, %error, "the job ends");
                 self.is_closed = true;
             }
             LockError::Held { retry_after, owner } => {

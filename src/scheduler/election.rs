@@ -42,7 +42,7 @@ pub(super) async fn lead(leader: Leader, shared: Arc<Shared>) {
     });
     tokio::select! {
         result = led => if let Err(error) = result {
-            tracing::warn!(%error, "the scheduler campaigns no more");
+            crate::log::warn!(%error, "the scheduler campaigns no more");
         },
         () = ended() => {}
     }

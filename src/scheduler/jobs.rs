@@ -1,7 +1,7 @@
 //! What a scheduler's parts share.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
 
@@ -16,6 +16,7 @@ use crate::{
     lock::{Core, Redlock, Spawner, claims::Kept},
     metrics,
     schedule::WallTime,
+    sync::Guard,
     time::Sleep,
 };
 
@@ -89,7 +90,7 @@ impl Shared {
     }
 
     pub(super) fn emit(&self, job: &JobState, tick: WallTime, kind: JobEventKind) {
-        tracing::debug!(job = %job.name, tick = tick.as_millis(), event = ?kind, "job");
+        crate::log::debug!(job = %job.name, tick = tick.as_millis(), event = ?kind, "job");
         let event = JobEvent { job: Arc::clone(&job.name), tick, at: self.now().into(), kind };
         // Nobody may be listening.
         let _ = self.events.send(event);
@@ -112,7 +113,7 @@ impl JobState {
         Self { name, inner: Mutex::new(inner), asked: Notify::new() }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> Guard<'_, Inner> {
         crate::sync::lock(&self.inner)
     }
 
@@ -178,14 +179,16 @@ impl JobState {
     }
 
     pub(super) fn ended(&self, outcome: &Outcome, took: Duration) {
-        metrics::job_run(&self.name, outcome.label(), took);
-        let mut inner = self.inner();
-        inner.blocks = false;
-        inner.status.counts.count(outcome);
-        if let Some(RunningJob { tick, since, .. }) = inner.status.running.take() {
-            let outcome = outcome.clone();
-            inner.status.last = Some(LastRun { tick, started: since, took, outcome });
+        {
+            let mut inner = self.inner();
+            inner.blocks = false;
+            inner.status.counts.count(outcome);
+            if let Some(RunningJob { tick, since, .. }) = inner.status.running.take() {
+                let outcome = outcome.clone();
+                inner.status.last = Some(LastRun { tick, started: since, took, outcome });
+            }
         }
+        metrics::job_run(&self.name, outcome.label(), took);
     }
 
     pub(super) fn set_gone(&self) {

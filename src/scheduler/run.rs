@@ -103,16 +103,16 @@ impl Driver {
         match &outcome {
             Outcome::Finished | Outcome::Stopped | Outcome::Lost { .. } => {}
             Outcome::Failed { error } => {
-                tracing::warn!(job = %self.job.name, tick = tick.as_millis(), %error, "job failed");
+                crate::log::warn!(job = %self.job.name, tick = tick.as_millis(), %error, "job failed");
             }
             Outcome::Panicked { message } => {
-                tracing::warn!(
-                    job = %self.job.name, tick = tick.as_millis(), %message, "job panicked"
+                crate::log::warn!(
+                    job = %self.job.name, tick = tick.as_millis(), panic = %message, "job panicked"
                 );
             }
             Outcome::TimedOut => {
                 let limit = self.options.max_run;
-                tracing::warn!(
+                crate::log::warn!(
                     job = %self.job.name, tick = tick.as_millis(), ?limit, "job ran for max_run"
                 );
             }

@@ -198,7 +198,7 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
             Ok(kept) => break kept,
             Err(error) => {
                 if tries == 0 {
-                    tracing::warn!(%error, "the scheduler waits for a quorum of nodes");
+                    crate::log::warn!(%error, "the scheduler waits for a quorum of nodes");
                 }
                 let pause = random::within(&(FIRST_PAUSE..=2 * FIRST_PAUSE)) * (1 << tries);
                 tries = (tries + 1).min(MAX_DOUBLINGS);
@@ -222,7 +222,7 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
             let _alive = alive;
             // The work's panics are caught where it runs; a schedule is foreign code too.
             if AssertUnwindSafe(driver.drive()).catch_unwind().await.is_err() {
-                tracing::error!(job = %state.name, "the job has ended: its schedule panicked");
+                crate::log::error!(job = %state.name, "the job has ended: its schedule panicked");
             }
         }));
     }

@@ -1,6 +1,6 @@
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, mpsc},
+    sync::{Arc, Mutex, mpsc},
     time::Duration,
 };
 
@@ -8,6 +8,7 @@ use super::{clock::ManualClock, hints::Post, link::Link};
 use crate::{
     error::Reason,
     node::{Answer, EmbeddedNodes, Hint, Hints, NodeHealth, NodeState, Op, Reply, Subscription},
+    sync::Guard,
     time::{Clock, Timestamp},
 };
 
@@ -70,7 +71,7 @@ impl Server {
         &self.name
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> Guard<'_, State> {
         crate::sync::lock(&self.state)
     }
 

@@ -62,7 +62,7 @@ impl Tasks {
                 slot.waker.take()
             };
             if let Some(waker) = waker {
-                waker.wake();
+                crate::sync::wake(waker);
             }
         }));
         Task { slot }
@@ -190,7 +190,8 @@ impl Spawner for ManualSpawner {
 impl Drop for ManualSpawner {
     /// The tasks hold the clock, and the clock's waits hold the tasks.
     fn drop(&mut self) {
-        for entry in crate::sync::lock(&self.spawned).drain(..) {
+        let spawned = std::mem::take(&mut *crate::sync::lock(&self.spawned));
+        for entry in spawned {
             if let Some(entry) = entry.upgrade() {
                 let future = crate::sync::lock(&entry.future).take();
                 drop(future);

@@ -1,8 +1,9 @@
+use crate::sync::Guard;
 use std::{
     collections::BTreeMap,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
 
@@ -48,19 +49,19 @@ impl Time {
         wake_due(state);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> Guard<'_, State> {
         crate::sync::lock(&self.state)
     }
 }
 
 /// Whether there was somebody to wake. They are woken in the order of their moments.
-fn wake_due(mut state: MutexGuard<'_, State>) -> bool {
+fn wake_due(mut state: Guard<'_, State>) -> bool {
     let now = state.now;
     let later = now.checked_add(1).map(|next| state.waits.split_off(&(next, 0)));
     let due = std::mem::replace(&mut state.waits, later.unwrap_or_default());
     drop(state);
     let any = !due.is_empty();
-    due.into_values().for_each(Waker::wake);
+    crate::sync::wake_all(due.into_values());
     any
 }
 

@@ -14,7 +14,8 @@ pub(super) struct Turn {
 impl Turn {
     pub(super) fn enter(&self) -> Entered<'_> {
         let me = thread::current().id();
-        let mut holder = crate::sync::lock(&self.holder);
+        // The condition variable needs the guard itself.
+        let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match &mut *holder {
                 None => *holder = Some((me, 1)),

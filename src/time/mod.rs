@@ -15,5 +15,5 @@ mod timestamp;
 pub(crate) use adjusted::AdjustedClock;
 pub use clock::{Clock, SystemClock};
 pub(crate) use steady::SteadyWall;
-pub(crate) use timers::{Sleep, TimerKey, Timers};
+pub(crate) use timers::{Nudge, Sleep, TimerKey, Timers};
 pub use timestamp::Timestamp;

@@ -44,6 +44,11 @@ struct State {
     closed: bool,
 }
 
+/// Whether an entry was inserted that is due before the next look.
+#[derive(Debug, Default)]
+#[must_use = "the entry may fire late without it"]
+pub(crate) struct Nudge(bool);
+
 /// Names one entry; later keys are due later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TimerKey {
@@ -80,8 +85,17 @@ impl Timers {
         longest_lead(self.granularity)
     }
 
-    /// Wakes `waker` once, at or soon after `at`.
+    /// Wakes `waker` once, at or soon after `at`. Not to be called under a mutex: that may wake the
+    /// task of [`run`](Self::run).
     pub(crate) fn insert(&self, at: Timestamp, waker: Waker) -> TimerKey {
+        let (key, nudge) = self.insert_locked(at, waker);
+        self.nudge(nudge);
+        key
+    }
+
+    /// As [`insert`](Self::insert), for callers that hold a mutex; they [`nudge`](Self::nudge) when
+    /// it is unlocked.
+    pub(crate) fn insert_locked(&self, at: Timestamp, waker: Waker) -> (TimerKey, Nudge) {
         let key = {
             let mut state = self.lock();
             let key = TimerKey { at, id: state.next_id };
@@ -89,10 +103,15 @@ impl Timers {
             state.entries.insert(key, waker);
             key
         };
-        if at.as_nanos() < self.armed.load(Ordering::SeqCst) {
+        (key, Nudge(at.as_nanos() < self.armed.load(Ordering::SeqCst)))
+    }
+
+    /// Has entries looked at again, if one came that is due before the next look.
+    pub(crate) fn nudge(&self, Nudge(is_early): Nudge) {
+        if is_early {
+            crate::sync::assert_unlocked();
             self.changed.notify_one();
         }
-        key
     }
 
     /// Forgets an entry; does nothing if it fired already.
@@ -123,7 +142,7 @@ impl Timers {
         let entries = std::mem::take(&mut self.lock().entries);
         for waker in entries.into_values() {
             // A waker is foreign code; the others are to be woken all the same.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+            let _ = catch_unwind(AssertUnwindSafe(|| crate::sync::wake(waker)));
         }
     }
 
@@ -157,7 +176,7 @@ impl Timers {
             if !due.is_empty() {
                 for waker in due.drain(..) {
                     // A waker is foreign code; the others are to be woken all the same.
-                    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                    let _ = catch_unwind(AssertUnwindSafe(|| crate::sync::wake(waker)));
                 }
                 continue;
             }
@@ -193,7 +212,7 @@ impl Timers {
         self.lock().entries.len()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> crate::sync::Guard<'_, State> {
         crate::sync::lock(&self.state)
     }
 }

@@ -13,8 +13,8 @@ use std::{
 };
 
 use recorder::{Numbers, Series};
-use support::{HANG_GUARD, RedisServer, eventually_async};
-use tower_redlock::{EmbeddedNodes, LockError, Redlock, RestartGuard};
+use support::{HANG_GUARD, RedisServer, acl, eventually_async};
+use tower_redlock::{EmbeddedNodes, LockError, NodeHealth, Redlock, RestartGuard};
 
 /// One test, as a process has one recorder.
 #[tokio::test]
@@ -28,6 +28,7 @@ async fn what_happens_is_counted_and_no_resource_is_named() {
     acquires_holds_and_waiters(&redlock, &numbers).await;
     renewals_losses_and_stops(&redlock, &numbers).await;
     nodes_up_and_voting(&numbers).await;
+    failed_activations(&numbers).await;
     #[cfg(feature = "scheduler")]
     jobs(&redlock, &numbers).await;
     work_done_once(&redlock, &numbers).await;
@@ -114,6 +115,25 @@ async fn nodes_up_and_voting(numbers: &Numbers) {
     eventually_async("it is up and refuses", async || both() == (1, 0)).await;
     server.kill();
     eventually_async("it is down", async || both() == (0, 0)).await;
+}
+
+async fn failed_activations(numbers: &Numbers) {
+    let mut servers = RedisServer::start_n(3);
+    let named = |builder: tower_redlock::RedlockBuilder, (i, server): (usize, &RedisServer)| {
+        builder.named_node(format!("guarded-{i}"), server.url())
+    };
+    let builder = Redlock::builder().ttl(Duration::from_millis(500));
+    let redlock = servers.iter().enumerate().fold(builder, named).build().unwrap();
+    eventually_async("all vote", async || redlock.health().iter().all(NodeHealth::is_voting)).await;
+    let failed = || numbers.get("redlock_failed_activations_total", Some(("node", "guarded-2")));
+    assert_eq!(failed(), 0);
+    // It can't learn from the others.
+    let rules: Vec<_> = acl::rules().into_iter().filter(|rule| *rule != "+hgetall").collect();
+    for server in &servers[..2] {
+        server.set_rules(&rules);
+    }
+    servers[2].restart();
+    eventually_async("activations fail", async || failed() > 1).await;
 }
 
 #[cfg(feature = "scheduler")]

@@ -5,6 +5,7 @@
 //! - [`Proxy`]: a network between a client and a server that can be slow, silent or down, and that
 //!   can deliver a request after its client is gone.
 //! - [`FakeServer`]: a scripted server, for replies that a real one gives only on a bad day.
+//! - [`acl`]: the user that the README describes; [`RedisServer::url`] logs in as it.
 //! - [`eventually`], [`eventually_async`]: wait for a condition, with a guard against hanging.
 //!
 //! All of them listen on 127.0.0.1, on a port of their own, and are gone when dropped. None needs a
@@ -17,6 +18,7 @@
     reason = "several test binaries share this module, and each uses only a part of it"
 )]
 
+pub mod acl;
 mod background;
 mod cli;
 mod clock;

@@ -53,8 +53,9 @@ impl Proxy {
         Self { shared, orders, background }
     }
 
+    /// The URL by which clients log in as [`RedisServer::url`](super::RedisServer::url) says.
     pub fn url(&self) -> String {
-        format!("redis://{}", self.addr())
+        format!("{}{}", super::acl::login(), self.addr())
     }
 
     pub fn addr(&self) -> SocketAddr {

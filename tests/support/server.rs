@@ -5,6 +5,7 @@ use std::thread;
 
 use rustix::process::Signal;
 
+use super::acl;
 use super::clock::Clock;
 use super::home::Home;
 use super::launch::{PortTaken, launch};
@@ -37,7 +38,8 @@ impl RedisServer {
     }
 
     pub(super) fn start_at(home: Home, clock: Option<Clock>, args: &[&str]) -> Self {
-        let args = args.iter().map(ToString::to_string).collect();
+        let mut args: Vec<String> = args.iter().map(ToString::to_string).collect();
+        args.extend(acl::args());
         let mut server = Self { port: port::unused(), args, clock, running: None, home };
         while server.launch().is_err() {
             server.port = port::unused();
@@ -64,14 +66,24 @@ impl RedisServer {
         })
     }
 
-    /// The URL without credentials.
+    /// The URL by which clients log in as the README says, with its permissions and no others. To a
+    /// server with a password, without credentials.
     pub fn url(&self) -> String {
+        format!("{}{}", self.login(), self.addr())
+    }
+
+    /// The URL of the default user, which may do everything.
+    pub fn plain_url(&self) -> String {
         format!("redis://{}", self.addr())
     }
 
     /// The same server by another host name.
     pub fn url_by_name(&self) -> String {
-        format!("redis://localhost:{}", self.port())
+        format!("{}localhost:{}", self.login(), self.port())
+    }
+
+    fn login(&self) -> String {
+        if self.password().is_some() { "redis://".into() } else { acl::login() }
     }
 
     /// The same server with a database other than 0.

@@ -126,14 +126,14 @@ impl<'a> Rejection<'a> {
         let (error, outcome) = (self.error, self.code());
         match self.error.root() {
             LockError::InvalidResource(ResourceError::Setup(_)) => {
-                tracing::error!(resource, %error, outcome, "request turned away");
+                crate::log::error!(resource, %error, outcome, "request turned away");
             }
             LockError::Held { .. } | LockError::InvalidResource(_) => {
-                tracing::debug!(resource, %error, outcome, "request turned away");
+                crate::log::debug!(resource, %error, outcome, "request turned away");
             }
             // The hard stop has said so already.
             LockError::Lost { .. } => {}
-            _ => tracing::warn!(resource, %error, outcome, "request turned away"),
+            _ => crate::log::warn!(resource, %error, outcome, "request turned away"),
         }
     }
 }

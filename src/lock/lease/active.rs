@@ -1,7 +1,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, MutexGuard,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -15,6 +15,7 @@ use crate::{
     node::LeaseId,
     quorum::{Event, Inheritance},
     resource::Resource,
+    sync::Guard,
     time::{Sleep, Timers, Timestamp},
     token::FencingToken,
 };
@@ -84,7 +85,7 @@ impl ActiveLease {
     }
 
     /// The state, as long as this is the present grant. After that it was given back, and is over.
-    pub(super) fn state(&self) -> Option<MutexGuard<'_, State>> {
+    pub(super) fn state(&self) -> Option<Guard<'_, State>> {
         let state = self.shared.state();
         (state.grant.nth == self.nth).then_some(state)
     }

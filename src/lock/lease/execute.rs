@@ -1,5 +1,5 @@
 use std::{
-    sync::{Arc, MutexGuard, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     task::Waker,
     time::Duration,
 };
@@ -9,20 +9,74 @@ use super::{
     shared::{Grant, SharedLease, State},
 };
 use crate::{
-    error::{LockError, LossCause, ReleaseError},
-    lock::{overrun::OverrunWatch, release::Released, settings::Plan, stall::StallWatch},
+    error::{LockError, LossCause, ReleaseError, VoteOutcome},
+    lock::{
+        core::Core, overrun::OverrunWatch, release::Released, settings::Plan, stall::StallWatch,
+    },
     metrics,
     quorum::{Action, Command, Halt, Loss, Refusal, ReleaseVerdict},
-    time::Timestamp,
+    resource::Resource,
+    sync::Guard,
+    time::{Nudge, Timestamp},
 };
 
 /// So often a lease under the strict clock guard looks at the wall clock.
 const WALL_LOOK: Duration = Duration::from_millis(250);
 
+/// What became of a lease, told once its state is unlocked.
+#[derive(Default)]
+struct Told {
+    renewed: bool,
+    renewing: bool,
+    /// Why, and whether that was planned.
+    lost: Option<(LossCause, bool)>,
+    /// Votes that are named when nothing is locked, as nodes are asked for that: of an extension
+    /// and of a release that failed.
+    not_extended: Option<Vec<VoteOutcome>>,
+    not_released: Option<Vec<VoteOutcome>>,
+}
+
+impl Told {
+    fn is_something(&self) -> bool {
+        self.renewed
+            || self.renewing
+            || self.lost.is_some()
+            || self.not_extended.is_some()
+            || self.not_released.is_some()
+    }
+
+    /// Adds what is known of nodes that were not awaited.
+    fn explain(&mut self, core: &Core) {
+        if let Some((LossCause::Expired { votes } | LossCause::ClockJumped { votes }, _)) =
+            &mut self.lost
+        {
+            *votes = core.explained(votes);
+        }
+    }
+
+    fn tell(&self, resource: &Resource) {
+        if self.renewed {
+            metrics::renewed();
+            crate::log::debug!(%resource, "renewed");
+        }
+        if self.renewing {
+            crate::log::debug!(%resource, "renewing");
+        }
+        if let Some((cause, planned)) = &self.lost {
+            metrics::lost(cause);
+            if *planned {
+                crate::log::debug!(%resource, %cause, "lock ended");
+            } else {
+                crate::log::warn!(%resource, %cause, "lock lost");
+            }
+        }
+    }
+}
+
 impl SharedLease {
     pub(super) fn carry_out<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: Guard<'a, State>,
         mut actions: Vec<Action>,
         now: Timestamp,
     ) {
@@ -31,6 +85,8 @@ impl SharedLease {
         let mut orphans = Vec::new();
         let mut decision = None;
         let mut overran = None;
+        let mut told = Told::default();
+        let mut nudge = Nudge::default();
         for action in actions.drain(..) {
             match action {
                 Action::Send { node, command } => {
@@ -48,7 +104,7 @@ impl SharedLease {
                     continue;
                 }
                 Action::Renewing => {
-                    tracing::debug!(resource = %self.resource(), "renewing");
+                    told.renewing = true;
                     continue;
                 }
                 Action::Acquired { token, until } => {
@@ -63,7 +119,7 @@ impl SharedLease {
                     continue;
                 }
                 Action::Refused(refusal) => {
-                    decision = Some(Err(self.refused(refusal)));
+                    decision = Some(Err(refusal));
                     continue;
                 }
                 Action::Renewed { until, counted_from } => {
@@ -73,35 +129,43 @@ impl SharedLease {
                     }
                     state.grant.renewals += 1;
                     state.grant.renewal_watchers.take(&mut wakers);
-                    metrics::renewed();
-                    tracing::debug!(resource = %self.resource(), "renewed");
+                    told.renewed = true;
                     // Nobody waits for this: guarded work is not woken by every renewal.
                     continue;
                 }
-                Action::Extended(result) => {
-                    state.grant.extension =
-                        Some(result.map_err(|votes| LockError::NoQuorum {
-                            votes: self.core.votes(votes),
-                        }));
-                }
+                Action::Extended(Ok(())) => state.grant.extension = Some(Ok(())),
+                Action::Extended(Err(votes)) => told.not_extended = Some(votes),
                 Action::Lost(loss) => {
-                    overran = self.lose(&mut state, loss);
+                    overran = self.lose(&mut state, loss, &mut told);
                     ticket = state.ticket.take();
                 }
-                Action::Released(verdict) => state.grant.released = Some(self.released(verdict)),
+                Action::Released(ReleaseVerdict::Released) => {
+                    state.grant.released = Some(Ok(Released::Released));
+                }
+                Action::Released(ReleaseVerdict::AlreadyLost) => {
+                    state.grant.released = Some(Ok(Released::AlreadyLost));
+                }
+                Action::Released(ReleaseVerdict::NoQuorum { votes }) => {
+                    told.not_released = Some(votes);
+                }
             }
             state.grant.watchers.take(&mut wakers);
         }
         self.end_looks(&mut state.grant, &mut wakers);
         state.spare = actions;
+        if told.is_something() {
+            // Before anything is sent: a node may answer within the call.
+            state = self.tell(state, told, &mut wakers);
+        }
         if !state.sending {
             state = self.send_outbox(state);
-            self.arm(&mut state, now);
+            nudge = self.arm(&mut state, now);
             if state.grant.holder_gone {
                 ticket = state.ticket.take();
             }
         }
         drop(state);
+        self.core.timers.nudge(nudge);
         for node in orphans {
             // The last grant may run as late as its patience allows; then the TTL starts.
             let longest = self.ttl + self.patience() * 2;
@@ -113,24 +177,58 @@ impl SharedLease {
             OverrunWatch::start(&lease, poll, on_overrun, ended, slack);
         }
         if let Some(decision) = decision {
-            self.announce(decision, &mut wakers);
+            self.announce(decision.map_err(|refusal| self.refused(refusal)), &mut wakers);
         }
-        wakers.into_iter().for_each(Waker::wake);
+        crate::sync::wake_all(wakers);
+    }
+
+    /// Tells what became of the lease, with its state unlocked meanwhile.
+    fn tell<'a>(
+        &'a self,
+        state: Guard<'a, State>,
+        mut told: Told,
+        wakers: &mut Vec<Waker>,
+    ) -> Guard<'a, State> {
+        let nth = state.grant.nth;
+        drop(state);
+        told.explain(&self.core);
+        told.tell(self.resource());
+        let Told { lost, not_extended, not_released, .. } = told;
+        let not_extended = not_extended.map(|votes| self.core.votes(votes));
+        let not_released = not_released.map(|votes| self.core.votes(votes));
+        let mut state = self.state();
+        let is_for_watchers = lost.is_some() || not_extended.is_some() || not_released.is_some();
+        let grant = &mut state.grant;
+        if grant.nth != nth || !is_for_watchers {
+            return state;
+        }
+        if let Some((cause, _)) = lost {
+            grant.loss = Some(cause);
+        }
+        if let Some(votes) = not_extended {
+            grant.extension = Some(Err(LockError::NoQuorum { votes }));
+        }
+        if let Some(votes) = not_released {
+            grant.released = Some(Err(ReleaseError::NoQuorum { votes }));
+        }
+        // Somebody may have asked again meanwhile.
+        grant.watchers.take(wakers);
+        state
     }
 
     /// The grant is over at once; tells which poll goes on, if one does, and since when it overruns.
-    fn lose(&self, state: &mut State, loss: Loss) -> Option<(Arc<ActiveLease>, u64, Timestamp)> {
+    fn lose(
+        &self,
+        state: &mut State,
+        loss: Loss,
+        told: &mut Told,
+    ) -> Option<(Arc<ActiveLease>, u64, Timestamp)> {
         let lease = state.grant.lease.upgrade();
         let ended = lease.as_ref().map_or(Timestamp::ZERO, |lease| self.close(lease, &loss));
         let cause = self.lost(loss, &state.grant.plan);
-        metrics::lost(&cause);
         // An end that was planned is nobody's alarm.
-        let planned = matches!(cause, LossCause::MaxHold { .. });
-        if planned || !state.grant.plan.auto_extend {
-            tracing::debug!(resource = %self.resource(), %cause, "lock ended");
-        } else {
-            tracing::warn!(resource = %self.resource(), %cause, "lock lost");
-        }
+        let planned = matches!(cause, LossCause::MaxHold { .. }) || !state.grant.plan.auto_extend;
+        told.lost = Some((cause.clone(), planned));
         state.grant.loss = Some(cause);
         let lease = lease?;
         let (poll, _) = lease.poll_under_way()?;
@@ -228,7 +326,7 @@ impl SharedLease {
     }
 
     /// Sets the timer. One that fires too early is left alone: it looks again.
-    pub(super) fn arm(self: &Arc<Self>, state: &mut State, now: Timestamp) {
+    pub(super) fn arm(self: &Arc<Self>, state: &mut State, now: Timestamp) -> Nudge {
         let mut wanted = state.lease.next_wake();
         if state.grant.is_held() {
             // How late timers fire is known best when the end is near: it is looked at first.
@@ -247,7 +345,10 @@ impl SharedLease {
                 if let Some(key) = old {
                     self.core.timers.remove(key);
                 }
-                state.timer = Some(self.core.timers.insert(at, Waker::from(Arc::clone(self))));
+                let waker = Waker::from(Arc::clone(self));
+                let (key, nudge) = self.core.timers.insert_locked(at, waker);
+                state.timer = Some(key);
+                return nudge;
             }
             (None, Some(key)) => {
                 self.core.timers.remove(key);
@@ -255,6 +356,7 @@ impl SharedLease {
             }
             (None, None) => {}
         }
+        Nudge::default()
     }
 
     fn refused(&self, refusal: Refusal) -> LockError {
@@ -267,8 +369,8 @@ impl SharedLease {
 
     fn lost(&self, loss: Loss, plan: &Plan) -> LossCause {
         match loss {
-            Loss::Expired { votes } => LossCause::Expired { votes: self.core.votes(votes) },
-            Loss::ClockJumped { votes } => LossCause::ClockJumped { votes: self.core.votes(votes) },
+            Loss::Expired { votes } => LossCause::Expired { votes: self.core.named(votes) },
+            Loss::ClockJumped { votes } => LossCause::ClockJumped { votes: self.core.named(votes) },
             Loss::Stolen { owner } => LossCause::Stolen { owner },
             Loss::MaxHold => LossCause::MaxHold { limit: plan.max_hold },
             Loss::Halted(Halt::Stalled) => {
@@ -276,16 +378,6 @@ impl SharedLease {
             }
             Loss::Halted(Halt::NoHeartbeat) => {
                 LossCause::NoHeartbeat { limit: plan.heartbeat_within.unwrap_or_default() }
-            }
-        }
-    }
-
-    fn released(&self, verdict: ReleaseVerdict) -> Result<Released, ReleaseError> {
-        match verdict {
-            ReleaseVerdict::Released => Ok(Released::Released),
-            ReleaseVerdict::AlreadyLost => Ok(Released::AlreadyLost),
-            ReleaseVerdict::NoQuorum { votes } => {
-                Err(ReleaseError::NoQuorum { votes: self.core.votes(votes) })
             }
         }
     }

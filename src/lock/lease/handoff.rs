@@ -9,10 +9,10 @@ use super::{
     shared::{Grant, SharedLease, State},
 };
 use crate::{
-    lock::stall::StallWatch,
+    lock::{queue::Left, stall::StallWatch},
     metrics,
     quorum::{Event, Heir},
-    time::Timestamp,
+    time::{Nudge, Timestamp},
 };
 
 /// A lease that has been held for so long goes back to the nodes: whether other processes wait is
@@ -33,18 +33,17 @@ impl ActiveLease {
         }
         state.grant.holder_gone = true;
         let now = self.timers().clock().now();
-        if let Some(since) = state.grant.held_since.take() {
-            metrics::held(now.since(since));
-        }
+        let held = state.grant.held_since.take().map(|since| now.since(since));
         // Whoever comes next must not meet anybody who still believes in this grant.
         self.valid_until.store(0, Ordering::SeqCst);
-        let Some((heir, waker)) = self.shared.hand_on(&mut state, now) else {
+        let Some((heir, waker, left)) = self.shared.hand_on(&mut state, now) else {
             if state.granted.is_some() {
                 self.shared.core.wakeups.returning(self.resource(), self.shared.started);
             }
             let mut actions = std::mem::take(&mut state.spare);
             state.lease.handle(Event::Release { awaited }, now, &mut actions);
-            return self.shared.carry_out(state, actions, now);
+            self.shared.carry_out(state, actions, now);
+            return held.into_iter().for_each(metrics::held);
         };
         let next = Grant {
             lease: Arc::downgrade(&heir),
@@ -56,15 +55,16 @@ impl ActiveLease {
         let mut wakers = Vec::new();
         former.watchers.take(&mut wakers);
         self.shared.end_looks(&mut former, &mut wakers);
-        if !state.sending {
-            // Else whoever is sending does it.
-            self.shared.arm(&mut state, now);
-        }
+        // Else whoever is sending does it.
+        let nudge = if state.sending { Nudge::default() } else { self.shared.arm(&mut state, now) };
         drop(state);
-        tracing::debug!(resource = %self.resource(), "handed on");
+        self.timers().nudge(nudge);
+        held.into_iter().for_each(metrics::held);
+        left.tell();
+        crate::log::debug!(resource = %self.resource(), "handed on");
         StallWatch::start(&heir, &heir.plan);
-        wakers.into_iter().for_each(Waker::wake);
-        waker.wake();
+        crate::sync::wake_all(wakers);
+        crate::sync::wake(waker);
     }
 }
 
@@ -75,7 +75,7 @@ impl SharedLease {
         self: &Arc<Self>,
         state: &mut State,
         now: Timestamp,
-    ) -> Option<(Arc<ActiveLease>, Waker)> {
+    ) -> Option<(Arc<ActiveLease>, Waker, Left)> {
         let nth = state.grant.nth + 1;
         let may = nth <= self.core.settings.handoff_limit
             && state.announced

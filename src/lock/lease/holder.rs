@@ -22,7 +22,7 @@ impl ActiveLease {
             self.asked_to_stop.store(true, Ordering::Relaxed);
             state.grant.watchers.take(&mut wakers);
         }
-        wakers.into_iter().for_each(Waker::wake);
+        crate::sync::wake_all(wakers);
     }
 
     /// Whether that was said.
@@ -51,8 +51,12 @@ impl ActiveLease {
     /// Lets a watch look at `at`, unless the lease is over.
     pub(crate) fn watch_stall(&self, watch: Arc<StallWatch>, at: Timestamp) {
         let Some(mut state) = self.state() else { return };
-        if !state.grant.is_over() {
-            state.grant.stall_timer = Some(self.timers().insert(at, Waker::from(watch)));
+        if state.grant.is_over() {
+            return;
         }
+        let (key, nudge) = self.timers().insert_locked(at, Waker::from(watch));
+        state.grant.stall_timer = Some(key);
+        drop(state);
+        self.timers().nudge(nudge);
     }
 }

@@ -1,6 +1,6 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, MutexGuard, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -8,6 +8,7 @@ use super::shared::{SharedLease, State};
 use crate::{
     node::{Op, OpId, Reply, ReplySink},
     quorum::Command,
+    sync::Guard,
     token::block_end,
 };
 
@@ -16,8 +17,8 @@ impl SharedLease {
     /// to a node included, adds to the outbox and leaves the rest to us.
     pub(super) fn send_outbox<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
-    ) -> MutexGuard<'a, State> {
+        mut state: Guard<'a, State>,
+    ) -> Guard<'a, State> {
         state.sending = true;
         while !state.outbox.is_empty() {
             let mut outbox = std::mem::take(&mut state.outbox);
@@ -31,7 +32,7 @@ impl SharedLease {
                 // A node that panics has dropped the reply: its answer is unknown, ours goes on.
                 if catch_unwind(AssertUnwindSafe(send)).is_err() {
                     let node = self.core.nodes[node].name();
-                    tracing::error!(node, "a node panicked while it was sent to");
+                    crate::log::error!(node, "a node panicked while it was sent to");
                 }
             }
             state = self.state();

@@ -1,7 +1,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, Weak,
+        Arc, Mutex, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -16,6 +16,7 @@ use crate::{
     node::{Answer, LeaseId, Nonce, OpId},
     quorum::{Action, Command, Event, Lease},
     resource::Resource,
+    sync::Guard,
     time::{TimerKey, Timestamp},
     token::block_end,
 };
@@ -177,7 +178,7 @@ impl SharedLease {
         Ok((this, actions))
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> Guard<'_, State> {
         crate::sync::lock(&self.state)
     }
 
@@ -200,7 +201,7 @@ impl SharedLease {
         fences.accepted(self.resource(), block_end(token, self.block));
     }
 
-    pub(super) fn handle<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, event: Event) {
+    pub(super) fn handle<'a>(self: &'a Arc<Self>, mut state: Guard<'a, State>, event: Event) {
         let mut actions = std::mem::take(&mut state.spare);
         let now = if let Event::Answer { op: OpId::Release, .. } = event {
             // Nothing about it depends on the time.

@@ -72,9 +72,21 @@ pub(super) struct Place {
 }
 
 impl Lines {
-    pub(super) fn wait_no_more(&mut self, waiters: usize) {
+    /// Waiters left their lines; the gauge is told once the lines are unlocked.
+    pub(super) fn wait_no_more(&mut self, waiters: usize) -> Left {
         self.waiting -= waiters;
-        metrics::wait_no_more(waiters);
+        Left(waiters)
+    }
+}
+
+/// How many waiters left their lines, for the gauge.
+#[derive(Debug)]
+#[must_use = "the gauge is to be told once nothing is locked"]
+pub(crate) struct Left(usize);
+
+impl Left {
+    pub(crate) fn tell(self) {
+        metrics::wait_no_more(self.0);
     }
 }
 

@@ -21,6 +21,7 @@ mod queueing;
 mod tests;
 mod ticket;
 
+pub(crate) use line::Left;
 pub(crate) use queue::Queue;
 pub(crate) use queueing::{Queueing, Turn};
 pub(crate) use ticket::Ticket;

@@ -1,12 +1,12 @@
 use std::{
     collections::hash_map::Entry,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
     task::Waker,
     time::Duration,
 };
 
 use super::{
-    line::{Head, Line, Lines, Place, Slot},
+    line::{Head, Left, Line, Lines, Place, Slot, Waiter},
     queueing::Queueing,
 };
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     },
     metrics,
     resource::Resource,
+    sync::Guard,
     time::{Timers, Timestamp},
 };
 
@@ -38,7 +39,7 @@ impl Queue {
         Queueing::new(Arc::clone(self), resource.clone())
     }
 
-    pub(super) fn lines(&self) -> MutexGuard<'_, Lines> {
+    pub(super) fn lines(&self) -> Guard<'_, Lines> {
         crate::sync::lock(&self.lines)
     }
 
@@ -86,13 +87,15 @@ impl Queue {
             let head = line.head.clone();
             drop(guard);
             if is_full {
-                tracing::debug!(%name, "too many requests wait: one is told at once");
+                crate::log::debug!(%name, "too many requests wait: one is told at once");
             }
             return Err(self.explain(&head).unwrap_or_else(|| self.held_here(None)));
         }
         lines.waiting += 1;
+        let place = line.join(resource, plan, waker);
+        drop(guard);
         metrics::waits();
-        Ok(Some(line.join(resource, plan, waker)))
+        Ok(Some(place))
     }
 
     /// Passes the turn on a name on to the first in line; without one the line is gone.
@@ -102,18 +105,17 @@ impl Queue {
             let lines = &mut *guard;
             let Entry::Occupied(mut line) = lines.names.entry(Arc::clone(name)) else { return };
             line.get_mut().head = Head::Trying;
-            let next = line.get_mut().pop_first();
-            match &next {
-                Some(waiter) => {
-                    waiter.give(Slot::Turn);
-                    lines.wait_no_more(1);
-                }
-                None => drop(line.remove()),
+            if let Some(waiter) = line.get_mut().pop_first() {
+                waiter.give(Slot::Turn);
+                Some((waiter, lines.wait_no_more(1)))
+            } else {
+                drop(line.remove());
+                None
             }
-            next
         };
-        if let Some(waiter) = next {
-            waiter.waker.wake();
+        if let Some((waiter, left)) = next {
+            left.tell();
+            crate::sync::wake(waiter.waker);
         }
     }
 
@@ -126,7 +128,7 @@ impl Queue {
         names: &[Arc<str>],
         is_wanted: impl FnOnce(&Resource, &Plan, usize) -> bool,
         make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
-    ) -> Option<(Arc<ActiveLease>, Waker)> {
+    ) -> Option<(Arc<ActiveLease>, Waker, Left)> {
         let (first, others) = names.split_first()?;
         let mut guard = self.lines();
         let lines = &mut *guard;
@@ -153,8 +155,7 @@ impl Queue {
                 line.head = Head::Holding(Arc::downgrade(&lease));
             }
         }
-        lines.wait_no_more(1);
-        Some((lease, heir.waker))
+        Some((lease, heir.waker, lines.wait_no_more(1)))
     }
 
     /// Tells a line what its head is doing now; those who want one attempt leave with that.
@@ -171,20 +172,19 @@ impl Queue {
             }
         }
         let Some(verdict) = self.explain(head) else { return };
-        let leaving = {
+        let (left, leaving) = {
             let mut guard = self.lines();
             let lines = &mut *guard;
             let Some(line) = lines.names.get_mut(name) else { return };
             let leaving = line.take_one_shots();
-            lines.wait_no_more(leaving.len());
-            leaving
-                .into_iter()
-                .map(|waiter| {
-                    waiter.give(Slot::Verdict(verdict.clone()));
-                    waiter.waker
-                })
-                .collect::<Vec<_>>()
+            let left = lines.wait_no_more(leaving.len());
+            let give = |waiter: Waiter| {
+                waiter.give(Slot::Verdict(verdict.clone()));
+                waiter.waker
+            };
+            (left, leaving.into_iter().map(give).collect::<Vec<_>>())
         };
-        leaving.into_iter().for_each(Waker::wake);
+        left.tell();
+        crate::sync::wake_all(leaving);
     }
 }

@@ -94,15 +94,16 @@ impl Drop for Queueing {
     fn drop(&mut self) {
         let (Some(ticket), Some(place)) = (&self.ticket, self.place.take()) else { return };
         let Some(name) = ticket.resource.shared_names().get(ticket.turns) else { return };
-        let (given, _left) = {
+        let (given, gone) = {
             let mut guard = ticket.queue.lines();
             let lines = &mut *guard;
-            let left = lines.names.get_mut(name).and_then(|line| line.leave(&place));
-            if left.is_some() {
-                lines.wait_no_more(1);
-            }
-            (place.take(), left)
+            let gone = lines.names.get_mut(name).and_then(|line| line.leave(&place));
+            let gone = gone.map(|waiter| (waiter, lines.wait_no_more(1)));
+            (place.take(), gone)
         };
+        if let Some((_waiter, left)) = gone {
+            left.tell();
+        }
         match given {
             Slot::Turn => ticket.queue.pass_on(name),
             Slot::Granted(lease) => lease.release(false),

@@ -1,6 +1,9 @@
 use std::{sync::Arc, task::Waker, time::Duration};
 
-use super::{line::Head, queue::Queue};
+use super::{
+    line::{Head, Left},
+    queue::Queue,
+};
 use crate::{
     error::LockError,
     lock::{lease::ActiveLease, settings::Plan},
@@ -51,7 +54,7 @@ impl Ticket {
         ttl: Duration,
         may: impl FnOnce(usize) -> bool,
         make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
-    ) -> Option<(Arc<ActiveLease>, Waker)> {
+    ) -> Option<(Arc<ActiveLease>, Waker, Left)> {
         let is_wanted = |wanted: &_, plan: &Plan, at_grant| {
             let fits = *wanted == self.resource && plan.ttl == ttl && !plan.keeps_records;
             fits && may(at_grant)

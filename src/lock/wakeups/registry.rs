@@ -163,8 +163,10 @@ impl Wakeups {
         let Some(kept) = names.kept.get_mut(name) else { return };
         kept.waiting -= 1;
         kept.left = now;
-        if kept.waiting == 0 && !names.sweeping {
-            names.sweeping = true;
+        let is_first = kept.waiting == 0 && !names.sweeping;
+        names.sweeping |= is_first;
+        drop(names);
+        if is_first {
             self.sweep_at(now + LINGER);
         }
     }
@@ -183,10 +185,10 @@ impl Wakeups {
         let next = idle.map(|kept| kept.left + LINGER).min().map(|next| next.max(now + SWEEP));
         names.sweeping = next.is_some();
         self.any.store(!names.kept.is_empty(), Ordering::Release);
+        drop(names);
         if let Some(next) = next {
             self.sweep_at(next);
         }
-        drop(names);
         drop(over);
     }
 }

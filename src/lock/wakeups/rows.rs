@@ -4,7 +4,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Waker},
+    task::Context,
     time::Duration,
 };
 
@@ -141,7 +141,7 @@ impl Rows {
         state.watchers.take(&mut wakers);
         self.any.store(!state.names.is_empty(), Ordering::Release);
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        crate::sync::wake_all(wakers);
     }
 
     pub(super) fn any(&self) -> bool {

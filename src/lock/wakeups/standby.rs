@@ -1,7 +1,7 @@
 use std::{
     fmt,
     future::poll_fn,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
 
@@ -15,6 +15,7 @@ use crate::{
     error::LockError,
     lock::{core::Core, lease::ActiveLease, queue::Ticket, settings::Plan, watchers::Watch},
     resource::Resource,
+    sync::Guard,
 };
 
 /// One try after the other, of a request that is at the head of the line.
@@ -43,7 +44,10 @@ pub(crate) struct Standby(Mutex<State>);
 
 enum State {
     Pausing {
-        paused: Box<Paused>,
+        /// Absent while it is polled, which calls foreign code.
+        paused: Option<Box<Paused>>,
+        /// It was to be polled meanwhile.
+        missed: bool,
         /// The task that waits, and the manager's.
         task: Option<Waker>,
         own: Option<Waker>,
@@ -117,8 +121,9 @@ impl Paused {
 impl Standby {
     pub(crate) fn start(wait: Wait, ticket: Ticket, tries: Tries) -> Arc<Self> {
         let spawner = Arc::clone(&tries.core.spawner);
-        let paused = Box::new(Paused { wait, ticket, tries });
-        let this = Arc::new(Self(Mutex::new(State::Pausing { paused, task: None, own: None })));
+        let paused = Some(Box::new(Paused { wait, ticket, tries }));
+        let state = State::Pausing { paused, missed: false, task: None, own: None };
+        let this = Arc::new(Self(Mutex::new(state)));
         spawner.spawn(Box::pin(Arc::clone(&this).run()));
         this
     }
@@ -141,7 +146,7 @@ impl Standby {
             own.unwrap_or_else(|| cx.waker().clone())
         };
         // Who comes first begins; what wakes then is the manager's task.
-        let _ = self.go_on(&mut Context::from_waker(&waker), By::Request);
+        let _ = self.go_on(waker, By::Request);
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Left) {
             State::Begun(begun) => Poll::Ready(*begun),
@@ -157,7 +162,7 @@ impl Standby {
     pub(crate) fn leave(&self) {
         let left = std::mem::replace(&mut *self.state(), State::Left);
         match left {
-            State::Pausing { own: Some(own), .. } => own.wake(),
+            State::Pausing { own: Some(own), .. } => crate::sync::wake(own),
             State::Begun(begun) => {
                 if let Ok((lease, _)) = begun.lease {
                     lease.release(false);
@@ -168,20 +173,39 @@ impl Standby {
     }
 
     /// Begins the try when it is time for it.
-    fn go_on(&self, cx: &mut Context<'_>, by: By) -> Poll<()> {
-        let (paused, own) = {
-            let mut state = self.state();
-            let State::Pausing { paused, .. } = &mut *state else { return Poll::Ready(()) };
-            if paused.poll(cx).is_pending() {
-                return Poll::Pending;
-            }
-            match std::mem::replace(&mut *state, State::Left) {
-                State::Pausing { paused, task, own } => {
-                    *state = State::Beginning { task };
-                    (paused, own)
+    fn go_on(&self, mut waker: Waker, by: By) -> Poll<()> {
+        let (paused, own) = loop {
+            let mut taken = match &mut *self.state() {
+                State::Pausing { paused, missed, .. } => {
+                    let Some(paused) = paused.take() else {
+                        // Whoever polls it does so once more.
+                        *missed = true;
+                        return Poll::Pending;
+                    };
+                    paused
                 }
                 _ => return Poll::Ready(()),
+            };
+            let polled = taken.poll(&mut Context::from_waker(&waker));
+            let mut state = self.state();
+            let State::Pausing { paused, missed, task, own } = &mut *state else {
+                // The request has left.
+                drop(state);
+                drop(taken);
+                return Poll::Ready(());
+            };
+            if polled.is_ready() {
+                let (task, own) = (task.take(), own.take());
+                *state = State::Beginning { task };
+                break (taken, own);
             }
+            *paused = Some(taken);
+            if !std::mem::take(missed) {
+                return Poll::Pending;
+            }
+            let own = own.clone();
+            drop(state);
+            waker = own.unwrap_or(waker);
         };
         let Paused { wait, ticket, mut tries } = *paused;
         drop(wait);
@@ -190,7 +214,7 @@ impl Standby {
         self.begun(tries, lease);
         // The manager's task has nothing to wait for any more: it ends as well.
         if let (Some(own), By::Request) = (own, by) {
-            own.wake();
+            crate::sync::wake(own);
         }
         Poll::Ready(())
     }
@@ -198,12 +222,13 @@ impl Standby {
     /// The manager's task.
     async fn run(self: Arc<Self>) {
         poll_fn(|cx| {
-            if let State::Pausing { own, .. } = &mut *self.state()
-                && own.as_ref().is_none_or(|own| !own.will_wake(cx.waker()))
-            {
-                *own = Some(cx.waker().clone());
-            }
-            self.go_on(cx, By::Manager)
+            let waker = cx.waker().clone();
+            let replaced = match &mut *self.state() {
+                State::Pausing { own, .. } => own.replace(waker.clone()),
+                _ => None,
+            };
+            drop(replaced);
+            self.go_on(waker, By::Manager)
         })
         .await;
     }
@@ -230,11 +255,11 @@ impl Standby {
         *state = State::Begun(Box::new(Begun { tries, lease }));
         drop(state);
         if let (Some(task), true) = (task, is_decided) {
-            task.wake();
+            crate::sync::wake(task);
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> Guard<'_, State> {
         crate::sync::lock(&self.0)
     }
 }

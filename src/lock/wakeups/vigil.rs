@@ -1,6 +1,6 @@
 use std::{
     sync::{Arc, Mutex},
-    task::{Context, Waker},
+    task::Context,
 };
 
 use super::outlook::Heard;
@@ -101,6 +101,6 @@ impl HintSink for Vigil {
             }
             state.watchers.take(&mut wakers);
         }
-        wakers.into_iter().for_each(Waker::wake);
+        crate::sync::wake_all(wakers);
     }
 }

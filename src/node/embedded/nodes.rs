@@ -1,12 +1,13 @@
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use super::store::Store;
 use crate::{
     node::{Hints, Node, Op, Reply, Subscription, listeners::Listeners},
+    sync::Guard,
     time::{Clock, SteadyWall, SystemClock, Timestamp},
 };
 
@@ -113,7 +114,7 @@ impl EmbeddedNodes {
     }
 }
 
-fn locked(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+fn locked(store: &Mutex<Store>) -> Guard<'_, Store> {
     crate::sync::lock(store)
 }
 

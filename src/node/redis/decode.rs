@@ -229,12 +229,20 @@ fn in_script(error: &ServerError) -> Option<Reason> {
     .into_iter()
     .find_map(|(code, reason)| has(code).then_some(reason))
     .or_else(|| {
-        ["ACL failure in script", "can't run this command or subcommand"]
-            .into_iter()
-            .any(|refusal| details.contains(refusal))
+        DENIED_IN_SCRIPT
+            .iter()
+            .any(|words| details.contains(words))
             .then(|| Reason::NoPermission(without_secrets(details).into()))
     })
 }
+
+/// How a script is told that its user lacks a permission: by Redis before 7.2, and after.
+const DENIED_IN_SCRIPT: [&str; 4] = [
+    "can't run this command or subcommand",
+    "can't access at least one of the keys",
+    "can't publish to the channel",
+    "ACL failure in script",
+];
 
 fn unexpected(value: &Value) -> Reason {
     let shown = without_secrets(&format!("{value:?}")).chars().take(120).collect();

@@ -9,6 +9,7 @@
 //! | bytes out and in | `wire` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
 //! | connection kept up, replaced, batched | `supervisor`, `session` |
+//! | which commands the server denies to our user | `permissions` |
 //! | connection by which releases are told, while somebody waits | `listener` |
 //! | which of the set's servers may vote | `enrol` |
 //! | what must outlive a connection: clock readings, unanswered grants | `memory` |
@@ -25,7 +26,9 @@ mod guards;
 mod handshake;
 mod listener;
 mod memory;
+mod news;
 mod node;
+mod permissions;
 mod scripts;
 mod server_clock;
 mod session;

@@ -103,7 +103,12 @@ impl RedisNode {
             members.push((Arc::clone(&status), admin));
             let member = Member { set: Arc::clone(set), index };
             let board = Board::new(&set.settings.prefix);
-            let listener = Listener::new(endpoint.clone(), member.clone(), Arc::clone(&board));
+            let listener = Listener::new(
+                endpoint.clone(),
+                member.clone(),
+                Arc::clone(&status),
+                Arc::clone(&board),
+            );
             let supervisor =
                 Supervisor::new(endpoint, member, Arc::clone(&status), receiver, admin_receiver);
             nodes.push((Self { status, requests, board }, supervisor, listener));

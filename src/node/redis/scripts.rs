@@ -75,6 +75,8 @@ pub(super) const READ_RECORDS: Script = Script { text: include_str!("scripts/rea
 pub(super) const CLAIM_COPY: Script = Script { text: include_str!("scripts/claim_copy.lua") };
 pub(super) const COPIED: Script = Script { text: include_str!("scripts/copied.lua") };
 
+pub(super) const PERMISSIONS: Script = Script { text: include_str!("scripts/permissions.lua") };
+
 /// Asks a server to keep the scripts of operations; answered by their [`Digests`], in that order.
 pub(super) fn load(pipeline: &mut Pipeline) {
     let operations = [

@@ -6,16 +6,23 @@ use std::{
     time::Duration,
 };
 
-use super::enrol::Standing;
+use super::{
+    enrol::Standing,
+    news::{News, Outbox},
+    permissions::Denied,
+};
 use crate::{
     error::Reason,
-    metrics,
-    node::{ClockOffset, Finding, NodeHealth, NodeState, Op},
+    node::{Blocked, ClockOffset, Finding, NodeHealth, NodeState, Op},
     quorum::offsets::Interval,
     time::{Clock, Timestamp},
 };
 
 /// What the supervisor knows of its server, shared with those who send.
+///
+/// What changes is queued under the mutex, and told by [`tell`](Self::tell) when that is unlocked:
+/// subscribers may ask for the node's health. A thread that is telling tells what others queue
+/// meanwhile, so that everything is told in its order.
 #[derive(Debug)]
 pub(super) struct Status {
     name: Arc<str>,
@@ -36,14 +43,26 @@ struct Detail {
     bars: [Option<(Bar, Timestamp)>; 5],
     /// What else is known of a server that is there.
     known: NodeHealth,
+    denied: Denied,
+    /// What the last try to end a probation ran into, and how many have failed.
+    blocked: Option<(Blocked, u32)>,
+    outbox: Outbox,
 }
 
 #[derive(Debug)]
 enum State {
     Connecting,
     Up,
-    Refusing { reason: Reason, since: Timestamp },
-    Down { reason: Reason, since: Timestamp },
+    /// `confirmed`: not by a single vote, which may be refused for the sake of its name.
+    Refusing {
+        reason: Reason,
+        since: Timestamp,
+        confirmed: bool,
+    },
+    Down {
+        reason: Reason,
+        since: Timestamp,
+    },
 }
 
 /// Of a server whose clock was not read by the present connection.
@@ -80,6 +99,16 @@ impl Bar {
         }
     }
 
+    /// What is told when it is set.
+    fn news(&self, now: Timestamp) -> Option<News> {
+        match self {
+            Self::Probation { until } => Some(News::Probation { votes_in: until.since(now) }),
+            // Told where it is found out, with what was done about it.
+            Self::Clock { .. } => None,
+            Self::Reason(reason) => Some(News::NoVote { reason: reason.clone() }),
+        }
+    }
+
     fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
             && match (self, other) {
@@ -91,8 +120,14 @@ impl Bar {
 
 impl Status {
     pub(super) fn new(name: Arc<str>, clock: Arc<dyn Clock>) -> Self {
-        let known = NodeHealth::voting(&name);
-        let detail = Detail { state: State::Connecting, bars: [const { None }; 5], known };
+        let detail = Detail {
+            state: State::Connecting,
+            bars: [const { None }; 5],
+            known: NodeHealth::voting(&name),
+            denied: Denied::default(),
+            blocked: None,
+            outbox: Outbox::default(),
+        };
         Self {
             name,
             clock,
@@ -165,104 +200,102 @@ impl Status {
     }
 
     pub(super) fn set_bar(&self, kind: BarKind, bar: Option<Bar>) {
+        self.queue_bar(kind, bar);
+        self.tell();
+    }
+
+    /// As [`set_bar`](Self::set_bar), for callers that hold a mutex: they [`tell`](Self::tell) when
+    /// it is unlocked.
+    pub(super) fn queue_bar(&self, kind: BarKind, bar: Option<Bar>) {
         let now = self.clock.now();
         let mut detail = self.detail();
         let slot = &mut detail.bars[kind as usize];
-        let since = match (&*slot, &bar) {
-            (Some((old, since)), Some(new)) if old.is_like(new) => *since,
-            (_, Some(new)) => {
-                self.tell(new, now);
-                now
-            }
-            (Some(_), None) => {
-                tracing::info!(node = %self.name, "the node may vote again");
-                now
-            }
-            _ => now,
+        let (since, news) = match (&*slot, &bar) {
+            (Some((old, since)), Some(new)) if old.is_like(new) => (*since, None),
+            (_, Some(new)) => (now, new.news(now)),
+            (Some(_), None) => (now, Some(News::MayVote)),
+            (None, None) => (now, None),
         };
-        *slot = bar.map(|bar| (bar, since));
+        if matches!(kind, BarKind::Enrolment) && !matches!(bar, Some(Bar::Probation { .. })) {
+            detail.blocked = None;
+        }
+        detail.bars[kind as usize] = bar.map(|bar| (bar, since));
         let any = detail.bars.iter().any(Option::is_some);
         self.barred.store(any, Ordering::Release);
-        self.count(&detail);
-    }
-
-    fn tell(&self, bar: &Bar, now: Timestamp) {
-        match bar {
-            Bar::Probation { until } => tracing::info!(
-                node = %self.name,
-                votes_in = ?until.since(now),
-                "the node may have forgotten locks, and is in probation"
-            ),
-            // Told where it is found out, with what was done about it.
-            Bar::Clock { .. } => {}
-            Bar::Reason(reason) => tracing::warn!(node = %self.name, %reason, "node has no vote"),
-        }
+        detail.queue(news);
     }
 
     pub(super) fn set_up(&self, version: Option<Arc<str>>, round_trip: Duration) {
-        let mut detail = self.detail();
-        if let State::Down { since, .. } = &detail.state {
-            let outage = self.clock.now().since(*since);
-            tracing::info!(node = %self.name, ?outage, "node is up again");
-        } else {
-            tracing::info!(node = %self.name, "node is up");
-        }
-        detail.state = State::Up;
-        detail.known.version = version;
-        detail.known.round_trip = Some(round_trip);
-        self.down.store(false, Ordering::Release);
-        self.count(&detail);
+        self.change(|detail, now| {
+            let news = match &detail.state {
+                State::Down { since, .. } => News::UpAgain { outage: now.since(*since) },
+                State::Connecting | State::Up | State::Refusing { .. } => News::Up,
+            };
+            detail.state = State::Up;
+            detail.known.version = version;
+            detail.known.round_trip = Some(round_trip);
+            self.down.store(false, Ordering::Release);
+            Some(news)
+        });
     }
 
     pub(super) fn set_down(&self, reason: Reason) {
-        let mut detail = self.detail();
-        let since = match &detail.state {
-            State::Down { since, reason: known } => {
-                if *known != reason {
-                    tracing::warn!(node = %self.name, %reason, "node is still down");
+        self.change(|detail, now| {
+            let (since, news) = match &detail.state {
+                State::Down { since, reason: known } if *known == reason => (*since, None),
+                State::Down { since, .. } => {
+                    (*since, Some(News::StillDown { reason: reason.clone() }))
                 }
-                *since
-            }
-            State::Connecting | State::Up | State::Refusing { .. } => {
-                tracing::warn!(node = %self.name, %reason, "node is down");
-                self.clock.now()
-            }
-        };
-        detail.state = State::Down { reason, since };
-        detail.known.round_trip = None;
-        detail.known.findings.clear();
-        self.ahead.store(UNKNOWN, Ordering::Relaxed);
-        self.refusing.store(false, Ordering::Release);
-        self.down.store(true, Ordering::Release);
-        self.count(&detail);
+                State::Connecting | State::Up | State::Refusing { .. } => {
+                    (now, Some(News::Down { reason: reason.clone() }))
+                }
+            };
+            detail.state = State::Down { reason, since };
+            detail.known.round_trip = None;
+            detail.known.findings.clear();
+            self.ahead.store(UNKNOWN, Ordering::Relaxed);
+            self.refusing.store(false, Ordering::Release);
+            self.down.store(true, Ordering::Release);
+            news
+        });
     }
 
-    /// The server is there, and refuses what it is asked for.
-    pub(super) fn set_refusing(&self, reason: &Reason) {
-        let mut detail = self.detail();
-        if let State::Refusing { reason: known, .. } = &mut detail.state {
-            known.clone_from(reason);
+    /// The server is there, and refuses votes. A refusal is told of once it is `confirmed`.
+    pub(super) fn set_refusing(&self, reason: &Reason, confirmed: bool) {
+        if matches!(&self.detail().state, State::Refusing { reason: known, confirmed: was, .. } if known == reason && *was >= confirmed)
+        {
             return;
         }
-        tracing::warn!(node = %self.name, %reason, "node refuses");
-        detail.state = State::Refusing { reason: reason.clone(), since: self.clock.now() };
-        self.refusing.store(true, Ordering::Release);
-        self.count(&detail);
+        self.change(|detail, now| {
+            let (since, was_confirmed) = match &detail.state {
+                State::Refusing { since, confirmed, .. } => (*since, *confirmed),
+                State::Connecting | State::Up | State::Down { .. } => (now, false),
+            };
+            let is_news = confirmed && !was_confirmed;
+            let confirmed = confirmed || was_confirmed;
+            detail.state = State::Refusing { reason: reason.clone(), since, confirmed };
+            self.refusing.store(true, Ordering::Release);
+            is_news.then(|| News::Refuses { reason: reason.clone() })
+        });
     }
 
-    /// A vote counted, or a probe was taken.
-    pub(super) fn set_obliging(&self) {
+    /// A vote counted. `stored`: it stored something, which a full server, say, refuses while it
+    /// still tells who holds a name.
+    pub(super) fn set_obliging(&self, stored: bool) {
         // Asked on every grant: it is nearly always so.
-        if !self.refuses() || !self.refusing.swap(false, Ordering::AcqRel) {
+        if !self.refuses() {
             return;
         }
-        let mut detail = self.detail();
-        if let State::Refusing { since, .. } = &detail.state {
-            let outage = self.clock.now().since(*since);
-            tracing::info!(node = %self.name, ?outage, "node refuses no longer");
+        self.change(|detail, now| {
+            let State::Refusing { reason, since, confirmed } = &detail.state else { return None };
+            if !stored && !matches!(reason, Reason::ClockOff | Reason::TokenAhead) {
+                return None;
+            }
+            let news = confirmed.then(|| News::RefusesNoLonger { outage: now.since(*since) });
             detail.state = State::Up;
-        }
-        self.count(&detail);
+            self.refusing.store(false, Ordering::Release);
+            news
+        });
     }
 
     pub(super) fn refuses(&self) -> bool {
@@ -271,26 +304,56 @@ impl Status {
 
     /// What a look at the server showed.
     pub(super) fn set_known(&self, standing: &Standing, clock: ClockOffset, round_trip: Duration) {
-        let mut detail = self.detail();
-        let known = &mut detail.known;
-        let evicts = standing.memory.as_ref().filter(|memory| memory.evicts());
-        if let Some(memory) = evicts
-            && known.memory.as_ref().is_none_or(|known| known != memory)
-        {
-            tracing::warn!(
-                node = %self.name,
-                policy = %memory.policy,
-                limit = memory.limit,
-                "the server may evict locks: set maxmemory-policy noeviction"
-            );
-        }
-        known.round_trip = Some(round_trip);
-        known.clock = Some(clock);
-        known.run_id = Some(Arc::clone(&standing.run_id));
-        known.incarnation = Some(Arc::clone(&standing.run));
-        known.memory.clone_from(&standing.memory);
-        known.persistence = standing.persistence;
-        known.max_ttl = (!standing.max_ttl.is_zero()).then_some(standing.max_ttl);
+        self.change(|detail, _| {
+            let known = &mut detail.known;
+            let evicts = standing.memory.as_ref().filter(|memory| memory.evicts());
+            let is_new = known.memory != standing.memory;
+            let news = evicts.filter(|_| is_new).map(|memory| News::Evicts {
+                policy: Arc::clone(&memory.policy),
+                limit: memory.limit,
+            });
+            known.round_trip = Some(round_trip);
+            known.clock = Some(clock);
+            known.run_id = Some(Arc::clone(&standing.run_id));
+            known.incarnation = Some(Arc::clone(&standing.run));
+            known.memory.clone_from(&standing.memory);
+            known.persistence = standing.persistence;
+            known.max_ttl = (!standing.max_ttl.is_zero()).then_some(standing.max_ttl);
+            news
+        });
+    }
+
+    /// Which commands the server denies to our user: `change` says what was found out.
+    pub(super) fn set_denied(&self, change: impl FnOnce(&mut Denied)) {
+        self.change(|detail, _| {
+            change(&mut detail.denied);
+            let commands = detail.denied.commands();
+            if detail.known.denied == commands {
+                return None;
+            }
+            detail.known.denied = Arc::clone(&commands);
+            let needed = detail.denied.are_needed();
+            (!commands.is_empty()).then_some(News::Denied { commands, needed })
+        });
+    }
+
+    /// Whether anything is known to be denied.
+    pub(super) fn is_denied_something(&self) -> bool {
+        !self.detail().known.denied.is_empty()
+    }
+
+    /// A try to end the node's probation failed: what the node that was asked said.
+    pub(super) fn not_activated(&self, asked: &Arc<str>, reason: Reason) {
+        self.change(|detail, _| {
+            let blocked = Blocked::new(Arc::clone(asked), reason.clone());
+            let before = detail.blocked.take();
+            let failed = before.as_ref().map_or(0, |(_, failed)| *failed).saturating_add(1);
+            // One may fail because the nodes come one after the other.
+            let is_new =
+                failed == 2 || (failed > 2 && before.is_some_and(|(before, _)| before != blocked));
+            detail.blocked = Some((blocked, failed));
+            Some(News::NotActivated { asked: Arc::clone(asked), reason, is_new })
+        });
     }
 
     pub(super) fn set_findings(&self, findings: Vec<Finding>) {
@@ -311,10 +374,11 @@ impl Status {
                 NodeState::Down { reason: reason.clone(), since: now.since(*since) }
             }
             (_, Some((Reason::Probation { remaining }, since))) => {
-                NodeState::Probation { remaining, since }
+                let blocked = detail.blocked.as_ref().map(|(blocked, _)| blocked.clone());
+                NodeState::Probation { remaining, since, blocked }
             }
             (_, Some((reason, since))) => NodeState::Refusing { reason, since },
-            (State::Refusing { reason, since }, None) => {
+            (State::Refusing { reason, since, .. }, None) => {
                 NodeState::Refusing { reason: reason.clone(), since: now.since(*since) }
             }
             (State::Up, None) => NodeState::Voting,
@@ -326,14 +390,61 @@ impl Status {
         }
     }
 
-    fn count(&self, detail: &Detail) {
-        let is_up = matches!(detail.state, State::Up | State::Refusing { .. });
-        let is_barred = detail.bars.iter().any(Option::is_some);
-        let is_voting = matches!(detail.state, State::Up) && !is_barred;
-        metrics::node(&self.name, is_up, is_voting);
+    /// Tells what is queued, unless another thread is about it.
+    pub(super) fn tell(&self) {
+        let _telling = {
+            let mut detail = self.detail();
+            if detail.outbox.news.is_empty() || detail.outbox.telling {
+                return;
+            }
+            detail.outbox.telling = true;
+            Telling(self)
+        };
+        while let Some(news) = self.next_news() {
+            news.tell(&self.name);
+        }
     }
 
-    fn detail(&self) -> std::sync::MutexGuard<'_, Detail> {
+    /// The next that is to be told. Without any, nobody is telling any more.
+    fn next_news(&self) -> Option<News> {
+        let mut detail = self.detail();
+        let news = detail.outbox.news.pop_front();
+        detail.outbox.telling = news.is_some();
+        news
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Detail, Timestamp) -> Option<News>) {
+        let now = self.clock.now();
+        {
+            let mut detail = self.detail();
+            let news = change(&mut detail, now);
+            detail.queue(news);
+        }
+        self.tell();
+    }
+
+    fn detail(&self) -> crate::sync::Guard<'_, Detail> {
         crate::sync::lock(&self.detail)
+    }
+}
+
+impl Detail {
+    fn queue(&mut self, news: Option<News>) {
+        let is_up = matches!(self.state, State::Up | State::Refusing { .. });
+        let is_barred = self.bars.iter().any(Option::is_some);
+        let is_voting = matches!(self.state, State::Up) && !is_barred;
+        self.outbox.news.extend(news);
+        self.outbox.news.push_back(News::Gauges { is_up, is_voting });
+    }
+}
+
+/// A thread tells what is queued. Where a subscriber panics, the next change has the rest told.
+struct Telling<'a>(&'a Status);
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.detail().outbox.telling = false;
+        }
     }
 }

@@ -187,9 +187,9 @@ impl<'a> Rejection<'a> {
         match self.reason {
             Refused::Lock(error) => self.lock(error).log(),
             Refused::StoreFailed(error) => {
-                tracing::warn!(resource, %error, outcome, "request turned away");
+                crate::log::warn!(resource, %error, outcome, "request turned away");
             }
-            reason => tracing::debug!(resource, ?reason, outcome, "request turned away"),
+            reason => crate::log::debug!(resource, ?reason, outcome, "request turned away"),
         }
     }
 }

@@ -94,7 +94,10 @@ impl ResponseStore for MemoryStore {
     ) -> Self::Put {
         let now = self.clock.now();
         let stored = StoredBy { token, response };
-        ready(sync::lock(&self.table).put(key, stored, now, now + retain))
+        let mut gone = Vec::new();
+        let put = sync::lock(&self.table).put(key, stored, (now, now + retain), &mut gone);
+        drop(gone);
+        ready(put)
     }
 
     fn get(&self, key: &str) -> Self::Get {

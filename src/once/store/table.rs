@@ -33,18 +33,20 @@ impl Table {
         self.entries.len()
     }
 
+    /// What goes is to be dropped when no lock is held: a body may be foreign code.
     pub(super) fn put(
         &mut self,
         key: &str,
         stored: StoredBy,
-        now: Timestamp,
-        until: Timestamp,
+        (now, until): (Timestamp, Timestamp),
+        gone: &mut Vec<StoredBy>,
     ) -> Result<(), StoreError> {
         while self.ends.first_key_value().is_some_and(|((end, _), _)| *end <= now) {
-            self.forget_first();
+            gone.extend(self.forget_first());
         }
         if let Some(entry) = self.entries.get(key) {
             if entry.stored.token > stored.token {
+                gone.push(stored);
                 return Err(StoreError::Stale);
             }
             self.ends.remove(&entry.end);
@@ -52,9 +54,9 @@ impl Table {
         let (key, end) = (Arc::<str>::from(key), (until, self.next));
         self.next += 1;
         self.ends.insert(end, Arc::clone(&key));
-        self.entries.insert(key, Entry { stored, end });
+        gone.extend(self.entries.insert(key, Entry { stored, end }).map(|entry| entry.stored));
         while self.len() > self.capacity {
-            self.forget_first();
+            gone.extend(self.forget_first());
         }
         Ok(())
     }
@@ -64,9 +66,8 @@ impl Table {
         (end.0 > now).then(|| stored.clone())
     }
 
-    fn forget_first(&mut self) {
-        if let Some((_, key)) = self.ends.pop_first() {
-            self.entries.remove(&key);
-        }
+    fn forget_first(&mut self) -> Option<StoredBy> {
+        let (_, key) = self.ends.pop_first()?;
+        self.entries.remove(&key).map(|entry| entry.stored)
     }
 }

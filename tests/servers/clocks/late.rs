@@ -62,13 +62,15 @@ impl Way {
         eventually_async("it is on the way", async || self.proxy.holds(KEY)).await;
     }
 
-    /// How often the server ran a command, in scripts too.
+    /// How often the server ran a command without an error, in scripts too.
     fn count(&self, command: &str) -> u64 {
         let stats = self.server.info("commandstats", &format!("cmdstat_{command}"));
-        stats.map_or(0, |stats| {
-            let calls = stats.split([',', '=']).nth(1).expect("calls=n");
-            calls.parse().expect("a number")
-        })
+        let stats = stats.unwrap_or_default();
+        let number = |name: &str| -> u64 {
+            let field = stats.split(',').find_map(|field| field.strip_prefix(name));
+            field.map_or(0, |number| number.parse().expect("a number"))
+        };
+        number("calls=") - number("failed_calls=")
     }
 
     fn pending(&self) -> usize {

@@ -114,7 +114,7 @@ fn a_prefix_that_could_be_another_prefix_and_a_name_is_refused() {
 
 /// With ample time for each answer.
 async fn manager(subject: &Subject, prefix: &str) -> Redlock {
-    let builder = over(Redlock::builder(), [subject.redis().url()]).key_prefix(prefix);
+    let builder = over(Redlock::builder(), [subject.redis().plain_url()]).key_prefix(prefix);
     let manager = builder.ttl(TTL).node_timeout(TTL / 10).build().unwrap();
     manager.ready().await.unwrap();
     manager

@@ -47,7 +47,7 @@ async fn a_user_without_the_key_of_the_claims_lacks_permission_for_them_alone() 
     let user = ["ACL", "SETUSER", "app", "on", ">word"];
     let command: Vec<&str> = user.into_iter().chain(rules).collect();
     assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
-    let redlock = manager([server.url().replace("redis://", "redis://app:word@")]);
+    let redlock = manager([server.plain_url().replace("redis://", "redis://app:word@")]);
     all_vote(&redlock).await;
     let node = &redlock.nodes()[0];
     for op in [prepare("a", 5), claim("a", &of_tick(5, 100)), claims(["a"])] {

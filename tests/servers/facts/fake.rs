@@ -19,6 +19,16 @@ pub(super) fn erring(message: &'static str) -> FakeServer {
     FakeServer::start(move |_| Reaction::error(message))
 }
 
+/// The answer to an acquire of one lock.
+pub(super) fn granted() -> Reaction {
+    let micros = i64::try_from(now().as_micros()).expect("before the year 294,000");
+    Reaction::array(&[Reaction::array(&[
+        Reaction::int(1),
+        Reaction::int(micros),
+        Reaction::int(0),
+    ])])
+}
+
 /// What a healthy server says to the commands of the greeting.
 pub(crate) fn greet(command: &[Vec<u8>]) -> Option<Reaction> {
     let name = String::from_utf8_lossy(command.first()?).to_ascii_uppercase();
@@ -26,7 +36,10 @@ pub(crate) fn greet(command: &[Vec<u8>]) -> Option<Reaction> {
         "SCRIPT" => Some(Reaction::bulk(&"a".repeat(40))),
         "INFO" => Some(Reaction::bulk("# Server\r\nredis_version:7.0.15\r\n")),
         "TIME" => Some(time()),
+        // The question about permissions names no key.
+        "EVAL" if command.get(2).is_some_and(|keys| keys == b"0") => Some(Reaction::array(&[])),
         "EVAL" => Some(enrolled(command)),
+        "EVALSHA" if command.get(2).is_some_and(|keys| keys == b"0") => Some(Reaction::array(&[])),
         "CONFIG" => Some(Reaction::array(&[])),
         "HSET" => Some(Reaction::int(0)),
         "AUTH" | "SELECT" | "CLIENT" => Some(Reaction::ok()),

@@ -17,3 +17,4 @@ mod refusing;
 mod scene;
 mod traces;
 mod unsent;
+mod votes;

@@ -7,7 +7,7 @@ use tower_redlock::{Credentials, NodeHealth, Reason};
 
 use super::scene::{
     a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
-    manager, patient, refused, settled, urls, works,
+    manager, patient, refused, settled, works,
 };
 use crate::support::{RedisServer, Resp, TempDir, eventually_async};
 
@@ -54,7 +54,7 @@ async fn the_right_password_works_from_the_url_and_from_the_credentials() {
     works(&manager([url_with(&server, &format!(":{SECRET}"))])).await;
     works(&manager([url_with(&server, &format!("default:{SECRET}"))])).await;
     for credentials in [Credentials::password(SECRET), Credentials::new("default", SECRET)] {
-        works(&patient([server.url()]).credentials(credentials).build().unwrap()).await;
+        works(&patient([server.plain_url()]).credentials(credentials).build().unwrap()).await;
     }
 }
 
@@ -80,7 +80,7 @@ async fn a_password_with_every_kind_of_character_is_sent_as_it_is() {
     let encoded = "p%40ss%3Aw%2Fo%3Fr%23d%20%2541%20%C3%A9";
     works(&manager([url_with(&server, &format!("app:{encoded}"))])).await;
     let credentials = Credentials::new("app", password);
-    works(&patient([server.url()]).credentials(credentials).build().unwrap()).await;
+    works(&patient([server.plain_url()]).credentials(credentials).build().unwrap()).await;
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_callback_is_asked_again_at_every_connect_so_passwords_may_rotate() {
         let word = ["one", "two"][asked.load(Ordering::SeqCst)];
         Credentials::new("app", word)
     });
-    let redlock = patient([server.url()]).credentials(credentials).build().unwrap();
+    let redlock = patient([server.plain_url()]).credentials(credentials).build().unwrap();
     works(&redlock).await;
 
     set_password(&server, "two");
@@ -118,7 +118,10 @@ async fn password_files_are_read_at_every_connect() {
     };
     set("one");
     let credentials = Credentials::from_file("app", &file);
-    let redlock = patient(urls(&servers)).credentials(credentials).build().unwrap();
+    let redlock = patient(servers.iter().map(RedisServer::plain_url))
+        .credentials(credentials)
+        .build()
+        .unwrap();
     all_vote(&redlock).await;
 
     set("two");
@@ -152,7 +155,7 @@ async fn a_callback_that_only_calls_itself_is_an_authentication_failure() {
         Credentials::callback(circle)
     }
     let server = RedisServer::start();
-    let redlock = patient([server.url()]).credentials(circle()).build().unwrap();
+    let redlock = patient([server.plain_url()]).credentials(circle()).build().unwrap();
     settled(&redlock).await;
     assert_refused(&redlock, &[0], is_auth).await;
 }
@@ -196,7 +199,10 @@ async fn a_callback_that_panics_takes_down_its_own_node_alone_and_until_it_panic
             Credentials::new("app", "one")
         }
     });
-    let redlock = patient(urls(&servers)).credentials(credentials).build().unwrap();
+    let redlock = patient(servers.iter().map(RedisServer::plain_url))
+        .credentials(credentials)
+        .build()
+        .unwrap();
     all_vote(&redlock).await;
     assert_eq!(asked.load(Ordering::SeqCst), 3, "once for each connection");
 
@@ -226,7 +232,7 @@ async fn a_callback_that_panics_at_the_first_connection_is_asked_again() {
         assert!(counter.fetch_add(1, Ordering::SeqCst) > 0, "on purpose");
         Credentials::new("app", "one")
     });
-    let redlock = patient([server.url()]).credentials(credentials).build().unwrap();
+    let redlock = patient([server.plain_url()]).credentials(credentials).build().unwrap();
     all_vote(&redlock).await;
     works(&redlock).await;
     assert_eq!(asked.load(Ordering::SeqCst), 2);

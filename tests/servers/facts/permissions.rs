@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use tower_redlock::{LockError, Reason, VoteOutcome, Votes};
+use tower_redlock::{LockError, NodeState, Reason, Redlock, VoteOutcome, Votes};
 
 use super::fake;
 use super::scene::{
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, in_time, manager, urls, works,
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, in_time, manager, refused,
+    urls, works,
 };
-use crate::support::{FakeServer, Reaction, RedisServer, Resp, eventually};
+use crate::support::{FakeServer, Reaction, RedisServer, Resp, acl, eventually, eventually_async};
 
 fn is_no_permission(reason: &Reason) -> bool {
     matches!(reason, Reason::NoPermission(_)) && !reason.to_string().contains("word")
@@ -33,7 +34,8 @@ fn logins(servers: &[RedisServer], rules: &[&str]) -> Vec<String> {
         let command: Vec<&str> = user.iter().chain(rules).copied().collect();
         assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
     }
-    urls(servers).iter().map(|url| url.replace("redis://", "redis://app:word@")).collect()
+    let login = |server: &RedisServer| server.plain_url().replace("://", "://app:word@");
+    servers.iter().map(login).collect()
 }
 
 #[tokio::test]
@@ -88,41 +90,89 @@ async fn a_user_with_nothing_lacks_permission() {
 }
 
 #[tokio::test]
-async fn the_rules_that_are_needed_are_few() {
+async fn documented_rules_suffice() {
     let servers = RedisServer::start_n(1);
-    let rules = [
-        "~redlock:*",
-        "-@all",
-        "+evalsha",
-        "+eval",
-        "+script|load",
-        "+info",
-        "+time",
-        "+hmget",
-        "+hget",
-        "+hset",
-        "+hsetnx",
-        "+hlen",
-        "+hgetall",
-        "+get",
-        "+set",
-        "+del",
-        "+pexpire",
-        "+pttl",
-    ];
-    let urls = logins(&servers, &rules);
-    let redlock = manager(urls.clone());
+    servers[0].set_rules(&acl::rules());
+    let redlock = manager(urls(&servers));
     works(&redlock).await;
     let lock = redlock.lock(["a", "b"]).await.unwrap();
     lock.extend().await.unwrap();
     // Who waits can leave word for the holder.
-    let refused = manager(urls).lock("a").wait(Duration::from_millis(1)).await;
+    let refused = manager(urls(&servers)).lock("a").wait(Duration::from_millis(1)).await;
     assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");
     assert!(servers[0].get("redlock:lock:a").unwrap().ends_with(b"\n"));
     lock.release().await.unwrap();
     // CONFIG is not among them: whether there are snapshots stays unknown, and that is all.
-    let persistence = redlock.health()[0].persistence.expect("INFO tells");
-    assert_eq!(persistence.snapshots, None);
+    let health = &redlock.health()[0];
+    assert_eq!(health.persistence.expect("INFO tells").snapshots, None);
+    assert!(health.denied.is_empty(), "{health}");
+}
+
+/// Whether the node shows that its user lacks this rule.
+fn shows(redlock: &Redlock, rule: &str) -> bool {
+    let health = &redlock.health()[0];
+    let name = rule.strip_prefix('+').unwrap_or(rule);
+    health.denied.iter().any(|denied| &**denied == name)
+        || matches!(
+            &health.state,
+            NodeState::Down { reason: Reason::NoPermission(_), .. }
+                | NodeState::Refusing { reason: Reason::NoPermission(_), .. }
+        )
+}
+
+#[tokio::test]
+async fn each_documented_rule_that_is_missing_shows() {
+    let server = RedisServer::start();
+    let rules: Vec<_> = acl::rules();
+    let is_of_use = |rule: &&str| rule.starts_with(['+', '&']);
+    let missing: Vec<_> = rules.iter().copied().filter(is_of_use).collect();
+    assert!(missing.len() > 20, "{missing:?}");
+    for missing in missing {
+        let rest: Vec<_> = rules.iter().copied().filter(|rule| *rule != missing).collect();
+        let redlock = if missing.ends_with("subscribe") {
+            server.set_rules(&rules);
+            let redlock = manager([server.url()]);
+            all_vote(&redlock).await;
+            server.set_rules(&rest);
+            redlock
+        } else {
+            server.set_rules(&rest);
+            manager([server.url()])
+        };
+        let _waiting =
+            missing.ends_with("subscribe").then(|| listen_and_leave(&server, &redlock, missing));
+        eventually_async(&format!("{missing} is missed"), async || shows(&redlock, missing)).await;
+    }
+}
+
+/// Waits for a name, and for another one for longer.
+fn listen_and_leave(server: &RedisServer, redlock: &Redlock, rule: &str) -> [Redlock; 1] {
+    let holder = manager([server.plain_url()]);
+    let (held, waiter) = (holder.clone(), redlock.clone());
+    let [a, b] = ["a", "b"].map(|name| format!("{name} {rule}"));
+    tokio::spawn(async move {
+        let (_first, _second) = (held.lock(&*a).await.unwrap(), held.lock(&*b).await.unwrap());
+        let short = waiter.lock(&*a).wait(Duration::from_millis(100));
+        let long = waiter.lock(&*b).wait(Duration::from_secs(60));
+        tokio::join!(short, long)
+    });
+    [holder]
+}
+
+#[tokio::test]
+async fn newer_servers_words_are_understood() {
+    // Redis 7.2 and newer, and Valkey, inside a script.
+    let server = fake::greeting(|_| {
+        Reaction::error(
+            "ERR ACL failure in script: User locks has no permissions to run the 'set' command",
+        )
+    });
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    let votes = refused(&redlock).await;
+    let is_understood =
+        matches!(&votes[0].outcome, VoteOutcome::NotCounted(reason) if is_no_permission(reason));
+    assert!(is_understood, "{votes}");
 }
 
 /// Requests share commands, and one key that is not allowed spoils its command.

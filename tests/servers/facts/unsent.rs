@@ -11,7 +11,7 @@ async fn a_node_that_never_greeted_well_has_no_releases_waiting() {
     let servers = RedisServer::start_n(2);
     let denied = RedisServer::start();
     denied.cli(&["ACL", "SETUSER", "app", "on", ">word", "~other:*", "+@all"]);
-    let login = denied.url().replace("redis://", "redis://app:word@");
+    let login = denied.plain_url().replace("redis://", "redis://app:word@");
     let old = old_server();
     for bad in [old.url(), login] {
         let redlock = manager([servers[0].url(), servers[1].url(), bad]);

@@ -118,7 +118,8 @@ async fn clients_with_different_guards_are_different_sets() {
 async fn another_prefix_is_another_world() {
     let servers = RedisServer::start_n(3);
     let first = settled(&servers).await;
-    let second = guarded(quick().key_prefix("other"), urls(&servers)).build().unwrap();
+    let plain = servers.iter().map(RedisServer::plain_url);
+    let second = guarded(quick().key_prefix("other"), plain).build().unwrap();
     all_vote(&second).await;
     let held = taken(&first, "x").await;
     let other = taken(&second, "x").await;

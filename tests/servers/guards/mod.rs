@@ -7,6 +7,7 @@
 pub(crate) mod scene;
 
 mod adopt;
+mod blocked;
 mod claims;
 mod crowd;
 mod duplicates;

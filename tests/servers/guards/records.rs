@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::scene::{all_vote, forgets, hash, meta, pairs, probation, settled, tag, votes, works};
-use crate::support::{RedisServer, Resp, eventually_async};
+use crate::support::{RedisServer, Resp, acl, eventually_async};
 
 const MARKS: &str = "redlock:marks";
 
@@ -114,7 +114,7 @@ async fn records_are_taken_over_after_the_activation_and_until_then_it_is_shown(
     record(&servers[0]);
     record(&servers[2]);
     // Of node 3 the records can't be had for now.
-    servers[2].cli(&["ACL", "SETUSER", "default", "-scan"]);
+    servers[2].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
     servers[1].restart();
     probation(&redlock, &[1]).await;
     votes(&redlock, 1).await;
@@ -126,7 +126,7 @@ async fn records_are_taken_over_after_the_activation_and_until_then_it_is_shown(
     assert!(is_copying(&servers[1]), "there may be more at node 3");
     works(&redlock).await;
     servers[2].cli(&["SET", "redlock:done:of node 3", "late", "PX", "60000"]);
-    servers[2].cli(&["ACL", "SETUSER", "default", "+scan"]);
+    servers[2].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
     eventually_async("all is copied", async || once(&servers[1]).as_deref() == Some("")).await;
     assert!(servers[1].exists("redlock:done:of node 3"));
     servers[1].cli(&["DEL", "redlock:done:of node 3"]);
@@ -140,13 +140,13 @@ async fn another_client_finishes_the_copying() {
     let first = settled(&servers).await;
     record(&servers[0]);
     record(&servers[2]);
-    servers[2].cli(&["ACL", "SETUSER", "default", "-scan"]);
+    servers[2].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
     servers[1].restart();
     probation(&first, &[1]).await;
     votes(&first, 1).await;
     assert!(is_copying(&servers[1]));
     drop(first);
-    servers[2].cli(&["ACL", "SETUSER", "default", "+scan"]);
+    servers[2].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
     assert!(is_copying(&servers[1]));
     let second = settled(&servers).await;
     eventually_async("all is copied", async || once(&servers[1]).as_deref() == Some("")).await;
@@ -190,7 +190,7 @@ async fn of_many_clients_one_copies() {
         assert!(calls <= RECORDS / 500 + 2, "{stat}");
     }
     assert_recorded(&servers[1]);
-    assert!(!meta(&servers[1]).contains_key("copier"));
+    assert_eq!(meta(&servers[1])["copier"], "");
 }
 
 #[tokio::test]

@@ -161,7 +161,8 @@ async fn works_without(holder: &[&str], waiter: &[&str]) {
             assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
         }
         let login = format!("redis://{name}:word@");
-        urls(&servers).into_iter().map(move |url| url.replace("redis://", &login))
+        let plain: Vec<_> = servers.iter().map(RedisServer::plain_url).collect();
+        plain.into_iter().map(move |url| url.replace("redis://", &login))
     };
     let holder = connected(patient(), user("holder", holder).collect::<Vec<_>>()).await;
     let waiter = connected(patient(), user("waiter", waiter).collect::<Vec<_>>()).await;
@@ -193,7 +194,7 @@ async fn users_with_the_channels_alone_are_woken() {
         let command = [&command[..], &["&redlock:free:*"]].concat();
         assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
     }
-    let urls = || urls(&servers).into_iter().map(|url| url.replace("://", "://app:word@"));
+    let urls = || servers.iter().map(|server| server.plain_url().replace("://", "://app:word@"));
     let holder = connected(woken_or_never(), urls()).await;
     let waiter = connected(woken_or_never(), urls()).await;
     let lock = holder.lock("x").await.unwrap();

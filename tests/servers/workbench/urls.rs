@@ -16,7 +16,7 @@ fn all_urls_lead_to_the_same_server() {
     let urls = [server.url(), server.url_by_name(), server.url_of_database(0), proxy.url()];
     for (i, url) in urls.iter().enumerate() {
         assert!(!urls[..i].contains(url), "{url} twice");
-        set(url, &format!("by:{i}"));
+        set(url, &format!("redlock:by:{i}"));
         assert_eq!(server.keys("*").len(), i + 1, "{url}");
     }
 }
@@ -24,7 +24,7 @@ fn all_urls_lead_to_the_same_server() {
 #[test]
 fn another_database_has_keys_of_its_own() {
     let server = RedisServer::start();
-    set(&server.url_of_database(3), "a");
-    assert!(!server.exists("a"));
+    set(&server.url_of_database(3), "redlock:a");
+    assert!(!server.exists("redlock:a"));
     assert!(server.info("keyspace", "db3").is_some());
 }

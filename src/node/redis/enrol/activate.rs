@@ -1,6 +1,6 @@
 //! The end of a probation: the node learns what it must not fall behind, and votes.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
@@ -75,10 +75,12 @@ impl Known {
 }
 
 pub(super) async fn activate(set: &NodeSet, step: Step) -> Outcome {
+    let activated = step.node;
     match try_to_activate(set, step).await {
         Ok(outcome) => outcome,
         Err((node, reason)) => {
-            tracing::debug!(node = %set.members()[node].status.name(), %reason, "not activated yet");
+            let asked = Arc::clone(set.members()[node].status.name());
+            set.members()[activated].status.not_activated(&asked, reason);
             Outcome::Failed
         }
     }
@@ -143,7 +145,7 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
     };
     match items.first().and_then(int) {
         Some(1) => {
-            tracing::info!(node = %name, waited = ?step.waited, %mode, "probation ended");
+            crate::log::info!(node = %name, waited = ?step.waited, %mode, "probation ended");
             Ok(Outcome::Done)
         }
         Some(2) => {

@@ -55,11 +55,11 @@ impl NodeSet {
         let own = ahead(self.clock.wall(), common);
         match compare(&self.off.own, own) {
             Change::None => {}
-            Change::Off => tracing::warn!(
+            Change::Off => crate::log::warn!(
                 by = %Shown::exactly(own),
                 "this process's wall clock is off from those of a quorum of servers: locks and fencing tokens go by theirs, dates and schedules by ours"
             ),
-            Change::Right => tracing::info!("this process's wall clock is right again"),
+            Change::Right => crate::log::info!("this process's wall clock is right again"),
         }
         let own_is_off = self.off.own.load(Ordering::Relaxed);
         for ((member, wall), off) in members.iter().zip(walls).zip(&self.off.servers) {
@@ -72,13 +72,13 @@ impl NodeSet {
                 let node = member.status.name();
                 match compare(off, server) {
                     Change::None => {}
-                    Change::Off => tracing::warn!(
+                    Change::Off => crate::log::warn!(
                         %node,
                         by = %Shown::exactly(server),
                         "the server's wall clock is off from those of a quorum of servers: where it is behind, it takes none of their fencing tokens"
                     ),
                     Change::Right => {
-                        tracing::info!(%node, "the server's wall clock is right again");
+                        crate::log::info!(%node, "the server's wall clock is right again");
                     }
                 }
                 if off.load(Ordering::Relaxed) {

@@ -28,12 +28,12 @@ pub(super) async fn copy(set: &NodeSet, node: usize) -> bool {
         Ok(Copied::Before) => true,
         Ok(Copied::Now(records)) => {
             let name = set.members()[node].status.name();
-            tracing::info!(node = %name, records, "long-lived records were taken over");
+            crate::log::info!(node = %name, records, "long-lived records were taken over");
             true
         }
         Err(reason) => {
             let name = set.members()[node].status.name();
-            tracing::debug!(node = %name, %reason, "long-lived records are not taken over yet");
+            crate::log::debug!(node = %name, %reason, "long-lived records are not taken over yet");
             false
         }
     }

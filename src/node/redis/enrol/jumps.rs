@@ -98,7 +98,7 @@ impl NodeSet {
                     let at_most = by.low.unsigned_abs().max(by.high.unsigned_abs());
                     let at_most = Duration::from_micros(at_most);
                     self.soundness.jumped(self.first + node, Jump { seen, by_micros, at_most });
-                    tracing::warn!(
+                    crate::log::warn!(
                         node = %self.members()[node].status.name(),
                         by = %Shown(by),
                         "the server's clock jumped; it does not vote for max_ttl"
@@ -119,7 +119,7 @@ impl NodeSet {
                     self.corrections.nodes[node].fetch_add(1, Ordering::AcqRel);
                 }
                 self.soundness.look_again();
-                tracing::warn!(
+                crate::log::warn!(
                     by = ?at_most,
                     "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
                 );

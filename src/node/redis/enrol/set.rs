@@ -1,6 +1,6 @@
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -25,6 +25,7 @@ use crate::{
         names::{Incarnation, View},
         takeover::{Foreign, Takeover, startable},
     },
+    sync::Guard,
     time::{AdjustedClock, Clock, Timestamp},
 };
 
@@ -326,8 +327,8 @@ impl NodeSet {
             _ => None,
         });
         let raise = matches!(bar, Some(Bar::Reason(Reason::TtlTooLong)));
-        status.set_bar(BarKind::Enrolment, bar);
-        status.set_bar(BarKind::Eviction, self.eviction(standing));
+        status.queue_bar(BarKind::Enrolment, bar);
+        status.queue_bar(BarKind::Eviction, self.eviction(standing));
         state.tags[node] = view.as_ref().map(|_| standing.tag.clone());
         let wanted = standing.copying && view.is_some();
         let reconnect = Self::is_to_be_looked_up(&mut state, node, now, is_fresh);
@@ -338,6 +339,7 @@ impl NodeSet {
             _ => {}
         }
         drop(state);
+        self.tell();
         if raise && self.may_raise() {
             for member in self.members() {
                 if member.status.barred() == Some(Reason::TtlTooLong) {
@@ -369,7 +371,8 @@ impl NodeSet {
         false
     }
 
-    /// R14: votes of nodes whose names lead to other servers, for the rest, don't count.
+    /// R14: votes of nodes whose names lead to other servers, for the rest, don't count. The caller
+    /// [tells](Self::tell) of it.
     fn bar_strangers(&self, state: &State) {
         if self.is_unguarded() {
             return;
@@ -377,7 +380,7 @@ impl NodeSet {
         let strangers = state.enrolment.strangers();
         for (node, member) in self.members().iter().enumerate() {
             let bar = strangers.contains(&node).then_some(Bar::Reason(Reason::NamesDiffer));
-            member.status.set_bar(BarKind::Names, bar);
+            member.status.queue_bar(BarKind::Names, bar);
         }
     }
 
@@ -388,16 +391,23 @@ impl NodeSet {
         state.enrolment.see(node, Sight::Out, now);
         state.takeover.see(node, None, now);
         // A server that it shared with another node is that one's alone now.
+        let mut alone = Vec::new();
         if let Some(run_id) = state.run_ids[node].take() {
             self.bar_duplicates(&state, node);
-            for (other, member) in self.members().iter().enumerate() {
-                if state.run_ids[other].as_ref() == Some(&run_id) {
-                    let _ = member.admin.send(Admin::Check);
-                }
-            }
+            let shares = |other: &usize| state.run_ids[*other].as_ref() == Some(&run_id);
+            alone.extend((0..state.run_ids.len()).filter(shares));
         }
         drop(state);
+        self.tell();
+        for node in alone {
+            let _ = self.members()[node].admin.send(Admin::Check);
+        }
         self.try_jumps();
+    }
+
+    /// Tells what was found out of the members; called when nothing is locked.
+    fn tell(&self) {
+        self.members().iter().for_each(|member| member.status.tell());
     }
 
     fn judge(&self, node: usize, standing: &Standing, is_elsewhere: bool) -> (Sight, Option<Bar>) {
@@ -427,7 +437,7 @@ impl NodeSet {
     }
 
     /// R7: one server under two names would vote twice; so neither votes. Tells whether `asked` is
-    /// one of them.
+    /// one of them. The caller [tells](Self::tell) of it.
     fn bar_duplicates(&self, state: &State, asked: usize) -> bool {
         let mut barred = false;
         for (node, member) in self.members().iter().enumerate() {
@@ -442,7 +452,7 @@ impl NodeSet {
                 Bar::Reason(Reason::SameServer { other })
             });
             barred |= node == asked && bar.is_some();
-            member.status.set_bar(BarKind::SameServer, bar);
+            member.status.queue_bar(BarKind::SameServer, bar);
         }
         barred
     }
@@ -457,7 +467,7 @@ impl NodeSet {
         self.members.get().map_or(&[], |members| members)
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> Guard<'_, State> {
         crate::sync::lock(&self.state)
     }
 }

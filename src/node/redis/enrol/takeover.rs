@@ -21,7 +21,7 @@ pub(super) async fn take_unused(
         ..Leaving::default()
     };
     take(set, node, State::Moved, &leaving, set, &Known::default()).await?;
-    tracing::warn!(
+    crate::log::warn!(
         node = %set.members()[node].status.name(),
         nodes = foreign.size,
         "the node belonged to another set of nodes, which nobody uses any more; it was taken over"

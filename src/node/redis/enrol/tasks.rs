@@ -166,10 +166,10 @@ impl NodeSet {
         let name = self.members()[node].status.name();
         match ended {
             Ended::Informed { result: Err(reason), .. } => {
-                tracing::debug!(node = %name, %reason, "not told who owns the other names yet");
+                crate::log::debug!(node = %name, %reason, "not told who owns the other names yet");
             }
             Ended::Moved { result: Err(reason), .. } => {
-                tracing::debug!(node = %name, %reason, "not moved yet");
+                crate::log::debug!(node = %name, %reason, "not moved yet");
             }
             _ => {}
         }

@@ -1,12 +1,13 @@
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
 };
 
 use ::redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
 use crate::node::{Hint, Hints, Subscription, redis::decode::text};
+use crate::sync::Guard;
 
 /// Who listens for which name, and what the server was told of it.
 #[derive(Debug)]
@@ -166,7 +167,7 @@ impl Board {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> Guard<'_, State> {
         crate::sync::lock(&self.state)
     }
 }

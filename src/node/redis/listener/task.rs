@@ -10,6 +10,7 @@ use crate::{
         Endpoint,
         decode::{reason, text},
         handshake::{self, TIMEOUT},
+        status::Status,
         supervisor::{FIRST_BACKOFF, LAST_BACKOFF, Member, jittered},
         wire::{Command, Wire},
     },
@@ -27,6 +28,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct Listener {
     endpoint: Endpoint,
     member: Member,
+    status: Arc<Status>,
     board: Arc<Board>,
 }
 
@@ -40,9 +42,10 @@ impl Listener {
     pub(in crate::node::redis) fn new(
         endpoint: Endpoint,
         member: Member,
+        status: Arc<Status>,
         board: Arc<Board>,
     ) -> Self {
-        Self { endpoint, member, board }
+        Self { endpoint, member, status, board }
     }
 
     pub(crate) async fn run(self) {
@@ -60,7 +63,7 @@ impl Listener {
                 Ok(Ending::Broken(reason)) => reason,
                 Err(_) => Reason::NotConnected("listening panicked".into()),
             };
-            tracing::debug!(node = %self.endpoint.name, %reason, "releases are not told");
+            crate::log::debug!(node = %self.endpoint.name, %reason, "releases are not told");
             let refused = matches!(reason, Reason::NoPermission(_) | Reason::Auth(_));
             let pause = if refused { REFUSED_BACKOFF } else { jittered(backoff) };
             backoff = (backoff * 2).min(LAST_BACKOFF);
@@ -106,7 +109,11 @@ impl Listener {
                     (waiting_since, left) = (None, MAX_MESSAGE);
                     match said {
                         Ok(Value::Array(items)) => self.tell(items),
-                        Ok(Value::ServerError(error)) => return Ending::Broken(reason(&error)),
+                        Ok(Value::ServerError(error)) => {
+                            if let Err(reason) = self.denied(reason(&error)) {
+                                return Ending::Broken(reason);
+                            }
+                        }
                         // The answer to a PING, where no channel is listened to yet.
                         Ok(_) => {}
                         Err(reason) => return Ending::Broken(reason),
@@ -130,11 +137,35 @@ impl Listener {
         let mut items = items.into_iter();
         let kind = match items.next().as_ref().map(text).as_deref() {
             Some("message") => PushKind::Message,
-            Some("subscribe") => PushKind::Subscribe,
-            Some("unsubscribe") => PushKind::Unsubscribe,
+            Some("subscribe") => {
+                self.allowed("subscribe");
+                PushKind::Subscribe
+            }
+            Some("unsubscribe") => {
+                self.allowed("unsubscribe");
+                PushKind::Unsubscribe
+            }
             _ => return,
         };
         self.board.on_push(&PushInfo { kind, data: items.collect() });
+    }
+
+    fn allowed(&self, command: &'static str) {
+        if self.status.is_denied_something() {
+            self.status.set_denied(|known| known.listening(command, false));
+        }
+    }
+
+    /// Shows in the node's health what is denied to us. A channel that can't be left is no reason to
+    /// end: what is told on it is not wanted, and the connection ends when nobody waits.
+    fn denied(&self, reason: Reason) -> Result<(), Reason> {
+        let Reason::NoPermission(text) = &reason else { return Err(reason) };
+        let is_leaving = text.contains("'unsubscribe'");
+        let command = if is_leaving { "unsubscribe" } else { "subscribe" };
+        if !text.contains("'ping'") {
+            self.status.set_denied(|known| known.listening(command, true));
+        }
+        if is_leaving { Ok(()) } else { Err(reason) }
     }
 
     async fn connect(&self) -> Result<Wire, Reason> {

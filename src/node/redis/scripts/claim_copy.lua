@@ -11,7 +11,7 @@ local copier, ends = string.match(meta[2] or '', '^(%x+) (%d+)$')
 local left = tonumber(ends or 0) - now
 if copier and copier ~= ARGV[2] and left > 0 and left <= 60000000 then return 0 end
 if ARGV[3] == '0' then
-  redis.call('HDEL', KEYS[1], 'copier')
+  redis.call('HSET', KEYS[1], 'copier', '')
 else
   redis.call('HSET', KEYS[1], 'copier', ARGV[2] .. ' ' .. string.format('%.0f', now + ARGV[3]))
 end

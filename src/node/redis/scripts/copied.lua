@@ -3,6 +3,5 @@
 -- Answers 1; 0 where the node was enrolled anew meanwhile.
 local meta = redis.call('HMGET', KEYS[1], 'tag', 'once')
 if meta[1] ~= ARGV[1] or meta[2] ~= ARGV[2] then return 0 end
-redis.call('HSET', KEYS[1], 'once', '')
-redis.call('HDEL', KEYS[1], 'copier')
+redis.call('HSET', KEYS[1], 'once', '', 'copier', '')
 return 1

@@ -11,7 +11,7 @@ use crate::{
             decode::{Decoded, Redo, decode},
             encode::By,
             node::Request,
-            scripts,
+            permissions, scripts,
             server_clock::ServerClock,
         },
     },
@@ -27,6 +27,12 @@ impl Session<'_> {
             Content::Admin(waiting) => {
                 // Who asked may have lost interest.
                 let _ = waiting.send(Ok(values));
+                return Ok(());
+            }
+            Content::Permissions => {
+                if let Some(denied) = permissions::answer(values) {
+                    self.status.set_denied(|known| known.found(denied));
+                }
                 return Ok(());
             }
             Content::Scripts => return Ok(()),
@@ -54,7 +60,8 @@ impl Session<'_> {
                             request.answer(Err(reason), None);
                             continue;
                         }
-                        if self.note(&request.op, &decoded.result) {
+                        self.note_vote(&request.op, &decoded.result, received);
+                        if self.note(&decoded.result) {
                             unusable = decoded.result.clone().err();
                         }
                         if let Err(Reason::WrongTag { found }) = &decoded.result
@@ -79,6 +86,7 @@ impl Session<'_> {
             return Err(reason);
         }
         self.resend(forgotten, apart);
+        self.try_vote(received);
         Ok(())
     }
 
@@ -101,18 +109,15 @@ impl Session<'_> {
     }
 
     /// What an answer says of the server; true if the connection is of no use any more.
-    fn note(&mut self, op: &Op, result: &Result<Answer, Reason>) -> bool {
+    fn note(&mut self, result: &Result<Answer, Reason>) -> bool {
         match result {
-            Ok(_) if matches!(op, Op::Acquire { .. }) => self.status.set_obliging(),
             // Shown before the answer is told: who has it finds the node down.
             Err(reason @ (Reason::ReadOnly | Reason::Loading | Reason::Auth(_))) => {
                 self.status.set_down(reason.clone());
                 return true;
             }
             Err(Reason::WrongTag { .. } | Reason::TtlTooLong) => self.look_now = true,
-            Err(reason @ (Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy)) => {
-                self.status.set_refusing(reason);
-            }
+            Err(Reason::NoPermission(_)) => self.permissions_doubted = true,
             _ => {}
         }
         false
@@ -176,7 +181,7 @@ impl Session<'_> {
                 Content::Admin(waiting) => {
                     let _ = waiting.send(Err(told.clone()));
                 }
-                Content::Look | Content::Scripts => {}
+                Content::Look | Content::Permissions | Content::Scripts => {}
             }
         }
         Ending::Broken(reason)

@@ -1,6 +1,6 @@
 //! How the server stands, and what its clock shows.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
@@ -12,6 +12,7 @@ use crate::{
         redis::{
             enrol::{Standing, Tag},
             handshake::{self, Look},
+            permissions,
             server_clock::ServerClock,
             status::{Bar, BarKind},
         },
@@ -22,6 +23,9 @@ use crate::{
     },
     time::Timestamp,
 };
+
+/// Minimum time between two questions about permissions on one connection.
+const PERMISSIONS_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Session<'_> {
     /// Takes what the greeting found out.
@@ -35,32 +39,44 @@ impl Session<'_> {
             },
         );
         // Barred or not is decided before the node is up.
-        if let Ok(standing) = &standing {
-            self.observe(sent, received, standing.server_micros);
-            // The name was looked up for this connection: there is nothing to look up anew.
-            self.stand((sent, received), standing, true);
+        match &standing {
+            Ok(standing) => {
+                self.observe(sent, received, standing.server_micros);
+                // The name was looked up for this connection: there is nothing to look up anew.
+                self.stand((sent, received), standing, true);
+            }
+            Err(reason) => self.unenrolled(reason),
         }
         self.status.set_up(self.link.version.clone(), received.since(sent));
         if let Err(reason) = &standing {
-            self.unenrolled(reason);
+            self.status.set_refusing(reason, true);
         }
+        self.ask_permissions(received);
     }
 
     /// It can't be told whether the server may vote.
     fn unenrolled(&self, reason: &Reason) {
-        self.status.set_refusing(reason);
         self.status.set_bar(BarKind::Enrolment, Some(Bar::Reason(reason.clone())));
     }
 
-    /// Asks how the server stands; one that refused something is tried with a write as well.
+    /// Asks how the server stands; where a command was denied to us, which ones are.
     pub(super) fn look(&mut self, now: Timestamp) {
         let mut pipeline = Pipeline::with_capacity(4);
         handshake::add_look(&mut pipeline, self.member, false);
-        if self.status.refuses() {
-            pipeline.cmd("HSET").arg(&self.member.set.keys.meta).arg("probe").arg(now.as_nanos());
-        }
         self.send_all(&pipeline, now, Content::Look);
         (self.looking, self.look_now) = (true, false);
+        let is_time = now.since(self.permissions_asked) >= PERMISSIONS_INTERVAL;
+        if is_time && (self.permissions_doubted || self.status.is_denied_something()) {
+            self.ask_permissions(now);
+        }
+    }
+
+    /// Asks which commands are denied to us.
+    fn ask_permissions(&mut self, now: Timestamp) {
+        (self.permissions_asked, self.permissions_doubted) = (now, false);
+        let mut pipeline = Pipeline::with_capacity(2);
+        permissions::ask(&mut pipeline, self.settings, &self.member.set.keys);
+        self.send_all(&pipeline, now, Content::Permissions);
     }
 
     pub(super) fn on_look(&mut self, sent: Timestamp, values: Vec<Value>) -> Result<(), Reason> {
@@ -74,16 +90,17 @@ impl Session<'_> {
                 if self.stand((sent, received), &standing, false) {
                     return Err(Reason::Displaced);
                 }
-                if matches!(values.next(), Some(Value::Int(_))) {
-                    self.status.set_obliging();
-                }
             }
-            Err(reason) => self.unenrolled(&reason),
+            Err(reason) => {
+                self.unenrolled(&reason);
+                self.status.set_refusing(&reason, true);
+            }
         }
         if !self.memory.offsets.is_barred(self.settings.clock.now()) {
             self.status.set_bar(BarKind::Clock, None);
         }
         self.send_mistagged();
+        self.try_vote(received);
         Ok(())
     }
 

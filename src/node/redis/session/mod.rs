@@ -2,6 +2,7 @@
 
 mod answers;
 mod look;
+mod votes;
 
 use std::{
     collections::VecDeque,
@@ -17,6 +18,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior},
 };
 
+use self::votes::Votes;
 use super::{
     RedisSettings,
     batch::{Group, group},
@@ -58,7 +60,7 @@ pub(super) struct Session<'a> {
     link: Link,
     member: &'a Member,
     settings: &'a RedisSettings,
-    status: &'a Status,
+    status: &'a Arc<Status>,
     memory: &'a mut Memory,
     /// The tag with which the server would vote for us; empty while it would not.
     tag: Tag,
@@ -76,6 +78,12 @@ pub(super) struct Session<'a> {
     batches: VecDeque<Batch>,
     /// The command that was written last.
     command: Command,
+    /// What is known of how votes fare.
+    votes: Votes,
+    /// When it was last asked which commands are denied to us, and whether something speaks for
+    /// asking again.
+    permissions_asked: Timestamp,
+    permissions_doubted: bool,
     /// When one operation last spoilt a call for its neighbours.
     spoilt: Option<Timestamp>,
 }
@@ -109,6 +117,8 @@ impl Batch {
 
 enum Content {
     Look,
+    /// Which commands are denied to us.
+    Permissions,
     /// Texts that the server is to know again.
     Scripts,
     Admin(oneshot::Sender<Result<Vec<Value>, Reason>>),
@@ -124,7 +134,7 @@ const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
 impl Content {
     fn most_memory(&self) -> usize {
         let is_long = match self {
-            Self::Look | Self::Scripts => false,
+            Self::Look | Self::Permissions | Self::Scripts => false,
             Self::Admin(_) => true,
             Self::Operations(groups) => groups.iter().flatten().any(|request| {
                 let op = &request.op;
@@ -145,7 +155,7 @@ impl<'a> Session<'a> {
     pub(super) fn new(
         link: Link,
         member: &'a Member,
-        status: &'a Status,
+        status: &'a Arc<Status>,
         memory: &'a mut Memory,
     ) -> Self {
         Self {
@@ -162,6 +172,9 @@ impl<'a> Session<'a> {
             look_now: false,
             batches: VecDeque::new(),
             command: Command::default(),
+            votes: Votes::default(),
+            permissions_asked: Timestamp::ZERO,
+            permissions_doubted: false,
             spoilt: None,
         }
     }

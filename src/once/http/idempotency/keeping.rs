@@ -206,7 +206,7 @@ where
 
 /// Whoever operates this has to see to the store.
 fn not_put(key: &str, error: &StoreError) {
-    tracing::warn!(
+    crate::log::warn!(
         key, %error,
         "a response could not be put into the store: if it is not there, whoever repeats the request \
          is told that it is done, without the response"

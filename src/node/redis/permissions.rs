@@ -1,0 +1,87 @@
+//! Which commands the server denies to our user, of those that the README lists.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use ::redis::{Pipeline, Value};
+
+use super::{
+    RedisSettings,
+    decode::{reason, text},
+    encode::Keys,
+    scripts,
+};
+use crate::error::Reason;
+
+/// Without these, who waits is not woken, and all else works.
+const WAKE_UPS: [&str; 5] = ["ping", "publish", "pubsub|numsub", "subscribe", "unsubscribe"];
+
+/// What is known to be denied.
+#[derive(Debug, Default)]
+pub(super) struct Denied {
+    /// Found by trying each command.
+    found: Vec<Arc<str>>,
+    /// Met by the connection that listens for releases.
+    listening: BTreeSet<&'static str>,
+}
+
+impl Denied {
+    /// Takes what [`answer`] found.
+    pub(super) fn found(&mut self, commands: Vec<Arc<str>>) {
+        self.found = commands;
+    }
+
+    /// The listener's command was allowed or denied.
+    pub(super) fn listening(&mut self, command: &'static str, denied: bool) {
+        if denied {
+            self.listening.insert(command);
+        } else {
+            self.listening.remove(command);
+        }
+    }
+
+    /// All of them, in alphabetical order.
+    pub(super) fn commands(&self) -> Arc<[Arc<str>]> {
+        let all: BTreeSet<Arc<str>> = self
+            .found
+            .iter()
+            .map(Arc::clone)
+            .chain(self.listening.iter().map(|command| Arc::from(*command)))
+            .collect();
+        all.into_iter().collect()
+    }
+
+    /// Whether one of them is needed for more than wake-ups.
+    pub(super) fn are_needed(&self) -> bool {
+        let is_for_wake_ups = |rule: &str| rule.starts_with('&') || WAKE_UPS.contains(&rule);
+        self.found.iter().any(|rule| !is_for_wake_ups(rule))
+    }
+}
+
+/// No script has it.
+const NO_DIGEST: &str = "0000000000000000000000000000000000000000";
+
+/// Asks which commands are denied.
+pub(super) fn ask(pipeline: &mut Pipeline, settings: &RedisSettings, keys: &Keys) {
+    pipeline.cmd("EVALSHA").arg(NO_DIGEST).arg(0);
+    pipeline
+        .cmd("EVAL")
+        .arg(scripts::PERMISSIONS.text)
+        .arg(0)
+        // No name is empty, so no lock has this key.
+        .arg(&keys.lock_prefix)
+        .arg(format!("{}:free:", settings.prefix))
+        .arg(if settings.guards.clock.is_some() { "strict" } else { "" });
+}
+
+/// The answer to [`ask`]; `None` where that can't be told at present.
+pub(super) fn answer(answers: Vec<Value>) -> Option<Vec<Arc<str>>> {
+    let [by_digest, tried] = <[Value; 2]>::try_from(answers).ok()?;
+    let Value::Array(commands) = tried else { return None };
+    let mut denied: Vec<_> = commands.iter().map(text).collect();
+    if let Value::ServerError(error) = by_digest
+        && matches!(reason(&error), Reason::NoPermission(_))
+    {
+        denied.push("evalsha".into());
+    }
+    Some(denied)
+}

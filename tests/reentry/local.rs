@@ -1,0 +1,205 @@
+//! Locks over nodes inside the process.
+
+use std::{
+    future::{IntoFuture, pending},
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    thread,
+    time::Duration,
+};
+
+use tower_redlock::{
+    EmbeddedNodes, LockError, Redlock,
+    error::LossCause,
+    testing::{ManualClock, Nodes},
+};
+
+use crate::reenter::{
+    assert_told, block_on, poll_once, use_context, use_manager, waker, was_told, without_deadlock,
+};
+
+const MS: Duration = Duration::from_millis(1);
+/// Events ask for the same name, and so disturb whoever does not wait.
+const PATIENT: Duration = Duration::from_secs(20);
+
+fn manager() -> Redlock {
+    let builder = Redlock::builder().nodes_from(&EmbeddedNodes::new(3)).ttl(300 * MS);
+    let redlock = builder.max_waiters(2).build().unwrap();
+    use_manager(&redlock);
+    redlock
+}
+
+#[test]
+fn locks_that_are_held_renewed_and_lost() {
+    without_deadlock(|| {
+        let redlock = manager();
+        let lock = block_on(redlock.lock("x").wait(PATIENT).into_future()).unwrap();
+        use_context(lock.context());
+        block_on(lock.extend()).unwrap();
+        // Renewed by itself as well, and watched meanwhile by tasks that come and go.
+        for _ in 0..10 {
+            poll_once(lock.lost());
+            let mut lost = pin!(lock.lost());
+            for _ in 0..2 {
+                assert!(lost.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+            }
+            thread::sleep(20 * MS);
+        }
+        block_on(lock.release()).unwrap();
+
+        let short = redlock.lock("x").wait(PATIENT).max_hold(100 * MS);
+        let stopped = block_on(short.run(|_| pending::<()>()));
+        assert!(matches!(stopped, Err(LockError::Lost { .. })), "{stopped:?}");
+        let short = redlock.lock("x").wait(PATIENT).max_hold(100 * MS);
+        let told = "guarded work blocks past the end of its lock, and can't be dropped";
+        let overran = block_on(short.run(|_| async {
+            while !was_told(told) {
+                thread::sleep(5 * MS);
+            }
+        }));
+        assert_eq!(overran, Ok(()));
+        let lock =
+            block_on(redlock.lock("x").wait(PATIENT).auto_extend(false).into_future()).unwrap();
+        assert!(matches!(block_on(lock.lost()), LossCause::Expired { .. }));
+        assert_told(&[
+            "acquired",
+            "renewing",
+            "renewed",
+            "lock ended",
+            "hard stop: guarded work is dropped",
+        ]);
+    });
+}
+
+#[test]
+fn work_that_hangs() {
+    without_deadlock(|| {
+        let redlock = manager();
+        let hung = Arc::new(AtomicBool::new(false));
+        let leader = redlock.leader("hangs").stall_limit(40 * MS);
+        let ended = block_on(leader.run(move |term| {
+            let hangs = !hung.swap(true, Ordering::SeqCst);
+            async move {
+                while hangs && term.ensure_valid().is_ok() {
+                    thread::sleep(5 * MS);
+                }
+                if hangs {
+                    pending::<()>().await;
+                }
+            }
+        }));
+        assert_eq!(ended, Ok(()));
+        let began = AtomicBool::new(false);
+        let leader = redlock.leader("silent").heartbeat_within(40 * MS);
+        let ended = block_on(leader.run(move |_| {
+            let is_silent = !began.swap(true, Ordering::SeqCst);
+            async move {
+                if is_silent {
+                    pending::<()>().await;
+                }
+            }
+        }));
+        assert_eq!(ended, Ok(()));
+        assert_told(&[
+            "guarded work hangs in one poll: its lock is not renewed any more",
+            "guarded work gives no heartbeat: its lock is not renewed any more",
+            "lock lost",
+        ]);
+    });
+}
+
+#[test]
+fn requests_that_wait_in_line() {
+    without_deadlock(|| {
+        let redlock = manager();
+        let lock = block_on(redlock.lock("line").into_future()).unwrap();
+        let mut waiting: Vec<_> =
+            (0..2).map(|_| redlock.lock("line").wait(PATIENT).into_future()).collect();
+        for one in &mut waiting {
+            for _ in 0..2 {
+                let polled = Pin::new(&mut *one).poll(&mut Context::from_waker(&waker()));
+                assert!(polled.is_pending());
+            }
+        }
+        let full = block_on(redlock.lock("line").wait(MS).into_future());
+        assert!(matches!(full, Err(LockError::Held { .. })), "{full:?}");
+        // One leaves the line, one is handed the lock, and one attempt takes the head's verdict.
+        drop(waiting.pop());
+        drop(lock);
+        let next = block_on(waiting.pop().unwrap()).unwrap();
+        let refused = block_on(redlock.lock("line").into_future());
+        assert!(matches!(refused, Err(LockError::Held { .. })), "{refused:?}");
+        let late = block_on(redlock.lock("line").wait(30 * MS).into_future());
+        assert!(matches!(late, Err(LockError::WaitTimedOut { .. })), "{late:?}");
+        drop(next);
+        assert_told(&["handed on", "too many requests wait: one is told at once", "not acquired"]);
+    });
+}
+
+#[test]
+fn requests_that_wait_for_another_process() {
+    without_deadlock(|| {
+        let nodes = EmbeddedNodes::new(3);
+        let manager = || {
+            let redlock = Redlock::builder().nodes_from(&nodes).build().unwrap();
+            use_manager(&redlock);
+            redlock
+        };
+        let (ours, theirs) = (manager(), manager());
+        for _ in 0..20 {
+            let lock = block_on(theirs.lock("x").wait(PATIENT).into_future()).unwrap();
+            let mut waiting = pin!(ours.lock("x").wait(PATIENT).into_future());
+            for _ in 0..3 {
+                let polled = waiting.as_mut().poll(&mut Context::from_waker(&waker()));
+                assert!(matches!(polled, Poll::Pending));
+                thread::sleep(2 * MS);
+            }
+            drop(lock);
+            drop(block_on(waiting).unwrap());
+        }
+        assert_told(&["attempt failed"]);
+    });
+}
+
+#[test]
+fn work_that_is_done_once() {
+    without_deadlock(|| {
+        let redlock = manager();
+        let run = |ended: Result<u8, u8>| redlock.once("key").run(move |_| async move { ended });
+        block_on(run(Err(1))).unwrap_err();
+        block_on(run(Ok(1))).unwrap();
+        block_on(run(Ok(1))).unwrap();
+        block_on(redlock.once("key").forget()).unwrap();
+        assert_told(&["once"]);
+    });
+}
+
+#[test]
+fn nodes_that_fail_under_a_clock_moved_by_hand() {
+    without_deadlock(|| {
+        let clock = ManualClock::new();
+        let nodes = Nodes::new(5, &clock);
+        let redlock = nodes.replica("a").redlock();
+        use_manager(&redlock);
+        let lock = block_on(redlock.lock("x").wait(PATIENT).into_future()).unwrap();
+        let mut lost = pin!(lock.lost());
+        assert!(lost.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+        nodes.stop(0..3);
+        clock.advance(Duration::from_secs(10));
+        assert!(lost.as_mut().poll(&mut Context::from_waker(&waker())).is_ready());
+        nodes.freeze(3..5);
+        let mut waiting = pin!(redlock.lock("x").wait(Duration::from_secs(5)).into_future());
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+        clock.advance(Duration::from_secs(6));
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker())).is_ready());
+        nodes.thaw(3..5);
+        nodes.start(0..3);
+        drop(lock);
+        clock.advance(Duration::from_secs(1));
+        assert_told(&["lock lost"]);
+    });
+}

@@ -1,0 +1,46 @@
+//! Probations that can't be ended say why.
+
+use tower_redlock::{NodeState, Reason, Redlock, node::Blocked};
+
+use super::scene::{MAX_TTL, all_vote, guarded, quick, settled, urls};
+use crate::facts::log::{Log, LoggedSpawner};
+use crate::support::{RedisServer, acl, eventually_async};
+
+/// Waits until the node shows what the end of its probation runs into.
+async fn blocked(redlock: &Redlock, node: usize) -> Blocked {
+    let mut found = None;
+    eventually_async("the probation is shown as blocked", async || {
+        if let NodeState::Probation { blocked, .. } = &redlock.health()[node].state {
+            found.clone_from(blocked);
+        }
+        found.is_some()
+    })
+    .await;
+    found.expect("it was found")
+}
+
+#[tokio::test]
+async fn a_denied_read_names_the_other_node() {
+    let mut servers = RedisServer::start_n(3);
+    drop(settled(&servers).await);
+    let rules: Vec<_> = acl::rules().into_iter().filter(|rule| *rule != "+hgetall").collect();
+    for server in &servers[..2] {
+        server.set_rules(&rules);
+    }
+    servers[2].restart();
+    let log = Log::new();
+    let builder = guarded(quick(), urls(&servers)).spawner(LoggedSpawner::start(&log));
+    let redlock = builder.build().unwrap();
+    let blocked = blocked(&redlock, 2).await;
+    assert!(["node-1", "node-2"].contains(&&*blocked.asked), "{blocked}");
+    assert!(matches!(blocked.reason, Reason::NoPermission(_)), "{blocked}");
+    log.wait_for("WARN", &["probation can't be ended", "node-3", &blocked.asked]).await;
+    let shown = redlock.health()[2].to_string();
+    assert!(shown.contains(&format!("can't be ended: {}: permission", blocked.asked)), "{shown}");
+    let denied = &redlock.health()[0].denied;
+    assert_eq!(denied.iter().map(|rule| &**rule).collect::<Vec<_>>(), ["hgetall"]);
+    for server in &servers[..2] {
+        server.set_rules(&acl::rules());
+    }
+    tokio::time::timeout(MAX_TTL * 30, all_vote(&redlock)).await.expect("the probation ends");
+}

@@ -1,0 +1,56 @@
+//! The permissions that the README asks for, read from it: what it says and what is needed can't
+//! drift apart.
+
+use super::resp::Resp;
+use super::server::RedisServer;
+
+const README: &str = include_str!("../../README.md");
+const PASSWORD: &str = "password";
+
+/// The user of the README, on every server that has no password.
+pub const USER: &str = "locks";
+
+/// What stands between backticks in the paragraph on permissions.
+fn spans() -> Vec<Vec<&'static str>> {
+    let (_, rest) = README.split_once("* **Permissions**").expect("the README tells permissions");
+    let (paragraph, _) = rest.split_once("\n* **").expect("another paragraph follows");
+    paragraph.split('`').skip(1).step_by(2).map(|span| span.split_whitespace().collect()).collect()
+}
+
+/// The rules of the command that the README gives, from `on` to the last.
+pub fn rules() -> Vec<&'static str> {
+    let spans = spans();
+    let command = spans.iter().find_map(|span| span.strip_prefix(&["ACL", "SETUSER", USER]));
+    command.expect("the README gives the command").to_vec()
+}
+
+/// What the README says is needed as well for some settings.
+pub fn further_rules() -> Vec<&'static str> {
+    spans()
+        .into_iter()
+        .flatten()
+        .filter(|word| word.starts_with('+') && !rules().contains(word))
+        .collect()
+}
+
+/// What a server is started with.
+pub(super) fn args() -> Vec<String> {
+    let all = ["--user", USER].into_iter().chain(rules()).chain(further_rules());
+    all.map(ToOwned::to_owned).collect()
+}
+
+/// How a client logs in as the user.
+pub fn login() -> String {
+    assert!(rules().contains(&&*format!(">{PASSWORD}")), "the password of the README");
+    format!("redis://{USER}:{PASSWORD}@")
+}
+
+impl RedisServer {
+    /// Sets the user's rules from here on: `rules` alone.
+    #[track_caller]
+    pub fn set_rules(&self, rules: &[&str]) {
+        let command: Vec<&str> =
+            ["ACL", "SETUSER", USER, "reset"].iter().chain(rules).copied().collect();
+        assert_eq!(self.cli(&command), Resp::Simple("OK".into()));
+    }
+}
