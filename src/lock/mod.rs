@@ -6,6 +6,7 @@
 //! | a request for a lock, and its future | [`LockRequest`], [`Acquire`] |
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`] |
 //! | the line of local waiters | `queue` |
+//! | a bound on attempts under way | `attempts` |
 //! | asking guarded work to stop, and what is done when it does not | [`Stopping`], [`Overrun`] |
 //! | claims of jobs' ticks | `claims` |
 //! | records of work that is done | `records` |
@@ -16,6 +17,7 @@
 
 mod acquire;
 mod ask;
+mod attempts;
 mod builder;
 #[cfg(feature = "scheduler")]
 pub(crate) mod claims;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::{LockError, LossCause, ReleaseError},
-    lock::{overrun::OverrunWatch, release::Released, settings::Plan, stall::StallWatch},
+    lock::{attempts::Pace, overrun::OverrunWatch, release::Released, settings::Plan, stall::StallWatch},
     metrics,
     quorum::{Action, Command, Halt, Loss, Refusal, ReleaseVerdict},
     time::Timestamp,
@@ -101,7 +101,12 @@ impl SharedLease {
                 ticket = state.ticket.take();
             }
         }
+        let is_under_way = decision.is_none() && !state.grant.holder_gone;
+        let permit = if is_under_way { None } else { state.permit.take() };
         drop(state);
+        if let Some(permit) = permit {
+            permit.end(self.pace(decision.as_ref(), now));
+        }
         for node in orphans {
             // The last grant may run as late as its patience allows; then the TTL starts.
             let longest = self.ttl + self.patience() * 2;
@@ -116,6 +121,20 @@ impl SharedLease {
             self.announce(decision, &mut wakers);
         }
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// What a decision tells of the nodes' pace.
+    fn pace(&self, decision: Option<&Result<(), LockError>>, now: Timestamp) -> Pace {
+        let took = now.since(self.started);
+        match decision {
+            Some(Ok(()) | Err(LockError::Held { .. })) if took <= self.node_timeout / 2 => {
+                Pace::Prompt
+            }
+            Some(Err(LockError::NoQuorum { .. })) if took >= self.node_timeout => {
+                Pace::TimedOut { node_timeout: self.node_timeout }
+            }
+            _ => Pace::Unknown,
+        }
     }
 
     /// The grant is over at once; tells which poll goes on, if one does, and since when it overruns.

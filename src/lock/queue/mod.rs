@@ -21,6 +21,7 @@ mod queueing;
 mod tests;
 mod ticket;
 
-pub(crate) use queue::Queue;
+pub(super) use list::{Key, List};
+pub(crate) use queue::{Queue, Waiting};
 pub(crate) use queueing::{Queueing, Turn};
 pub(crate) use ticket::Ticket;
