@@ -200,10 +200,9 @@ impl Work {
                         Ok((lease, watch)) => self.step = Step::Asking { lease, watch },
                         Err(error) => {
                             // Without a permit until the end of the wait.
-                            let is_late = !matches!(
-                                error,
-                                LockError::Closed | LockError::NoRandomness(_)
-                            ) && !self.tries.plan.wait.is_zero();
+                            let is_late =
+                                !matches!(error, LockError::Closed | LockError::NoRandomness(_))
+                                    && !self.tries.plan.wait.is_zero();
                             let error = if is_late { self.timed_out(error) } else { error };
                             return self.end(Err(error));
                         }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    attempts::Attempts, fences::Fences, queue::Queue, releaser::Releaser, settings::Settings, soundness::Soundness,
-    spawner::Spawner, wakeups::Wakeups,
+    attempts::Attempts, fences::Fences, queue::Queue, releaser::Releaser, settings::Settings,
+    soundness::Soundness, spawner::Spawner, wakeups::Wakeups,
 };
 use crate::{
     error::{LockError, Reason, Vote, VoteOutcome, Votes},

@@ -10,7 +10,9 @@ use super::{
 };
 use crate::{
     error::{LockError, LossCause, ReleaseError},
-    lock::{attempts::Pace, overrun::OverrunWatch, release::Released, settings::Plan, stall::StallWatch},
+    lock::{
+        attempts::Pace, overrun::OverrunWatch, release::Released, settings::Plan, stall::StallWatch,
+    },
     metrics,
     quorum::{Action, Command, Halt, Loss, Refusal, ReleaseVerdict},
     time::Timestamp,

@@ -11,7 +11,8 @@ use super::active::ActiveLease;
 use crate::{
     error::{LockError, LossCause, ReleaseError},
     lock::{
-        Jump, attempts::Permit, core::Core, queue::Ticket, release::Released, settings::Plan, watchers::Watchers,
+        Jump, attempts::Permit, core::Core, queue::Ticket, release::Released, settings::Plan,
+        watchers::Watchers,
     },
     node::{Answer, LeaseId, Nonce, OpId},
     quorum::{Action, Command, Event, Lease},

@@ -99,8 +99,8 @@ impl Queue {
                 return Ok(None);
             }
         };
-        let is_full = line.len() >= self.bounds.per_name
-            || lines.waiting + lines.heads >= self.bounds.total;
+        let is_full =
+            line.len() >= self.bounds.per_name || lines.waiting + lines.heads >= self.bounds.total;
         if is_full || (plan.wait.is_zero() && !matches!(line.head, Head::Trying)) {
             let head = line.head.clone();
             drop(guard);

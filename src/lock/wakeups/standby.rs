@@ -114,8 +114,12 @@ impl Tries {
         self.begun += 1;
         self.span.record("attempt", self.begun);
         let plan = self.retries.begin(self.plan);
-        let lease =
-            ActiveLease::start(Arc::clone(&self.core), self.resource.clone(), plan, (ticket, permit))?;
+        let lease = ActiveLease::start(
+            Arc::clone(&self.core),
+            self.resource.clone(),
+            plan,
+            (ticket, permit),
+        )?;
         self.retries.began(lease.started());
         Ok(lease)
     }
