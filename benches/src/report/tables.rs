@@ -83,6 +83,8 @@ pub(crate) fn waiters(samples: &Samples) -> Table {
     let mut table = Table::new([
         "",
         "grants per second",
+        "until half are granted",
+        "until 99 %",
         "until the last grant",
         "not granted",
         "renewed lock kept, of 1",
@@ -93,6 +95,8 @@ pub(crate) fn waiters(samples: &Samples) -> Table {
             table.add([
                 case.clone(),
                 with_spread(of(waiters::RATE), significant),
+                median(of(waiters::P50), time),
+                median(of(waiters::P99), time),
                 with_spread(of(waiters::LAST), time),
                 with_spread(of(waiters::MISSED), significant),
                 with_spread(of(waiters::KEPT), significant),

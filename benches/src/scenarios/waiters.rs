@@ -16,6 +16,7 @@ use crate::{
     report::format::{significant, time},
     samples::tell,
     servers::Servers,
+    spread::rank,
 };
 
 pub(crate) const WAITERS: [usize; 3] = [1_000, 5_000, 20_000];
@@ -40,6 +41,8 @@ impl Before {
 
 /// The quantities that are told, as the report asks for them.
 pub(crate) const RATE: &str = "grants per s";
+pub(crate) const P50: &str = "until half of the grants";
+pub(crate) const P99: &str = "until 99 % of the grants";
 pub(crate) const LAST: &str = "until the last grant";
 pub(crate) const MISSED: &str = "not granted";
 pub(crate) const KEPT: &str = "renewed lock kept";
@@ -63,8 +66,8 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
 
 #[derive(Debug)]
 struct Outcome {
-    granted: usize,
-    elapsed: Duration,
+    /// From the release to each grant, in seconds.
+    sorted: Vec<f64>,
     is_kept: bool,
 }
 
@@ -72,17 +75,19 @@ impl Outcome {
     #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
     fn tell(&self, case: &str, waiters: usize) {
         let who = Kind::Ours.name();
-        let (rate, missed) =
-            (self.granted as f64 / self.elapsed.as_secs_f64(), (waiters - self.granted) as f64);
-        let last = self.elapsed.as_secs_f64();
+        let granted = self.sorted.len();
+        let missed = (waiters - granted) as f64;
         let lost = if self.is_kept { "" } else { ", the renewed lock was LOST" };
-        eprintln!(
-            "  {case}: {} grants per s, the last after {}, {missed} missed{lost}",
-            significant(rate),
-            time(last)
-        );
-        tell(case, who, RATE, rate);
-        tell(case, who, LAST, last);
+        eprintln!("  {case}: {granted} granted, {missed} missed{lost}");
+        if granted > 0 {
+            let [p50, p99, last] = [50, 99, 100].map(|percent| rank(&self.sorted, percent));
+            let rate = granted as f64 / last;
+            eprintln!("    {} per s, last after {}", significant(rate), time(last));
+            tell(case, who, RATE, rate);
+            tell(case, who, P50, p50);
+            tell(case, who, P99, p99);
+            tell(case, who, LAST, last);
+        }
         tell(case, who, MISSED, missed);
         tell(case, who, KEPT, f64::from(u8::from(self.is_kept)));
     }
@@ -96,7 +101,10 @@ async fn measure_one(servers: &Servers, waiters: usize, before: Before) -> Outco
     let mut waiting = JoinSet::new();
     for waiter in 0..waiters {
         let request = crowded.lock(name(waiter)).wait(2 * LIMIT);
-        waiting.spawn(async move { drop(request.await.expect("it has time")) });
+        waiting.spawn(async move {
+            drop(request.await.expect("it has time"));
+            Instant::now()
+        });
     }
     let all_listen = async {
         while servers.fewest_channels() < waiters {
@@ -111,16 +119,20 @@ async fn measure_one(servers: &Servers, waiters: usize, before: Before) -> Outco
     }
     let started = Instant::now();
     drop(held);
-    let all = async { while waiting.join_next().await.is_some() {} };
-    let _ = timeout(LIMIT, all).await;
-    let elapsed = started.elapsed();
-    let granted = waiters - waiting.len();
+    let mut sorted = Vec::new();
+    while let Ok(Some(granted)) =
+        timeout(LIMIT.saturating_sub(started.elapsed()), waiting.join_next()).await
+    {
+        let granted = granted.expect("no task panics");
+        sorted.push(granted.duration_since(started).as_secs_f64());
+    }
+    sorted.sort_by(f64::total_cmp);
     let is_kept = renewed.is_valid();
     waiting.shutdown().await;
     drop(renewed);
     crowded.shutdown().await;
     holder.shutdown().await;
-    Outcome { granted, elapsed, is_kept }
+    Outcome { sorted, is_kept }
 }
 
 async fn connect(servers: &Servers, waiters: usize) -> Redlock {
