@@ -1,21 +1,26 @@
 //! Operations that wait for room on the connection.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 use crate::{
-    node::{Op, redis::node::Request},
+    node::{Nonce, Op, redis::node::Request},
     time::Timestamp,
 };
 
 /// What is not written yet, once a connection has as much under way as it may.
 ///
-/// Renewals, releases and all else go before acquires, each in the order of the calls. So an acquire
-/// may be overtaken by a later operation of its lease. It is not written behind its release: the
-/// lease is over before that is sent.
+/// Renewals, releases and all else go before acquires. The operations of one lease keep their order:
+/// what follows an acquire that waits stays behind it.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     first: VecDeque<Waiting>,
-    acquires: VecDeque<Waiting>,
+    /// Acquires, and what follows them.
+    second: VecDeque<Waiting>,
+    /// How many operations of each lease wait in the second lane.
+    in_second: HashMap<Nonce, usize>,
 }
 
 #[derive(Debug)]
@@ -36,51 +41,64 @@ pub(super) struct Next {
 
 impl Lanes {
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_empty() && self.acquires.is_empty()
+        self.first.is_empty() && self.second.is_empty()
     }
 
     pub(super) fn push(&mut self, request: Request, since: Timestamp) {
-        let lane = match request.op {
-            Op::Acquire { .. } => &mut self.acquires,
-            _ => &mut self.first,
-        };
-        lane.push_back(Waiting { request, since });
+        let nonce = request.op.lease().map(|lease| lease.nonce());
+        let is_acquire = matches!(request.op, Op::Acquire { .. });
+        let waiting = Waiting { request, since };
+        match nonce {
+            Some(nonce) if is_acquire || self.in_second.contains_key(&nonce) => {
+                *self.in_second.entry(nonce).or_default() += 1;
+                self.second.push_back(waiting);
+            }
+            _ => self.first.push_back(waiting),
+        }
     }
 
     /// When the first of those came that still wait.
     pub(super) fn oldest(&self) -> Option<Timestamp> {
         let oldest = |lane: &VecDeque<Waiting>| lane.front().map(|waiting| waiting.since);
-        oldest(&self.first).into_iter().chain(oldest(&self.acquires)).min()
+        oldest(&self.first).into_iter().chain(oldest(&self.second)).min()
     }
 
     /// Takes at most `room` operations to write.
     pub(super) fn next(&mut self, room: usize, now: Timestamp) -> Next {
         let mut next = Next::default();
-        let order = std::iter::from_fn(|| {
-            self.first.pop_front().map(|waiting| (waiting, false)).or_else(|| {
-                let waiting = self.acquires.pop_front()?;
-                let is_over = waiting.request.op.is_over();
-                Some((waiting, is_over))
-            })
-        });
-        for (Waiting { request, since }, is_over) in order {
-            if is_over {
+        while next.write.len() < room
+            && let Some(Waiting { request, since }) = self.pop()
+        {
+            if matches!(request.op, Op::Acquire { .. }) && request.op.is_over() {
                 next.over.push(request);
                 continue;
             }
             next.waited = next.waited.max(now.since(since));
             next.write.push(request);
-            if next.write.len() == room {
-                break;
-            }
         }
         next
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        if let Some(waiting) = self.first.pop_front() {
+            return Some(waiting);
+        }
+        let waiting = self.second.pop_front()?;
+        if let Some(lease) = waiting.request.op.lease()
+            && let Some(count) = self.in_second.get_mut(&lease.nonce())
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.in_second.remove(&lease.nonce());
+            }
+        }
+        Some(waiting)
     }
 
     /// Takes everything.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Request> {
         let all = std::mem::take(self);
-        all.first.into_iter().chain(all.acquires).map(|waiting| waiting.request)
+        all.first.into_iter().chain(all.second).map(|waiting| waiting.request)
     }
 }
 
@@ -160,9 +178,7 @@ mod tests {
         }
     }
 
-    /// As a lease does it.
     fn release(lease: &Arc<LeaseId>) -> Op {
-        lease.end();
         Op::Release { lease: Arc::clone(lease) }
     }
 
@@ -180,24 +196,33 @@ mod tests {
     }
 
     #[test]
-    fn no_acquire_follows_its_release() {
+    fn acquires_of_attempts_over_are_left_out() {
         let mut scene = Scene::new();
         let [a, b] = [1, 2].map(lease);
         for op in [acquire(&a), acquire(&b), release(&a)] {
             scene.push(op, 1);
         }
-        assert_eq!(scene.next(1), "R1");
-        assert_eq!(scene.next(8), "A2 (A1)");
+        a.end();
+        assert_eq!(scene.next(8), "A2 R1 (A1)");
     }
 
     #[test]
     fn operations_of_one_lease_keep_their_order() {
         let mut scene = Scene::new();
-        let a = lease(1);
-        for op in [extend(&a), extend(&a), release(&a)] {
+        let [a, b, c] = [1, 2, 3].map(lease);
+        for op in [acquire(&a), extend(&a), release(&b), release(&a), acquire(&c), acquire(&a)] {
             scene.push(op, 1);
         }
-        assert_eq!(scene.next(8), "E1 E1 R1");
+        assert_eq!(scene.next(3), "R2 A1 E1");
+        scene.push(release(&a), 1);
+        scene.push(release(&c), 1);
+        scene.push(release(&b), 1);
+        assert_eq!(scene.next(8), "R2 R1 A3 A1 R1 R3");
+        scene.push(release(&a), 1);
+        scene.push(acquire(&b), 1);
+        scene.push(release(&c), 1);
+        assert_eq!(scene.next(8), "R1 R3 A2", "nothing of theirs waits any more");
+        assert!(scene.lanes.in_second.is_empty());
     }
 
     #[test]
@@ -219,7 +244,8 @@ mod tests {
         let [a, b] = [1, 2].map(lease);
         scene.push(acquire(&a), 1);
         scene.push(release(&b), 1);
-        assert_eq!(scene.lanes.drain().map(|request| shown(&request)).collect::<String>(), "R2A1");
+        let all: Vec<_> = scene.lanes.drain().map(|request| shown(&request)).collect();
+        assert_eq!(all, ["R2", "A1"]);
         assert!(scene.lanes.is_empty());
     }
 }
