@@ -95,7 +95,7 @@ impl Attempts {
 
     /// Joins a line; `None` with a permit where one is free.
     fn join(&self, lane: usize, waker: Waker) -> Option<Key> {
-        let mut line = self.line();
+        let mut queue = self.line();
         let is_alone = self.waiting.fetch_add(1, Ordering::SeqCst) == 0;
         // Whoever ended before it was counted has passed no permit on. Behind others there is one
         // who was counted, or was the first.
@@ -103,9 +103,9 @@ impl Attempts {
             self.waiting.fetch_sub(1, Ordering::SeqCst);
             return None;
         }
-        let id = line.next_id;
-        line.next_id += 1;
-        Some(line.lanes[lane].push(id, waker))
+        let id = queue.next_id;
+        queue.next_id += 1;
+        Some(queue.lanes[lane].push(id, waker))
     }
 
     fn leave(&self, pace: Pace) {
@@ -125,9 +125,9 @@ impl Attempts {
 
     fn slow_down(&self, node_timeout: Duration) {
         let now = self.timers.clock().now();
-        let mut line = self.line();
-        if line.settled_at.is_none_or(|settled| now >= settled) {
-            line.settled_at = Some(now + node_timeout);
+        let mut queue = self.line();
+        if queue.settled_at.is_none_or(|settled| now >= settled) {
+            queue.settled_at = Some(now + node_timeout);
             let limit = self.limit.load(Ordering::Relaxed) / 2;
             self.limit.store(limit.max(MIN_LIMIT), Ordering::Relaxed);
         }
@@ -135,15 +135,15 @@ impl Attempts {
 
     /// Gives a free permit to the next in line; returns whom to wake.
     fn pass_on(&self) -> Option<Waker> {
-        let mut line = self.line();
-        if line.lanes.iter().all(List::is_empty) || !self.take() {
+        let mut queue = self.line();
+        if queue.lanes.iter().all(List::is_empty) || !self.take() {
             return None;
         }
-        let lane = line.next_lane;
-        line.next_lane = 1 - lane;
+        let lane = queue.next_lane;
+        queue.next_lane = 1 - lane;
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         let [this, other] = [lane, 1 - lane];
-        line.lanes[this].pop_first().or_else(|| line.lanes[other].pop_first())
+        queue.lanes[this].pop_first().or_else(|| queue.lanes[other].pop_first())
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
@@ -202,13 +202,13 @@ impl Entry {
             }
             Some(key) => {
                 let waker = cx.waker().clone();
-                let mut line = self.attempts.line();
-                let Some(known) = line.lanes[self.lane].get_mut(key) else {
+                let mut queue = self.attempts.line();
+                let Some(known) = queue.lanes[self.lane].get_mut(key) else {
                     self.key = None;
                     return Poll::Ready(Some(self.attempts.permit()));
                 };
                 let replaced = std::mem::replace(known, waker);
-                drop(line);
+                drop(queue);
                 drop(replaced);
             }
         }
@@ -227,12 +227,12 @@ impl Entry {
     /// Leaves the line; returns the permit that was given meanwhile.
     fn withdraw(&mut self) -> Option<Permit> {
         let key = self.key.take()?;
-        let mut line = self.attempts.line();
-        let left = line.lanes[self.lane].remove(key);
+        let mut queue = self.attempts.line();
+        let left = queue.lanes[self.lane].remove(key);
         if left.is_some() {
             self.attempts.waiting.fetch_sub(1, Ordering::SeqCst);
         }
-        drop(line);
+        drop(queue);
         left.is_none().then(|| self.attempts.permit())
     }
 }
@@ -294,30 +294,23 @@ mod tests {
     fn first_attempts_and_retries_take_turns() {
         let attempts = attempts(1);
         let permit = attempts.try_enter().unwrap();
-        let retries = [(), (), ()].map(|()| lined_up(&attempts, false));
-        let mut first = lined_up(&attempts, true);
-        let mut permits = vec![permit];
+        let kinds = [false, false, false, true, true];
+        let mut waiting: Vec<_> =
+            kinds.iter().map(|is_first| (*is_first, lined_up(&attempts, *is_first))).collect();
         let mut served = Vec::new();
-        let mut waiting: Vec<_> = retries.into_iter().collect();
-        while let Some(permit) = permits.pop() {
-            drop(permit);
-            if let Poll::Ready(Some(permit)) = poll(&mut first) {
-                served.push("first");
-                permits.push(permit);
-                first = attempts.enter(true, Timestamp::MAX);
-                assert!(poll(&mut first).is_pending());
-            } else if let Some(retry) = waiting.first_mut()
-                && let Poll::Ready(Some(permit)) = poll(retry)
-            {
-                served.push("again");
-                permits.push(permit);
-                waiting.remove(0);
-            }
-            if served.len() == 6 {
-                break;
-            }
+        drop(permit);
+        while !waiting.is_empty() {
+            // Dropping the permit gives it to the next.
+            waiting.retain_mut(|(is_first, entry)| match poll(entry) {
+                Poll::Ready(permit) => {
+                    served.push((*is_first, permit.is_some()));
+                    false
+                }
+                Poll::Pending => true,
+            });
         }
-        assert_eq!(served, ["first", "again", "first", "again", "first", "again"]);
+        let order = [true, false, true, false, false];
+        assert_eq!(served, order.map(|is_first| (is_first, true)));
     }
 
     #[test]
@@ -364,7 +357,9 @@ mod tests {
         assert_eq!(limit(), MIN_LIMIT);
         let permits: Vec<_> = (0..MIN_LIMIT).map(|_| attempts.try_enter().unwrap()).collect();
         let _waiting = lined_up(&attempts, true);
-        permits.into_iter().for_each(|permit| permit.end(Pace::Prompt));
+        for permit in permits {
+            permit.end(Pace::Prompt);
+        }
         assert_eq!(limit(), MIN_LIMIT + 1, "one waited");
     }
 
@@ -394,7 +389,9 @@ mod tests {
                     })
                 })
                 .collect();
-            workers.into_iter().for_each(|worker| worker.join().unwrap());
+            for worker in workers {
+                worker.join().unwrap();
+            }
         });
         assert_eq!(attempts.under_way.load(Ordering::SeqCst), 0);
         assert_eq!(attempts.waiting.load(Ordering::SeqCst), 0);

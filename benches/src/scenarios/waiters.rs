@@ -111,7 +111,9 @@ async fn measure_one(servers: &Servers, waiters: usize, before: Before) -> Outco
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(LIMIT, all_listen).await.expect("whoever waits listens");
+    if timeout(LIMIT, all_listen).await.is_err() {
+        eprintln!("    not all of {waiters} were told of releases after {LIMIT:?}");
+    }
     if before == Before::Pause {
         let frozen = servers.freeze_most();
         thread::sleep(PAUSE);
