@@ -49,7 +49,7 @@
 //! |---|---|---|---|
 //! | `redlock_acquire_seconds` | histogram | `outcome` | from the request to the lock, or to the error |
 //! | `redlock_hold_seconds` | histogram | | from the grant until the lock is given back |
-//! | `redlock_waiters` | gauge | | requests that wait for their turn within this process |
+//! | `redlock_waiters` | gauge | | requests that wait: for their turn within this process, or for a name that another one holds |
 //! | `redlock_renewals_total` | counter | | renewals that a quorum confirmed |
 //! | `redlock_losses_total` | counter | `cause` | locks that ended before they were given back |
 //! | `redlock_hard_stops_total` | counter | | guarded work that was dropped |
@@ -61,6 +61,7 @@
 //! | `redlock_failed_activations_total` | counter | `node` | tries to end the node's probation that failed |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
 //! | `redlock_node_voting` | gauge | `node` | 1 while its votes count |
+//! | `redlock_node_queue_seconds` | gauge | `node` | the longest time for which an operation waited before it was written, in about the last second |
 //!
 //! # Features
 //!

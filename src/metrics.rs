@@ -98,3 +98,7 @@ pub(crate) fn node(name: &str, is_up: bool, is_voting: bool) {
     note!(gauge "redlock_node_up", "node" => name.to_owned(); set number(is_up));
     note!(gauge "redlock_node_voting", "node" => name.to_owned(); set number(is_voting));
 }
+
+pub(crate) fn queue_delay(name: &str, delay: Duration) {
+    note!(gauge "redlock_node_queue_seconds", "node" => name.to_owned(); set delay.as_secs_f64());
+}

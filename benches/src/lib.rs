@@ -23,7 +23,7 @@ use std::thread;
 pub use counter::Counter;
 
 use options::Options;
-use scenarios::{allocations, contended, distinct, faults, handover, layer, processes};
+use scenarios::{allocations, contended, distinct, faults, handover, layer, processes, waiters};
 use servers::Servers;
 
 type Measure = fn(&Servers, &Options);
@@ -46,6 +46,7 @@ pub fn locks() {
         ("contended", contended::measure),
         ("processes", processes::measure),
         ("handover", handover::measure),
+        ("waiters", waiters::measure),
     ];
     if !all.iter().any(|(name, _)| options.wants(name)) {
         return;

@@ -70,6 +70,22 @@ impl Servers {
         Frozen(server)
     }
 
+    /// Stops three of five servers, or as many of others, until the answer is dropped.
+    pub(crate) fn freeze_most(&self) -> Vec<Frozen<'_>> {
+        let most = &self.running[..=self.running.len() / 2];
+        most.iter().for_each(RedisServer::freeze);
+        most.iter().map(Frozen).collect()
+    }
+
+    /// For how many names somebody listens on each server, at the least.
+    pub(crate) fn fewest_channels(&self) -> usize {
+        let channels = |server: &RedisServer| {
+            let channels = server.info("stats", "pubsub_channels")?;
+            channels.parse().ok()
+        };
+        self.running.iter().filter_map(channels).min().unwrap_or(0)
+    }
+
     /// The last server is gone for good.
     pub(crate) fn kill_one(&mut self) {
         let mut server = self.running.pop().expect("there are some");

@@ -66,7 +66,8 @@ pub enum Reason {
     NotConnected(Arc<str>),
     /// Its attempt was over before it could be sent; nothing was sent.
     Stale,
-    /// Too many operations wait for this node already; nothing was sent.
+    /// Too many operations wait for this node already, or too many attempts are under way in this
+    /// process; nothing was sent.
     Overloaded,
     /// The server wants credentials, or refused those that it was given.
     Auth(Arc<str>),
@@ -197,7 +198,7 @@ impl fmt::Display for Reason {
             Self::Unknown => f.write_str("given up without an answer"),
             Self::NotConnected(why) => write!(f, "not connected ({why})"),
             Self::Stale => f.write_str("the attempt was over before it could be sent"),
-            Self::Overloaded => f.write_str("too many operations are waiting for this node"),
+            Self::Overloaded => f.write_str("too many operations or attempts are under way"),
             Self::Auth(text) => write!(f, "authentication failed: {text}"),
             Self::NoPermission(text) => write!(f, "permission denied: {text}"),
             Self::ReadOnly => f.write_str("read-only: the server is a replica"),

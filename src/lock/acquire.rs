@@ -55,8 +55,9 @@ enum State {
     Working(Work),
 }
 
-/// An attempt is decided within so many node timeouts: votes, and three raises of the token.
-const LONGEST_ATTEMPT: u32 = 5;
+/// An attempt is decided within so many node timeouts: a permit, votes, and three raises of the
+/// token.
+const LONGEST_ATTEMPT: u32 = 6;
 
 struct Work {
     tries: Tries,
@@ -64,6 +65,8 @@ struct Work {
     step: Step,
     /// Ends the wait in the local line.
     alarm: Option<Sleep>,
+    /// Has stood in a local line.
+    was_in_line: bool,
 }
 
 enum Step {
@@ -97,7 +100,7 @@ impl Acquire {
         );
         let step = Step::Queueing(core.queue.enter(&resource));
         let tries = Tries { core, resource, plan, begun: 0, retries: Retries::default(), span };
-        Self(State::Working(Work { tries, started, step, alarm: None }))
+        Self(State::Working(Work { tries, started, step, alarm: None, was_in_line: false }))
     }
 
     pub(crate) fn failed(error: LockError) -> Self {
@@ -141,13 +144,14 @@ impl Work {
                         self.step = if yields {
                             let Tries { core, resource, plan, .. } = &self.tries;
                             let way = Way::new(core, resource, plan, self.deadline());
-                            self.pause(Wait::Way(way), ticket)
+                            self.pause(Wait::Way(way), self.deadline(), ticket)
                         } else {
                             Step::Ready(ticket)
                         };
                     }
                     Poll::Ready(Err(error)) => return self.end(Err(error)),
                     Poll::Pending if self.is_waiting(cx) => {
+                        self.was_in_line = true;
                         self.step = Step::Queueing(queueing);
                         return Poll::Pending;
                     }
@@ -158,8 +162,8 @@ impl Work {
                         return self.end(Err(error));
                     }
                 },
-                Step::Ready(ticket) => match self.tries.begin(ticket) {
-                    Ok(lease) => self.step = Step::Asking { lease, watch: Watch::default() },
+                Step::Ready(ticket) => match self.begin(ticket) {
+                    Ok(next) => self.step = next,
                     Err(error) => return self.end(Err(error)),
                 },
                 Step::Asking { lease, mut watch } => match lease.decision(&mut watch, cx) {
@@ -195,7 +199,14 @@ impl Work {
                     self.tries = tries;
                     match lease {
                         Ok((lease, watch)) => self.step = Step::Asking { lease, watch },
-                        Err(error) => return self.end(Err(error)),
+                        Err(error) => {
+                            // Without a permit until the end of the wait.
+                            let is_late =
+                                !matches!(error, LockError::Closed | LockError::NoRandomness(_))
+                                    && !self.tries.plan.wait.is_zero();
+                            let error = if is_late { self.timed_out(error) } else { error };
+                            return self.end(Err(error));
+                        }
                     }
                 }
                 Step::Done => panic!("polled after it was ready"),
@@ -203,7 +214,7 @@ impl Work {
         }
     }
 
-    fn granted(&self, lease: Arc<ActiveLease>) -> Poll<Result<Lock, LockError>> {
+    fn granted(&mut self, lease: Arc<ActiveLease>) -> Poll<Result<Lock, LockError>> {
         let lock = Lock::new(lease);
         // The task may have been kept from polling until it was over.
         let is_valid = lock.lease().is_valid();
@@ -211,8 +222,26 @@ impl Work {
         self.end(result)
     }
 
-    fn pause(&mut self, wait: Wait, ticket: Ticket) -> Step {
-        Step::Pausing(Standby::start(wait, ticket, self.tries.hand_over()))
+    /// Begins the first try, or waits for a permit for it.
+    fn begin(&mut self, ticket: Ticket) -> Result<Step, LockError> {
+        if let Some(permit) = self.tries.core.attempts.try_enter() {
+            let lease = self.tries.begin(ticket, permit)?;
+            return Ok(Step::Asking { lease, watch: Watch::default() });
+        }
+        let Tries { core, retries, plan, .. } = &mut self.tries;
+        if !retries.count(&core.queue, self.was_in_line) {
+            return Err(self.tries.turned_away(&ticket));
+        }
+        let deadline = if plan.wait.is_zero() {
+            core.clock().now() + plan.node_timeout
+        } else {
+            self.started + plan.wait
+        };
+        Ok(self.pause(Wait::Permit, deadline, ticket))
+    }
+
+    fn pause(&mut self, wait: Wait, deadline: Timestamp, ticket: Ticket) -> Step {
+        Step::Pausing(Standby::start(wait, deadline, (ticket, self.tries.hand_over())))
     }
 
     /// What follows an attempt that failed: a pause, or the end.
@@ -231,6 +260,11 @@ impl Work {
         if self.deadline() <= self.tries.core.clock().now() {
             return Err(self.timed_out(error));
         }
+        let Tries { core, retries, .. } = &mut self.tries;
+        if !retries.count(&core.queue, self.was_in_line) {
+            tracing::debug!("too many requests wait: one is told at once");
+            return Err(error);
+        }
         let deadline = self.deadline();
         let pause = self.tries.retries.pause(
             &self.tries.core,
@@ -238,7 +272,7 @@ impl Work {
             &self.tries.plan,
             deadline,
         );
-        Ok(self.pause(Wait::Pause(pause), ticket))
+        Ok(self.pause(Wait::Pause(pause), deadline, ticket))
     }
 
     fn deadline(&self) -> Timestamp {
@@ -267,7 +301,8 @@ impl Work {
         self.tries.core.clock().now().since(self.started)
     }
 
-    fn end(&self, result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
+    fn end(&mut self, result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
+        self.tries.retries.ended();
         metrics::acquire(result.as_ref().map(|_| ()), || self.elapsed());
         if !self.tries.span.is_disabled() {
             self.tries.span.record("elapsed", field::debug(self.elapsed()));

@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    fences::Fences, queue::Queue, releaser::Releaser, settings::Settings, soundness::Soundness,
-    spawner::Spawner, wakeups::Wakeups,
+    attempts::Attempts, fences::Fences, queue::Queue, releaser::Releaser, settings::Settings,
+    soundness::Soundness, spawner::Spawner, wakeups::Wakeups,
 };
 use crate::{
     error::{LockError, Reason, Vote, VoteOutcome, Votes},
@@ -26,6 +26,7 @@ pub(crate) struct Core {
     pub(crate) timers: Arc<Timers>,
     pub(crate) fences: Fences,
     pub(crate) queue: Arc<Queue>,
+    pub(crate) attempts: Arc<Attempts>,
     pub(crate) releaser: Releaser,
     /// Who waits for names that other processes hold.
     pub(crate) wakeups: Arc<Wakeups>,
@@ -59,6 +60,7 @@ impl Core {
                 Arc::clone(&timers),
                 settings.line,
             )),
+            attempts: Attempts::new(Arc::clone(&timers)),
             settings,
             names: nodes.iter().map(|node| node.name().into()).collect(),
             releaser: Releaser::new(nodes.len(), core),

@@ -6,6 +6,7 @@
 //! | a request for a lock, and its future | [`LockRequest`], [`Acquire`] |
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`] |
 //! | the line of local waiters | `queue` |
+//! | a bound on attempts under way | `attempts` |
 //! | asking guarded work to stop, and what is done when it does not | [`Stopping`], [`Overrun`] |
 //! | whether enough nodes vote, and why not | [`NotReady`] |
 //! | claims of jobs' ticks | `claims` |
@@ -17,6 +18,7 @@
 
 mod acquire;
 mod ask;
+mod attempts;
 mod builder;
 #[cfg(feature = "scheduler")]
 pub(crate) mod claims;

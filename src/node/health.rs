@@ -32,6 +32,9 @@ pub struct NodeHealth {
     pub denied: Arc<[Arc<str>]>,
     /// How many operations wait for an answer of this node.
     pub in_flight: usize,
+    /// The longest time for which an operation waited in this process before it was written to the
+    /// node, in about the last second. Zero while there is no connection.
+    pub queue_delay: Duration,
     /// How many releases of given-back leases it has not acknowledged.
     pub pending_releases: usize,
     /// What an operator should know, though it keeps the node from nothing at present.
@@ -54,6 +57,7 @@ impl NodeHealth {
             max_ttl: None,
             denied: Arc::default(),
             in_flight: 0,
+            queue_delay: Duration::ZERO,
             pending_releases: 0,
             findings: Vec::new(),
         }

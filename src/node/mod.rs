@@ -33,8 +33,9 @@ pub use tick_claim::{TickClaim, TickRun};
 ///
 /// # Contract
 ///
-/// * Operations take effect in the order of the calls to [`send`](Node::send), as far as they
-///   take effect at all. A release that is sent after an acquire is never overtaken by it.
+/// * Operations of one lease take effect in the order of the calls to [`send`](Node::send), as far
+///   as they take effect at all. A release that is sent after an acquire is never overtaken by it.
+///   An acquire may be overtaken by operations of other leases.
 /// * Every [`Reply`] is answered, or dropped, within a bounded time. Dropping it means that the
 ///   outcome is unknown.
 /// * An operation that [is stale](Op::is_stale) is not sent, and one that [is over](Op::is_over)

@@ -87,6 +87,30 @@ async fn a_line_that_is_full_turns_the_next_away_at_once_with_what_is_known_of_t
     drop((a, b, third, next, again));
 }
 
+#[tokio::test]
+async fn waiters_for_other_processes_count_too() {
+    let nodes = EmbeddedNodes::new(3);
+    let stranger = Redlock::builder().nodes_from(&nodes).owner("stranger").build().unwrap();
+    let builder = Redlock::builder().nodes_from(&nodes).owner("we");
+    let redlock = builder.max_waiters_in_total(2).build().unwrap();
+    let mut held = Vec::new();
+    for name in ["a", "b", "c"] {
+        held.push(stranger.lock(name).await.unwrap());
+    }
+    let waiting = |name: &str| redlock.lock(name).wait(HANG_GUARD).into_future();
+    let (mut a, mut b) = (waiting("a"), waiting("b"));
+    assert!(poll(&mut a).is_pending() && poll(&mut b).is_pending());
+    let turned_away = waiting("c").await;
+    assert_eq!(owner_told(&Poll::Ready(turned_away)), Some("stranger"));
+    // Nor is there room in a line.
+    assert_eq!(owner_told(&poll(&mut waiting("a"))), Some("stranger"));
+    drop(b);
+    let mut c = waiting("c");
+    assert!(poll(&mut c).is_pending());
+    held.clear();
+    drop((a.await.unwrap(), c.await.unwrap()));
+}
+
 /// Counts how often it is woken.
 #[derive(Default)]
 struct Woken(AtomicUsize);

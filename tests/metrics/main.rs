@@ -26,6 +26,8 @@ async fn what_happens_is_counted_and_no_resource_is_named() {
     let redlock = builder.build().unwrap();
 
     acquires_holds_and_waiters(&redlock, &numbers).await;
+    let other = Redlock::builder().nodes_from(&nodes).build().unwrap();
+    waiters_for_another_process(&redlock, &other, &numbers).await;
     renewals_losses_and_stops(&redlock, &numbers).await;
     nodes_up_and_voting(&numbers).await;
     failed_activations(&numbers).await;
@@ -69,6 +71,17 @@ async fn acquires_holds_and_waiters(redlock: &Redlock, numbers: &Numbers) {
     assert_eq!(numbers.get("redlock_waiters", None), 0, "who had its turn waits no more");
 }
 
+async fn waiters_for_another_process(redlock: &Redlock, other: &Redlock, numbers: &Numbers) {
+    let held = other.lock("secret").await.unwrap();
+    let mut waiting = redlock.lock("secret").wait(HANG_GUARD).into_future();
+    let mut task = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut waiting).poll(&mut task).is_pending());
+    assert_eq!(numbers.get("redlock_waiters", None), 1);
+    drop(held);
+    drop(waiting.await.unwrap());
+    assert_eq!(numbers.get("redlock_waiters", None), 0);
+}
+
 async fn renewals_losses_and_stops(redlock: &Redlock, numbers: &Numbers) {
     let renewals = numbers.get("redlock_renewals_total", None);
     let lock = redlock.lock("secret").await.unwrap();
@@ -110,6 +123,8 @@ async fn nodes_up_and_voting(numbers: &Numbers) {
         (up, numbers.get("redlock_node_voting", label))
     };
     eventually_async("it is up and votes", async || both() == (1, 1)).await;
+    let all = numbers.all();
+    assert!(all.iter().any(|series| series.name == "redlock_node_queue_seconds"), "{all:?}");
     server.set_config("maxmemory", "1");
     redlock.lock("secret").await.unwrap_err();
     eventually_async("it is up and refuses", async || both() == (1, 0)).await;

@@ -4,6 +4,7 @@ mod claims;
 mod clock;
 mod failures;
 mod frozen;
+mod load;
 mod managers;
 mod pauses;
 mod tasks;

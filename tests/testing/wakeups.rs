@@ -17,8 +17,8 @@ use tower_redlock::{
     testing::{ManualClock, Nodes, Replica},
 };
 
-const MINUTE: Duration = Duration::from_secs(60);
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 pub(super) fn builder(replica: &Replica) -> RedlockBuilder {
     // Who is not woken sleeps through the test.
@@ -112,17 +112,26 @@ impl Node for Counted {
     }
 }
 
-#[tokio::test]
-async fn a_lock_that_is_held_for_long_is_hardly_asked_for() {
-    let clock = ManualClock::new();
-    let nodes = Nodes::new(3, &clock);
-    let blue = nodes.replica("blue").builder().ttl(2 * SECOND).build().unwrap();
+/// A manager whose acquires are counted, node by node.
+pub(super) fn counted(
+    clock: &ManualClock,
+    nodes: &Nodes,
+    with: impl FnOnce(RedlockBuilder) -> RedlockBuilder,
+) -> (Redlock, Arc<AtomicUsize>) {
     let lender = nodes.replica("green").redlock();
     let acquires = Arc::<AtomicUsize>::default();
     let counted = |node: &Arc<dyn Node>| Counted(node.clone(), acquires.clone());
     let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
     let builder = lender.nodes().iter().map(counted).fold(builder, RedlockBuilder::node);
-    let green = builder.ttl(2 * SECOND).build().unwrap();
+    (with(builder).build().unwrap(), acquires)
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_for_long_is_hardly_asked_for() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let blue = nodes.replica("blue").builder().ttl(2 * SECOND).build().unwrap();
+    let (green, acquires) = counted(&clock, &nodes, |builder| builder.ttl(2 * SECOND));
     let lock = blue.lock("x").await.unwrap();
     let mut waiting = clock.spawn(green.lock("x").wait(MINUTE).into_future());
     clock.settle();

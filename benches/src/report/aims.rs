@@ -9,6 +9,7 @@ use crate::{
         contended, distinct,
         faults::{self, Condition},
         handover, layer, processes,
+        waiters::{self, Before},
     },
     spread::Spread,
     waits,
@@ -80,6 +81,20 @@ fn aims(samples: &Samples) -> Vec<Aim> {
             format!("{case}: median to a round trip"),
             Limit::Below(3.0),
             samples.spread(&ours(&case, handover::TO_TRIP)),
+        );
+    }
+    let [few, .., many] = waiters::WAITERS;
+    for before in Before::ALL {
+        let [few, many] = [few, many].map(|waiters| waiters::case(waiters, before));
+        add(
+            format!("{many}: grants to those of the fewest"),
+            Limit::AtLeast(0.8),
+            samples.ratio(&ours(&many, waiters::RATE), &ours(&few, waiters::RATE)),
+        );
+        add(
+            format!("{many}: not granted, at the most"),
+            Limit::AtMost(0.0),
+            samples.spread(&ours(&many, waiters::MISSED)),
         );
     }
     for nodes in [3, 5] {

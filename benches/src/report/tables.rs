@@ -13,6 +13,7 @@ use crate::{
         allocations, contended, distinct,
         faults::{self, Condition},
         handover, layer,
+        waiters::{self, Before},
     },
     waits,
 };
@@ -72,6 +73,33 @@ pub(crate) fn handover(samples: &Samples) -> Table {
                 median(of(handover::P99), time),
                 median(of(handover::TRIP), time),
                 with_spread(of(handover::TO_TRIP), times),
+            ]);
+        }
+    }
+    table
+}
+
+pub(crate) fn waiters(samples: &Samples) -> Table {
+    let mut table = Table::new([
+        "",
+        "grants per second",
+        "until half are granted",
+        "until 99 %",
+        "until the last grant",
+        "not granted",
+        "renewed lock kept, of 1",
+    ]);
+    for before in Before::ALL {
+        for case in waiters::WAITERS.map(|waiters| waiters::case(waiters, before)) {
+            let of = |what| samples.spread(&key(&case, Kind::Ours.name(), what));
+            table.add([
+                case.clone(),
+                with_spread(of(waiters::RATE), significant),
+                median(of(waiters::P50), time),
+                median(of(waiters::P99), time),
+                with_spread(of(waiters::LAST), time),
+                with_spread(of(waiters::MISSED), significant),
+                with_spread(of(waiters::KEPT), significant),
             ]);
         }
     }

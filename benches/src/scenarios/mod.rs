@@ -7,6 +7,7 @@ pub(crate) mod faults;
 pub(crate) mod handover;
 pub(crate) mod layer;
 pub(crate) mod processes;
+pub(crate) mod waiters;
 
 /// So many tasks, in words.
 pub(crate) fn tasks(count: usize) -> String {
@@ -14,5 +15,5 @@ pub(crate) fn tasks(count: usize) -> String {
 }
 
 /// As they are called on the command line.
-pub(crate) const NAMES: [&str; 7] =
-    ["layer", "allocations", "distinct", "faults", "contended", "processes", "handover"];
+pub(crate) const NAMES: [&str; 8] =
+    ["layer", "allocations", "distinct", "faults", "contended", "processes", "handover", "waiters"];

@@ -276,8 +276,9 @@ impl RedlockBuilder {
         self
     }
 
-    /// How many requests of this process may wait, for all names together; as
-    /// [`max_waiters`](Self::max_waiters). Default: 10,000.
+    /// How many requests of this process may wait, for all names together, those that other
+    /// processes hold included; as [`max_waiters`](Self::max_waiters). The first that waits for a name
+    /// is told what its first attempt met. Default: 10,000.
     pub fn max_waiters_in_total(mut self, waiters: usize) -> Self {
         self.line.total = waiters;
         self

@@ -10,7 +10,7 @@ use std::{
 use super::shared::{SharedLease, State};
 use crate::{
     error::{LockError, LossCause},
-    lock::{core::Core, queue::Ticket, settings::Plan},
+    lock::{attempts::Permit, core::Core, queue::Ticket, settings::Plan},
     metrics,
     node::LeaseId,
     quorum::{Event, Inheritance},
@@ -51,9 +51,9 @@ impl ActiveLease {
         core: Arc<Core>,
         resource: Resource,
         plan: Plan,
-        ticket: Ticket,
+        (ticket, permit): (Ticket, Permit),
     ) -> Result<Arc<Self>, LockError> {
-        let (shared, actions) = SharedLease::new(core, resource, plan, ticket)?;
+        let (shared, actions) = SharedLease::new(core, resource, plan, (ticket, permit))?;
         let this = Self::new(&shared, 0, plan, shared.started, None);
         let mut state = shared.state();
         state.grant.lease = Arc::downgrade(&this);

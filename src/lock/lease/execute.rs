@@ -11,7 +11,8 @@ use super::{
 use crate::{
     error::{LockError, LossCause, ReleaseError, VoteOutcome},
     lock::{
-        core::Core, overrun::OverrunWatch, release::Released, settings::Plan, stall::StallWatch,
+        attempts::Pace, core::Core, overrun::OverrunWatch, release::Released, settings::Plan,
+        stall::StallWatch,
     },
     metrics,
     quorum::{Action, Command, Halt, Loss, Refusal, ReleaseVerdict},
@@ -164,8 +165,13 @@ impl SharedLease {
                 ticket = state.ticket.take();
             }
         }
+        let is_under_way = decision.is_none() && !state.grant.holder_gone;
+        let permit = if is_under_way { None } else { state.permit.take() };
         drop(state);
         self.core.timers.nudge(nudge);
+        if let Some(permit) = permit {
+            permit.end(self.pace(decision.as_ref(), now));
+        }
         for node in orphans {
             // The last grant may run as late as its patience allows; then the TTL starts.
             let longest = self.ttl + self.patience() * 2;
@@ -214,6 +220,20 @@ impl SharedLease {
         // Somebody may have asked again meanwhile.
         grant.watchers.take(wakers);
         state
+    }
+
+    /// What a decision tells of the nodes' pace.
+    fn pace(&self, decision: Option<&Result<(), Refusal>>, now: Timestamp) -> Pace {
+        let took = now.since(self.started);
+        match decision {
+            Some(Ok(()) | Err(Refusal::Held { .. })) if took <= self.node_timeout / 2 => {
+                Pace::Prompt
+            }
+            Some(Err(Refusal::NoQuorum { .. })) if took >= self.node_timeout => {
+                Pace::TimedOut { node_timeout: self.node_timeout }
+            }
+            _ => Pace::Unknown,
+        }
     }
 
     /// The grant is over at once; tells which poll goes on, if one does, and since when it overruns.

@@ -11,7 +11,8 @@ use super::active::ActiveLease;
 use crate::{
     error::{LockError, LossCause, ReleaseError},
     lock::{
-        Jump, core::Core, queue::Ticket, release::Released, settings::Plan, watchers::Watchers,
+        Jump, attempts::Permit, core::Core, queue::Ticket, release::Released, settings::Plan,
+        watchers::Watchers,
     },
     node::{Answer, LeaseId, Nonce, OpId},
     quorum::{Action, Command, Event, Lease},
@@ -64,6 +65,8 @@ pub(super) struct State {
     pub(super) rounds: VecDeque<(Timestamp, Duration)>,
     /// The turn in the local line; passed on at loss, or behind the last holder's release.
     pub(super) ticket: Option<Ticket>,
+    /// As long as the attempt is under way.
+    pub(super) permit: Option<Permit>,
     pub(super) grant: Grant,
     /// An empty list to be used again.
     pub(super) spare: Vec<Action>,
@@ -131,7 +134,7 @@ impl SharedLease {
         core: Arc<Core>,
         resource: Resource,
         plan: Plan,
-        ticket: Ticket,
+        (ticket, permit): (Ticket, Permit),
     ) -> Result<(Arc<Self>, Vec<Action>), LockError> {
         let nonce =
             Nonce::random().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
@@ -171,6 +174,7 @@ impl SharedLease {
                 epoch,
                 rounds,
                 ticket: Some(ticket),
+                permit: Some(permit),
                 grant: Grant::new(0, plan),
                 spare: Vec::new(),
             }),

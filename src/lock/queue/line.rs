@@ -18,6 +18,8 @@ pub(super) struct Lines {
     pub(super) names: HashMap<Arc<str>, Line>,
     /// How many wait in all lines.
     pub(super) waiting: usize,
+    /// How many wait at the head of a line: for another process, or to ask the nodes.
+    pub(super) heads: usize,
 }
 
 #[derive(Debug, Default)]

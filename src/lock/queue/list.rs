@@ -1,7 +1,7 @@
 /// A linked list in one piece of memory: joining at the end, and leaving from anywhere, take the
 /// same time however many are in it.
 #[derive(Debug)]
-pub(super) struct List<T> {
+pub(in crate::lock) struct List<T> {
     slots: Vec<Slot<T>>,
     /// The first of the slots that are free.
     free: Option<usize>,
@@ -12,7 +12,7 @@ pub(super) struct List<T> {
 
 /// Where an item is: its slot, and its number, as the slot may be another's by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(in crate::lock) struct Key {
     slot: usize,
     id: u64,
 }
@@ -38,16 +38,16 @@ impl<T> Default for List<T> {
 }
 
 impl<T> List<T> {
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::lock) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::lock) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Adds an item at the end. No two items have the same number.
-    pub(super) fn push(&mut self, id: u64, value: T) -> Key {
+    pub(in crate::lock) fn push(&mut self, id: u64, value: T) -> Key {
         let item = Slot::Used(Item { id, before: self.last, behind: None, value });
         let slot = if let Some(slot) = self.free {
             let free = std::mem::replace(&mut self.slots[slot], item);
@@ -66,29 +66,29 @@ impl<T> List<T> {
         Key { slot, id }
     }
 
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub(in crate::lock) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.item(key.slot).filter(|item| item.id == key.id).map(|item| &mut item.value)
     }
 
-    pub(super) fn remove(&mut self, key: Key) -> Option<T> {
+    pub(in crate::lock) fn remove(&mut self, key: Key) -> Option<T> {
         self.get_mut(key)?;
         self.take(key.slot)
     }
 
     /// The first item, and its number.
-    pub(super) fn first(&self) -> Option<(u64, &T)> {
+    pub(in crate::lock) fn first(&self) -> Option<(u64, &T)> {
         match self.slots.get(self.first?)? {
             Slot::Used(item) => Some((item.id, &item.value)),
             Slot::Free { .. } => None,
         }
     }
 
-    pub(super) fn pop_first(&mut self) -> Option<T> {
+    pub(in crate::lock) fn pop_first(&mut self) -> Option<T> {
         self.take(self.first?)
     }
 
     /// All items, in their order.
-    pub(super) fn take_all(&mut self) -> Vec<T> {
+    pub(in crate::lock) fn take_all(&mut self) -> Vec<T> {
         let mut list = std::mem::take(self);
         std::iter::from_fn(|| list.pop_first()).collect()
     }

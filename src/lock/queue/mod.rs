@@ -22,6 +22,7 @@ mod tests;
 mod ticket;
 
 pub(crate) use line::Left;
-pub(crate) use queue::Queue;
+pub(super) use list::{Key, List};
+pub(crate) use queue::{Queue, Waiting};
 pub(crate) use queueing::{Queueing, Turn};
 pub(crate) use ticket::Ticket;

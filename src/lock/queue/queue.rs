@@ -65,6 +65,24 @@ impl Queue {
         LockError::Held { retry_after, owner: Some(Arc::clone(&self.owner)) }
     }
 
+    /// Counts a request that waits at the head of a line. `None` where too many requests wait, unless
+    /// it was counted in the line before.
+    pub(in crate::lock) fn wait_at_head(self: &Arc<Self>, was_in_line: bool) -> Option<Waiting> {
+        let mut lines = self.lines();
+        if !was_in_line && lines.waiting + lines.heads >= self.bounds.total {
+            return None;
+        }
+        lines.heads += 1;
+        drop(lines);
+        metrics::waits();
+        Some(Waiting { queue: Arc::clone(self) })
+    }
+
+    /// How many requests wait at the head of a line.
+    pub(in crate::lock) fn heads(&self) -> usize {
+        self.lines().heads
+    }
+
     /// Takes the turn on a name, or a place in its line.
     pub(super) fn join(
         &self,
@@ -82,7 +100,8 @@ impl Queue {
                 return Ok(None);
             }
         };
-        let is_full = line.len() >= self.bounds.per_name || lines.waiting >= self.bounds.total;
+        let is_full =
+            line.len() >= self.bounds.per_name || lines.waiting + lines.heads >= self.bounds.total;
         if is_full || (plan.wait.is_zero() && !matches!(line.head, Head::Trying)) {
             let head = line.head.clone();
             drop(guard);
@@ -186,5 +205,18 @@ impl Queue {
         };
         left.tell();
         crate::sync::wake_all(leaving);
+    }
+}
+
+/// A request that waits at the head of a line, as long as it counts.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    queue: Arc<Queue>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.queue.lines().heads -= 1;
+        metrics::wait_no_more(1);
     }
 }

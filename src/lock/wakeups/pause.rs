@@ -12,7 +12,11 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::{core::Core, settings::Plan},
+    lock::{
+        core::Core,
+        queue::{self, Queue},
+        settings::Plan,
+    },
     node::Node,
     quorum::{Gate, rules},
     random,
@@ -23,6 +27,10 @@ use crate::{
 /// While a quorum of nodes would tell of the release, a name is asked for this seldom: messages get
 /// lost.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Shortest mean interval between the tries of all requests of a manager that are not prompted by a
+/// release. With more of them than fit, each one pauses for longer.
+const SPACING: Duration = Duration::from_micros(250);
 
 /// What one request knows of its tries so far.
 #[derive(Debug, Default)]
@@ -39,6 +47,12 @@ pub(crate) struct Retries {
     /// By the word of a quorum somebody else holds the name: for how long at least nobody need ask,
     /// if releases are told.
     held_for: Option<Duration>,
+    /// Tries in a row without the word of a quorum.
+    silent: u32,
+    /// How long the last try waited for a permit.
+    queued: Duration,
+    /// Among those that wait.
+    counted: Option<queue::Waiting>,
 }
 
 impl Retries {
@@ -65,16 +79,43 @@ impl Retries {
     ) -> LockError {
         self.split = granted > 0;
         self.held_for = None;
+        self.silent = match &error {
+            LockError::Held { .. } => 0,
+            _ => self.silent.saturating_add(1),
+        };
         self.gate = None;
         if let (true, Some(last)) = (was_kept_out, &self.last) {
             // One node's word decides nothing.
             return last.clone();
         }
         if let (LockError::Held { retry_after, .. }, false) = (&error, self.split) {
-            self.held_for = Some(retry_after.unwrap_or(LONGEST_PAUSE));
+            self.held_for = Some(retry_after.unwrap_or(Duration::MAX));
         }
         self.last = Some(error.clone());
         error
+    }
+
+    /// What the last try met that asked all nodes.
+    pub(crate) fn last(&self) -> Option<&LockError> {
+        self.last.as_ref()
+    }
+
+    /// The try that begins has waited so long for a permit.
+    pub(crate) fn queued(&mut self, waited: Duration) {
+        self.queued = waited;
+    }
+
+    /// Counts the request among those that wait; false where these are too many.
+    pub(crate) fn count(&mut self, queue: &Arc<Queue>, was_in_line: bool) -> bool {
+        if self.counted.is_none() {
+            self.counted = queue.wait_at_head(was_in_line);
+        }
+        self.counted.is_some()
+    }
+
+    /// The request waits no more.
+    pub(crate) fn ended(&mut self) {
+        self.counted = None;
     }
 
     /// A try succeeded: this process has its turn, since then.
@@ -95,7 +136,9 @@ impl Retries {
             self.waiting = Some(core.wakeups.wait(resource, &core.nodes));
         }
         let short = random::within(&core.settings.retry_delay);
-        let longest = LONGEST_PAUSE.min(plan.ttl / 3);
+        let longest = LONGEST_PAUSE.min(plan.ttl / 3).max(spaced(core.queue.heads()));
+        // Who waited for a permit is one of many, and would be again.
+        let short = backoff(short, self.silent, longest).max(self.queued);
         let long = self.held_for.map(|left| left.min(longest) + short);
         Pause::new(core, short, long, deadline)
     }
@@ -189,6 +232,20 @@ impl Pause {
             };
         }
         all
+    }
+}
+
+/// The pause of each of many that keeps the spacing, with jitter.
+fn spaced(waiting: usize) -> Duration {
+    let pause = SPACING.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
+    random::within(&(pause / 2..=pause))
+}
+
+/// The pause after so many tries in a row that no quorum answered: doubled by each, up to `longest`.
+fn backoff(short: Duration, silent: u32, longest: Duration) -> Duration {
+    match silent {
+        0 => short,
+        _ => short.saturating_mul(1 << silent.min(10)).min(longest).max(short),
     }
 }
 

@@ -2,7 +2,7 @@ use std::{
     fmt,
     future::poll_fn,
     sync::{Arc, Mutex},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
 };
 
 use tracing::Span;
@@ -12,10 +12,18 @@ use super::{
     way::Way,
 };
 use crate::{
-    error::LockError,
-    lock::{core::Core, lease::ActiveLease, queue::Ticket, settings::Plan, watchers::Watch},
+    error::{LockError, Reason, VoteOutcome},
+    lock::{
+        attempts::{Entry, Permit},
+        core::Core,
+        lease::ActiveLease,
+        queue::Ticket,
+        settings::Plan,
+        watchers::Watch,
+    },
     resource::Resource,
     sync::Guard,
+    time::Timestamp,
 };
 
 /// One try after the other, of a request that is at the head of the line.
@@ -35,6 +43,8 @@ pub(crate) enum Wait {
     Way(Way),
     /// A later one.
     Pause(Pause),
+    /// Its first, for nothing but a permit.
+    Permit,
 }
 
 /// A request that pauses before a try. What ends the pause begins the try, in a task of the manager:
@@ -63,6 +73,9 @@ enum State {
 
 struct Paused {
     wait: Wait,
+    /// The place in the line for a permit, once the wait is over.
+    entry: Option<Entry>,
+    deadline: Timestamp,
     ticket: Ticket,
     tries: Tries,
 }
@@ -94,34 +107,67 @@ impl Tries {
         }
     }
 
-    pub(crate) fn begin(&mut self, ticket: Ticket) -> Result<Arc<ActiveLease>, LockError> {
+    pub(crate) fn begin(
+        &mut self,
+        ticket: Ticket,
+        permit: Permit,
+    ) -> Result<Arc<ActiveLease>, LockError> {
         if self.core.is_closed() {
             return Err(LockError::Closed);
         }
         self.begun += 1;
         self.span.record("attempt", self.begun);
         let plan = self.retries.begin(self.plan);
-        let lease =
-            ActiveLease::start(Arc::clone(&self.core), self.resource.clone(), plan, ticket)?;
+        let lease = ActiveLease::start(
+            Arc::clone(&self.core),
+            self.resource.clone(),
+            plan,
+            (ticket, permit),
+        )?;
         self.retries.began(lease.started());
         Ok(lease)
+    }
+
+    /// Too many attempts are under way for another one: what is told to the line, and to who asked.
+    pub(crate) fn turned_away(&self, ticket: &Ticket) -> LockError {
+        let overloaded = VoteOutcome::NotCounted(Reason::Overloaded);
+        let votes = self.core.votes(vec![overloaded; self.core.nodes.len()]);
+        let error = self.retries.last().cloned().unwrap_or(LockError::NoQuorum { votes });
+        ticket.report(&error);
+        error
     }
 }
 
 impl Paused {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Tries { core, plan, retries, .. } = &mut self.tries;
-        match &mut self.wait {
-            Wait::Way(way) => way.poll(cx),
-            Wait::Pause(pause) => pause.poll(retries, core, plan, cx),
-        }
+    /// Ready with the permit for the next try, or without one when there is no time left.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Permit>> {
+        let Tries { core, plan, retries, begun, .. } = &mut self.tries;
+        let entry = match &mut self.entry {
+            Some(entry) => entry,
+            entry => {
+                ready!(match &mut self.wait {
+                    Wait::Way(way) => way.poll(cx),
+                    Wait::Pause(pause) => pause.poll(retries, core, plan, cx),
+                    Wait::Permit => Poll::Ready(()),
+                });
+                entry.insert(core.attempts.enter(*begun == 0, self.deadline))
+            }
+        };
+        let permit = ready!(entry.poll(cx));
+        retries.queued(entry.waited());
+        Poll::Ready(permit)
     }
 }
 
 impl Standby {
-    pub(crate) fn start(wait: Wait, ticket: Ticket, tries: Tries) -> Arc<Self> {
+    /// The try begins at `deadline` at the latest, or not at all.
+    pub(crate) fn start(
+        wait: Wait,
+        deadline: Timestamp,
+        (ticket, tries): (Ticket, Tries),
+    ) -> Arc<Self> {
         let spawner = Arc::clone(&tries.core.spawner);
-        let paused = Some(Box::new(Paused { wait, ticket, tries }));
+        let paused = Some(Box::new(Paused { wait, entry: None, deadline, ticket, tries }));
         let state = State::Pausing { paused, missed: false, task: None, own: None };
         let this = Arc::new(Self(Mutex::new(state)));
         spawner.spawn(Box::pin(Arc::clone(&this).run()));
@@ -174,7 +220,7 @@ impl Standby {
 
     /// Begins the try when it is time for it.
     fn go_on(&self, mut waker: Waker, by: By) -> Poll<()> {
-        let (paused, own) = loop {
+        let (permit, paused, own) = loop {
             let mut taken = match &mut *self.state() {
                 State::Pausing { paused, missed, .. } => {
                     let Some(paused) = paused.take() else {
@@ -194,10 +240,10 @@ impl Standby {
                 drop(taken);
                 return Poll::Ready(());
             };
-            if polled.is_ready() {
+            if let Poll::Ready(permit) = polled {
                 let (task, own) = (task.take(), own.take());
                 *state = State::Beginning { task };
-                break (taken, own);
+                break (permit, taken, own);
             }
             *paused = Some(taken);
             if !std::mem::take(missed) {
@@ -207,10 +253,13 @@ impl Standby {
             drop(state);
             waker = own.unwrap_or(waker);
         };
-        let Paused { wait, ticket, mut tries } = *paused;
-        drop(wait);
+        let Paused { wait, entry, ticket, mut tries, .. } = *paused;
+        drop((wait, entry));
         let span = tries.span.clone();
-        let lease = span.in_scope(|| tries.begin(ticket));
+        let lease = span.in_scope(|| match permit {
+            Some(permit) => tries.begin(ticket, permit),
+            None => Err(tries.turned_away(&ticket)),
+        });
         self.begun(tries, lease);
         // The manager's task has nothing to wait for any more: it ends as well.
         if let (Some(own), By::Request) = (own, by) {

@@ -129,6 +129,7 @@ impl Node for RedisNode {
         if self.status.in_flight.load(Ordering::Relaxed) >= MAX_IN_FLIGHT {
             return reply.not_sent(Reason::Overloaded);
         }
+        self.status.stamp();
         let request = Request::new(op, reply, &self.status);
         if let Err(mpsc::error::SendError(request)) = self.requests.send(request) {
             request.not_sent(Reason::NotConnected("the node's task has ended".into()));

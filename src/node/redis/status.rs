@@ -1,7 +1,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -34,6 +34,10 @@ pub(super) struct Status {
     /// By how many µs the server's wall clock is ahead of our clock, at least.
     ahead: AtomicI64,
     pub(super) in_flight: AtomicUsize,
+    /// When the first operation came that the connection's task has not taken yet; zero without one.
+    stamp: AtomicU64,
+    /// How long operations waited before they were written, in ns.
+    queue_delay: AtomicU64,
     detail: Mutex<Detail>,
 }
 
@@ -136,6 +140,8 @@ impl Status {
             barred: AtomicBool::new(false),
             ahead: AtomicI64::new(UNKNOWN),
             in_flight: AtomicUsize::new(0),
+            stamp: AtomicU64::new(0),
+            queue_delay: AtomicU64::new(0),
             detail: Mutex::new(detail),
         }
     }
@@ -161,6 +167,25 @@ impl Status {
         let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
         let less = |ahead: i64| (ahead != UNKNOWN).then(|| ahead.saturating_sub(by));
         let _ = self.ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// Notes when an operation came, if it is the first since the last call of `take_stamp`.
+    pub(super) fn stamp(&self) {
+        if self.stamp.load(Ordering::Relaxed) == 0 {
+            self.stamp.store(self.clock.now().as_nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// When the first operation came since the last call.
+    pub(super) fn take_stamp(&self) -> Option<Timestamp> {
+        let stamp = self.stamp.swap(0, Ordering::Relaxed);
+        (stamp > 0).then(|| Timestamp::from_nanos(stamp))
+    }
+
+    pub(super) fn set_queue_delay(&self, delay: Duration) {
+        let nanos = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+        self.queue_delay.store(nanos, Ordering::Relaxed);
+        crate::metrics::queue_delay(&self.name, delay);
     }
 
     /// Why operations fail at once, if they do.
@@ -386,6 +411,7 @@ impl Status {
         NodeHealth {
             state,
             in_flight: self.in_flight.load(Ordering::Relaxed),
+            queue_delay: Duration::from_nanos(self.queue_delay.load(Ordering::Relaxed)),
             ..detail.known.clone()
         }
     }

@@ -63,6 +63,7 @@ impl Supervisor {
                 Err(_) => Reason::NotConnected("connecting or serving panicked".into()),
             };
             self.status.set_down(reason.clone());
+            self.status.set_queue_delay(Duration::ZERO);
             self.member.set.left(self.member.index);
             next = Some(reason);
         }

@@ -5,6 +5,7 @@ mod nodes;
 pub(crate) mod scene;
 
 mod cancel;
+mod congestion;
 mod fencing;
 mod foreign;
 mod inspect;

@@ -22,7 +22,10 @@ impl Session<'_> {
     pub(super) fn on_answers(&mut self, batch: Batch) -> Result<(), Reason> {
         let Batch { sent, content, view, tag, answers: values, .. } = batch;
         let groups = match content {
-            Content::Operations(groups) => groups,
+            Content::Operations(groups) => {
+                self.unanswered -= groups.iter().map(Vec::len).sum::<usize>();
+                groups
+            }
             Content::Look => return self.on_look(sent, values),
             Content::Admin(waiting) => {
                 // Who asked may have lost interest.
@@ -183,6 +186,9 @@ impl Session<'_> {
                 }
                 Content::Look | Content::Permissions | Content::Scripts => {}
             }
+        }
+        for request in self.lanes.drain() {
+            request.not_sent(reason.clone());
         }
         Ending::Broken(reason)
     }

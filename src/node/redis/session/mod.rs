@@ -1,6 +1,7 @@
 //! One connection in use: operations in, batches out, answers back.
 
 mod answers;
+mod lanes;
 mod look;
 mod votes;
 
@@ -18,7 +19,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior},
 };
 
-use self::votes::Votes;
+use self::{lanes::Lanes, votes::Votes};
 use super::{
     RedisSettings,
     batch::{Group, group},
@@ -36,6 +37,9 @@ use crate::{error::Reason, node::Op, quorum::names::View, time::Timestamp};
 
 /// The most operations in one write.
 const MAX_BATCH: usize = 128;
+/// Maximum number of unanswered operations on a connection. What is written can't be overtaken any
+/// more, and is run although nobody waits for it any more.
+const MAX_UNANSWERED: usize = 1024;
 /// So often it is looked how the server stands, and its clock is read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A connection without an answer for so many node timeouts hangs, and is replaced.
@@ -76,6 +80,12 @@ pub(super) struct Session<'a> {
     look_now: bool,
     /// In the order in which they were written, and so in the order of their answers.
     batches: VecDeque<Batch>,
+    /// Operations in them.
+    unanswered: usize,
+    /// Operations that wait until there are fewer.
+    lanes: Lanes,
+    /// Longest time for which an operation waited to be written, since the last look.
+    longest_wait: Duration,
     /// The command that was written last.
     command: Command,
     /// What is known of how votes fare.
@@ -171,6 +181,9 @@ impl<'a> Session<'a> {
             looking: false,
             look_now: false,
             batches: VecDeque::new(),
+            unanswered: 0,
+            lanes: Lanes::default(),
+            longest_wait: Duration::ZERO,
             command: Command::default(),
             votes: Votes::default(),
             permissions_asked: Timestamp::ZERO,
@@ -189,7 +202,7 @@ impl<'a> Session<'a> {
         let mut incoming = Vec::with_capacity(MAX_BATCH);
         let mut open = true;
         loop {
-            if !open && self.batches.is_empty() {
+            if !open && self.batches.is_empty() && self.lanes.is_empty() {
                 return Ending::Closed;
             }
             if self.look_now && !self.looking {
@@ -202,12 +215,13 @@ impl<'a> Session<'a> {
                     if let Err(reason) = answered.and_then(|batch| self.on_answers(batch)) {
                         return self.break_off(reason);
                     }
+                    self.fill();
                 }
                 count = requests.recv_many(&mut incoming, MAX_BATCH), if open => {
                     if count == 0 {
                         open = false;
                     } else {
-                        self.batch(&mut incoming);
+                        self.take_in(&mut incoming);
                     }
                 }
                 Some(admin) = admin.recv() => match admin {
@@ -223,6 +237,7 @@ impl<'a> Session<'a> {
                     if waited.is_some_and(|waited| waited >= hang) {
                         return self.break_off(Reason::TimedOut);
                     }
+                    self.tell_waits(now);
                     if now.since(last_look) >= LOOK_INTERVAL {
                         self.look_now = true;
                     }
@@ -295,9 +310,44 @@ impl<'a> Session<'a> {
         self.batches.push_back(batch);
     }
 
-    /// Turns what came in into one write, leaving out what is stale.
-    fn batch(&mut self, incoming: &mut Vec<Request>) {
+    /// Writes what came in, in the order of the calls; where there is no room for all of it, what is
+    /// to go first.
+    fn take_in(&mut self, incoming: &mut Vec<Request>) {
         let now = self.settings.clock.now();
+        let since = self.status.take_stamp().unwrap_or(now);
+        if self.lanes.is_empty() && self.unanswered + incoming.len() <= MAX_UNANSWERED {
+            self.longest_wait = self.longest_wait.max(now.since(since));
+            return self.batch(incoming, now);
+        }
+        for request in incoming.drain(..) {
+            self.lanes.push(request, since);
+        }
+        self.fill();
+    }
+
+    /// Writes what waits, as far as there is room.
+    fn fill(&mut self) {
+        while !self.lanes.is_empty() && self.unanswered < MAX_UNANSWERED {
+            let now = self.settings.clock.now();
+            let room = MAX_BATCH.min(MAX_UNANSWERED - self.unanswered);
+            let mut next = self.lanes.next(room, now);
+            self.longest_wait = self.longest_wait.max(next.waited);
+            for request in next.over {
+                request.not_sent(Reason::Stale);
+            }
+            self.batch(&mut next.write, now);
+        }
+    }
+
+    /// Shows for how long operations wait before they are written.
+    fn tell_waits(&mut self, now: Timestamp) {
+        let written = std::mem::take(&mut self.longest_wait);
+        let unwritten = self.lanes.oldest().map_or(Duration::ZERO, |oldest| now.since(oldest));
+        self.status.set_queue_delay(written.max(unwritten));
+    }
+
+    /// Turns operations into one write, leaving out what is stale.
+    fn batch(&mut self, incoming: &mut Vec<Request>, now: Timestamp) {
         let mut requests = Self::fresh(incoming.drain(..), now);
         // They may have come before it was known that the server has no vote.
         if self.status.barred().is_some() {
@@ -351,6 +401,7 @@ impl<'a> Session<'a> {
             encoder.encode(group, by, &mut self.command);
             wire.push(&self.command);
         }
+        self.unanswered += groups.iter().map(Vec::len).sum::<usize>();
         self.push(now, groups.len(), Content::Operations(groups));
     }
 

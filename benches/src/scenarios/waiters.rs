@@ -1,0 +1,155 @@
+//! Requests of one process that wait for as many names, which another one gives back all at once.
+
+use std::{
+    future::IntoFuture,
+    thread,
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt, stream};
+use tokio::{runtime::Runtime, task::JoinSet, time::timeout};
+use tower_redlock::{Lock, Redlock, RedlockBuilder};
+
+use crate::{
+    contestants::{Kind, votes},
+    options::Options,
+    report::format::{significant, time},
+    samples::tell,
+    servers::Servers,
+    spread::rank,
+};
+
+pub(crate) const WAITERS: [usize; 3] = [1_000, 5_000, 20_000];
+/// Duration of the pause, beyond which connections to a silent server are replaced.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Nobody is waited for longer than this.
+const LIMIT: Duration = Duration::from_secs(60);
+/// TTL of the lock that the waiting process holds.
+const RENEWED_TTL: Duration = Duration::from_secs(3);
+
+/// What precedes the release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    Calm,
+    /// Three of the five servers are stopped (SIGSTOP) and go on.
+    Pause,
+}
+
+impl Before {
+    pub(crate) const ALL: [Self; 2] = [Self::Calm, Self::Pause];
+}
+
+/// The quantities that are told, as the report asks for them.
+pub(crate) const RATE: &str = "grants per s";
+pub(crate) const P50: &str = "until half of the grants";
+pub(crate) const P99: &str = "until 99 % of the grants";
+pub(crate) const LAST: &str = "until the last grant";
+pub(crate) const MISSED: &str = "not granted";
+pub(crate) const KEPT: &str = "renewed lock kept";
+
+pub(crate) fn case(waiters: usize, before: Before) -> String {
+    let before = if before == Before::Pause { ", after a pause of 1 s" } else { "" };
+    format!("{waiters} waiters{before}")
+}
+
+pub(crate) fn measure(servers: &Servers, options: &Options) {
+    for before in Before::ALL {
+        options.rounds(&WAITERS, |waiters| {
+            let runtime = Runtime::new().expect("the system gives threads");
+            let outcome = runtime.block_on(measure_one(servers, waiters, before));
+            drop(runtime);
+            servers.settle();
+            outcome.tell(&case(waiters, before), waiters);
+        });
+    }
+}
+
+#[derive(Debug)]
+struct Outcome {
+    /// From the release to each grant, in seconds.
+    sorted: Vec<f64>,
+    is_kept: bool,
+}
+
+impl Outcome {
+    #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
+    fn tell(&self, case: &str, waiters: usize) {
+        let who = Kind::Ours.name();
+        let granted = self.sorted.len();
+        let missed = (waiters - granted) as f64;
+        let lost = if self.is_kept { "" } else { ", the renewed lock was LOST" };
+        eprintln!("  {case}: {granted} granted, {missed} missed{lost}");
+        if granted > 0 {
+            let [p50, p99, last] = [50, 99, 100].map(|percent| rank(&self.sorted, percent));
+            let rate = granted as f64 / last;
+            eprintln!("    {} per s, last after {}", significant(rate), time(last));
+            tell(case, who, RATE, rate);
+            tell(case, who, P50, p50);
+            tell(case, who, P99, p99);
+            tell(case, who, LAST, last);
+        }
+        tell(case, who, MISSED, missed);
+        tell(case, who, KEPT, f64::from(u8::from(self.is_kept)));
+    }
+}
+
+async fn measure_one(servers: &Servers, waiters: usize, before: Before) -> Outcome {
+    let holder = connect(servers, waiters).await;
+    let crowded = connect(servers, waiters).await;
+    let held = hold_all(&holder, waiters).await;
+    let renewed = crowded.lock("bench:renewed").ttl(RENEWED_TTL).await.expect("it is free");
+    let mut waiting = JoinSet::new();
+    for waiter in 0..waiters {
+        let request = crowded.lock(name(waiter)).wait(2 * LIMIT);
+        waiting.spawn(async move {
+            drop(request.await.expect("it has time"));
+            Instant::now()
+        });
+    }
+    let all_listen = async {
+        while servers.fewest_channels() < waiters {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    if timeout(LIMIT, all_listen).await.is_err() {
+        eprintln!("    not all of {waiters} were told of releases after {LIMIT:?}");
+    }
+    if before == Before::Pause {
+        let frozen = servers.freeze_most();
+        thread::sleep(PAUSE);
+        drop(frozen);
+    }
+    let started = Instant::now();
+    drop(held);
+    let mut sorted = Vec::new();
+    while let Ok(Some(granted)) =
+        timeout(LIMIT.saturating_sub(started.elapsed()), waiting.join_next()).await
+    {
+        let granted = granted.expect("no task panics");
+        sorted.push(granted.duration_since(started).as_secs_f64());
+    }
+    sorted.sort_by(f64::total_cmp);
+    let is_kept = renewed.is_valid();
+    waiting.shutdown().await;
+    drop(renewed);
+    crowded.shutdown().await;
+    holder.shutdown().await;
+    Outcome { sorted, is_kept }
+}
+
+async fn connect(servers: &Servers, waiters: usize) -> Redlock {
+    let builder: RedlockBuilder = Redlock::builder().nodes(servers.urls());
+    let redlock = builder.max_waiters_in_total(waiters + 1).build().expect("valid settings");
+    votes(&redlock, servers.alive()).await;
+    redlock
+}
+
+fn name(waiter: usize) -> String {
+    format!("bench:waiters:{waiter}")
+}
+
+async fn hold_all(redlock: &Redlock, count: usize) -> Vec<Lock> {
+    let requests = (0..count).map(|i| redlock.lock(name(i)).wait(LIMIT).into_future());
+    let held = stream::iter(requests).buffer_unordered(64);
+    held.map(|lock| lock.expect("it is free")).collect().await
+}

@@ -1,0 +1,70 @@
+//! Thousands of requests of one process wait for names that another one holds.
+
+use std::{future::IntoFuture, time::Duration};
+
+use futures_util::StreamExt;
+use tokio::{task::JoinSet, time::timeout};
+use tower_redlock::{Lock, Redlock};
+
+use super::scene::{LONG, Scene};
+use crate::support::{HANG_GUARD, RedisServer};
+
+const WAITERS: usize = 2_000;
+/// Thousands of requests take longer than one.
+const GUARD: Duration = HANG_GUARD.saturating_mul(5);
+/// Long enough that connections to a silent server are replaced.
+const PAUSE: Duration = Duration::from_secs(1);
+
+fn name(waiter: usize) -> String {
+    format!("crowd:{waiter}")
+}
+
+/// Acquires every name, some at a time.
+async fn hold_all(redlock: &Redlock) -> Vec<Lock> {
+    let requests = (0..WAITERS).map(|i| redlock.lock(name(i)).wait(LONG).into_future());
+    let held = futures_util::stream::iter(requests).buffer_unordered(64);
+    held.map(Result::unwrap).collect().await
+}
+
+fn wait_for_all(redlock: &Redlock) -> JoinSet<()> {
+    let mut waiting = JoinSet::new();
+    for i in 0..WAITERS {
+        let request = redlock.lock(name(i)).wait(2 * LONG);
+        waiting.spawn(async move { drop(request.await.unwrap()) });
+    }
+    waiting
+}
+
+/// Waits until the servers know of every waiter.
+async fn all_listen(scene: &Scene) {
+    let channels = Some(WAITERS.to_string());
+    let listens = |server: &RedisServer| server.info("stats", "pubsub_channels") == channels;
+    let all = async {
+        while !scene.servers.iter().all(listens) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(GUARD, all).await.expect("every waiter listens on every server");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_of_the_servers_heals() {
+    let scene = Scene::new(3);
+    let holder = scene.direct(Redlock::builder().ttl(LONG)).await;
+    let crowded = scene.direct(Redlock::builder()).await;
+    let held = hold_all(&holder).await;
+    let renewed = crowded.lock("renewed").ttl(Duration::from_secs(3)).await.unwrap();
+    let mut waiting = wait_for_all(&crowded);
+    all_listen(&scene).await;
+
+    let silent = &scene.servers[..2];
+    silent.iter().for_each(RedisServer::freeze);
+    tokio::time::sleep(PAUSE).await;
+    silent.iter().for_each(RedisServer::thaw);
+    drop(held);
+
+    let all = async { while waiting.join_next().await.transpose().unwrap().is_some() {} };
+    let in_time = timeout(GUARD, all).await.is_ok();
+    assert!(in_time, "{} of {WAITERS} wait for free names", waiting.len());
+    assert!(renewed.is_valid(), "{:?}", renewed.lost().await);
+}
