@@ -60,6 +60,9 @@
 //! | `redlock_once_total` | counter | `outcome` | requests of work that is to be done [once](mod@once), by their end |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
 //! | `redlock_node_voting` | gauge | `node` | 1 while its votes count |
+//! | `redlock_node_copying` | gauge | `node` | 1 while records of work that is done are being copied to it |
+//! | `redlock_copied_records_total` | counter | `node` | records that this process copied to it |
+//! | `redlock_copied_bytes_total` | counter | `node` | bytes of these records, keys included |
 //!
 //! # Features
 //!
@@ -124,7 +127,8 @@ pub use leader::{Leader, Leadership, Term};
 pub use lock::{Holder, Lock, LockRequest, Overrun, Redlock, RedlockBuilder, Released};
 #[doc(inline)]
 pub use node::{
-    ClockOffset, EmbeddedNodes, Finding, Memory, NodeHealth, NodeState, Persistence, Role,
+    ClockOffset, CopyProgress, EmbeddedNodes, Finding, Memory, NodeHealth, NodeState, Persistence,
+    Role,
     redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
 #[doc(inline)]

@@ -26,6 +26,8 @@ pub struct NodeHealth {
     pub persistence: Option<Persistence>,
     /// The longest TTL that the node grants.
     pub max_ttl: Option<Duration>,
+    /// Records of work that is done are being copied to the node, which forgot them.
+    pub copying: Option<CopyProgress>,
     /// How many operations wait for an answer of this node.
     pub in_flight: usize,
     /// How many releases of given-back leases it has not acknowledged.
@@ -48,6 +50,7 @@ impl NodeHealth {
             memory: None,
             persistence: None,
             max_ttl: None,
+            copying: None,
             in_flight: 0,
             pending_releases: 0,
             findings: Vec::new(),
@@ -175,6 +178,28 @@ impl Persistence {
     }
 }
 
+/// How far the copying of records to a node is.
+///
+/// The node votes meanwhile, and does not say of any key that there is no record. One client at a
+/// time copies, over connections of its own, at most 10 MB a second; the others see its progress
+/// within 2 s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CopyProgress {
+    /// Number of records that the client which copies has stored on the node.
+    pub records: u64,
+    /// Their bytes, keys included.
+    pub bytes: u64,
+    /// For how long this process has seen the node copy.
+    pub since: Duration,
+}
+
+impl CopyProgress {
+    pub(crate) const fn new(records: u64, bytes: u64, since: Duration) -> Self {
+        Self { records, bytes, since }
+    }
+}
+
 /// Whether a node votes, and if not, why.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -226,6 +251,9 @@ impl fmt::Display for NodeState {
 impl fmt::Display for NodeHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.name, self.state)?;
+        if let Some(CopyProgress { records, bytes, since }) = &self.copying {
+            write!(f, ", {records} records ({bytes} bytes) copied to it in {since:.1?}")?;
+        }
         self.findings.iter().try_for_each(|finding| write!(f, "; {finding}"))
     }
 }

@@ -145,6 +145,28 @@ pub(super) fn look(
     }
 }
 
+/// Opens a connection beside the one that votes, for what is long.
+pub(super) async fn open_beside(
+    endpoint: &Endpoint,
+    settings: &RedisSettings,
+) -> Result<Wire, Reason> {
+    let opening = async {
+        let stream = open(endpoint, settings)
+            .await
+            .map_err(|error| Reason::NotConnected(error.to_string().into()))?;
+        let mut wire = Wire::new(stream);
+        let (pipeline, password) = login(endpoint, settings)?;
+        let answers = wire.ask(&pipeline).await;
+        for answer in answers.map_err(|reason| hide(reason, password.as_deref()))? {
+            if let Value::ServerError(error) = answer {
+                return Err(hide(reason(&error), password.as_deref()));
+            }
+        }
+        Ok(wire)
+    };
+    tokio::time::timeout(TIMEOUT, opening).await.unwrap_or(Err(Reason::TimedOut))
+}
+
 /// Opens a connection on which the server speaks by itself.
 pub(super) async fn open_for_pushes(
     endpoint: &Endpoint,

@@ -70,7 +70,8 @@ pub(super) const OWN: Enrolling = enrolling!("scripts/own.lua");
 pub(super) const ACTIVATE: Enrolling = enrolling!("scripts/activate.lua");
 pub(super) const ADOPT: Enrolling = enrolling!("scripts/adopt.lua");
 pub(super) const READ_RECORDS: Script = Script { text: include_str!("scripts/read_records.lua") };
-pub(super) const CLAIM_COPY: Script = Script { text: include_str!("scripts/claim_copy.lua") };
+pub(super) const CLAIM_TASK: Script = Script { text: include_str!("scripts/claim_task.lua") };
+pub(super) const LEARN_MARKS: Script = Script { text: include_str!("scripts/learn_marks.lua") };
 pub(super) const COPIED: Script = Script { text: include_str!("scripts/copied.lua") };
 
 /// Asks a server to keep the scripts of operations; answered by their [`Digests`], in that order.

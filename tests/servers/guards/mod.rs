@@ -8,9 +8,11 @@ pub(crate) mod scene;
 
 mod adopt;
 mod claims;
+mod copying;
 mod crowd;
 mod duplicates;
 mod full;
+mod herd;
 mod history;
 mod layouts;
 mod max_ttl;

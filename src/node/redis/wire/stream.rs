@@ -1,11 +1,15 @@
 use std::{
     fmt, io,
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use ::redis::{Pipeline, Value};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, sleep},
+};
 
 use super::{Command, Reader, Unreadable};
 use crate::{
@@ -23,6 +27,8 @@ const MAX_GREETING: usize = 1024 * 1024;
 /// After so many reads in a row others have a turn: a server that never comes to an end must not
 /// keep the thread from them, or from noticing it.
 pub(in crate::node::redis) const MAX_READS: usize = 16;
+/// Longer than anybody waits.
+const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A stream to a server, with what is to be written to it and what was read from it.
 pub(in crate::node::redis) struct Wire {
@@ -36,6 +42,8 @@ pub(in crate::node::redis) struct Wire {
     taken: usize,
     filled: usize,
     reader: Reader,
+    /// Bytes read and written since the connection was opened.
+    moved: u64,
 }
 
 impl Wire {
@@ -49,6 +57,7 @@ impl Wire {
             taken: 0,
             filled: 0,
             reader: Reader::default(),
+            moved: 0,
         }
     }
 
@@ -76,7 +85,10 @@ impl Wire {
             let unwritten = &self.output[self.written..];
             match ready!(Pin::new(&mut self.stream).poll_write(cx, unwritten))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                count => self.written += count,
+                count => {
+                    self.written += count;
+                    self.moved += count as u64;
+                }
             }
         }
         if !self.is_flushed {
@@ -127,6 +139,7 @@ impl Wire {
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut room))?;
         let count = room.filled().len();
         self.filled += count;
+        self.moved += count as u64;
         Poll::Ready(Ok(count > 0))
     }
 
@@ -176,9 +189,20 @@ impl Wire {
         &mut self,
         pipeline: &Pipeline,
     ) -> Result<Vec<Value>, Reason> {
+        self.ask_within(pipeline, NO_LIMIT).await
+    }
+
+    /// The same, for what may be long: fails once no byte has moved for `silence`.
+    pub(in crate::node::redis) async fn ask_within(
+        &mut self,
+        pipeline: &Pipeline,
+        silence: Duration,
+    ) -> Result<Vec<Value>, Reason> {
         let count = self.push_all(pipeline);
         let mut answers = Vec::with_capacity(count);
         let mut left = MAX_GREETING;
+        let mut moved = self.moved;
+        let mut silent = pin!(sleep(silence));
         std::future::poll_fn(|cx| {
             let written = self.poll_write(cx);
             for _ in 0..MAX_READS {
@@ -197,7 +221,13 @@ impl Wire {
                     (Poll::Ready(Ok(false)), _) => {
                         ended(&answers, &io::ErrorKind::UnexpectedEof.into())
                     }
-                    (Poll::Pending, _) => return Poll::Pending,
+                    (Poll::Pending, _) => {
+                        if self.moved > moved {
+                            moved = self.moved;
+                            silent.as_mut().reset(Instant::now() + silence);
+                        }
+                        return silent.as_mut().poll(cx).map(|()| Err(Reason::TimedOut));
+                    }
                 };
                 return Poll::Ready(Err(end));
             }
