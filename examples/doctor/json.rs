@@ -53,6 +53,8 @@ fn node(seen: &Seen, report: &Report) -> Value {
         "append_only": health.persistence.map(|kept| kept.aof),
         "snapshots": health.persistence.and_then(|kept| kept.snapshots),
         "max_ttl_ms": health.max_ttl.map(millis),
+        "copied_records": health.copying.map(|copying| copying.records),
+        "copied_bytes": health.copying.map(|copying| copying.bytes),
         "lock_keys": seen.keys.as_ref().ok(),
         "pending_releases": health.pending_releases,
     })

@@ -14,7 +14,7 @@ use std::{
 
 use recorder::{Numbers, Series};
 use support::{HANG_GUARD, RedisServer, eventually_async};
-use tower_redlock::{EmbeddedNodes, LockError, Redlock, RestartGuard};
+use tower_redlock::{EmbeddedNodes, LockError, Redlock, RedlockBuilder, RestartGuard};
 
 /// One test, as a process has one recorder.
 #[tokio::test]
@@ -28,6 +28,7 @@ async fn what_happens_is_counted_and_no_resource_is_named() {
     acquires_holds_and_waiters(&redlock, &numbers).await;
     renewals_losses_and_stops(&redlock, &numbers).await;
     nodes_up_and_voting(&numbers).await;
+    records_copied(&numbers).await;
     #[cfg(feature = "scheduler")]
     jobs(&redlock, &numbers).await;
     work_done_once(&redlock, &numbers).await;
@@ -114,6 +115,28 @@ async fn nodes_up_and_voting(numbers: &Numbers) {
     eventually_async("it is up and refuses", async || both() == (1, 0)).await;
     server.kill();
     eventually_async("it is down", async || both() == (0, 0)).await;
+}
+
+async fn records_copied(numbers: &Numbers) {
+    let servers = RedisServer::start_n(3);
+    let nodes = ["x", "y", "z"].into_iter().zip(&servers);
+    let builder = Redlock::builder().ttl(Duration::from_secs(1));
+    let named = |builder: RedlockBuilder, (name, server): (&str, &RedisServer)| {
+        builder.named_node(name, server.url())
+    };
+    let redlock = nodes.fold(builder, named).build().unwrap();
+    redlock.ready().await;
+    let of_y = |name| numbers.get(name, Some(("node", "y")));
+    servers[0].set("redlock:done:secret", "d 12345");
+    servers[2].cli(&["ACL", "SETUSER", "default", "-scan"]);
+    servers[1].cli(&["FLUSHALL"]);
+    eventually_async("a record is copied", async || of_y("redlock_copied_records_total") == 1)
+        .await;
+    assert_eq!(of_y("redlock_node_copying"), 1);
+    assert_eq!(of_y("redlock_copied_bytes_total"), 19 + 7, "key and value");
+    servers[2].cli(&["ACL", "SETUSER", "default", "+scan"]);
+    eventually_async("all is copied", async || of_y("redlock_node_copying") == 0).await;
+    assert_eq!(of_y("redlock_copied_records_total"), 1);
 }
 
 #[cfg(feature = "scheduler")]

@@ -131,8 +131,8 @@ async fn pump(
             }
             at_exit.forgive(to.write_all(&chunk).await)?;
             let rate = at_exit.rules.borrow().rate;
-            if rate > 0 {
-                sleep(Duration::from_secs(1).mul_f64(chunk.len() as f64 / rate as f64)).await;
+            if let Some(micros) = (chunk.len() as u64 * 1_000_000).checked_div(rate) {
+                sleep(Duration::from_micros(micros)).await;
             }
         }
         Ok(())

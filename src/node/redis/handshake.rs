@@ -151,15 +151,12 @@ pub(super) async fn open_beside(
     settings: &RedisSettings,
 ) -> Result<Wire, Reason> {
     let opening = async {
-        let stream = open(endpoint, settings)
-            .await
-            .map_err(|error| Reason::NotConnected(error.to_string().into()))?;
-        let mut wire = Wire::new(stream);
-        let (pipeline, password) = login(endpoint, settings)?;
-        let answers = wire.ask(&pipeline).await;
-        for answer in answers.map_err(|reason| hide(reason, password.as_deref()))? {
-            if let Value::ServerError(error) = answer {
-                return Err(hide(reason(&error), password.as_deref()));
+        let mut wire = open_for_pushes(endpoint, settings).await?;
+        if endpoint.database != 0 {
+            let mut pipeline = Pipeline::with_capacity(1);
+            pipeline.cmd("SELECT").arg(endpoint.database);
+            if let Some(Value::ServerError(error)) = wire.ask(&pipeline).await?.pop() {
+                return Err(reason(&error));
             }
         }
         Ok(wire)

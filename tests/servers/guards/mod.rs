@@ -15,6 +15,7 @@ mod full;
 mod herd;
 mod history;
 mod layouts;
+mod learning;
 mod max_ttl;
 mod moves;
 mod names;

@@ -89,7 +89,8 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
     match claim.take(set).await.map_err(|reason| (step.node, reason))? {
         Claimed::Ours => {}
         Claimed::ByAnother(_) => return Ok(later),
-        Claimed::Over => return Ok(Outcome::Done),
+        // It has changed, and is looked at again.
+        Claimed::Over => return Ok(Outcome::Failed),
     }
     let ended = claim.hold(set, learn_and_activate(set, step)).await.unwrap_or(Ok(later));
     if !matches!(ended, Ok(Outcome::Done)) {
@@ -184,11 +185,11 @@ async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, Known), Reason
     loop {
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("HSCAN").arg(&set.keys.marks).arg(&*cursor).arg("COUNT").arg(PAGE);
-        // Behind the marks: the node had not forgotten by then.
+        // Behind the marks: the node had not forgotten by then. Told of owners it may be.
         pipeline.cmd("HGET").arg(&set.keys.meta).arg("tag");
         let [page, found] = answers(set, node, pipeline).await?;
         let found = Some(Tag::new(text(&found)));
-        if found != tag {
+        if found.as_ref().map(Tag::enrolment) != tag.as_ref().map(Tag::enrolment) {
             return Err(wrong(found));
         }
         let Value::Array(page) = page else {

@@ -32,7 +32,7 @@ const PAGE: usize = 250;
 /// Bytes of records after which an answer ends; the last record may exceed it.
 const ANSWER: usize = 256 * 1024;
 /// Maximum rate of records, in bytes per second.
-const RATE: f64 = 10_000_000.0;
+const RATE: u64 = 10_000_000;
 /// Minimum time of a turn: at most 200 a second, of one call on a server that is read.
 const TURN: Duration = Duration::from_millis(5);
 /// Pause before the next look, while another client copies or after a failure.
@@ -92,7 +92,6 @@ async fn try_to_copy(set: &NodeSet, node: usize) -> Result<Ended, Reason> {
 }
 
 /// How a node of this layout stands with its records.
-#[derive(PartialEq, Eq)]
 struct Records {
     tag: Tag,
     /// `copying` and the nonce of the probation before, or nothing. With the tag it names the
@@ -103,6 +102,13 @@ struct Records {
 impl Records {
     fn are_complete(&self) -> bool {
         self.tag.is_active() && self.once.is_empty()
+    }
+
+    /// Whether the node has not been enrolled anew, nor found to have forgotten, in between.
+    fn are_those_of(&self, begun: &Self) -> Result<(), Reason> {
+        let same = self.tag.enrolment() == begun.tag.enrolment() && self.once == begun.once;
+        let found = || Arc::clone(self.tag.text());
+        if same { Ok(()) } else { Err(Reason::WrongTag { found: found() }) }
     }
 }
 
@@ -138,13 +144,11 @@ impl<'a> Copier<'a> {
         let mut copier = Self { set, node, target, copied: Copied::default() };
         copier.tell(Copied::default());
         // The connection may lead elsewhere by now.
-        if Self::standing(set, &mut copier.target).await? != *begun {
-            return Err(Reason::WrongTag { found: "".into() });
-        }
+        Self::standing(set, &mut copier.target).await?.are_those_of(begun)?;
         copier.copy_all().await?;
         let mut pipeline = Pipeline::with_capacity(1);
         let cmd = pipeline.cmd("EVAL").arg(scripts::COPIED.text).arg(1).arg(&set.keys.meta);
-        cmd.arg(&**begun.tag.text()).arg(&*begun.once);
+        cmd.arg(begun.tag.enrolment()).arg(&*begun.once);
         match copier.target.ask(&pipeline).await?.pop() {
             Some(Value::Int(1)) => Ok(copier.copied),
             Some(Value::ServerError(error)) => Err(reason(&error)),
@@ -197,8 +201,7 @@ impl<'a> Copier<'a> {
                 let copied = self.write(&missing, &answers).await?;
                 missing.drain(..looked_at);
                 self.tell(copied);
-                #[expect(clippy::cast_precision_loss, reason = "a number of bytes in memory")]
-                let least = Duration::from_secs_f64(copied.bytes as f64 / RATE);
+                let least = Duration::from_micros(copied.bytes * 1_000_000 / RATE);
                 sleep_until(turn + least.max(TURN)).await;
             }
             if next == "0" {
@@ -206,8 +209,14 @@ impl<'a> Copier<'a> {
             }
             cursor = next;
         }
-        // It may have lost them meanwhile.
-        Ok(begun.are_complete() && Self::standing(set, &mut source).await? == begun)
+        // It may have lost them meanwhile, or the connection may lead elsewhere than votes go.
+        let ended = Self::standing(set, &mut source).await?;
+        ended.are_those_of(&begun)?;
+        let complete = ended.are_complete();
+        if complete && !set.votes_with(from, &ended.tag) {
+            return Err(Reason::WrongTag { found: Arc::clone(ended.tag.text()) });
+        }
+        Ok(complete)
     }
 
     /// The keys that the node does not have.

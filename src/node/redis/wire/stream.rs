@@ -24,11 +24,11 @@ pub(super) const MAX_KEPT: usize = 256 * 1024;
 /// Maximum memory of all answers to one call of [`Wire::ask`], in bytes: digests, INFO, and how the
 /// server stands.
 const MAX_GREETING: usize = 1024 * 1024;
+/// The same for [`Wire::ask_within`]: the longest record that is copied.
+const MAX_LONG: usize = 64 * 1024 * 1024;
 /// After so many reads in a row others have a turn: a server that never comes to an end must not
 /// keep the thread from them, or from noticing it.
 pub(in crate::node::redis) const MAX_READS: usize = 16;
-/// Longer than anybody waits.
-const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A stream to a server, with what is to be written to it and what was read from it.
 pub(in crate::node::redis) struct Wire {
@@ -189,7 +189,7 @@ impl Wire {
         &mut self,
         pipeline: &Pipeline,
     ) -> Result<Vec<Value>, Reason> {
-        self.ask_within(pipeline, NO_LIMIT).await
+        self.ask_until(pipeline, MAX_GREETING, |_, _| Poll::Pending).await
     }
 
     /// The same, for what may be long: fails once no byte has moved for `silence`.
@@ -198,11 +198,29 @@ impl Wire {
         pipeline: &Pipeline,
         silence: Duration,
     ) -> Result<Vec<Value>, Reason> {
+        let mut known = self.moved;
+        let mut silent = pin!(sleep(silence));
+        let poll_silent = |cx: &mut Context<'_>, moved| {
+            if moved > known {
+                known = moved;
+                silent.as_mut().reset(Instant::now() + silence);
+            }
+            silent.as_mut().poll(cx)
+        };
+        self.ask_until(pipeline, MAX_LONG, poll_silent).await
+    }
+
+    /// Sends commands and waits for their answers, until it is given up by `poll_end`. That is told
+    /// how many bytes have moved. The answers take at most `memory`, in bytes.
+    async fn ask_until(
+        &mut self,
+        pipeline: &Pipeline,
+        memory: usize,
+        mut poll_end: impl FnMut(&mut Context<'_>, u64) -> Poll<()>,
+    ) -> Result<Vec<Value>, Reason> {
         let count = self.push_all(pipeline);
         let mut answers = Vec::with_capacity(count);
-        let mut left = MAX_GREETING;
-        let mut moved = self.moved;
-        let mut silent = pin!(sleep(silence));
+        let mut left = memory;
         std::future::poll_fn(|cx| {
             let written = self.poll_write(cx);
             for _ in 0..MAX_READS {
@@ -222,11 +240,7 @@ impl Wire {
                         ended(&answers, &io::ErrorKind::UnexpectedEof.into())
                     }
                     (Poll::Pending, _) => {
-                        if self.moved > moved {
-                            moved = self.moved;
-                            silent.as_mut().reset(Instant::now() + silence);
-                        }
-                        return silent.as_mut().poll(cx).map(|()| Err(Reason::TimedOut));
+                        return poll_end(cx, self.moved).map(|()| Err(Reason::TimedOut));
                     }
                 };
                 return Poll::Ready(Err(end));
