@@ -169,29 +169,31 @@ async fn learn_and_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize
     }
 }
 
-/// What a node of this layout knows. Its fences are read in one call, its marks in parts: see R6.
+/// What a node of this layout knows, and its tag if that stayed the same. Its fences are read in one call, its marks in parts: see R6.
 async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, Known), Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     pipeline.cmd("HGETALL").arg(&set.keys.meta);
     let [meta] = answers(set, node, pipeline).await?;
-    let (tag, mut known) = Known::of_meta(&meta);
+    let (mut tag, mut known) = Known::of_meta(&meta);
     let wrong = |tag: Option<Tag>| Reason::WrongTag {
         found: tag.map(|tag| Arc::clone(tag.text())).unwrap_or_default(),
     };
-    if tag.as_ref().is_none_or(|tag| tag.layout() != &*set.layout.hash) {
+    let Some(begun) = tag.clone().filter(|tag| tag.layout() == &*set.layout.hash) else {
         return Err(wrong(tag));
-    }
+    };
     let mut cursor: Arc<str> = "0".into();
     loop {
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("HSCAN").arg(&set.keys.marks).arg(&*cursor).arg("COUNT").arg(PAGE);
-        // Behind the marks: the node had not forgotten by then. Told of owners it may be.
+        // Behind the marks: the node had not forgotten by then.
         pipeline.cmd("HGET").arg(&set.keys.meta).arg("tag");
         let [page, found] = answers(set, node, pipeline).await?;
-        let found = Some(Tag::new(text(&found)));
-        if found.as_ref().map(Tag::enrolment) != tag.as_ref().map(Tag::enrolment) {
-            return Err(wrong(found));
+        let found = Tag::new(text(&found));
+        if found.enrolment() != begun.enrolment() {
+            return Err(wrong(Some(found)));
         }
+        // Told of other owners, it keeps what it knows, and does not count.
+        tag = tag.filter(|tag| *tag == found);
         let Value::Array(page) = page else {
             return Err(Reason::Protocol("HSCAN did not answer with a list".into()));
         };
@@ -214,7 +216,7 @@ async fn teach(
     let marks: Vec<_> = marks.iter().collect();
     for page in marks.chunks(PAGE) {
         let mut pipeline = Pipeline::with_capacity(1);
-        let cmd = pipeline.cmd("EVAL").arg(scripts::LEARN_MARKS.text).arg(2);
+        let cmd = pipeline.cmd("EVAL").arg(scripts::LEARN_MARKS.text(set.knows_flags(node))).arg(2);
         cmd.arg(&set.keys.meta).arg(&set.keys.marks).arg(tag);
         for (name, mark) in page {
             cmd.arg(name).arg(mark);

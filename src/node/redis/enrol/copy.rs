@@ -147,7 +147,8 @@ impl<'a> Copier<'a> {
         Self::standing(set, &mut copier.target).await?.are_those_of(begun)?;
         copier.copy_all().await?;
         let mut pipeline = Pipeline::with_capacity(1);
-        let cmd = pipeline.cmd("EVAL").arg(scripts::COPIED.text).arg(1).arg(&set.keys.meta);
+        let script = scripts::COPIED.text(set.knows_flags(node));
+        let cmd = pipeline.cmd("EVAL").arg(script).arg(1).arg(&set.keys.meta);
         cmd.arg(begun.tag.enrolment()).arg(&*begun.once);
         match copier.target.ask(&pipeline).await?.pop() {
             Some(Value::Int(1)) => Ok(copier.copied),

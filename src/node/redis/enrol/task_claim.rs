@@ -89,7 +89,8 @@ impl TaskClaim {
         let (names, claim) = self.task.fields();
         let copied = set.members()[self.node].status.copied();
         let mut pipeline = Pipeline::with_capacity(1);
-        let cmd = pipeline.cmd("EVAL").arg(scripts::CLAIM_TASK.text).arg(1).arg(&set.keys.meta);
+        let script = scripts::CLAIM_TASK.text(set.knows_flags(self.node));
+        let cmd = pipeline.cmd("EVAL").arg(script).arg(1).arg(&set.keys.meta);
         cmd.arg(names).arg(&*self.named).arg(claim).arg(&self.number);
         cmd.arg(time.as_micros().to_string()).arg(copied.records).arg(copied.bytes);
         let items = match set.ask(self.node, pipeline).await?.pop() {
