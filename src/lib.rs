@@ -62,6 +62,9 @@
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
 //! | `redlock_node_voting` | gauge | `node` | 1 while its votes count |
 //! | `redlock_node_queue_seconds` | gauge | `node` | the longest time for which an operation waited before it was written, in about the last second |
+//! | `redlock_node_copying` | gauge | `node` | 1 while records of work that is done are being copied to it |
+//! | `redlock_copied_records_total` | counter | `node` | records that this process copied to it |
+//! | `redlock_copied_bytes_total` | counter | `node` | bytes of these records, keys included |
 //!
 //! # Features
 //!
@@ -128,7 +131,8 @@ pub use leader::{Leader, Leadership, Term};
 pub use lock::{Holder, Lock, LockRequest, NotReady, Overrun, Redlock, RedlockBuilder, Released};
 #[doc(inline)]
 pub use node::{
-    Blocked, ClockOffset, EmbeddedNodes, Finding, Memory, NodeHealth, NodeState, Persistence, Role,
+    Blocked, ClockOffset, CopyProgress, EmbeddedNodes, Finding, Memory, NodeHealth, NodeState,
+    Persistence, Role,
     redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
 #[doc(inline)]

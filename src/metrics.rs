@@ -93,6 +93,16 @@ pub(crate) fn failed_activation(node: &str) {
     note!(counter "redlock_failed_activations_total", "node" => node.to_owned(); increment 1);
 }
 
+pub(crate) fn copying(name: &str, is_copying: bool) {
+    let number = if is_copying { 1.0 } else { 0.0 };
+    note!(gauge "redlock_node_copying", "node" => name.to_owned(); set number);
+}
+
+pub(crate) fn copied(name: &str, records: u64, bytes: u64) {
+    note!(counter "redlock_copied_records_total", "node" => name.to_owned(); increment records);
+    note!(counter "redlock_copied_bytes_total", "node" => name.to_owned(); increment bytes);
+}
+
 pub(crate) fn node(name: &str, is_up: bool, is_voting: bool) {
     let number = |is: bool| if is { 1.0 } else { 0.0 };
     note!(gauge "redlock_node_up", "node" => name.to_owned(); set number(is_up));

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tower_redlock::{Finding as Compared, NodeState, Reason};
+use tower_redlock::{CopyProgress, Finding as Compared, NodeState, Reason};
 
 use crate::{
     examine::{Seen, quorum},
@@ -58,6 +58,7 @@ pub(crate) fn find(seen: &[Seen], settings: &Settings) -> Vec<Finding> {
             finding
         };
         findings.extend(vote(node, settings).map(of_node));
+        findings.extend(copying(node).map(of_node));
         findings.extend(memory(node).map(of_node));
         findings.extend(clock(node, settings).map(of_node));
         findings.extend(keys(node, settings).map(of_node));
@@ -240,7 +241,7 @@ fn permission(text: &str, what: String, settings: &Settings) -> Finding {
 /// What the crate asks of a server, `doctor` included.
 fn acl(prefix: &str) -> String {
     format!(
-        "ACL SETUSER … ~{prefix}:* &{prefix}:free:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +hsetnx +hlen +hgetall +get +set +del +pttl +pexpire +scan +subscribe +unsubscribe +ping +publish +pubsub|numsub (and +config|get to see whether snapshots are on, +select where URLs name a database, +pexpireat +pexpiretime under clock_guard)"
+        "ACL SETUSER … ~{prefix}:* &{prefix}:free:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +hsetnx +hlen +hgetall +get +set +del +pttl +pexpire +scan +hscan +subscribe +unsubscribe +ping +publish +pubsub|numsub (and +config|get to see whether snapshots are on, +select where URLs name a database, +pexpireat +pexpiretime under clock_guard)"
     )
 }
 
@@ -250,6 +251,17 @@ fn evicts(policy: &str) -> Finding {
         format!("it may evict locks: it has a memory limit, and its maxmemory-policy is {policy}"),
         "CONFIG SET maxmemory-policy noeviction, and in its configuration file as well; if it is somebody's cache, take a server that is not",
     )
+}
+
+fn copying(node: &Seen) -> Option<Finding> {
+    let CopyProgress { records, bytes, .. } = node.health.copying?;
+    Some(hint(
+        "copying",
+        format!(
+            "records of work that is done are being copied to it, {records} of them ({bytes} bytes) by the client that copies now: until then it does not say of any key that there is none"
+        ),
+        "wait, and keep the other nodes up meanwhile; some client has to run. It takes a second for each 10 MB",
+    ))
 }
 
 fn memory(node: &Seen) -> Option<Finding> {

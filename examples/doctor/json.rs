@@ -54,6 +54,8 @@ fn node(seen: &Seen, report: &Report) -> Value {
         "snapshots": health.persistence.and_then(|kept| kept.snapshots),
         "denied": health.denied.iter().map(|rule| &**rule).collect::<Vec<_>>(),
         "max_ttl_ms": health.max_ttl.map(millis),
+        "copied_records": health.copying.map(|copying| copying.records),
+        "copied_bytes": health.copying.map(|copying| copying.bytes),
         "lock_keys": seen.keys.as_ref().ok(),
         "pending_releases": health.pending_releases,
     })

@@ -262,7 +262,7 @@ impl Work {
         }
         let Tries { core, retries, .. } = &mut self.tries;
         if !retries.count(&core.queue, self.was_in_line) {
-            tracing::debug!("too many requests wait: one is told at once");
+            crate::log::debug!("too many requests wait: one is told at once");
             return Err(error);
         }
         let deadline = self.deadline();

@@ -20,7 +20,9 @@ mod tick_claim;
 
 pub use answer::{Answer, Record, Stored, StoredLease};
 pub use embedded::EmbeddedNodes;
-pub use health::{Blocked, ClockOffset, Finding, Memory, NodeHealth, NodeState, Persistence, Role};
+pub use health::{
+    Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeHealth, NodeState, Persistence, Role,
+};
 pub(crate) use hints::HintSink;
 pub use hints::{Hint, Hints, Subscription};
 pub use lease_id::{LeaseId, Nonce};

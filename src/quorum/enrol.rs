@@ -106,6 +106,8 @@ pub enum Outcome {
     Longer(Duration),
     /// A node did not answer.
     Failed,
+    /// Another client does it: to be looked at again after so long.
+    Later(Duration),
 }
 
 /// The probations of a set of nodes, as one client counts them.
@@ -404,6 +406,7 @@ impl Enrolment {
                 entry.retry_at = now;
             }
             Outcome::Failed => entry.retry_at = now + RETRY,
+            Outcome::Later(pause) => entry.retry_at = now + pause,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// What doctor tells people to allow.
-const RULES: [&str; 25] = [
+const RULES: [&str; 26] = [
     "ACL",
     "SETUSER",
     "app",
@@ -31,6 +31,7 @@ const RULES: [&str; 25] = [
     "+pttl",
     "+pexpire",
     "+scan",
+    "+hscan",
     "+config|get",
 ];
 

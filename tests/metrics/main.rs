@@ -14,7 +14,7 @@ use std::{
 
 use recorder::{Numbers, Series};
 use support::{HANG_GUARD, RedisServer, acl, eventually_async};
-use tower_redlock::{EmbeddedNodes, LockError, NodeHealth, Redlock, RestartGuard};
+use tower_redlock::{EmbeddedNodes, LockError, NodeHealth, Redlock, RedlockBuilder, RestartGuard};
 
 /// One test, as a process has one recorder.
 #[tokio::test]
@@ -31,6 +31,7 @@ async fn what_happens_is_counted_and_no_resource_is_named() {
     renewals_losses_and_stops(&redlock, &numbers).await;
     nodes_up_and_voting(&numbers).await;
     failed_activations(&numbers).await;
+    records_copied(&numbers).await;
     #[cfg(feature = "scheduler")]
     jobs(&redlock, &numbers).await;
     work_done_once(&redlock, &numbers).await;
@@ -134,7 +135,7 @@ async fn nodes_up_and_voting(numbers: &Numbers) {
 
 async fn failed_activations(numbers: &Numbers) {
     let mut servers = RedisServer::start_n(3);
-    let named = |builder: tower_redlock::RedlockBuilder, (i, server): (usize, &RedisServer)| {
+    let named = |builder: RedlockBuilder, (i, server): (usize, &RedisServer)| {
         builder.named_node(format!("guarded-{i}"), server.url())
     };
     let builder = Redlock::builder().ttl(Duration::from_millis(500));
@@ -149,6 +150,28 @@ async fn failed_activations(numbers: &Numbers) {
     }
     servers[2].restart();
     eventually_async("activations fail", async || failed() > 1).await;
+}
+
+async fn records_copied(numbers: &Numbers) {
+    let servers = RedisServer::start_n(3);
+    let nodes = ["x", "y", "z"].into_iter().zip(&servers);
+    let builder = Redlock::builder().ttl(Duration::from_secs(1));
+    let named = |builder: RedlockBuilder, (name, server): (&str, &RedisServer)| {
+        builder.named_node(name, server.url())
+    };
+    let redlock = nodes.fold(builder, named).build().unwrap();
+    redlock.ready().await.unwrap();
+    let of_y = |name| numbers.get(name, Some(("node", "y")));
+    servers[0].set("redlock:done:secret", "d 12345");
+    servers[2].cli(&["ACL", "SETUSER", "default", "-scan"]);
+    servers[1].cli(&["FLUSHALL"]);
+    eventually_async("a record is copied", async || of_y("redlock_copied_records_total") == 1)
+        .await;
+    assert_eq!(of_y("redlock_node_copying"), 1);
+    assert_eq!(of_y("redlock_copied_bytes_total"), 19 + 7, "key and value");
+    servers[2].cli(&["ACL", "SETUSER", "default", "+scan"]);
+    eventually_async("all is copied", async || of_y("redlock_node_copying") == 0).await;
+    assert_eq!(of_y("redlock_copied_records_total"), 1);
 }
 
 #[cfg(feature = "scheduler")]

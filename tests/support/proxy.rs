@@ -69,6 +69,11 @@ impl Proxy {
         self.shared.rules.send_modify(|rules| rules.delay = delay);
     }
 
+    /// Lets at most so many bytes pass in a second, each way of each connection; zero: all.
+    pub fn set_rate(&self, rate: u64) {
+        self.shared.rules.send_modify(|rules| rules.rate = rate);
+    }
+
     /// Holds back all bytes, both ways. Connections stay open, and new ones are accepted.
     pub fn stall(&self) {
         self.shared.rules.send_modify(|rules| rules.stalled = true);

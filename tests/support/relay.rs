@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::link::Relayed;
 
@@ -33,6 +33,8 @@ impl Shared {
 pub struct Rules {
     pub delay: Duration,
     pub stalled: bool,
+    /// Bytes per second, each way of each connection; zero: no limit.
+    pub rate: u64,
 }
 
 pub async fn relay(
@@ -128,6 +130,10 @@ async fn pump(
                 return at_exit.forgive(to.shutdown().await);
             }
             at_exit.forgive(to.write_all(&chunk).await)?;
+            let rate = at_exit.rules.borrow().rate;
+            if let Some(micros) = (chunk.len() as u64 * 1_000_000).checked_div(rate) {
+                sleep(Duration::from_micros(micros)).await;
+            }
         }
         Ok(())
     };

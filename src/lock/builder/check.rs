@@ -121,10 +121,10 @@ pub(super) fn tell_of_few_nodes(servers: usize, guards: &Guards) {
         return;
     }
     match servers {
-        1 => tracing::warn!(
+        1 => crate::log::warn!(
             "a single server: while it is down or in probation nobody gets a lock, and a name that leads to two servers can't be noticed; three survive the loss of one"
         ),
-        2 => tracing::warn!(
+        2 => crate::log::warn!(
             "two servers: both have to vote, so a failure or restart of either stops all locks; three survive the loss of one"
         ),
         _ => {}

@@ -145,6 +145,25 @@ pub(super) fn look(
     }
 }
 
+/// Opens a connection beside the one that votes, for what is long.
+pub(super) async fn open_beside(
+    endpoint: &Endpoint,
+    settings: &RedisSettings,
+) -> Result<Wire, Reason> {
+    let opening = async {
+        let mut wire = open_for_pushes(endpoint, settings).await?;
+        if endpoint.database != 0 {
+            let mut pipeline = Pipeline::with_capacity(1);
+            pipeline.cmd("SELECT").arg(endpoint.database);
+            if let Some(Value::ServerError(error)) = wire.ask(&pipeline).await?.pop() {
+                return Err(reason(&error));
+            }
+        }
+        Ok(wire)
+    };
+    tokio::time::timeout(TIMEOUT, opening).await.unwrap_or(Err(Reason::TimedOut))
+}
+
 /// Opens a connection on which the server speaks by itself.
 pub(super) async fn open_for_pushes(
     endpoint: &Endpoint,

@@ -100,7 +100,7 @@ impl RedisNode {
             let status = Arc::new(Status::new(Arc::clone(&endpoint.name), clock));
             let (requests, receiver) = mpsc::unbounded_channel();
             let (admin, admin_receiver) = mpsc::unbounded_channel();
-            members.push((Arc::clone(&status), admin));
+            members.push((Arc::clone(&status), admin, endpoint.clone()));
             let member = Member { set: Arc::clone(set), index };
             let board = Board::new(&set.settings.prefix);
             let listener = Listener::new(

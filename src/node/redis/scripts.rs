@@ -25,14 +25,10 @@ impl Enrolling {
 }
 
 macro_rules! enrolling {
-    ($file:literal) => {
+    ($($file:literal),+) => {
         Enrolling {
-            plain: concat!(include_str!("scripts/incarnation.lua"), include_str!($file)),
-            when_full: concat!(
-                "#!lua flags=allow-oom\n",
-                include_str!("scripts/incarnation.lua"),
-                include_str!($file)
-            ),
+            plain: concat!($(include_str!($file)),+),
+            when_full: concat!("#!lua flags=allow-oom\n", $(include_str!($file)),+),
         }
     };
 }
@@ -65,15 +61,17 @@ pub(super) const RECORD: Script = Script {
 };
 pub(super) const REPAIR: Script = Script { text: include_str!("scripts/repair.lua") };
 pub(super) const FORGET: Script = Script { text: include_str!("scripts/forget.lua") };
-pub(super) const ENROL: Enrolling = enrolling!("scripts/enrol.lua");
-pub(super) const OWN: Enrolling = enrolling!("scripts/own.lua");
-pub(super) const ACTIVATE: Enrolling = enrolling!("scripts/activate.lua");
-pub(super) const ADOPT: Enrolling = enrolling!("scripts/adopt.lua");
-pub(super) const LOWER: Enrolling = enrolling!("scripts/lower.lua");
-pub(super) const LOWERED: Enrolling = enrolling!("scripts/lowered.lua");
+pub(super) const ENROL: Enrolling = enrolling!("scripts/incarnation.lua", "scripts/enrol.lua");
+pub(super) const OWN: Enrolling = enrolling!("scripts/incarnation.lua", "scripts/own.lua");
+pub(super) const ACTIVATE: Enrolling =
+    enrolling!("scripts/incarnation.lua", "scripts/activate.lua");
+pub(super) const ADOPT: Enrolling = enrolling!("scripts/incarnation.lua", "scripts/adopt.lua");
+pub(super) const LOWER: Enrolling = enrolling!("scripts/incarnation.lua", "scripts/lower.lua");
+pub(super) const LOWERED: Enrolling = enrolling!("scripts/incarnation.lua", "scripts/lowered.lua");
 pub(super) const READ_RECORDS: Script = Script { text: include_str!("scripts/read_records.lua") };
-pub(super) const CLAIM_COPY: Script = Script { text: include_str!("scripts/claim_copy.lua") };
-pub(super) const COPIED: Script = Script { text: include_str!("scripts/copied.lua") };
+pub(super) const CLAIM_TASK: Enrolling = enrolling!("scripts/claim_task.lua");
+pub(super) const LEARN_MARKS: Enrolling = enrolling!("scripts/learn_marks.lua");
+pub(super) const COPIED: Enrolling = enrolling!("scripts/copied.lua");
 
 pub(super) const PERMISSIONS: Script = Script { text: include_str!("scripts/permissions.lua") };
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Reason,
-    node::{Blocked, ClockOffset, Finding, NodeHealth, NodeState, Op},
+    node::{Blocked, ClockOffset, CopyProgress, Finding, NodeHealth, NodeState, Op},
     quorum::offsets::Interval,
     time::{Clock, Timestamp},
 };
@@ -45,12 +45,21 @@ pub(super) struct Status {
 struct Detail {
     state: State,
     bars: [Option<(Bar, Timestamp)>; 5],
+    /// Records are being copied to the server: how many by now, and since when.
+    copying: Option<(Copied, Timestamp)>,
     /// What else is known of a server that is there.
     known: NodeHealth,
     denied: Denied,
     /// What the last try to end a probation ran into, and how many have failed.
     blocked: Option<(Blocked, u32)>,
     outbox: Outbox,
+}
+
+/// What was copied to a server by the client that does so.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Copied {
+    pub(super) records: u64,
+    pub(super) bytes: u64,
 }
 
 #[derive(Debug)]
@@ -127,6 +136,7 @@ impl Status {
         let detail = Detail {
             state: State::Connecting,
             bars: [const { None }; 5],
+            copying: None,
             known: NodeHealth::voting(&name),
             denied: Denied::default(),
             blocked: None,
@@ -385,6 +395,29 @@ impl Status {
         self.detail().known.findings = findings;
     }
 
+    /// Whether records are being copied to the server.
+    pub(super) fn set_copying(&self, is_copying: bool) {
+        let now = self.clock.now();
+        let mut detail = self.detail();
+        if detail.copying.is_some() == is_copying {
+            return;
+        }
+        detail.copying = is_copying.then(|| (Copied::default(), now));
+        drop(detail);
+        crate::metrics::copying(&self.name, is_copying);
+    }
+
+    /// How far the copying of records is.
+    pub(super) fn set_copied(&self, copied: Copied) {
+        if let Some((known, _)) = &mut self.detail().copying {
+            *known = copied;
+        }
+    }
+
+    pub(super) fn copied(&self) -> Copied {
+        self.detail().copying.map_or(Copied::default(), |(copied, _)| copied)
+    }
+
     pub(super) fn health(&self) -> NodeHealth {
         let now = self.clock.now();
         let detail = self.detail();
@@ -408,8 +441,13 @@ impl Status {
             }
             (State::Up, None) => NodeState::Voting,
         };
+        let is_there = !matches!(state, NodeState::Connecting | NodeState::Down { .. });
+        let copying = detail.copying.filter(|_| is_there).map(|(copied, since)| {
+            CopyProgress::new(copied.records, copied.bytes, now.since(since))
+        });
         NodeHealth {
             state,
+            copying,
             in_flight: self.in_flight.load(Ordering::Relaxed),
             queue_delay: Duration::from_nanos(self.queue_delay.load(Ordering::Relaxed)),
             ..detail.known.clone()

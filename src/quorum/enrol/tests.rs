@@ -175,6 +175,9 @@ mod restart {
         assert_eq!(set.due(at(20_202)).len(), 1);
         set.enrolment.ended(0, Outcome::Failed, at(20_202));
         assert_eq!(set.enrolment.next_wake(), Some(at(20_402)));
+        assert_eq!(set.due(at(20_402)).len(), 1);
+        set.enrolment.ended(0, Outcome::Later(Duration::from_millis(700)), at(20_402));
+        assert_eq!(set.enrolment.next_wake(), Some(at(21_102)));
     }
 }
 

@@ -1,10 +1,14 @@
 //! The end of a probation: the node learns what it must not fall behind, and votes.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
-use super::{NodeSet, Tag, standing::millis};
+use super::{
+    NodeSet, Tag,
+    standing::millis,
+    task_claim::{Claimed, Task, TaskClaim},
+};
 use crate::{
     error::Reason,
     node::redis::{
@@ -17,6 +21,13 @@ use crate::{
     },
     stripe::STRIPES,
 };
+
+/// Marks that a node tells, or is told, in one call.
+const PAGE: usize = 250;
+/// Pause between two calls that read.
+const READ_PAUSE: Duration = Duration::from_millis(5);
+/// Pause before the next look, while another client learns.
+const PAUSE: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::from_millis(750);
 
 /// What nodes know that a node which forgot must not fall behind.
 #[derive(Debug, Default)]
@@ -86,7 +97,24 @@ pub(super) async fn activate(set: &NodeSet, step: Step) -> Outcome {
     }
 }
 
+/// Lets one client at a time learn; the others see the end, or go on where that one died.
 async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, Reason)> {
+    let later = Outcome::Later(crate::random::within(&PAUSE));
+    let claim = TaskClaim::new(Task::Learn, step.node, Arc::clone(&step.tag));
+    match claim.take(set).await.map_err(|reason| (step.node, reason))? {
+        Claimed::Ours => {}
+        Claimed::ByAnother(_) => return Ok(later),
+        // It has changed, and is looked at again.
+        Claimed::Over => return Ok(Outcome::Failed),
+    }
+    let ended = claim.hold(set, learn_and_activate(set, step)).await.unwrap_or(Ok(later));
+    if !matches!(ended, Ok(Outcome::Done)) {
+        claim.give_back(set).await;
+    }
+    ended
+}
+
+async fn learn_and_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, Reason)> {
     let (from, needed, mode) = match step.how {
         How::Learn { from, needed } => (from, needed, "learn"),
         How::Bootstrap { from } => (from, 0, "bootstrap"),
@@ -118,23 +146,22 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
     if step.waited < longest + rules::drift(longest, set.settings.drift_factor) {
         return Ok(Outcome::Longer(longest));
     }
+    let taught = teach(set, step.node, &step.tag, &known.marks).await;
+    if !taught.map_err(|reason| (step.node, reason))? {
+        return Ok(Outcome::Done);
+    }
     let mut pipeline = Pipeline::with_capacity(1);
     let max_ttl = known.max_ttl.max(set.settings.max_ttl);
-    let cmd = pipeline.cmd("EVAL").arg(scripts::ACTIVATE.text(set.knows_flags(step.node))).arg(2);
+    let cmd = pipeline.cmd("EVAL").arg(scripts::ACTIVATE.text(set.knows_flags(step.node))).arg(1);
     cmd.arg(&set.keys.meta)
-        .arg(&set.keys.marks)
         .arg(&*step.tag)
         .arg(u64::try_from(step.waited.as_millis()).unwrap_or(u64::MAX))
         .arg(millis(max_ttl))
         .arg(known.floor)
         .arg(mode)
-        .arg(copies)
-        .arg(known.fences.len());
+        .arg(copies);
     for (field, fence) in &known.fences {
         cmd.arg(field).arg(*fence);
-    }
-    for (name, mark) in &known.marks {
-        cmd.arg(name).arg(mark);
     }
     let answer = set.ask(step.node, pipeline).await.map_err(|reason| (step.node, reason))?;
     let name = set.members()[step.node].status.name();
@@ -157,27 +184,78 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
     }
 }
 
-/// What a node of this layout knows.
+/// What a node of this layout knows, and its tag if that stayed the same. Its fences are read in one call, its marks in parts: see R6.
 async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, Known), Reason> {
-    let mut pipeline = Pipeline::with_capacity(2);
+    let mut pipeline = Pipeline::with_capacity(1);
     pipeline.cmd("HGETALL").arg(&set.keys.meta);
-    pipeline.cmd("HGETALL").arg(&set.keys.marks);
-    let answers = set.ask(node, pipeline).await?;
-    let [meta, marks] = <[Value; 2]>::try_from(answers)
-        .map_err(|_| Reason::Protocol("two answers were expected".into()))?;
-    for answer in [&meta, &marks] {
-        if let Value::ServerError(error) = answer {
-            return Err(reason(error));
+    let [meta] = answers(set, node, pipeline).await?;
+    let (mut tag, mut known) = Known::of_meta(&meta);
+    let wrong = |tag: Option<Tag>| Reason::WrongTag {
+        found: tag.map(|tag| Arc::clone(tag.text())).unwrap_or_default(),
+    };
+    let Some(begun) = tag.clone().filter(|tag| tag.layout() == &*set.layout.hash) else {
+        return Err(wrong(tag));
+    };
+    let mut cursor: Arc<str> = "0".into();
+    loop {
+        let mut pipeline = Pipeline::with_capacity(2);
+        pipeline.cmd("HSCAN").arg(&set.keys.marks).arg(&*cursor).arg("COUNT").arg(PAGE);
+        // Behind the marks: the node had not forgotten by then.
+        pipeline.cmd("HGET").arg(&set.keys.meta).arg("tag");
+        let [page, found] = answers(set, node, pipeline).await?;
+        let found = Tag::new(text(&found));
+        if found.enrolment() != begun.enrolment() {
+            return Err(wrong(Some(found)));
+        }
+        // Told of other owners, it keeps what it knows, and does not count.
+        tag = tag.filter(|tag| *tag == found);
+        let Value::Array(page) = page else {
+            return Err(Reason::Protocol("HSCAN did not answer with a list".into()));
+        };
+        known.marks.extend(page.get(1).into_iter().flat_map(pairs));
+        cursor = page.first().map(text).unwrap_or_default();
+        if matches!(&*cursor, "0" | "") {
+            return Ok((tag, known));
+        }
+        tokio::time::sleep(READ_PAUSE).await;
+    }
+}
+
+/// Tells a node in probation the marks of others; false where it is another probation.
+async fn teach(
+    set: &NodeSet,
+    node: usize,
+    tag: &str,
+    marks: &BTreeMap<String, String>,
+) -> Result<bool, Reason> {
+    let marks: Vec<_> = marks.iter().collect();
+    for page in marks.chunks(PAGE) {
+        let mut pipeline = Pipeline::with_capacity(1);
+        let cmd = pipeline.cmd("EVAL").arg(scripts::LEARN_MARKS.text(set.knows_flags(node))).arg(2);
+        cmd.arg(&set.keys.meta).arg(&set.keys.marks).arg(tag);
+        for (name, mark) in page {
+            cmd.arg(name).arg(mark);
+        }
+        if answers(set, node, pipeline).await? != [Value::Int(1)] {
+            return Ok(false);
         }
     }
-    let (tag, mut known) = Known::of_meta(&meta);
-    let ours = tag.as_ref().is_some_and(|tag| tag.layout() == &*set.layout.hash);
-    if !ours {
-        let found = tag.map(|tag| std::sync::Arc::clone(tag.text())).unwrap_or_default();
-        return Err(Reason::WrongTag { found });
+    Ok(true)
+}
+
+/// The answers to so many commands; an error is all that is told.
+async fn answers<const N: usize>(
+    set: &NodeSet,
+    node: usize,
+    pipeline: Pipeline,
+) -> Result<[Value; N], Reason> {
+    let answers = set.ask(node, pipeline).await?;
+    if let Some(Value::ServerError(error)) =
+        answers.iter().find(|answer| matches!(answer, Value::ServerError(_)))
+    {
+        return Err(reason(error));
     }
-    known.marks = pairs(&marks).collect();
-    Ok((tag, known))
+    answers.try_into().map_err(|_| Reason::Protocol("other answers than asked for".into()))
 }
 
 fn is_stripe(field: &str) -> bool {

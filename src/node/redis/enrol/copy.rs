@@ -1,135 +1,123 @@
-//! Long-lived records are taken over from the other nodes after the activation, in batches; until
-//! that ends, the node says nothing on them.
+//! Long-lived records are taken over from the other nodes after the activation; until that ends,
+//! the node does not say that there is none.
+//!
+//! Keys are looked through in small pages. Only records that the node lacks are read, as many as fill
+//! an answer, over connections of their own; the rest of the page is asked for again. So one answer
+//! is bounded by its bytes, a second by its bytes and calls, and whoever begins anew reads nothing
+//! twice but keys.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
+use tokio::time::{Instant, sleep_until};
 
-use super::{NodeSet, Tag};
+use super::{
+    NodeSet, Tag,
+    side::{Side, prefix_pattern},
+    task_claim::{Claimed, Task, TaskClaim},
+};
 use crate::{
     error::Reason,
+    metrics,
     node::redis::{
         decode::{reason, text},
         scripts,
+        status::Copied,
     },
+    quorum::rules,
 };
 
-/// How many keys a node looks through in one turn.
-const BATCH: usize = 500;
+/// Keys that a node looks through in one call.
+const PAGE: usize = 250;
+/// Bytes of records after which an answer ends; the last record may exceed it.
+const ANSWER: usize = 256 * 1024;
+/// Maximum rate of records, in bytes per second.
+const RATE: u64 = 10_000_000;
+/// Minimum time of a turn: at most 200 a second, of one call on a server that is read.
+const TURN: Duration = Duration::from_millis(5);
+/// Pause before the next look, while another client copies or after a failure.
+const PAUSE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(2);
 
-/// For so long a client has the copying to itself, from its last turn: longer than a turn takes,
-/// and not so long that much is lost with a client that died.
-const CLAIM: Duration = Duration::from_secs(5);
-
-/// True if the node has now what the others have.
-pub(super) async fn copy(set: &NodeSet, node: usize) -> bool {
+/// Copies to a node what the others have; returns how long to wait where that is not done yet.
+pub(super) async fn copy(set: &NodeSet, node: usize) -> Option<Duration> {
+    let status = &set.members()[node].status;
+    let begun = Instant::now();
     match try_to_copy(set, node).await {
-        Ok(Copied::ByAnother) => false,
-        Ok(Copied::Before) => true,
-        Ok(Copied::Now(records)) => {
-            let name = set.members()[node].status.name();
-            crate::log::info!(node = %name, records, "long-lived records were taken over");
-            true
+        Ok(Ended::Before) => None,
+        Ok(Ended::Now(Copied { records, bytes })) => {
+            let elapsed = begun.elapsed();
+            let node = status.name();
+            crate::log::info!(%node, records, bytes, ?elapsed, "long-lived records were taken over");
+            None
+        }
+        Ok(Ended::ByAnother(copied)) => {
+            status.set_copied(copied);
+            Some(crate::random::within(&PAUSE))
         }
         Err(reason) => {
-            let name = set.members()[node].status.name();
-            crate::log::debug!(node = %name, %reason, "long-lived records are not taken over yet");
-            false
+            let node = status.name();
+            crate::log::debug!(%node, %reason, "long-lived records are not taken over yet");
+            Some(crate::random::within(&PAUSE))
         }
     }
 }
 
-enum Copied {
-    /// So many records.
-    Now(usize),
-    /// The node has all already.
+enum Ended {
+    Now(Copied),
+    /// The node had all already.
     Before,
-    ByAnother,
+    ByAnother(Copied),
 }
 
-async fn try_to_copy(set: &NodeSet, node: usize) -> Result<Copied, Reason> {
-    // Both together name the activation whose records these are.
-    let Records { tag, once, .. } = standing(set, node).await?;
-    if once.is_empty() {
-        return Ok(Copied::Before);
+async fn try_to_copy(set: &NodeSet, node: usize) -> Result<Ended, Reason> {
+    let mut pipeline = Pipeline::with_capacity(1);
+    add_standing(&mut pipeline, set);
+    let begun = standing(set, set.ask(node, pipeline).await?)?;
+    if begun.once.is_empty() {
+        return Ok(Ended::Before);
     }
-    let claim = Claim { node, once, number: format!("{:016x}", crate::random::number()) };
-    if !claim.renew(set, CLAIM).await? {
-        return Ok(Copied::ByAnother);
+    let claim = TaskClaim::new(Task::Copy, node, Arc::clone(&begun.once));
+    match claim.take(set).await? {
+        Claimed::Ours => {}
+        Claimed::ByAnother(copied) => return Ok(Ended::ByAnother(copied)),
+        Claimed::Over => return Ok(Ended::Before),
     }
-    let copied = copy_all(set, &claim, &tag).await;
+    let copied = claim.hold(set, Copier::run(set, node, &begun)).await;
+    let copied = copied.unwrap_or(Err(Reason::WrongTag { found: "".into() }));
     if copied.is_err() {
         // Another may reach a node that we don't.
-        let _ = claim.renew(set, Duration::ZERO).await;
+        claim.give_back(set).await;
     }
-    copied.map(Copied::Now)
-}
-
-/// That this client takes over the records of a node, and no other meanwhile.
-struct Claim {
-    node: usize,
-    /// What stands in `once`.
-    once: Arc<str>,
-    number: String,
-}
-
-impl Claim {
-    /// False where another has it, or nothing is to be done any more.
-    async fn renew(&self, set: &NodeSet, time: Duration) -> Result<bool, Reason> {
-        let mut pipeline = Pipeline::with_capacity(1);
-        let cmd = pipeline.cmd("EVAL").arg(scripts::CLAIM_COPY.text).arg(1).arg(&set.keys.meta);
-        cmd.arg(&*self.once).arg(&self.number).arg(time.as_micros().to_string());
-        match set.ask(self.node, pipeline).await?.first() {
-            Some(Value::Int(answer)) => Ok(*answer == 1),
-            Some(Value::ServerError(error)) => Err(reason(error)),
-            _ => Err(Reason::Protocol("a script did not answer with a number".into())),
-        }
-    }
-}
-
-async fn copy_all(set: &NodeSet, claim: &Claim, tag: &Tag) -> Result<usize, Reason> {
-    let node = claim.node;
-    let nodes = set.members().len();
-    let quorum = crate::quorum::rules::quorum(nodes);
-    let (mut complete, mut incomplete, mut records) = (0, 1, 0);
-    let mut last = Reason::Unknown;
-    for other in (0..nodes).filter(|&other| other != node) {
-        match copy_from(set, other, claim).await {
-            Ok((copied, is_complete)) => {
-                complete += usize::from(is_complete);
-                incomplete += usize::from(!is_complete);
-                records += copied;
-            }
-            Err(reason) => last = reason,
-        }
-    }
-    // With a quorum of nodes that forgot, there is nobody to ask for the rest.
-    if complete < nodes - quorum + 1 && incomplete < quorum {
-        return Err(last);
-    }
-    let mut pipeline = Pipeline::with_capacity(1);
-    let cmd = pipeline.cmd("EVAL");
-    cmd.arg(scripts::COPIED.text).arg(1).arg(&set.keys.meta);
-    cmd.arg(&**tag.text()).arg(&*claim.once);
-    match set.ask(node, pipeline).await?.first() {
-        Some(Value::Int(1)) => Ok(records),
-        _ => Err(Reason::WrongTag { found: "".into() }),
-    }
-}
-
-struct Records {
-    tag: Tag,
-    /// `copying` and the nonce of the probation before, or nothing.
-    once: Arc<str>,
-    complete: bool,
+    copied.map(Ended::Now)
 }
 
 /// How a node of this layout stands with its records.
-async fn standing(set: &NodeSet, node: usize) -> Result<Records, Reason> {
-    let mut pipeline = Pipeline::with_capacity(1);
+struct Records {
+    tag: Tag,
+    /// `copying` and the nonce of the probation before, or nothing. With the tag it names the
+    /// activation whose records these are.
+    once: Arc<str>,
+}
+
+impl Records {
+    fn are_complete(&self) -> bool {
+        self.tag.is_active() && self.once.is_empty()
+    }
+
+    /// Whether the node has not been enrolled anew, nor found to have forgotten, in between.
+    fn are_those_of(&self, begun: &Self) -> Result<(), Reason> {
+        let same = self.tag.enrolment() == begun.tag.enrolment() && self.once == begun.once;
+        let found = || Arc::clone(self.tag.text());
+        if same { Ok(()) } else { Err(Reason::WrongTag { found: found() }) }
+    }
+}
+
+fn add_standing(pipeline: &mut Pipeline, set: &NodeSet) {
     pipeline.cmd("HMGET").arg(&set.keys.meta).arg("tag").arg("once");
-    let answers = set.ask(node, pipeline).await?;
-    let items = match answers.into_iter().next() {
+}
+
+fn standing(set: &NodeSet, mut answers: Vec<Value>) -> Result<Records, Reason> {
+    let items = match answers.pop() {
         Some(Value::Array(items)) => items,
         Some(Value::ServerError(error)) => return Err(reason(&error)),
         _ => return Err(Reason::Protocol("HMGET did not answer with a list".into())),
@@ -139,70 +127,158 @@ async fn standing(set: &NodeSet, node: usize) -> Result<Records, Reason> {
     if tag.layout() != &*set.layout.hash {
         return Err(Reason::WrongTag { found: Arc::clone(tag.text()) });
     }
-    Ok(Records { complete: tag.is_active() && once.is_empty(), tag, once })
+    Ok(Records { tag, once })
 }
 
-/// Copies every record of one node that the claimed one does not have; tells how many, and whether the
-/// one is complete.
-async fn copy_from(set: &NodeSet, from: usize, claim: &Claim) -> Result<(usize, bool), Reason> {
-    let complete = standing(set, from).await?.complete;
-    let mut cursor = String::from("0");
-    let mut records = 0;
-    loop {
+struct Copier<'a> {
+    set: &'a NodeSet,
+    node: usize,
+    target: Side,
+    copied: Copied,
+}
+
+impl<'a> Copier<'a> {
+    /// Copies all, and says so on the node.
+    async fn run(set: &'a NodeSet, node: usize, begun: &Records) -> Result<Copied, Reason> {
+        let target = set.open(node).await?;
+        let mut copier = Self { set, node, target, copied: Copied::default() };
+        copier.tell(Copied::default());
+        // The connection may lead elsewhere by now.
+        Self::standing(set, &mut copier.target).await?.are_those_of(begun)?;
+        copier.copy_all().await?;
         let mut pipeline = Pipeline::with_capacity(1);
-        pipeline
-            .cmd("EVAL")
-            .arg(scripts::READ_RECORDS.text)
-            .arg(0)
-            .arg(&cursor)
-            .arg(format!("{}*", glob(&set.keys.done_prefix)))
-            .arg(BATCH);
-        let items = match set.ask(from, pipeline).await?.into_iter().next() {
-            Some(Value::Array(items)) => items,
-            Some(Value::ServerError(error)) => return Err(reason(&error)),
-            _ => return Err(Reason::Protocol("SCAN did not answer with a list".into())),
-        };
-        let mut items = items.into_iter();
-        cursor = items.next().as_ref().map(text).unwrap_or_default().to_string();
-        let mut writes = Pipeline::new();
-        let rest: Vec<Value> = items.collect();
-        for record in rest.chunks_exact(3) {
-            let (Value::BulkString(value), Value::Int(ttl)) = (&record[1], &record[2]) else {
+        let script = scripts::COPIED.text(set.knows_flags(node));
+        let cmd = pipeline.cmd("EVAL").arg(script).arg(1).arg(&set.keys.meta);
+        cmd.arg(begun.tag.enrolment()).arg(&*begun.once);
+        match copier.target.ask(&pipeline).await?.pop() {
+            Some(Value::Int(1)) => Ok(copier.copied),
+            Some(Value::ServerError(error)) => Err(reason(&error)),
+            _ => Err(Reason::WrongTag { found: "".into() }),
+        }
+    }
+
+    async fn standing(set: &NodeSet, side: &mut Side) -> Result<Records, Reason> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        add_standing(&mut pipeline, set);
+        standing(set, side.ask(&pipeline).await?)
+    }
+
+    async fn copy_all(&mut self) -> Result<(), Reason> {
+        let (nodes, node) = (self.set.members().len(), self.node);
+        let quorum = rules::quorum(nodes);
+        let (mut complete, mut incomplete) = (0, 1);
+        let mut last = Reason::Unknown;
+        for other in (0..nodes).filter(|&other| other != node) {
+            match self.copy_from(other).await {
+                Ok(true) => complete += 1,
+                Ok(false) => incomplete += 1,
+                Err(reason) => last = reason,
+            }
+        }
+        // With a quorum of nodes that forgot, there is nobody to ask for the rest.
+        if complete < nodes - quorum + 1 && incomplete < quorum { Err(last) } else { Ok(()) }
+    }
+
+    /// Copies every record of one node that the other does not have; returns whether these are all
+    /// that there were.
+    async fn copy_from(&mut self, from: usize) -> Result<bool, Reason> {
+        let set = self.set;
+        let mut source = set.open(from).await?;
+        let begun = Self::standing(set, &mut source).await?;
+        let pattern = prefix_pattern(&set.keys.done_prefix);
+        let mut cursor = String::from("0");
+        loop {
+            let turn = Instant::now();
+            let (next, keys) = source.scan(&cursor, &pattern, PAGE).await?;
+            let mut missing = self.missing(keys).await?;
+            sleep_until(turn + TURN).await;
+            while !missing.is_empty() {
+                let turn = Instant::now();
+                let answers = read(&mut source, &missing).await?;
+                let looked_at = answers.len() / 2;
+                if looked_at == 0 || looked_at > missing.len() {
+                    return Err(Reason::Protocol("other records than asked for".into()));
+                }
+                let copied = self.write(&missing, &answers).await?;
+                missing.drain(..looked_at);
+                self.tell(copied);
+                let least = Duration::from_micros(copied.bytes * 1_000_000 / RATE);
+                sleep_until(turn + least.max(TURN)).await;
+            }
+            if next == "0" {
+                break;
+            }
+            cursor = next;
+        }
+        // It may have lost them meanwhile, or the connection may lead elsewhere than votes go.
+        let ended = Self::standing(set, &mut source).await?;
+        ended.are_those_of(&begun)?;
+        let complete = ended.are_complete();
+        if complete && !set.votes_with(from, &ended.tag) {
+            return Err(Reason::WrongTag { found: Arc::clone(ended.tag.text()) });
+        }
+        Ok(complete)
+    }
+
+    /// The keys that the node does not have.
+    async fn missing(&mut self, keys: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Reason> {
+        let mut pipeline = Pipeline::with_capacity(keys.len());
+        for key in &keys {
+            pipeline.cmd("PTTL").arg(key);
+        }
+        let answers = self.target.ask(&pipeline).await?;
+        let mut missing = Vec::with_capacity(keys.len());
+        for (key, answer) in keys.into_iter().zip(answers) {
+            match answer {
+                Value::Int(-2) => missing.push(key),
+                Value::ServerError(error) => return Err(reason(&error)),
+                _ => {}
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Stores records that were read, unless there is one by now. Value and TTL of each are given.
+    async fn write(&mut self, keys: &[Vec<u8>], records: &[Value]) -> Result<Copied, Reason> {
+        let mut writes = Pipeline::with_capacity(keys.len());
+        let mut copied = Copied::default();
+        for (key, record) in keys.iter().zip(records.chunks_exact(2)) {
+            let (Value::BulkString(value), Value::Int(ttl)) = (&record[0], &record[1]) else {
                 continue;
             };
             // In its last millisecond: without a TTL it would stay for ever.
             if *ttl == 0 {
                 continue;
             }
-            let cmd = writes.cmd("SET").arg(&*text(&record[0])).arg(&value[..]).arg("NX");
+            let cmd = writes.cmd("SET").arg(key).arg(&value[..]).arg("NX");
             if *ttl > 0 {
                 cmd.arg("PX").arg(*ttl);
             }
-            records += 1;
+            copied.records += 1;
+            copied.bytes += (key.len() + value.len()) as u64;
         }
-        if !writes.is_empty() {
-            for answer in set.ask(claim.node, writes).await? {
-                if let Value::ServerError(error) = answer {
-                    return Err(reason(&error));
-                }
+        for answer in self.target.ask(&writes).await? {
+            if let Value::ServerError(error) = answer {
+                return Err(reason(&error));
             }
         }
-        if cursor == "0" {
-            return Ok((records, complete));
-        }
-        if !claim.renew(set, CLAIM).await? {
-            return Err(Reason::WrongTag { found: "".into() });
-        }
+        Ok(copied)
+    }
+
+    /// Makes progress known.
+    fn tell(&mut self, more: Copied) {
+        self.copied.records += more.records;
+        self.copied.bytes += more.bytes;
+        let status = &self.set.members()[self.node].status;
+        status.set_copied(self.copied);
+        metrics::copied(status.name(), more.records, more.bytes);
     }
 }
 
-/// The text as a pattern that matches it alone.
-pub(super) fn glob(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut pattern, c| {
-        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-        pattern
-    })
+/// Values and TTLs of the first records, as many as fill an answer.
+async fn read(source: &mut Side, keys: &[Vec<u8>]) -> Result<Vec<Value>, Reason> {
+    let mut pipeline = Pipeline::with_capacity(1);
+    let cmd = pipeline.cmd("EVAL").arg(scripts::READ_RECORDS.text).arg(keys.len());
+    cmd.arg(keys).arg(ANSWER);
+    source.list(&pipeline).await
 }

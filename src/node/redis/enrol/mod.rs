@@ -12,6 +12,8 @@
 //! | ending a probation, with what the others know | `activate` |
 //! | telling nodes who owns the other names | `inform` |
 //! | taking over long-lived records | `copy` |
+//! | work that one client at a time does for all | `task_claim` |
+//! | connections for what is long | `side` |
 //! | how many keys a node keeps | `count` |
 //! | from one layout to another | `adopt` |
 //! | from a set that nobody uses any more | `takeover` |
@@ -27,9 +29,11 @@ mod jumps;
 mod layout;
 mod lower;
 mod set;
+mod side;
 mod standing;
 mod tag;
 mod takeover;
+mod task_claim;
 mod tasks;
 
 pub(crate) use adopt::adopt;

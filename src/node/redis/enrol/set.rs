@@ -14,7 +14,7 @@ use crate::{
     error::Reason,
     lock::Soundness,
     node::redis::{
-        RedisSettings,
+        Endpoint, RedisSettings,
         encode::Keys,
         guards::{EvictionGuard, RestartGuard},
         status::{Bar, BarKind, Status},
@@ -59,6 +59,7 @@ pub(crate) struct NodeSet {
 pub(super) struct Member {
     pub(super) status: Arc<Status>,
     pub(super) admin: mpsc::UnboundedSender<Admin>,
+    pub(super) endpoint: Endpoint,
 }
 
 /// What a node is asked for beside operations.
@@ -211,9 +212,9 @@ impl NodeSet {
     /// Names the members, once, before any of them connects.
     pub(in crate::node::redis) fn join(
         &self,
-        members: impl IntoIterator<Item = (Arc<Status>, mpsc::UnboundedSender<Admin>)>,
+        members: impl IntoIterator<Item = (Arc<Status>, mpsc::UnboundedSender<Admin>, Endpoint)>,
     ) {
-        let member = |(status, admin)| Member { status, admin };
+        let member = |(status, admin, endpoint)| Member { status, admin, endpoint };
         let _ = self.members.set(members.into_iter().map(member).collect());
     }
 
@@ -339,6 +340,7 @@ impl NodeSet {
             _ => {}
         }
         drop(state);
+        status.set_copying(wanted);
         self.tell();
         if raise && self.may_raise() {
             for member in self.members() {

@@ -41,6 +41,11 @@ impl Tag {
         Incarnation::parse(&format!("{epoch} {} {nonce}", self.run()))
     }
 
+    /// All but the hash of the owners of other names, which may change at any time.
+    pub(in crate::node::redis) fn enrolment(&self) -> &str {
+        self.0.get(..77).unwrap_or(&self.0)
+    }
+
     pub(in crate::node::redis) fn layout(&self) -> &str {
         self.0.get(35..51).unwrap_or_default()
     }
@@ -60,6 +65,7 @@ mod tests {
         assert!(probation.is_probation() && !probation.is_moved());
         assert!(moved.is_probation() && moved.is_moved());
         assert_eq!((active.run(), active.layout()), (run, layout));
+        assert_eq!(active.enrolment(), format!("a {run} {layout} {nonce} 0000000a"));
         let incarnation = Incarnation {
             epoch: 10,
             id: 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef,

@@ -26,12 +26,11 @@ use crate::{
 
 /// A node that has not answered by then is tried again later.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-const COPY_RETRY: Duration = Duration::from_millis(500);
 const INFORM_RETRY: Duration = Duration::from_millis(200);
 
 enum Ended {
     Activation { node: usize, outcome: Outcome },
-    Copy { node: usize, done: bool },
+    Copy { node: usize, again: Option<Duration> },
     Informed { node: usize, result: Result<(), Reason> },
     Moved { node: usize, result: Result<(), Reason> },
 }
@@ -129,7 +128,7 @@ impl NodeSet {
                 let node = step.node;
                 Ended::Activation { node, outcome: activate::activate(self, step).await }
             }
-            Work::Copy(node) => Ended::Copy { node, done: copy::copy(self, node).await },
+            Work::Copy(node) => Ended::Copy { node, again: copy::copy(self, node).await },
             Work::Take(node, foreign) => {
                 Ended::Moved { node, result: takeover::take_unused(self, node, &foreign).await }
             }
@@ -145,21 +144,23 @@ impl NodeSet {
     fn ended(&self, ended: &Ended) {
         let now = self.clock.now();
         let mut state = self.state();
-        let node = match ended {
+        let (node, is_changed) = match ended {
             Ended::Activation { node, outcome } => {
                 state.enrolment.ended(*node, *outcome, now);
-                *node
+                (*node, !matches!(outcome, Outcome::Later(_)))
             }
-            Ended::Copy { node, done } => {
-                state.copying[*node] =
-                    if *done { Copying::Done } else { Copying::Wanted(now + COPY_RETRY) };
-                *node
+            Ended::Copy { node, again } => {
+                state.copying[*node] = match again {
+                    Some(pause) => Copying::Wanted(now + *pause),
+                    None => Copying::Done,
+                };
+                (*node, again.is_none())
             }
-            Ended::Moved { node, .. } => *node,
+            Ended::Moved { node, .. } => (*node, true),
             // It is looked at now: what it knows by then is not told it again.
             Ended::Informed { node, .. } => {
                 state.informing[*node] = Informing::NotBefore(now + INFORM_RETRY);
-                *node
+                (*node, true)
             }
         };
         drop(state);
@@ -173,7 +174,9 @@ impl NodeSet {
             }
             _ => {}
         }
-        let _ = self.members()[node].admin.send(Admin::Check);
+        if is_changed {
+            let _ = self.members()[node].admin.send(Admin::Check);
+        }
     }
 
     /// Runs commands on a node, beside its operations.

@@ -1,8 +1,8 @@
 -- Ends a node's probation: from here on it votes.
--- KEYS: meta, watermarks. ARGV: the tag of the probation that was waited out, how long was waited
+-- KEYS: meta. ARGV: the tag of the probation that was waited out, how long was waited
 -- in ms, max_ttl in ms, floor (0: none), 'bootstrap' where there are too few others to learn from,
--- 'copying' while done records are still to be copied; how many fences, then field and number of
--- each; then field and value of each watermark.
+-- 'copying' while done records are still to be copied; then field and number of each fence.
+-- Marks were learnt before, by learn_marks.lua.
 -- Answers: {1, tag} active; {2, ms} not waited long enough; {3, tag} another probation.
 local tag = redis.call('HGET', KEYS[1], 'tag') or ''
 if tag ~= ARGV[1] then return {3, tag} end
@@ -19,22 +19,11 @@ if ARGV[5] == 'bootstrap' then
   floor = math.max(floor, time[1] * 1000000 + time[2] + 60000000)
 end
 
-local function merge(key, field, value)
-  local number = tonumber(string.match(value, '^%d+'))
-  local stored = tonumber(string.match(redis.call('HGET', key, field) or '', '^%d+') or -1)
-  if number and number > stored then redis.call('HSET', key, field, value) end
-end
-
-local at, fences = 8, tonumber(ARGV[7])
-for _ = 1, fences do
-  merge(KEYS[1], ARGV[at], ARGV[at + 1])
-  at = at + 2
-end
-while ARGV[at] do
-  merge(KEYS[2], ARGV[at], ARGV[at + 1])
-  at = at + 2
+for at = 7, #ARGV, 2 do
+  local stored = tonumber(redis.call('HGET', KEYS[1], ARGV[at]) or 0)
+  if tonumber(ARGV[at + 1]) > stored then redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1]) end
 end
 tag = 'a' .. string.sub(tag, 2)
 redis.call('HSET', KEYS[1], 'tag', tag, 'max_ttl', string.format('%.0f', max_ttl), 'floor',
-  string.format('%.0f', floor), 'once', ARGV[6] == '' and '' or ARGV[6] .. string.sub(ARGV[1], 52, 68))
+  string.format('%.0f', floor), 'learner', '', 'once', ARGV[6] == '' and '' or ARGV[6] .. string.sub(ARGV[1], 52, 68))
 return {1, tag}

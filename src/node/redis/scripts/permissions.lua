@@ -30,6 +30,7 @@ try('hmget', 'HMGET', key, 'f')
 try('hlen', 'HLEN', key)
 try('hgetall', 'HGETALL', key)
 try('scan', 'SCAN', 0, 'COUNT', 1)
+try('hscan', 'HSCAN', key, 0, 'COUNT', 1)
 -- Nothing is left that could not be deleted.
 if try('del', 'DEL', key) then
   try('hset', 'HSET', key, 'f', 0)

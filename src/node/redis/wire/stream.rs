@@ -1,11 +1,15 @@
 use std::{
     fmt, io,
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use ::redis::{Pipeline, Value};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, sleep},
+};
 
 use super::{Command, Reader, Unreadable};
 use crate::{
@@ -20,6 +24,8 @@ pub(super) const MAX_KEPT: usize = 256 * 1024;
 /// Maximum memory of all answers to one call of [`Wire::ask`], in bytes: digests, INFO, and how the
 /// server stands.
 const MAX_GREETING: usize = 1024 * 1024;
+/// The same for [`Wire::ask_within`]: the longest record that is copied.
+const MAX_LONG: usize = 64 * 1024 * 1024;
 /// After so many reads in a row others have a turn: a server that never comes to an end must not
 /// keep the thread from them, or from noticing it.
 pub(in crate::node::redis) const MAX_READS: usize = 16;
@@ -36,6 +42,8 @@ pub(in crate::node::redis) struct Wire {
     taken: usize,
     filled: usize,
     reader: Reader,
+    /// Bytes read and written since the connection was opened.
+    moved: u64,
 }
 
 impl Wire {
@@ -49,6 +57,7 @@ impl Wire {
             taken: 0,
             filled: 0,
             reader: Reader::default(),
+            moved: 0,
         }
     }
 
@@ -76,7 +85,10 @@ impl Wire {
             let unwritten = &self.output[self.written..];
             match ready!(Pin::new(&mut self.stream).poll_write(cx, unwritten))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                count => self.written += count,
+                count => {
+                    self.written += count;
+                    self.moved += count as u64;
+                }
             }
         }
         if !self.is_flushed {
@@ -127,6 +139,7 @@ impl Wire {
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut room))?;
         let count = room.filled().len();
         self.filled += count;
+        self.moved += count as u64;
         Poll::Ready(Ok(count > 0))
     }
 
@@ -176,9 +189,38 @@ impl Wire {
         &mut self,
         pipeline: &Pipeline,
     ) -> Result<Vec<Value>, Reason> {
+        self.ask_until(pipeline, MAX_GREETING, |_, _| Poll::Pending).await
+    }
+
+    /// The same, for what may be long: fails once no byte has moved for `silence`.
+    pub(in crate::node::redis) async fn ask_within(
+        &mut self,
+        pipeline: &Pipeline,
+        silence: Duration,
+    ) -> Result<Vec<Value>, Reason> {
+        let mut known = self.moved;
+        let mut silent = pin!(sleep(silence));
+        let poll_silent = |cx: &mut Context<'_>, moved| {
+            if moved > known {
+                known = moved;
+                silent.as_mut().reset(Instant::now() + silence);
+            }
+            silent.as_mut().poll(cx)
+        };
+        self.ask_until(pipeline, MAX_LONG, poll_silent).await
+    }
+
+    /// Sends commands and waits for their answers, until it is given up by `poll_end`. That is told
+    /// how many bytes have moved. The answers take at most `memory`, in bytes.
+    async fn ask_until(
+        &mut self,
+        pipeline: &Pipeline,
+        memory: usize,
+        mut poll_end: impl FnMut(&mut Context<'_>, u64) -> Poll<()>,
+    ) -> Result<Vec<Value>, Reason> {
         let count = self.push_all(pipeline);
         let mut answers = Vec::with_capacity(count);
-        let mut left = MAX_GREETING;
+        let mut left = memory;
         std::future::poll_fn(|cx| {
             let written = self.poll_write(cx);
             for _ in 0..MAX_READS {
@@ -197,7 +239,9 @@ impl Wire {
                     (Poll::Ready(Ok(false)), _) => {
                         ended(&answers, &io::ErrorKind::UnexpectedEof.into())
                     }
-                    (Poll::Pending, _) => return Poll::Pending,
+                    (Poll::Pending, _) => {
+                        return poll_end(cx, self.moved).map(|()| Err(Reason::TimedOut));
+                    }
                 };
                 return Poll::Ready(Err(end));
             }

@@ -1,4 +1,7 @@
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::sleep,
+};
 
 use super::*;
 
@@ -146,6 +149,30 @@ async fn answers_of_impossible_length_are_refused() {
     let mut ping = Pipeline::with_capacity(1);
     ping.cmd("PING");
     assert_eq!(wire.ask(&ping).await, Err(Unreadable::TooLong.into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_may_take_long_but_not_fall_silent() {
+    const SILENCE: Duration = Duration::from_secs(5);
+    let (ours, mut server) = tokio::io::duplex(1024);
+    let mut wire = Wire::new(Box::new(ours));
+    let mut ping = Pipeline::with_capacity(1);
+    ping.cmd("PING");
+    let begun = Instant::now();
+    let trickle = async {
+        for byte in b"$10\r\n0123456789\r\n" {
+            sleep(Duration::from_secs(4)).await;
+            server.write_all(&[*byte]).await.unwrap();
+        }
+    };
+    let (answers, ()) = tokio::join!(wire.ask_within(&ping, SILENCE), trickle);
+    assert_eq!(answers, Ok(vec![Value::BulkString(b"0123456789".to_vec())]));
+    assert_eq!(begun.elapsed().as_secs(), 17 * 4);
+
+    let begun = Instant::now();
+    server.write_all(b"$10\r\n0123").await.unwrap();
+    assert_eq!(wire.ask_within(&ping, SILENCE).await, Err(Reason::TimedOut));
+    assert_eq!(begun.elapsed().as_secs(), 5);
 }
 
 #[test]

@@ -1,0 +1,88 @@
+//! A connection beside the one that votes, for what is long: its bytes delay no vote.
+
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+use ::redis::{Pipeline, Value};
+use futures_util::FutureExt;
+
+use super::NodeSet;
+use crate::{
+    error::Reason,
+    node::redis::{
+        decode::{reason, text},
+        handshake,
+        wire::Wire,
+    },
+};
+
+/// Time without a byte, after which a connection hangs. However long an answer is, it may take its time.
+const SILENCE: Duration = Duration::from_secs(5);
+
+pub(super) struct Side {
+    wire: Wire,
+}
+
+impl NodeSet {
+    /// Opens a connection to a node that is not down.
+    pub(super) async fn open(&self, node: usize) -> Result<Side, Reason> {
+        let member = &self.members()[node];
+        if let Some(reason) = member.status.down() {
+            return Err(reason);
+        }
+        let opening = handshake::open_beside(&member.endpoint, &self.settings);
+        // A callback for credentials, or a connector, is foreign code.
+        match AssertUnwindSafe(opening).catch_unwind().await {
+            Ok(wire) => Ok(Side { wire: wire? }),
+            Err(_) => Err(Reason::NotConnected("connecting panicked".into())),
+        }
+    }
+}
+
+impl Side {
+    /// Runs commands; their errors are among the answers.
+    pub(super) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
+        self.wire.ask_within(pipeline, SILENCE).await
+    }
+
+    /// Runs one command that answers with a list.
+    pub(super) async fn list(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
+        match self.ask(pipeline).await?.pop() {
+            Some(Value::Array(items)) => Ok(items),
+            Some(Value::ServerError(error)) => Err(reason(&error)),
+            _ => Err(Reason::Protocol("a list was expected".into())),
+        }
+    }
+
+    /// One page of the keys that match a pattern: the next cursor, and the keys.
+    pub(super) async fn scan(
+        &mut self,
+        cursor: &str,
+        pattern: &str,
+        count: usize,
+    ) -> Result<(String, Vec<Vec<u8>>), Reason> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
+        let mut items = self.list(&pipeline).await?.into_iter();
+        let (Some(cursor), Some(Value::Array(found))) = (items.next(), items.next()) else {
+            return Err(Reason::Protocol("SCAN did not answer with a page".into()));
+        };
+        let key = |key| match key {
+            Value::BulkString(key) => Some(key),
+            _ => None,
+        };
+        Ok((text(&cursor).to_string(), found.into_iter().filter_map(key).collect()))
+    }
+}
+
+/// The text as a pattern that matches what begins with it.
+pub(super) fn prefix_pattern(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('*');
+    pattern
+}

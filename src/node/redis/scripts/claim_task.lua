@@ -1,0 +1,18 @@
+-- Who does for all what one client at a time is to do: learning before an activation, copying records.
+-- KEYS: meta. ARGV: the field that names the task, and what it was; the field of the claim; the
+-- client's number; for how long in µs, zero to give it back; records and bytes copied so far.
+-- Answers {1} the client's own; {0} nothing to do any more; {2, records, bytes} another client's.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local meta = redis.call('HMGET', KEYS[1], ARGV[1], ARGV[3])
+if meta[1] ~= ARGV[2] then return {0} end
+local client, ends, records, bytes = string.match(meta[2] or '', '^(%x+) (%d+) (%d+) (%d+)$')
+-- A clock that was put back must not prolong it.
+local left = tonumber(ends or 0) - now
+if client and client ~= ARGV[4] and left > 0 and left <= 60000000 then
+  return {2, tonumber(records), tonumber(bytes)}
+end
+-- Over at once: the next client need not wait.
+ends = string.format('%.0f', now + ARGV[5])
+redis.call('HSET', KEYS[1], ARGV[3], ARGV[4] .. ' ' .. ends .. ' ' .. ARGV[6] .. ' ' .. ARGV[7])
+return {1}

@@ -1,0 +1,19 @@
+-- Tells a node in probation what others know of jobs: of two values, the one with the greater first
+-- number stands. KEYS: meta, marks. ARGV: the tag of the probation, then field and value of each mark.
+-- Answers 1; 0 where it is another probation.
+if redis.call('HGET', KEYS[1], 'tag') ~= ARGV[1] then return 0 end
+
+local function merge(field, value)
+  local number = tonumber(string.match(value, '^%d+'))
+  local stored = tonumber(string.match(redis.call('HGET', KEYS[2], field) or '', '^%d+') or -1)
+  if number and number > stored then redis.call('HSET', KEYS[2], field, value) end
+end
+
+for at = 2, #ARGV, 2 do
+  merge(ARGV[at], ARGV[at + 1])
+  -- What was claimed was promised. A promise that was read before its claim may be an older one.
+  local job = string.match(ARGV[at], '^claim:(.*)$')
+  local token = job and string.match(ARGV[at + 1], '^%d+')
+  if token then merge('promise:' .. job, token) end
+end
+return 1

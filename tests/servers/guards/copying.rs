@@ -1,0 +1,200 @@
+//! Records that are large or many, and how they come to a node that forgot them.
+
+use std::time::{Duration, Instant};
+
+use tower_redlock::{CopyProgress, NodeState, Redlock};
+
+use super::scene::{all_vote, guarded, meta, probation, quick, settled, urls, votes, works};
+use crate::{
+    facts::log::{Log, LoggedSpawner},
+    support::{HANG_GUARD, Proxy, RedisServer, Resp, eventually_async},
+};
+
+const RECORD: usize = 60_000;
+
+/// What a node is asked to copy in one second, in bytes.
+const RATE: u64 = 10_000_000;
+
+/// Keeps so many large records on a server, for an hour.
+fn record(server: &RedisServer, records: usize) {
+    let fill = "local value = string.rep('x', ARGV[2]) \
+                for i = 1, ARGV[1] do \
+                  redis.call('SET', 'redlock:done:' .. i, value .. i, 'PX', 3600000) \
+                end return redis.status_reply('OK')";
+    let answer = server.cli(&["EVAL", fill, "0", &records.to_string(), &RECORD.to_string()]);
+    assert_eq!(answer, Resp::Simple("OK".into()));
+}
+
+#[track_caller]
+fn assert_recorded(server: &RedisServer, records: usize) {
+    assert_eq!(server.keys("redlock:done:*").len(), records);
+    for i in [1, records / 2, records] {
+        let value = server.get(&format!("redlock:done:{i}")).expect("it was copied");
+        assert_eq!(value.len(), RECORD + i.to_string().len());
+        assert!(value.ends_with(i.to_string().as_bytes()));
+    }
+}
+
+fn is_complete(server: &RedisServer) -> bool {
+    meta(server).get("once").is_some_and(String::is_empty)
+}
+
+/// Looks until the node has all records; what `look` is told is how far it is.
+async fn watch(
+    redlock: &Redlock,
+    server: &RedisServer,
+    mut look: impl AsyncFnMut(Option<CopyProgress>),
+) {
+    let started = Instant::now();
+    while !is_complete(server) {
+        assert!(started.elapsed() < 10 * HANG_GUARD, "{:?}", redlock.health());
+        look(redlock.health()[1].copying).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn down(redlock: &Redlock) -> Vec<NodeState> {
+    let states = redlock.health().into_iter().map(|health| health.state);
+    states.filter(|state| matches!(state, NodeState::Down { .. })).collect()
+}
+
+#[tokio::test]
+async fn slow_links_carry_large_records() {
+    const RECORDS: usize = 520;
+    let mut servers = RedisServer::start_n(3);
+    let proxies = [Proxy::start(servers[0].addr()), Proxy::start(servers[2].addr())];
+    let nodes = [proxies[0].url(), servers[1].url(), proxies[1].url()];
+    let log = Log::new();
+    let settings = Redlock::builder()
+        .ttl(Duration::from_secs(3))
+        .node_timeout(Duration::from_millis(300))
+        .spawner(LoggedSpawner::start(&log));
+    let redlock = guarded(settings, nodes).build().unwrap();
+    all_vote(&redlock).await;
+    for server in [&servers[0], &servers[2]] {
+        record(server, RECORDS);
+    }
+    servers[1].restart();
+    probation(&redlock, &[1]).await;
+    votes(&redlock, 1).await;
+    let connections = || proxies.each_ref().map(Proxy::connections);
+    let before = connections();
+    for proxy in &proxies {
+        proxy.set_rate(RATE);
+    }
+    let mut seen = Vec::new();
+    watch(&redlock, &servers[1], async |progress| {
+        assert_eq!(down(&redlock), [], "the connections that vote stay as they are");
+        seen.extend(progress);
+        works(&redlock).await;
+    })
+    .await;
+    assert_recorded(&servers[1], RECORDS);
+    let bytes: Vec<u64> = seen.iter().map(|progress| progress.bytes).collect();
+    assert!(bytes.is_sorted() && seen.is_sorted_by_key(|progress| progress.records), "{seen:?}");
+    let steps = bytes.chunk_by(|a, b| a == b).count();
+    assert!(steps > 10, "{bytes:?}");
+    // No more than one of each, and none that was replaced.
+    let more = [0, 1].map(|node| connections()[node] - before[node]);
+    assert!(more.iter().all(|more| *more <= 1), "{more:?}\n{}", log.text());
+    for server in [&servers[0], &servers[2]] {
+        let longest = server.info("clients", "client_recent_max_output_buffer").unwrap();
+        assert!(longest.parse::<usize>().unwrap() < 2_000_000, "{longest} bytes in one answer");
+    }
+    eventually_async("nothing is copied any more", async || redlock.health()[1].copying.is_none())
+        .await;
+}
+
+#[tokio::test]
+async fn a_second_carries_ten_megabytes() {
+    const RECORDS: usize = 500;
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    for server in [&servers[0], &servers[2]] {
+        record(server, RECORDS);
+    }
+    servers[1].restart();
+    probation(&redlock, &[1]).await;
+    let started = Instant::now();
+    votes(&redlock, 1).await;
+    watch(&redlock, &servers[1], async |_| {}).await;
+    let took = started.elapsed();
+    let least = Duration::from_micros((RECORDS * RECORD) as u64 * 1_000_000 / RATE);
+    assert!(took > least, "{took:?} instead of {least:?}");
+    assert_recorded(&servers[1], RECORDS);
+    // What the first one gave is not asked of the second one.
+    let sent = |server: &RedisServer| -> usize {
+        server.info("stats", "total_net_output_bytes").unwrap().parse().unwrap()
+    };
+    let sent = sent(&servers[0]).min(sent(&servers[2]));
+    assert!(sent < RECORDS * RECORD / 2, "{sent} bytes");
+}
+
+#[tokio::test]
+async fn others_show_and_finish_it() {
+    const RECORDS: usize = 500;
+    let mut servers = RedisServer::start_n(3);
+    let mut clients = vec![settled(&servers).await, settled(&servers).await];
+    for server in [&servers[0], &servers[2]] {
+        record(server, RECORDS);
+    }
+    servers[1].restart();
+    for client in &clients {
+        probation(client, &[1]).await;
+    }
+    let copier = async || {
+        let started = Instant::now();
+        loop {
+            let far = |client: &Redlock| {
+                client.health()[1].copying.is_some_and(|progress| progress.records > 20)
+            };
+            if let Some(copier) = clients.iter().position(far) {
+                break copier;
+            }
+            assert!(started.elapsed() < HANG_GUARD, "nobody copies");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let copier = copier().await;
+    let first = clients.remove(copier);
+    let rest = &clients[0];
+    let started = Instant::now();
+    while rest.health()[1].copying.is_none_or(|progress| progress.records == 0) {
+        assert!(!is_complete(&servers[1]) && started.elapsed() < HANG_GUARD, "not shown");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!is_complete(&servers[1]), "{:?}", rest.health());
+    drop(first);
+    watch(rest, &servers[1], async |_| {}).await;
+    assert_recorded(&servers[1], RECORDS);
+}
+
+#[tokio::test]
+async fn a_source_that_forgets_is_incomplete() {
+    const RECORDS: usize = 200;
+    let mut servers = RedisServer::start_n(5);
+    let log = Log::new();
+    let settings = quick().spawner(LoggedSpawner::start(&log));
+    let redlock = guarded(settings, urls(&servers)).build().unwrap();
+    all_vote(&redlock).await;
+    eventually_async("a new set has none", async || servers.iter().all(is_complete)).await;
+    record(&servers[0], RECORDS);
+    // Three of the four others have to be complete.
+    servers[4].cli(&["ACL", "SETUSER", "default", "-scan"]);
+    let ends = || {
+        let is_end = |line: &&str| line.contains("long-lived") && line.contains("node=node-2");
+        log.text().lines().filter(is_end).count()
+    };
+    let before = ends();
+    servers[1].restart();
+    probation(&redlock, &[1]).await;
+    eventually_async("it is under way", async || {
+        redlock.health()[1].copying.is_some_and(|progress| progress.records > 0)
+    })
+    .await;
+    servers[0].cli(&["FLUSHALL"]);
+    eventually_async("it was tried", async || ends() > before).await;
+    assert!(!is_complete(&servers[1]), "{}", log.text());
+    servers[4].cli(&["ACL", "SETUSER", "default", "+scan"]);
+    eventually_async("all is copied", async || is_complete(&servers[1])).await;
+}

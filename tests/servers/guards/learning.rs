@@ -1,0 +1,104 @@
+//! What a node learns before it votes: in parts, and by one client at a time.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tower_redlock::Redlock;
+
+use super::scene::{all_vote, guarded, hash, probation, settled, tag, urls, votes};
+use crate::support::{RedisServer, Resp};
+
+const CLAIM_TASK: &str = include_str!("../../../src/node/redis/scripts/claim_task.lua");
+const LEARN_MARKS: &str = include_str!("../../../src/node/redis/scripts/learn_marks.lua");
+
+/// µs since the Unix epoch.
+fn now() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()
+}
+
+#[tokio::test]
+async fn many_marks_are_merged_by_number() {
+    const MARKS: u64 = 3_000;
+    let fill = "for i = 1, ARGV[1] do \
+                  redis.call('HSET', 'redlock:marks', 'm' .. i, (i * ARGV[2] % 101) .. ' of ' .. ARGV[2]) \
+                end return redis.status_reply('OK')";
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    for (server, factor) in [(&servers[0], "7"), (&servers[2], "11")] {
+        let answer = server.cli(&["EVAL", fill, "0", &MARKS.to_string(), factor]);
+        assert_eq!(answer, Resp::Simple("OK".into()));
+    }
+    servers[1].restart();
+    probation(&redlock, &[1]).await;
+    votes(&redlock, 1).await;
+    let learnt = hash(&servers[1], "redlock:marks");
+    assert_eq!(learnt.len() as u64, MARKS);
+    for i in 1..=MARKS {
+        let (seven, eleven) = (i * 7 % 101, i * 11 % 101);
+        let highest = seven.max(eleven);
+        let expected = [(seven, 7), (eleven, 11)]
+            .into_iter()
+            .filter(|(number, _)| *number == highest)
+            .map(|(number, factor)| format!("{number} of {factor}"))
+            .collect::<Vec<_>>();
+        assert!(expected.contains(&learnt[&format!("m{i}")]), "m{i}: {}", learnt[&format!("m{i}")]);
+    }
+}
+
+#[tokio::test]
+async fn claim_of_a_dead_learner_ends() {
+    const CLAIMED: Duration = Duration::from_secs(4);
+    let mut servers = RedisServer::start_n(3);
+    let settings = Redlock::builder().ttl(Duration::from_secs(2));
+    let redlock = guarded(settings, urls(&servers)).build().unwrap();
+    all_vote(&redlock).await;
+    servers[1].restart();
+    probation(&redlock, &[1]).await;
+    let claimed = Instant::now();
+    let claim = format!("00000000deadbeef {} 0 0", now() + CLAIMED.as_micros());
+    servers[1].cli(&["HSET", "redlock:meta", "learner", &claim]);
+    assert!(tag(&servers[1]).starts_with("p "), "too late for this test");
+    votes(&redlock, 1).await;
+    let took = claimed.elapsed();
+    assert!(took + Duration::from_millis(100) > CLAIMED, "{took:?}");
+}
+
+#[test]
+fn one_client_has_the_claim() {
+    let server = RedisServer::start();
+    let ask = |client: &str, named: &str, micros: &str, copied: [&str; 2]| {
+        let task = ["once", named, "copier", client, micros, copied[0], copied[1]];
+        let command = ["EVAL", CLAIM_TASK, "1", "meta"].into_iter().chain(task);
+        let answer = server.cli(&command.collect::<Vec<_>>()).items();
+        answer.iter().map(Resp::int).collect::<Vec<_>>()
+    };
+    server.cli(&["HSET", "meta", "once", "copying x"]);
+    assert_eq!(ask("a", "copying y", "4000000", ["0", "0"]), [0], "another task");
+    assert_eq!(ask("a", "copying x", "4000000", ["0", "0"]), [1]);
+    assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [2, 0, 0]);
+    assert_eq!(ask("a", "copying x", "4000000", ["7", "700"]), [1], "renewed");
+    assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [2, 7, 700]);
+    assert_eq!(ask("a", "copying x", "0", ["7", "700"]), [1], "given back");
+    assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [1]);
+    // As a clock leaves it that was an hour ahead.
+    let far = format!("a {} 0 0", now() + 3_600_000_000);
+    server.cli(&["HSET", "meta", "copier", &far]);
+    assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [1]);
+}
+
+/// Both are read at moments of their own.
+#[test]
+fn promises_are_no_lower_than_claims() {
+    let server = RedisServer::start();
+    let learn = |tag: &str, marks: &[&str]| {
+        let command = ["EVAL", LEARN_MARKS, "2", "meta", "marks", tag].into_iter();
+        server.cli(&command.chain(marks.iter().copied()).collect::<Vec<_>>()).int()
+    };
+    let kept = |field: &str| server.cli(&["HGET", "marks", field]).text();
+    server.cli(&["HSET", "meta", "tag", "p 1"]);
+    assert_eq!(learn("p 2", &["promise:a", "9"]), 0, "another probation");
+    assert!(!server.exists("marks"));
+    assert_eq!(learn("p 1", &["claim:a", "10 1 2", "promise:a", "9"]), 1);
+    assert_eq!((kept("claim:a"), kept("promise:a")), ("10 1 2".into(), "10".into()));
+    assert_eq!(learn("p 1", &["promise:a", "12", "claim:a", "11 3"]), 1);
+    assert_eq!((kept("claim:a"), kept("promise:a")), ("11 3".into(), "12".into()));
+}
