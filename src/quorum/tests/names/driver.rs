@@ -1,8 +1,9 @@
-//! What a client reads of the servers, and how it drives a change of a name.
+//! What a client reads of the servers, and what it makes of it.
 
 use std::sync::Arc;
 
 use super::{
+    activation::Task,
     rule::Part,
     world::{CLIENTS, NAMES, PerName, Tick, World},
 };
@@ -16,14 +17,18 @@ pub(super) struct Read {
     pub(super) active: bool,
 }
 
-/// Since when a server in probation is waited for.
+/// The wait for a server in probation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timer {
     pub(super) incarnation: Incarnation,
     /// The first sight of the incarnation in probation.
     pub(super) seen: Tick,
-    /// Since when the condition holds, and whether it is that of a start without active others.
-    pub(super) since: Option<(Tick, bool)>,
+    /// Since when enough active servers name it and each other.
+    pub(super) voters: Option<Tick>,
+    /// Since when it and others that forgot along with it make up a quorum.
+    pub(super) starters: Option<Tick>,
+    /// This client began to bootstrap it.
+    pub(super) bootstrapped: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,27 +39,18 @@ pub(super) struct Displaced {
     pub(super) reopened: bool,
 }
 
-/// An activation under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Task {
-    pub(super) node: usize,
-    pub(super) machine: usize,
-    pub(super) view: Arc<View>,
-    /// The witnesses as they were read; none for a start without active others.
-    pub(super) witnesses: PerName<Option<Read>>,
-    pub(super) bootstrap: bool,
-    /// Whose fences were read.
-    pub(super) learnt: PerName<bool>,
-    pub(super) fence: u16,
-}
-
 /// A client's knowledge of the servers; a crash loses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Driver {
     /// The machine that the connection leads to.
     pub(super) conn: PerName<Option<usize>>,
+    /// Whether the server was read on the present connection.
+    pub(super) in_sight: PerName<bool>,
     pub(super) out_since: PerName<Tick>,
+    /// The latest reads, kept while the server is out of sight.
     pub(super) reads: PerName<Option<Read>>,
+    /// In which incarnation, and when, the name's server was last read in probation.
+    pub(super) starting: PerName<Option<(Incarnation, Tick)>>,
     pub(super) highest: PerName<Option<Incarnation>>,
     pub(super) timers: PerName<Option<Timer>>,
     pub(super) displaced: PerName<Option<Displaced>>,
@@ -62,12 +58,14 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(now: Tick) -> Self {
         const NONE: Option<Read> = None;
         Self {
             conn: [None; NAMES],
-            out_since: [0; NAMES],
+            in_sight: [false; NAMES],
+            out_since: [now; NAMES],
             reads: [NONE; NAMES],
+            starting: [None; NAMES],
             highest: [None; NAMES],
             timers: [None; NAMES],
             displaced: [None; NAMES],
@@ -77,12 +75,14 @@ impl Driver {
 
     pub(super) fn lose(&mut self, node: usize, now: Tick) {
         self.conn[node] = None;
-        self.out_since[node] = now;
+        if std::mem::take(&mut self.in_sight[node]) {
+            self.out_since[node] = now;
+        }
     }
 
-    /// The latest read of a node that is still connected to the same machine.
-    fn connected(&self, node: usize) -> Option<&Read> {
-        self.reads[node].as_ref().filter(|read| self.conn[node] == Some(read.machine))
+    /// The latest read of a node that is in sight.
+    pub(super) fn in_sight(&self, node: usize) -> Option<&Read> {
+        self.reads[node].as_ref().filter(|_| self.in_sight[node])
     }
 
     /// Whether a greater incarnation than the one that was read is known for the name.
@@ -94,10 +94,13 @@ impl Driver {
 
 impl World {
     pub(super) fn open(&mut self, client: usize, node: usize) -> bool {
-        let leads = Some(self.leads[client][node]);
+        let (now, leads) = (self.now, Some(self.leads[client][node]));
         let driver = &mut self.drivers[client];
         let same = driver.conn[node] == leads;
-        driver.conn[node] = leads;
+        if !same {
+            driver.lose(node, now);
+            driver.conn[node] = leads;
+        }
         match &mut driver.displaced[node] {
             Some(displaced) if same && !displaced.reopened => {
                 displaced.reopened = true;
@@ -109,15 +112,20 @@ impl World {
 
     pub(super) fn look(&mut self, client: usize, node: usize) -> bool {
         let Some(machine) = self.drivers[client].conn[node] else { return false };
-        let enrols = !self.is_enrolled(node, machine);
-        if enrols {
+        if !self.is_enrolled(node, machine) {
             self.enrol(node, machine, self.drivers[client].highest[node]);
         }
-        let server = self.server(node, machine);
+        let (now, server) = (self.now, self.server(node, machine));
         let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
         let read = Read { machine, view, active: server.active };
         let driver = &mut self.drivers[client];
-        if driver.reads[node].as_ref() == Some(&read) && !enrols {
+        let before = (driver.in_sight[node], driver.starting[node]);
+        driver.in_sight[node] = true;
+        if !read.active {
+            driver.starting[node] = Some((read.view.incarnation, now));
+        }
+        let after = (true, driver.starting[node]);
+        if driver.reads[node].as_ref() == Some(&read) && before == after {
             return false;
         }
         driver.highest[node] = driver.highest[node].max(Some(read.view.incarnation));
@@ -133,7 +141,6 @@ impl World {
     fn after_read(&mut self, client: usize) {
         let now = self.now;
         for node in self.names() {
-            let condition = self.condition(client, node);
             let driver = &mut self.drivers[client];
             let is_displaced = driver.is_displaced(node);
             let Some(read) = &driver.reads[node] else { continue };
@@ -146,225 +153,79 @@ impl World {
                 driver.timers[node] = None;
                 continue;
             }
-            let before = driver.timers[node].filter(|timer| timer.incarnation == incarnation);
-            let mut timer = before.unwrap_or(Timer { incarnation, seen: now, since: None });
-            timer.since = condition.map(|bootstrap| match timer.since {
-                Some((since, same)) if same == bootstrap => (since, same),
-                _ => (now, bootstrap),
-            });
-            driver.timers[node] = Some(timer);
+            driver.timers[node].take_if(|timer| timer.incarnation != incarnation);
+            let new =
+                Timer { incarnation, seen: now, voters: None, starters: None, bootstrapped: false };
+            driver.timers[node].get_or_insert(new);
+        }
+        for node in self.names() {
+            if self.drivers[client].timers[node].is_none() {
+                continue;
+            }
+            let voters = self.witnesses(client, node, |_| true).len() >= self.needed();
+            let starters = self.starters(client, node).len() + 1 >= self.quorum();
+            if let Some(timer) = &mut self.drivers[client].timers[node] {
+                timer.voters = voters.then(|| timer.voters.unwrap_or(now));
+                timer.starters = starters.then(|| timer.starters.unwrap_or(now));
+            }
         }
     }
 
-    /// Whether a server in probation may be waited for; true if without active others.
-    fn condition(&self, client: usize, node: usize) -> Option<bool> {
-        let driver = &self.drivers[client];
-        let read = driver.reads[node].as_ref()?;
-        if read.active || (self.has(Part::DisplacedNotDriven) && driver.is_displaced(node)) {
-            return None;
-        }
-        if self.witnesses(client, node).len() >= self.needed() {
-            return Some(false);
-        }
-        (self.setup.rule.bootstrap && self.starts(client, node).is_some()).then_some(true)
-    }
-
-    fn needed(&self) -> usize {
+    /// How many servers witness for one in probation.
+    pub(super) fn needed(&self) -> usize {
         self.blocking() - usize::from(!self.has(Part::EnoughWitnesses))
     }
 
-    /// A largest group of servers that witness for `node`.
-    fn witnesses(&self, client: usize, node: usize) -> Vec<usize> {
+    /// A largest group of other servers, of those that are `wanted`, that name the server of
+    /// `node`, are named by it, and name each other; it knows every owner that they know.
+    pub(super) fn group_around(
+        &self,
+        client: usize,
+        node: usize,
+        wanted: impl Fn(usize, &Read) -> bool,
+    ) -> Vec<usize> {
         let driver = &self.drivers[client];
-        let Some(read) = &driver.reads[node] else { return Vec::new() };
-        let views = self.has(Part::Views);
+        let Some(own) = &driver.reads[node] else { return Vec::new() };
+        let (views, merge) = (self.has(Part::Views), self.has(Part::Merge));
+        let agree = views && self.has(Part::AgreeingWitnesses);
         let mut members: Vec<Member<'_>> = Vec::with_capacity(self.setup.names);
         for other in self.names().filter(|&other| other != node) {
-            let Some(witness) = &driver.reads[other] else { continue };
-            let active = witness.active || !self.has(Part::ActiveWitnesses);
-            let names = name_each_other((node, &read.view), (other, &witness.view));
-            let thirds = self.names().filter(|&third| third != node && third != other);
-            let has_owners = !self.has(Part::Merge)
-                || thirds
-                    .into_iter()
-                    .all(|third| read.view.owners[third] >= witness.view.owners[third]);
-            if active && (!views || (names && has_owners)) {
-                let agree = views && self.has(Part::AgreeingWitnesses);
-                members.push((other, agree.then_some(&witness.view)));
+            let Some(read) = driver.reads[other].as_ref().filter(|read| wanted(other, read)) else {
+                continue;
+            };
+            let is_behind = |third: usize| own.view.owners[third] < read.view.owners[third];
+            let mut thirds = self.names().filter(|&third| third != node && third != other);
+            let near = name_each_other((node, &own.view), (other, &read.view))
+                && !(merge && thirds.any(is_behind));
+            if near || !views {
+                members.push((other, agree.then_some(&read.view)));
             }
-        }
-        if members.len() < self.needed() {
-            return Vec::new();
         }
         largest_group(&members).iter().map(|member| member.0).collect()
     }
 
-    /// The group with which a server may start where fewer than N−q+1 others are active.
-    fn starts(&self, client: usize, node: usize) -> Option<Vec<usize>> {
-        let driver = &self.drivers[client];
-        let read = driver.connected(node)?;
-        let others = || self.names().filter(|&other| other != node);
-        let active = others().filter(|&other| driver.connected(other).is_some_and(|r| r.active));
-        if active.count() >= self.blocking() {
-            return None;
-        }
-        let members: Vec<Member<'_>> = others()
-            .filter_map(|other| Some((other, Some(&driver.connected(other)?.view))))
-            .filter(|&(other, view)| {
-                view.is_some_and(|view| name_each_other((node, &read.view), (other, view)))
-            })
-            .collect();
-        let group: Vec<_> = largest_group(&members).iter().map(|member| member.0).collect();
-        let least = if self.has(Part::WholeStarts) { self.blocking() + 1 } else { self.quorum() };
-        (group.len() + 1 >= least).then_some(group)
+    /// The servers that witness for one in probation, of those that are `wanted`.
+    pub(super) fn witnesses(
+        &self,
+        client: usize,
+        node: usize,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Vec<usize> {
+        let any = !self.has(Part::ActiveWitnesses);
+        self.group_around(client, node, |other, read| (read.active || any) && wanted(other))
     }
 
-    /// Whether those that are missing from a small group have been out of sight for long enough.
-    fn missing_are_out(&self, client: usize, node: usize, group: &[usize]) -> bool {
+    /// The servers that forgot along with one: they are in probation, or were so since its
+    /// probation began, and are active by now.
+    pub(super) fn starters(&self, client: usize, node: usize) -> Vec<usize> {
         let driver = &self.drivers[client];
-        group.len() > self.blocking() - 1
-            || self.names().filter(|other| *other != node && !group.contains(other)).all(|other| {
-                driver.conn[other].is_none() && self.now >= driver.out_since[other] + self.setup.ttl
-            })
-    }
-
-    pub(super) fn reenrol(&mut self, client: usize, node: usize) -> bool {
-        let driver = &self.drivers[client];
-        let (Some(read), Some(displaced)) = (driver.connected(node), driver.displaced[node]) else {
-            return false;
-        };
-        let due = displaced.reopened && self.now >= displaced.since + self.setup.ttl;
-        let machine = read.machine;
-        let stored = self.server(node, machine).view.as_ref().map(|view| view.incarnation);
-        if !due || stored != Some(read.view.incarnation) || !self.is_enrolled(node, machine) {
-            return false;
-        }
-        let known = if self.has(Part::Epochs) { driver.highest[node] } else { None };
-        self.enrol(node, machine, known);
-        true
-    }
-
-    pub(super) fn store(&mut self, client: usize, into: usize, of: usize) -> bool {
-        let driver = &self.drivers[client];
-        let (Some(target), Some(read)) = (driver.connected(into), driver.connected(of)) else {
-            return false;
-        };
-        if into == of || driver.is_displaced(of) || !self.is_enrolled(into, target.machine) {
-            return false;
-        }
-        let (machine, owner) = (target.machine, read.view.incarnation);
-        let stored = self.server(into, machine).view.as_ref().map(|view| view.owners[of]);
-        if stored.is_some_and(|stored| stored >= Some(owner)) {
-            return false;
-        }
-        self.server_mut(into, machine).store(of, owner);
-        true
-    }
-
-    pub(super) fn merge(&mut self, client: usize, node: usize) -> bool {
-        let driver = &self.drivers[client];
-        let Some(read) = driver.connected(node) else { return false };
-        let machine = read.machine;
-        if read.active || !self.is_enrolled(node, machine) || !self.has(Part::Merge) {
-            return false;
-        }
-        let before = self.server(node, machine).view.clone();
-        let mut server = self.server(node, machine).clone();
-        for other in self.names().filter(|&other| other != node) {
-            let Some(active) = driver.connected(other).filter(|read| read.active) else { continue };
-            server.store(other, active.view.incarnation);
-            for third in self.names().filter(|&third| third != node) {
-                if let Some(owner) = active.view.owners[third] {
-                    server.store(third, owner);
-                }
-            }
-        }
-        let changed = server.view != before;
-        *self.server_mut(node, machine) = server;
-        changed
-    }
-
-    pub(super) fn begin(&mut self, client: usize, node: usize) -> bool {
-        let driver = &self.drivers[client];
-        let (Some(read), Some(timer)) = (driver.connected(node), driver.timers[node]) else {
-            return false;
-        };
-        let Some((since, bootstrap)) = timer.since else { return false };
-        let from = if self.has(Part::Wait) { since } else { timer.seen };
-        if driver.task.is_some() || self.now < from + self.setup.ttl {
-            return false;
-        }
-        let group = if bootstrap {
-            let Some(group) = self.starts(client, node) else { return false };
-            if !self.missing_are_out(client, node, &group) {
-                return false;
-            }
-            group
-        } else {
-            self.witnesses(client, node)
-        };
-        let mut witnesses: PerName<Option<Read>> = std::array::from_fn(|_| None);
-        for other in group {
-            witnesses[other].clone_from(&driver.reads[other]);
-        }
-        let task = Task {
-            node,
-            machine: read.machine,
-            view: Arc::clone(&read.view),
-            witnesses,
-            bootstrap,
-            learnt: [false; NAMES],
-            fence: 0,
-        };
-        self.drivers[client].task = Some(task);
-        true
-    }
-
-    pub(super) fn fence(&mut self, client: usize, node: usize) -> bool {
-        let driver = &self.drivers[client];
-        let Some(task) = &driver.task else { return false };
-        let Some(witness) = &task.witnesses[node] else { return false };
-        if task.learnt[node] {
-            return false;
-        }
-        let server = self.server(node, witness.machine);
-        let same = driver.conn[node] == Some(witness.machine)
-            && self.is_enrolled(node, witness.machine)
-            && (!self.has(Part::WitnessTags)
-                || (server.active == witness.active && server.view.as_ref() == Some(&witness.view)));
-        let fence = server.fence;
-        let slot = &mut self.drivers[client].task;
-        match slot {
-            Some(task) if same => {
-                task.learnt[node] = true;
-                task.fence = task.fence.max(fence);
-            }
-            _ => *slot = None,
-        }
-        true
-    }
-
-    pub(super) fn activate(&mut self, client: usize) -> bool {
-        let Some(task) = &self.drivers[client].task else { return false };
-        let learnt = task.learnt.iter().filter(|learnt| **learnt).count();
-        if !task.bootstrap && learnt < self.needed() {
-            return false;
-        }
-        let task = self.drivers[client].task.take().expect("it was there");
-        let (node, machine) = (task.node, task.machine);
-        let tagged = self.has(Part::ActivationTag);
-        let (top, learns) = (self.top, self.has(Part::Fences));
-        if self.is_enrolled(node, machine) {
-            let server = self.server_mut(node, machine);
-            let view = server.view.as_ref().expect("it is enrolled");
-            let same_incarnation = view.incarnation == task.view.incarnation;
-            if same_incarnation && !server.active && (!tagged || *view == task.view) {
-                server.active = true;
-                let floor = if task.bootstrap { top } else { task.fence };
-                server.fence = server.fence.max(if learns { floor } else { 0 });
-            }
-        }
-        true
+        let Some(timer) = driver.timers[node] else { return Vec::new() };
+        let any = !self.has(Part::Starters);
+        self.group_around(client, node, |other, read| {
+            let together =
+                |(incarnation, seen)| incarnation == read.view.incarnation && seen > timer.seen;
+            any || !read.active || driver.starting[other].is_some_and(together)
+        })
     }
 
     /// Whether every name's server is active and all name each other, and all clients have read it.
@@ -374,7 +235,7 @@ impl World {
                 && (0..CLIENTS).all(|client| {
                     let driver = &self.drivers[client];
                     driver.conn[node] == Some(self.leads[client][node])
-                        && driver.connected(node).is_some_and(|read| {
+                        && driver.in_sight(node).is_some_and(|read| {
                             read.active
                                 && self.server(node, read.machine).view.as_ref() == Some(&read.view)
                         })

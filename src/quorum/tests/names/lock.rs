@@ -6,7 +6,7 @@ use super::{
     rule::Part,
     world::{CLIENTS, Key, NAMES, PerName, Tick, Violation, World},
 };
-use crate::quorum::names::{Member, View, group_size};
+use crate::quorum::names::{Member, View, largest_group};
 
 /// A node's latest grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl World {
             Some((node, views.then_some(&grant.view)))
         });
         let members: Vec<Member<'_>> = chosen.collect();
-        if members.len() < self.quorum() { 0 } else { group_size(&members) }
+        if members.len() < self.quorum() { 0 } else { largest_group(&members).len() }
     }
 
     fn decide(&mut self, client: usize) {
@@ -164,11 +164,11 @@ impl World {
         }
         let Some(machine) = self.asked(client, node) else { return false };
         let active = self.is_enrolled(node, machine) && self.server(node, machine).active;
-        let now = self.now;
+        let (now, views) = (self.now, self.has(Part::Views));
         let server = &mut self.servers[node * self.setup.machines + machine];
         let lease = self.leases[client].as_mut().expect("it is under way");
         let Some(grant) = &mut lease.grants[node] else { return true };
-        let same = !self.setup.rule.has(Part::Views) || server.view.as_ref() == Some(&grant.view);
+        let same = !views || server.view.as_ref() == Some(&grant.view);
         if !active || !same || server.lease(now) != Some(lease.id) {
             lease.grants[node] = None;
             return true;
@@ -219,9 +219,11 @@ impl World {
         lease.grants[node] = Some(Grant { view, accepted: true, confirmed: lease.started });
         let starts: PerName<Option<Tick>> =
             std::array::from_fn(|n| lease.grants[n].as_ref().map(|grant| grant.confirmed));
-        let confirmed = starts.iter().flatten().copied().filter(|&from| {
-            self.group(client, |grant| grant.confirmed >= from) >= quorum
-        });
+        let confirmed = starts
+            .iter()
+            .flatten()
+            .copied()
+            .filter(|&from| self.group(client, |grant| grant.confirmed >= from) >= quorum);
         if let Some(confirmed) = confirmed.max() {
             let lease = self.leases[client].as_mut().expect("it is held");
             lease.until = lease.until.max(Some(confirmed + ttl));

@@ -1,4 +1,4 @@
-//! The parts of the rule, and which of them is left out.
+//! The parts of the rule, one of which a control leaves out.
 
 /// A part of the rule that a control leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,24 +27,9 @@ pub(super) enum Part {
     ActivationTag,
     /// A displaced server is enrolled with a greater epoch.
     Epochs,
-    /// A client does not drive a server that it knows to be displaced.
-    DisplacedNotDriven,
-    /// A start with too few others to learn from takes all of N−q+1 others along.
-    WholeStarts,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rule {
-    /// The part that is left out.
-    pub(super) without: Option<Part>,
-    /// Whether a set may start by itself.
-    pub(super) bootstrap: bool,
-}
-
-impl Rule {
-    pub(super) const WHOLE: Self = Self { without: None, bootstrap: false };
-
-    pub(super) fn has(self, part: Part) -> bool {
-        self.without != Some(part)
-    }
+    /// A bootstrap takes q servers that forgot; without it, one that forgot bootstraps with q−1
+    /// others of any kind.
+    Starters,
+    /// A bootstrap with fewer than N−q+1 others waits a TTL for those that are out of sight.
+    Absence,
 }

@@ -1,16 +1,8 @@
 //! The servers, the names that lead to them, and what goes wrong.
 
-use std::{
-    hash::{DefaultHasher, Hasher},
-    sync::Arc,
-};
+use std::sync::Arc;
 
-use super::{
-    driver::Driver,
-    groups::Group,
-    lock::Lease,
-    rule::{Part, Rule},
-};
+use super::{driver::Driver, faults::Faults, groups::Group, lock::Lease, rule::Part};
 use crate::quorum::names::{Incarnation, View, name_each_other};
 
 /// The most names of a set.
@@ -55,16 +47,6 @@ impl Server {
     }
 }
 
-/// How many faults of each kind may come.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Faults {
-    pub(super) moves: u8,
-    pub(super) blank_restarts: u8,
-    pub(super) restarts: u8,
-    pub(super) crashes: u8,
-    pub(super) cuts: u8,
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) names: usize,
@@ -72,9 +54,10 @@ pub(super) struct Setup {
     pub(super) machines: usize,
     /// The TTL of all locks, in ticks.
     pub(super) ttl: Tick,
-    pub(super) rule: Rule,
+    /// The part of the rule that is left out.
+    pub(super) without: Option<Part>,
     pub(super) faults: Faults,
-    /// How many names may be unsettled at once.
+    /// How many names may be unsettled at once while the former server of a name may be alive.
     pub(super) at_once: usize,
     /// Whether the set has never been started.
     pub(super) blank: bool,
@@ -89,35 +72,90 @@ pub(super) struct Setup {
 pub(super) enum Step {
     Tick,
     /// The look-ups of a client lead to another machine from now on; `None`: of all clients.
-    Move { client: Option<usize>, node: usize, machine: usize },
-    Restart { node: usize, machine: usize, keeps_data: bool },
-    Crash { client: usize },
+    Move {
+        client: Option<usize>,
+        node: usize,
+        machine: usize,
+    },
+    Restart {
+        node: usize,
+        machine: usize,
+        keeps_data: bool,
+    },
+    Crash {
+        client: usize,
+    },
     /// The client can't reach the node any more.
-    Cut { client: usize, node: usize },
+    Cut {
+        client: usize,
+        node: usize,
+    },
     /// The client opens a new connection by a fresh look-up.
-    Open { client: usize, node: usize },
+    Open {
+        client: usize,
+        node: usize,
+    },
     /// The client reads the server, and enrols it if it is blank or was restarted.
-    Look { client: usize, node: usize },
+    Look {
+        client: usize,
+        node: usize,
+    },
     /// The client enrols a displaced server anew.
-    Reenrol { client: usize, node: usize },
+    Reenrol {
+        client: usize,
+        node: usize,
+    },
     /// The client stores into `into` the incarnation that it read under `of`.
-    Store { client: usize, into: usize, of: usize },
+    Store {
+        client: usize,
+        into: usize,
+        of: usize,
+    },
     /// The client stores into a server in probation what the active servers told.
-    Merge { client: usize, node: usize },
+    Merge {
+        client: usize,
+        node: usize,
+    },
     /// The client begins to activate a server.
-    Begin { client: usize, node: usize },
+    Begin {
+        client: usize,
+        node: usize,
+    },
     /// The client reads a fence for the activation under way.
-    Fence { client: usize, node: usize },
-    Activate { client: usize },
+    Fence {
+        client: usize,
+        node: usize,
+    },
+    Activate {
+        client: usize,
+    },
     /// The client asks for the lock.
-    Attempt { client: usize },
-    Vote { client: usize, node: usize },
-    Raise { client: usize },
-    RaiseVote { client: usize, node: usize },
-    Extend { client: usize },
-    ExtendVote { client: usize, node: usize },
+    Attempt {
+        client: usize,
+    },
+    Vote {
+        client: usize,
+        node: usize,
+    },
+    Raise {
+        client: usize,
+    },
+    RaiseVote {
+        client: usize,
+        node: usize,
+    },
+    Extend {
+        client: usize,
+    },
+    ExtendVote {
+        client: usize,
+        node: usize,
+    },
     /// The client gives the lock or the attempt up, with or without deleting the keys.
-    Release { client: usize, deletes: bool },
+    Release {
+        client: usize,
+        deletes: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +194,7 @@ impl World {
             now: 0,
             servers: vec![Server::default(); setup.names * setup.machines],
             leads: [[0; NAMES]; CLIENTS],
-            drivers: std::array::from_fn(|_| Driver::new()),
+            drivers: std::array::from_fn(|_| Driver::new(0)),
             leases: std::array::from_fn(|_| None),
             known: [0; CLIENTS],
             issued: Vec::new(),
@@ -173,7 +211,8 @@ impl World {
             }
         }
         if !setup.blank {
-            let first: Vec<_> = (0..setup.names).map(|node| world.incarnation(node, 0, 1)).collect();
+            let first: Vec<_> =
+                (0..setup.names).map(|node| world.incarnation(node, 0, 1)).collect();
             for node in 0..setup.names {
                 let owner = |(of, own): (usize, &Incarnation)| (of != node).then_some(*own);
                 let owners = first.iter().enumerate().map(owner).collect();
@@ -207,7 +246,7 @@ impl World {
     }
 
     pub(super) fn has(&self, part: Part) -> bool {
-        self.setup.rule.has(part)
+        self.setup.without != Some(part)
     }
 
     pub(super) fn server(&self, node: usize, machine: usize) -> &Server {
@@ -265,69 +304,6 @@ impl World {
         })
     }
 
-    /// Whether a change of a name is over: its server is sound, none of the name was enrolled
-    /// after it, nor is about to be.
-    fn is_settled(&self, node: usize) -> bool {
-        let machine = self.leads[0][node];
-        let incarnation =
-            |machine| self.server(node, machine).view.as_ref().map(|view| view.incarnation);
-        let led_to_blank = self.drivers.iter().any(|driver| {
-            driver.conn[node].is_some_and(|other| !self.is_enrolled(node, other))
-        });
-        let mut machines = 0..self.setup.machines;
-        self.is_sound(node)
-            && !led_to_blank
-            && machines.all(|other| incarnation(other) <= incarnation(machine))
-    }
-
-    /// A hash of the state of the servers, of who names whom, and of the locks.
-    pub(super) fn outline(&self) -> u64 {
-        let mut hash = DefaultHasher::new();
-        for (at, server) in self.servers.iter().enumerate() {
-            let node = at / self.setup.machines;
-            let Some(view) = &server.view else {
-                hash.write_u8(9);
-                continue;
-            };
-            hash.write_u8(u8::from(server.active));
-            for (other, peer) in self.servers.iter().enumerate() {
-                if let Some(peer) = &peer.view
-                    && other / self.setup.machines != node
-                {
-                    hash.write_u8(u8::from(view.names(other / self.setup.machines, peer)));
-                }
-            }
-        }
-        for client in 0..CLIENTS {
-            let lease = self.leases[client].as_ref();
-            let ttl = self.setup.ttl;
-            if let Some(lease) = lease.filter(|lease| self.now < lease.started + ttl) {
-                hash.write_u16(lease.until.map_or(9, |until| until.saturating_sub(self.now)));
-                for (node, grant) in lease.grants.iter().enumerate() {
-                    if grant.is_some() {
-                        hash.write_usize(lease.targets[node].map_or(9, |machine| machine));
-                    } else {
-                        hash.write_u8(8);
-                    }
-                }
-            } else {
-                hash.write_u8(7);
-            }
-            let driver = &self.drivers[client];
-            for timer in driver.timers.iter().flatten() {
-                let age = timer.since.map_or(9, |(since, _)| (self.now - since).min(ttl));
-                hash.write_u16(age);
-            }
-            hash.write_u8(u8::from(driver.task.is_some()));
-        }
-        hash.finish()
-    }
-
-    fn may_disturb(&self, node: usize) -> bool {
-        let unsettled = self.names().filter(|&other| other != node && !self.is_settled(other));
-        unsettled.count() < self.setup.at_once
-    }
-
     /// Does one step; false if it can't be done now, or changes nothing.
     pub(super) fn apply(&mut self, step: Step) -> bool {
         let done = match step {
@@ -371,69 +347,5 @@ impl World {
             self.note_groups();
         }
         done
-    }
-
-    fn move_name(&mut self, client: Option<usize>, node: usize, machine: usize) -> bool {
-        if self.left.moves == 0 || (client.is_some() && !self.setup.split_lookups) {
-            return false;
-        }
-        let clients = client.map_or(0..CLIENTS, |client| client..client + 1);
-        let same = clients.clone().all(|client| self.leads[client][node] == machine);
-        if same || !self.may_disturb(node) {
-            return false;
-        }
-        self.left.moves -= 1;
-        clients.for_each(|client| self.leads[client][node] = machine);
-        true
-    }
-
-    fn restart(&mut self, node: usize, machine: usize, keeps_data: bool) -> bool {
-        let left =
-            if keeps_data { &mut self.left.restarts } else { &mut self.left.blank_restarts };
-        if *left == 0 || self.server(node, machine).view.is_none() || !self.may_disturb(node) {
-            return false;
-        }
-        if keeps_data {
-            self.left.restarts -= 1;
-        } else {
-            self.left.blank_restarts -= 1;
-        }
-        let server = self.server_mut(node, machine);
-        server.run += 1;
-        if !keeps_data {
-            *server = Server { run: server.run, ..Server::default() };
-            self.forget_in_groups(node * self.setup.machines + machine);
-        }
-        for client in 0..CLIENTS {
-            if self.drivers[client].conn[node] == Some(machine) {
-                self.drivers[client].lose(node, self.now);
-            }
-            if let Some(lease) = &mut self.leases[client]
-                && lease.targets[node] == Some(machine)
-            {
-                lease.targets[node] = None;
-            }
-        }
-        true
-    }
-
-    fn crash(&mut self, client: usize) -> bool {
-        if self.left.crashes == 0 {
-            return false;
-        }
-        self.left.crashes -= 1;
-        self.drivers[client] = Driver { out_since: [self.now; NAMES], ..Driver::new() };
-        self.leases[client] = None;
-        self.known[client] = 0;
-        true
-    }
-
-    fn cut(&mut self, client: usize, node: usize) -> bool {
-        if self.left.cuts == 0 || self.drivers[client].conn[node].is_none() {
-            return false;
-        }
-        self.left.cuts -= 1;
-        self.drivers[client].lose(node, self.now);
-        true
     }
 }
