@@ -4,7 +4,7 @@ use super::cases::{by_groups, first_start, moves, restarts, search};
 use super::world::Setup;
 
 /// Walks of each seed: no fewer than the controls take on the same sets.
-pub(super) const WALKS: u64 = 2000;
+pub(super) const WALKS: u64 = 3000;
 
 fn holds(setup: Setup) {
     for setup in [setup, by_groups(setup)] {
