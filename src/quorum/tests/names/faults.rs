@@ -2,7 +2,7 @@
 
 use super::{
     driver::Driver,
-    world::{CLIENTS, Server, World},
+    world::{CLIENTS, NAMES, Server, World},
 };
 
 /// How many faults of each kind may come.
@@ -41,11 +41,25 @@ impl World {
             && conns.all(|(node, conn)| conn.is_none_or(|machine| is_led_to(node, machine)))
     }
 
-    /// Whether a fault of a name is within the limits: few names are unsettled at once, or all
-    /// servers that are in probation, or will be, are the only ones of their names.
-    fn may_disturb(&self, node: usize, moves: bool) -> bool {
-        let unsettled = self.names().filter(|&other| other != node && !self.is_settled(other));
-        unsettled.count() < self.setup.at_once || (!moves && self.former_servers_are_gone())
+    /// Takes note of a fault of a name, if it is within the limits: few names change during the
+    /// change of any one; or nothing moves, and all servers that are in probation, or will be, are
+    /// the only ones of their names.
+    fn may_disturb(&mut self, node: usize, moves: bool) -> bool {
+        let is_changing = |&other: &usize| other == node || !self.is_settled(other);
+        let changing: Vec<_> = self.names().filter(is_changing).collect();
+        let bits: u8 = changing.iter().map(|&name| 1 << name).sum();
+        let was_settled = self.is_settled(node);
+        let during = |&name: &usize| {
+            bits | if name == node && was_settled { 0 } else { self.changed_during[name] }
+        };
+        let within = |name| during(name).count_ones() as usize <= self.setup.at_once;
+        if !changing.iter().all(within) && (moves || !self.former_servers_are_gone()) {
+            return false;
+        }
+        let mut changed_during = [0; NAMES];
+        changing.iter().for_each(|name| changed_during[*name] = during(name));
+        self.changed_during = changed_during;
+        true
     }
 
     pub(super) fn move_name(&mut self, client: Option<usize>, node: usize, machine: usize) -> bool {

@@ -57,7 +57,8 @@ pub(super) struct Setup {
     /// The part of the rule that is left out.
     pub(super) without: Option<Part>,
     pub(super) faults: Faults,
-    /// How many names may be unsettled at once while the former server of a name may be alive.
+    /// How many names may change during the change of one, that one included, while the former
+    /// server of a name may be alive.
     pub(super) at_once: usize,
     /// Whether the set has never been started.
     pub(super) blank: bool,
@@ -184,6 +185,8 @@ pub(super) struct World {
     pub(super) enrolments: u64,
     pub(super) attempts: u16,
     pub(super) left: Faults,
+    /// The names that changed during the change of each, that one included; one bit for each.
+    pub(super) changed_during: PerName<u8>,
     pub(super) violation: Option<Violation>,
 }
 
@@ -203,6 +206,7 @@ impl World {
             enrolments: 0,
             attempts: 0,
             left: setup.faults,
+            changed_during: [0; NAMES],
             violation: None,
         };
         for client in 0..CLIENTS {
