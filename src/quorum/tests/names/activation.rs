@@ -136,7 +136,7 @@ impl World {
         let task = self.drivers[client].task.take().expect("it was there");
         let (node, machine) = (task.node, task.machine);
         let tagged = self.has(Part::ActivationTag);
-        let (top, learns) = (self.top, self.has(Part::Fences));
+        let (top, takes_fences) = (self.top, self.has(Part::Fences));
         if self.is_enrolled(node, machine) {
             let server = self.server_mut(node, machine);
             let view = server.view.as_ref().expect("it is enrolled");
@@ -144,7 +144,7 @@ impl World {
             if same_incarnation && !server.active && (!tagged || *view == task.view) {
                 server.active = true;
                 let floor = if task.bootstrap { top } else { task.fence };
-                server.fence = server.fence.max(if learns { floor } else { 0 });
+                server.fence = server.fence.max(if takes_fences { floor } else { 0 });
             }
         }
         true

@@ -57,7 +57,9 @@ impl World {
             return false;
         }
         let mut changed_during = [0; NAMES];
-        changing.iter().for_each(|name| changed_during[*name] = during(name));
+        for name in &changing {
+            changed_during[*name] = during(name);
+        }
         self.changed_during = changed_during;
         true
     }

@@ -1,5 +1,5 @@
-//! Where the rule ends: q names that move or restart within one probation. What is found here shows
-//! that the limit is where the documentation says, and that the searches reach it.
+//! Where the rule ends: q names that change within one probation. What is found here shows that the
+//! limit is where the documentation says, and that the searches reach it.
 
 use super::{
     cases::{by_groups, moves, run, search},
@@ -9,7 +9,7 @@ use super::{
     world::{
         Setup,
         Step::{Activate, Begin, Cut, Fence, Look, Merge, Move, Open, Restart, Store, Tick},
-        Violation,
+        Violation, World,
     },
 };
 
@@ -66,7 +66,7 @@ fn lone_newcomer_would_split_set() {
     let without = Setup { without: Some(Part::Starters), ..rule };
     assert_eq!(run(without, &steps), Some(Violation::DisjointGroups));
     // With the rule, all that can be done is done before the bootstrap, which does not begin.
-    let mut world = super::world::World::new(rule);
+    let mut world = World::new(rule);
     assert!(start.iter().all(|&step| world.apply(step)));
     assert!(!world.apply(bootstrap[0]), "a minority bootstraps");
 }

@@ -17,7 +17,7 @@ impl Random {
     }
 
     pub(super) fn below(&mut self, limit: usize) -> usize {
-        usize::try_from((self.next() >> 32) * limit as u64 >> 32).expect("it is below the limit")
+        usize::try_from(((self.next() >> 32) * limit as u64) >> 32).expect("it is below the limit")
     }
 }
 
@@ -131,8 +131,8 @@ impl Walk {
         let all = self.random.below(3) > 0;
         let step = match self.random.below(8) {
             0..=3 => {
-                let client = (!all || !self.world.setup.split_lookups).then_some(client);
-                let client = if self.world.setup.split_lookups && !all { client } else { None };
+                let split = self.world.setup.split_lookups && !all;
+                let client = split.then_some(client);
                 Step::Move { client, node, machine }
             }
             4 => Step::Restart { node, machine, keeps_data: false },

@@ -112,7 +112,7 @@ pub(super) enum Step {
         into: usize,
         of: usize,
     },
-    /// The client stores into a server in probation what the active servers told.
+    /// The client stores into a server in probation all owners that it knows.
     Merge {
         client: usize,
         node: usize,
