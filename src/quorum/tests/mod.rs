@@ -15,6 +15,7 @@
 //! | jobs: one start per tick, over random worlds | `claims` |
 //! | a lower `max_ttl`, with long TTLs still about, over random worlds | `lowering` |
 //! | records of work that is done: what a quorum keeps, every quorum tells | `records` |
+//! | names that move between servers, for the rule of who votes and who starts | `names` |
 //! | examples to read, one for each rule | `cases` |
 //!
 //! `PROPTEST_CASES=10000 cargo test --lib quorum` looks longer.
@@ -28,6 +29,7 @@ mod fencing;
 mod heard;
 mod lowering;
 mod model;
+mod names;
 mod records;
 mod restarts;
 mod safety;

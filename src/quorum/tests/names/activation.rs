@@ -1,0 +1,152 @@
+//! The end of a probation: when it is, and how the server learns and is activated.
+
+use std::sync::Arc;
+
+use super::{
+    driver::Read,
+    rule::Part,
+    world::{NAMES, PerName, Tick, World},
+};
+use crate::quorum::names::View;
+
+/// An activation under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    pub(super) node: usize,
+    pub(super) machine: usize,
+    pub(super) view: Arc<View>,
+    /// The witnesses as they were read; for a bootstrap, all that are there.
+    pub(super) witnesses: PerName<Option<Read>>,
+    pub(super) bootstrap: bool,
+    /// Whose fences were read.
+    pub(super) learnt: PerName<bool>,
+    pub(super) fence: u16,
+}
+
+impl World {
+    /// Whether a server is to be bootstrapped (otherwise it learns), and from when on.
+    fn due(&self, client: usize, node: usize) -> Option<(bool, Tick)> {
+        let driver = &self.drivers[client];
+        let timer = driver.timers[node]?;
+        driver.in_sight(node).filter(|read| !read.active)?;
+        let end = |since: Tick| {
+            if self.has(Part::Wait) { since + self.setup.ttl } else { timer.seen + self.setup.ttl }
+        };
+        if timer.bootstrapped {
+            return Some((true, end(timer.seen)));
+        }
+        let starters = self.starters(client, node);
+        let there = starters.iter().filter(|&&other| driver.in_sight(other).is_some()).count();
+        if let Some(since) = timer.starters.filter(|_| there + 1 >= self.quorum()) {
+            let together = self.quorum_end(client).max(self.absence_end(client, node));
+            return Some((true, end(since).max(together)));
+        }
+        let enough = self.learns_from(client, node).len() >= self.needed();
+        timer.voters.filter(|_| enough).map(|since| (false, end(since)))
+    }
+
+    fn learns_from(&self, client: usize, node: usize) -> Vec<usize> {
+        self.witnesses(client, node, |other| self.drivers[client].in_sight(other).is_some())
+    }
+
+    /// When a quorum of those in probation may bootstrap: they do so together.
+    fn quorum_end(&self, client: usize) -> Tick {
+        let driver = &self.drivers[client];
+        let starting = |&node: &usize| driver.in_sight(node).is_some_and(|read| !read.active);
+        let timers = self.names().filter(starting).filter_map(|node| driver.timers[node]);
+        let mut since: Vec<_> = timers.filter_map(|timer| timer.starters).collect();
+        since.sort_unstable();
+        since.get(self.quorum() - 1).map_or(0, |since| since + self.setup.ttl)
+    }
+
+    /// When the servers that are missing from a small group have been out of sight for a TTL.
+    fn absence_end(&self, client: usize, node: usize) -> Tick {
+        let driver = &self.drivers[client];
+        let is_out = |&other: &usize| driver.in_sight(other).is_none();
+        let with = self.group_around(client, node, |other, _| !is_out(&other));
+        if with.len() >= self.blocking() || !self.has(Part::Absence) {
+            return 0;
+        }
+        let since = self.names().filter(is_out).map(|other| driver.out_since[other]).max();
+        since.map_or(0, |since| since + self.setup.ttl)
+    }
+
+    pub(super) fn begin(&mut self, client: usize, node: usize) -> bool {
+        let Some((bootstrap, at)) = self.due(client, node) else { return false };
+        if self.drivers[client].task.is_some() || self.now < at {
+            return false;
+        }
+        let from = if bootstrap {
+            self.names().filter(|&other| other != node).collect()
+        } else {
+            self.learns_from(client, node)
+        };
+        let driver = &mut self.drivers[client];
+        let mut witnesses: PerName<Option<Read>> = std::array::from_fn(|_| None);
+        for other in from {
+            witnesses[other] = driver.in_sight(other).cloned();
+        }
+        let read = driver.in_sight(node).expect("it is due");
+        driver.task = Some(Task {
+            node,
+            machine: read.machine,
+            view: Arc::clone(&read.view),
+            witnesses,
+            bootstrap,
+            learnt: [false; NAMES],
+            fence: 0,
+        });
+        if let Some(timer) = driver.timers[node].as_mut().filter(|_| bootstrap) {
+            timer.bootstrapped = true;
+        }
+        true
+    }
+
+    pub(super) fn fence(&mut self, client: usize, node: usize) -> bool {
+        let driver = &self.drivers[client];
+        let Some(task) = &driver.task else { return false };
+        let Some(witness) = &task.witnesses[node] else { return false };
+        if task.learnt[node] {
+            return false;
+        }
+        let server = self.server(node, witness.machine);
+        let same = driver.conn[node] == Some(witness.machine)
+            && self.is_enrolled(node, witness.machine)
+            && (!self.has(Part::WitnessTags)
+                || (server.active == witness.active
+                    && server.view.as_ref() == Some(&witness.view)));
+        let fence = server.fence;
+        let slot = &mut self.drivers[client].task;
+        match slot {
+            Some(task) if same => {
+                task.learnt[node] = true;
+                task.fence = task.fence.max(fence);
+            }
+            _ => *slot = None,
+        }
+        true
+    }
+
+    pub(super) fn activate(&mut self, client: usize) -> bool {
+        let Some(task) = &self.drivers[client].task else { return false };
+        let learnt = task.learnt.iter().filter(|learnt| **learnt).count();
+        if !task.bootstrap && learnt < self.needed() {
+            return false;
+        }
+        let task = self.drivers[client].task.take().expect("it was there");
+        let (node, machine) = (task.node, task.machine);
+        let tagged = self.has(Part::ActivationTag);
+        let (top, takes_fences) = (self.top, self.has(Part::Fences));
+        if self.is_enrolled(node, machine) {
+            let server = self.server_mut(node, machine);
+            let view = server.view.as_ref().expect("it is enrolled");
+            let same_incarnation = view.incarnation == task.view.incarnation;
+            if same_incarnation && !server.active && (!tagged || *view == task.view) {
+                server.active = true;
+                let floor = if task.bootstrap { top } else { task.fence };
+                server.fence = server.fence.max(if takes_fences { floor } else { 0 });
+            }
+        }
+        true
+    }
+}

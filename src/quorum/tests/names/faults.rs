@@ -1,0 +1,130 @@
+//! The faults, and how many of them may come at once.
+
+use super::{
+    driver::Driver,
+    world::{CLIENTS, NAMES, Server, World},
+};
+
+/// How many faults of each kind may come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Faults {
+    pub(super) moves: u8,
+    pub(super) blank_restarts: u8,
+    pub(super) restarts: u8,
+    pub(super) crashes: u8,
+    pub(super) cuts: u8,
+}
+
+impl World {
+    /// Whether a change of a name is over: its server is sound, none of the name was enrolled
+    /// after it or is about to be, and no client is connected to one that does not vote.
+    fn is_settled(&self, node: usize) -> bool {
+        let machine = self.leads[0][node];
+        let incarnation =
+            |machine| self.server(node, machine).view.as_ref().map(|view| view.incarnation);
+        let votes = |machine| self.is_enrolled(node, machine) && self.server(node, machine).active;
+        let mut machines = 0..self.setup.machines;
+        self.is_sound(node)
+            && self.drivers.iter().all(|driver| driver.conn[node].is_none_or(votes))
+            && machines.all(|other| incarnation(other) <= incarnation(machine))
+    }
+
+    /// Whether each name leads all clients to the one server that was ever enrolled under it and
+    /// did not forget.
+    fn former_servers_are_gone(&self) -> bool {
+        let is_led_to = |node: usize, machine: usize| self.leads[0][node] == machine;
+        let kept = self.servers.iter().enumerate().filter(|(_, server)| server.view.is_some());
+        let mut kept = kept.map(|(at, _)| (at / self.setup.machines, at % self.setup.machines));
+        let mut conns = self.drivers.iter().flat_map(|driver| driver.conn.iter().enumerate());
+        self.leads.iter().all(|leads| *leads == self.leads[0])
+            && kept.all(|(node, machine)| is_led_to(node, machine))
+            && conns.all(|(node, conn)| conn.is_none_or(|machine| is_led_to(node, machine)))
+    }
+
+    /// Takes note of a fault of a name, if it is within the limits: few names change during the
+    /// change of any one; or nothing moves, and all servers that are in probation, or will be, are
+    /// the only ones of their names.
+    fn may_disturb(&mut self, node: usize, moves: bool) -> bool {
+        let is_changing = |&other: &usize| other == node || !self.is_settled(other);
+        let changing: Vec<_> = self.names().filter(is_changing).collect();
+        let bits: u8 = changing.iter().map(|&name| 1 << name).sum();
+        let was_settled = self.is_settled(node);
+        let during = |&name: &usize| {
+            bits | if name == node && was_settled { 0 } else { self.changed_during[name] }
+        };
+        let within = |name| during(name).count_ones() as usize <= self.setup.at_once;
+        if !changing.iter().all(within) && (moves || !self.former_servers_are_gone()) {
+            return false;
+        }
+        let mut changed_during = [0; NAMES];
+        for name in &changing {
+            changed_during[*name] = during(name);
+        }
+        self.changed_during = changed_during;
+        true
+    }
+
+    pub(super) fn move_name(&mut self, client: Option<usize>, node: usize, machine: usize) -> bool {
+        if self.left.moves == 0 || (client.is_some() && !self.setup.split_lookups) {
+            return false;
+        }
+        let clients = client.map_or(0..CLIENTS, |client| client..client + 1);
+        let same = clients.clone().all(|client| self.leads[client][node] == machine);
+        if same || !self.may_disturb(node, true) {
+            return false;
+        }
+        self.left.moves -= 1;
+        clients.for_each(|client| self.leads[client][node] = machine);
+        true
+    }
+
+    pub(super) fn restart(&mut self, node: usize, machine: usize, keeps_data: bool) -> bool {
+        let left = if keeps_data { &mut self.left.restarts } else { &mut self.left.blank_restarts };
+        if *left == 0 || self.server(node, machine).view.is_none() || !self.may_disturb(node, false)
+        {
+            return false;
+        }
+        if keeps_data {
+            self.left.restarts -= 1;
+        } else {
+            self.left.blank_restarts -= 1;
+        }
+        let server = self.server_mut(node, machine);
+        server.run += 1;
+        if !keeps_data {
+            *server = Server { run: server.run, ..Server::default() };
+            self.forget_in_groups(node * self.setup.machines + machine);
+        }
+        for client in 0..CLIENTS {
+            if self.drivers[client].conn[node] == Some(machine) {
+                self.drivers[client].lose(node, self.now);
+            }
+            if let Some(lease) = &mut self.leases[client]
+                && lease.targets[node] == Some(machine)
+            {
+                lease.targets[node] = None;
+            }
+        }
+        true
+    }
+
+    pub(super) fn crash(&mut self, client: usize) -> bool {
+        if self.left.crashes == 0 {
+            return false;
+        }
+        self.left.crashes -= 1;
+        self.drivers[client] = Driver::new(self.now);
+        self.leases[client] = None;
+        self.known[client] = 0;
+        true
+    }
+
+    pub(super) fn cut(&mut self, client: usize, node: usize) -> bool {
+        if self.left.cuts == 0 || self.drivers[client].conn[node].is_none() {
+            return false;
+        }
+        self.left.cuts -= 1;
+        self.drivers[client].lose(node, self.now);
+        true
+    }
+}

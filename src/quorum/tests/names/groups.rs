@@ -1,0 +1,73 @@
+//! Groups of servers that could grant a lock, whether or not a client asks them.
+//!
+//! A lock that was granted by a group may be held for a TTL after the group was last seen. So a
+//! group must share a server with each one of the last TTL. This needs no client that takes locks,
+//! which makes searches shorter; it knows only groups whose members agree at one instant.
+
+use super::{
+    rule::Part,
+    world::{Tick, Violation, World},
+};
+use crate::quorum::names::name_each_other;
+
+/// A group that existed, and the last tick in which it did. One bit for each server that keeps
+/// what it granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    pub(super) servers: u32,
+    pub(super) last: Tick,
+}
+
+impl World {
+    /// Takes note of the groups of q servers that exist now.
+    pub(super) fn note_groups(&mut self) {
+        let (now, ttl) = (self.now, self.setup.ttl);
+        self.groups.retain(|group| now < group.last + ttl);
+        let mut found = Vec::new();
+        self.collect(0, &mut Vec::new(), &mut found);
+        if found.iter().any(|&a| self.groups.iter().any(|b| a & b.servers == 0)) {
+            self.violation = Some(Violation::DisjointGroups);
+        }
+        for servers in found {
+            match self.groups.iter_mut().find(|group| group.servers == servers) {
+                Some(group) => group.last = now,
+                None => self.groups.push(Group { servers, last: now }),
+            }
+        }
+    }
+
+    fn collect(&self, node: usize, members: &mut Vec<usize>, found: &mut Vec<u32>) {
+        if members.len() == self.quorum() {
+            found.push(members.iter().map(|&at| 1 << at).sum());
+            return;
+        }
+        if node == self.setup.names {
+            return;
+        }
+        self.collect(node + 1, members, found);
+        for machine in 0..self.setup.machines {
+            let at = node * self.setup.machines + machine;
+            if !self.servers[at].active || !self.is_enrolled(node, machine) {
+                continue;
+            }
+            let view = self.servers[at].view.as_ref().expect("it is enrolled");
+            let agrees = !self.has(Part::Views)
+                || members.iter().all(|&other| {
+                    let peer = self.servers[other].view.as_ref().expect("it is enrolled");
+                    name_each_other((node, view), (other / self.setup.machines, peer))
+                });
+            if agrees {
+                members.push(at);
+                self.collect(node + 1, members, found);
+                members.pop();
+            }
+        }
+    }
+
+    /// A server that forgets its keys holds nobody back.
+    pub(super) fn forget_in_groups(&mut self, at: usize) {
+        for group in &mut self.groups {
+            group.servers &= !(1 << at);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The rule as a whole: searches find no violation within its limits.
+
+use super::cases::{by_groups, first_start, moves, restarts, search};
+use super::world::Setup;
+
+/// Walks of each seed: no fewer than the controls take on the same sets.
+pub(super) const WALKS: u64 = 3000;
+
+fn holds(setup: Setup) {
+    for setup in [setup, by_groups(setup)] {
+        if let Some((violation, trace)) = search(setup, WALKS) {
+            panic!("{violation:?} in {setup:?}:\n{trace:#?}");
+        }
+    }
+}
+
+#[test]
+fn three_names_move() {
+    holds(moves(3));
+}
+
+#[test]
+fn three_servers_restart() {
+    holds(restarts(3));
+}
+
+#[test]
+fn three_servers_start() {
+    holds(first_start(3));
+}
+
+#[test]
+fn four_names_move() {
+    holds(moves(4));
+}
+
+#[test]
+fn four_servers_restart() {
+    holds(restarts(4));
+}
+
+#[test]
+fn four_servers_start() {
+    holds(first_start(4));
+}
+
+#[test]
+fn five_names_move() {
+    holds(moves(5));
+}
+
+#[test]
+fn five_servers_restart() {
+    holds(restarts(5));
+}
+
+#[test]
+fn five_servers_start() {
+    holds(first_start(5));
+}

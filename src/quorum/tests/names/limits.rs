@@ -1,0 +1,120 @@
+//! Where the rule ends: q names that change within one probation. What is found here shows that the
+//! limit is where the documentation says, and that the searches reach it.
+
+use super::{
+    cases::{by_groups, moves, run, search},
+    faults::Faults,
+    holds::WALKS,
+    rule::Part,
+    world::{
+        Setup,
+        Step::{Activate, Begin, Cut, Fence, Look, Merge, Move, Open, Restart, Store, Tick},
+        Violation, World,
+    },
+};
+
+const NO_FAULTS: Faults = Faults { moves: 0, blank_restarts: 0, restarts: 0, crashes: 0, cuts: 0 };
+
+/// Three names, of which two may change within one probation.
+fn two_of_three(faults: Faults) -> Setup {
+    Setup { at_once: 2, faults, ..by_groups(moves(3)) }
+}
+
+fn finds_disjoint_groups(faults: Faults) {
+    let found = search(two_of_three(faults), WALKS).map(|(violation, _)| violation);
+    assert_eq!(found, Some(Violation::DisjointGroups));
+}
+
+#[test]
+fn two_names_move() {
+    finds_disjoint_groups(Faults { moves: 2, ..NO_FAULTS });
+}
+
+#[test]
+fn one_moves_one_restarts_blank() {
+    finds_disjoint_groups(Faults { moves: 1, blank_restarts: 1, cuts: 2, ..NO_FAULTS });
+}
+
+/// A server that keeps its data is enrolled anew by a restart, and so counts as well.
+#[test]
+fn one_moves_one_restarts() {
+    finds_disjoint_groups(Faults { moves: 1, restarts: 1, cuts: 2, ..NO_FAULTS });
+}
+
+/// The shortest trace without [`Part::Starters`]: client 0 is led to another server under name 0
+/// and does not reach name 2. It activates that server with name 1; the former server of name 0 and
+/// that of name 2 are a quorum as well.
+#[test]
+fn lone_newcomer_would_split_set() {
+    let faults = Faults { moves: 1, cuts: 1, ..NO_FAULTS };
+    let rule = Setup { faults, ..by_groups(moves(3)) };
+    let start = [
+        Move { client: Some(0), node: 0, machine: 1 },
+        Cut { client: 0, node: 2 },
+        Open { client: 0, node: 0 },
+        Look { client: 0, node: 0 },
+        Store { client: 0, into: 1, of: 0 },
+        Look { client: 0, node: 1 },
+        Merge { client: 0, node: 0 },
+        Look { client: 0, node: 0 },
+        Tick,
+        Tick,
+        Tick,
+    ];
+    let bootstrap = [Begin { client: 0, node: 0 }, Activate { client: 0 }];
+    let steps = [&start[..], &bootstrap].concat();
+    let without = Setup { without: Some(Part::Starters), ..rule };
+    assert_eq!(run(without, &steps), Some(Violation::DisjointGroups));
+    // With the rule, all that can be done is done before the bootstrap, which does not begin.
+    let mut world = World::new(rule);
+    assert!(start.iter().all(|&step| world.apply(step)));
+    assert!(!world.apply(bootstrap[0]), "a minority bootstraps");
+}
+
+/// A probation lasts as long as any client is connected to the server, also after the name has
+/// moved on: here name 0 restarts, moves and settles, and name 1 restarts, all while client 0 knows
+/// only the first server of name 0. The two restarted servers bootstrap.
+#[test]
+fn stale_probation_counts() {
+    let setup = two_of_three(Faults { moves: 1, blank_restarts: 2, cuts: 1, ..NO_FAULTS });
+    let steps = [
+        Restart { node: 0, machine: 0, keeps_data: false },
+        Open { client: 0, node: 0 },
+        Look { client: 0, node: 0 },
+        // Client 1 is led to another server under name 0, which settles.
+        Move { client: None, node: 0, machine: 1 },
+        Open { client: 1, node: 0 },
+        Look { client: 1, node: 0 },
+        Store { client: 1, into: 1, of: 0 },
+        Store { client: 1, into: 2, of: 0 },
+        Merge { client: 1, node: 0 },
+        Look { client: 1, node: 0 },
+        Look { client: 1, node: 1 },
+        Look { client: 1, node: 2 },
+        Tick,
+        Tick,
+        Tick,
+        Begin { client: 1, node: 0 },
+        Fence { client: 1, node: 1 },
+        Fence { client: 1, node: 2 },
+        Activate { client: 1 },
+        // Client 0 still knows the first server of name 0, and can't reach name 2.
+        Restart { node: 1, machine: 0, keeps_data: false },
+        Cut { client: 0, node: 2 },
+        Open { client: 0, node: 1 },
+        Look { client: 0, node: 1 },
+        Store { client: 0, into: 1, of: 0 },
+        Store { client: 0, into: 0, of: 1 },
+        Look { client: 0, node: 0 },
+        Look { client: 0, node: 1 },
+        Tick,
+        Tick,
+        Tick,
+        Begin { client: 0, node: 1 },
+        Activate { client: 0 },
+        Look { client: 0, node: 1 },
+        Begin { client: 0, node: 0 },
+        Activate { client: 0 },
+    ];
+    assert_eq!(run(setup, &steps), Some(Violation::DisjointGroups));
+}

@@ -1,0 +1,243 @@
+//! Attempts, extensions and tokens: votes come one by one.
+
+use std::sync::Arc;
+
+use super::{
+    rule::Part,
+    world::{CLIENTS, Key, NAMES, PerName, Tick, Violation, World},
+};
+use crate::quorum::names::{Member, View, largest_group};
+
+/// A node's latest grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Grant {
+    pub(super) view: Arc<View>,
+    /// Whether it accepted the number of the present round.
+    pub(super) accepted: bool,
+    /// The start of the latest request that set the key's TTL.
+    pub(super) confirmed: Tick,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lease {
+    pub(super) id: u16,
+    /// The start of the attempt, or of the present round of extension.
+    pub(super) started: Tick,
+    /// The largest token of a lease that was completed before.
+    pub(super) after: u16,
+    /// The machines that the requests were sent to.
+    pub(super) targets: PerName<Option<usize>>,
+    pub(super) asked: PerName<bool>,
+    pub(super) grants: PerName<Option<Grant>>,
+    /// The number that is proposed or raised.
+    pub(super) number: u16,
+    pub(super) raising: bool,
+    pub(super) seen: u16,
+    /// The end of the validity, once the lock is held.
+    pub(super) until: Option<Tick>,
+}
+
+impl World {
+    fn holds(&self, client: usize) -> bool {
+        let until = self.leases[client].as_ref().and_then(|lease| lease.until);
+        until.is_some_and(|until| self.now < until)
+    }
+
+    pub(super) fn holders(&self) -> usize {
+        (0..CLIENTS).filter(|&client| self.holds(client)).count()
+    }
+
+    fn is_acquiring(&self, client: usize) -> bool {
+        let lease = self.leases[client].as_ref();
+        lease.is_some_and(|l| l.until.is_none() && self.now < l.started + self.setup.ttl)
+    }
+
+    pub(super) fn attempt(&mut self, client: usize) -> bool {
+        if self.leases[client].is_some() {
+            return false;
+        }
+        self.attempts += 1;
+        let number = self.known[client] + 1;
+        self.top = self.top.max(number);
+        self.leases[client] = Some(Lease {
+            id: self.attempts,
+            started: self.now,
+            after: self.issued.iter().copied().max().unwrap_or(0),
+            targets: self.drivers[client].conn,
+            asked: [false; NAMES],
+            grants: std::array::from_fn(|_| None),
+            number,
+            raising: false,
+            seen: 0,
+            until: None,
+        });
+        true
+    }
+
+    /// The machine that is to answer a request of the client's lease that it has not answered yet.
+    fn asked(&mut self, client: usize, node: usize) -> Option<usize> {
+        let lease = self.leases[client].as_mut()?;
+        let machine = lease.targets[node]?;
+        (!std::mem::replace(&mut lease.asked[node], true)).then_some(machine)
+    }
+
+    pub(super) fn vote(&mut self, client: usize, node: usize) -> bool {
+        if !self.is_acquiring(client) || self.leases[client].as_ref().is_none_or(|l| l.raising) {
+            return false;
+        }
+        let Some(machine) = self.asked(client, node) else { return false };
+        let (now, ttl) = (self.now, self.setup.ttl);
+        if !self.is_enrolled(node, machine) || !self.server(node, machine).active {
+            return true;
+        }
+        let lease = self.leases[client].as_mut().expect("it is under way");
+        let server = &mut self.servers[node * self.setup.machines + machine];
+        if server.lease(now).is_some_and(|other| other != lease.id) {
+            return true;
+        }
+        server.key = Some(Key { lease: lease.id, expires: now + ttl });
+        let accepted = lease.number > server.fence;
+        lease.seen = lease.seen.max(server.fence);
+        server.fence = server.fence.max(lease.number);
+        let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
+        lease.grants[node] = Some(Grant { view, accepted, confirmed: lease.started });
+        self.decide(client);
+        true
+    }
+
+    /// The size of the largest group among the grants that `counts` chooses.
+    fn group(&self, client: usize, counts: impl Fn(&Grant) -> bool) -> usize {
+        let Some(lease) = &self.leases[client] else { return 0 };
+        let views = match lease.until {
+            Some(_) => self.has(Part::Views) && self.has(Part::ViewsOnExtensions),
+            None => self.has(Part::Views),
+        };
+        let chosen = lease.grants.iter().enumerate().filter_map(|(node, grant)| {
+            let grant = grant.as_ref().filter(|grant| counts(grant))?;
+            Some((node, views.then_some(&grant.view)))
+        });
+        let members: Vec<Member<'_>> = chosen.collect();
+        if members.len() < self.quorum() { 0 } else { largest_group(&members).len() }
+    }
+
+    fn decide(&mut self, client: usize) {
+        if self.group(client, |grant| grant.accepted) < self.quorum() {
+            return;
+        }
+        let ttl = self.setup.ttl;
+        let lease = self.leases[client].as_mut().expect("it is under way");
+        lease.until = Some(lease.started + ttl);
+        let (token, after) = (lease.number, lease.after);
+        self.known[client] = self.known[client].max(token);
+        if self.issued.contains(&token) {
+            self.violation = Some(Violation::TokenIssuedTwice);
+        } else if token <= after {
+            self.violation = Some(Violation::TokenNotGreater);
+        }
+        self.issued.push(token);
+    }
+
+    pub(super) fn raise(&mut self, client: usize) -> bool {
+        let granted = self.group(client, |_| true);
+        if !self.is_acquiring(client) || granted < self.quorum() {
+            return false;
+        }
+        let lease = self.leases[client].as_mut().expect("it is under way");
+        if lease.raising && lease.seen < lease.number {
+            return false;
+        }
+        lease.raising = true;
+        lease.number = lease.seen.max(lease.number) + 1;
+        self.top = self.top.max(lease.number);
+        for node in 0..NAMES {
+            lease.asked[node] = lease.grants[node].is_none();
+            if let Some(grant) = &mut lease.grants[node] {
+                grant.accepted = false;
+            }
+        }
+        true
+    }
+
+    pub(super) fn raise_vote(&mut self, client: usize, node: usize) -> bool {
+        if !self.is_acquiring(client) || self.leases[client].as_ref().is_none_or(|l| !l.raising) {
+            return false;
+        }
+        let Some(machine) = self.asked(client, node) else { return false };
+        let active = self.is_enrolled(node, machine) && self.server(node, machine).active;
+        let (now, views) = (self.now, self.has(Part::Views));
+        let server = &mut self.servers[node * self.setup.machines + machine];
+        let lease = self.leases[client].as_mut().expect("it is under way");
+        let Some(grant) = &mut lease.grants[node] else { return true };
+        let same = !views || server.view.as_ref() == Some(&grant.view);
+        if !active || !same || server.lease(now) != Some(lease.id) {
+            lease.grants[node] = None;
+            return true;
+        }
+        grant.accepted = lease.number > server.fence;
+        lease.seen = lease.seen.max(server.fence);
+        server.fence = server.fence.max(lease.number);
+        self.decide(client);
+        true
+    }
+
+    pub(super) fn extend(&mut self, client: usize) -> bool {
+        if !self.holds(client) {
+            return false;
+        }
+        let now = self.now;
+        let targets = self.drivers[client].conn;
+        let lease = self.leases[client].as_mut().expect("it is held");
+        if lease.started == now {
+            return false;
+        }
+        (lease.started, lease.targets, lease.asked) = (now, targets, [false; NAMES]);
+        true
+    }
+
+    pub(super) fn extend_vote(&mut self, client: usize, node: usize) -> bool {
+        if !self.holds(client) {
+            return false;
+        }
+        let Some(machine) = self.asked(client, node) else { return false };
+        let (now, ttl, quorum) = (self.now, self.setup.ttl, self.quorum());
+        let enrolled = self.is_enrolled(node, machine);
+        let in_probation = !self.has(Part::NoExtensionsInProbation);
+        let lease = self.leases[client].as_mut().expect("it is held");
+        let server = &mut self.servers[node * self.setup.machines + machine];
+        let own = match server.lease(now) {
+            Some(other) if other != lease.id => {
+                lease.grants[node] = None;
+                return true;
+            }
+            own => own.is_some(),
+        };
+        if !enrolled || !(server.active || (own && in_probation)) {
+            return true;
+        }
+        server.key = Some(Key { lease: lease.id, expires: now + ttl });
+        let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
+        lease.grants[node] = Some(Grant { view, accepted: true, confirmed: lease.started });
+        let starts: PerName<Option<Tick>> =
+            std::array::from_fn(|n| lease.grants[n].as_ref().map(|grant| grant.confirmed));
+        let confirmed = starts
+            .iter()
+            .flatten()
+            .copied()
+            .filter(|&from| self.group(client, |grant| grant.confirmed >= from) >= quorum);
+        if let Some(confirmed) = confirmed.max() {
+            let lease = self.leases[client].as_mut().expect("it is held");
+            lease.until = lease.until.max(Some(confirmed + ttl));
+        }
+        true
+    }
+
+    pub(super) fn release(&mut self, client: usize, deletes: bool) -> bool {
+        let Some(lease) = self.leases[client].take() else { return false };
+        for server in &mut self.servers {
+            if deletes && server.key.is_some_and(|key| key.lease == lease.id) {
+                server.key = None;
+            }
+        }
+        true
+    }
+}

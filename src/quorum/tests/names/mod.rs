@@ -1,0 +1,38 @@
+//! R14, one name, one server: a model of clients, servers and names that move.
+//!
+//! Random walks take the steps of clients, servers and look-ups one by one, and look for two
+//! holders, tokens out of order, and disjoint groups that could each grant a lock.
+//! `docs/model.md` says what is modelled, what was run and what was found.
+//!
+//! | what | where |
+//! |---|---|
+//! | the state, the steps | `world` |
+//! | faults, and how many names may change at once | `faults` |
+//! | what a client reads, tells, waits for and activates | `driver`, `spread`, `activation` |
+//! | locks and tokens; or the groups that could grant one | `lock`; `groups` |
+//! | random walks, and searches that go on from new states | `walk`, `search`, `outline` |
+//! | the parts of the rule; the sets that are searched | `rule`, `cases` |
+//! | tests: nothing is found with the rule | `holds` |
+//! | tests: something is found without a part of it | `controls` |
+//! | tests: something is found beyond its limits | `limits` |
+//! | tests: the set becomes whole again | `settle` |
+//!
+//! `NAMES_WALKS=20 cargo test --release --lib names` takes 20 times as many walks;
+//! `-- --ignored` runs the controls that need more than the others.
+
+mod activation;
+mod cases;
+mod controls;
+mod driver;
+mod faults;
+mod groups;
+mod holds;
+mod limits;
+mod lock;
+mod outline;
+mod rule;
+mod search;
+mod settle;
+mod spread;
+mod walk;
+mod world;

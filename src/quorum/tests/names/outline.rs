@@ -1,0 +1,51 @@
+//! When two worlds count as alike for a search.
+
+use std::hash::{DefaultHasher, Hasher};
+
+use super::world::{CLIENTS, World};
+
+impl World {
+    /// A hash of the state of the servers, of who names whom, and of the locks.
+    pub(super) fn outline(&self) -> u64 {
+        let mut hash = DefaultHasher::new();
+        for (at, server) in self.servers.iter().enumerate() {
+            let node = at / self.setup.machines;
+            let Some(view) = &server.view else {
+                hash.write_u8(9);
+                continue;
+            };
+            hash.write_u8(u8::from(server.active));
+            for (other, peer) in self.servers.iter().enumerate() {
+                if let Some(peer) = &peer.view
+                    && other / self.setup.machines != node
+                {
+                    hash.write_u8(u8::from(view.names(other / self.setup.machines, peer)));
+                }
+            }
+        }
+        for client in 0..CLIENTS {
+            let lease = self.leases[client].as_ref();
+            let ttl = self.setup.ttl;
+            if let Some(lease) = lease.filter(|lease| self.now < lease.started + ttl) {
+                hash.write_u16(lease.until.map_or(9, |until| until.saturating_sub(self.now)));
+                for (node, grant) in lease.grants.iter().enumerate() {
+                    if grant.is_some() {
+                        hash.write_usize(lease.targets[node].map_or(9, |machine| machine));
+                    } else {
+                        hash.write_u8(8);
+                    }
+                }
+            } else {
+                hash.write_u8(7);
+            }
+            let driver = &self.drivers[client];
+            for timer in driver.timers.iter().flatten() {
+                for since in [timer.voters, timer.starters] {
+                    hash.write_u16(since.map_or(9, |since| (self.now - since).min(ttl)));
+                }
+            }
+            hash.write_u8(u8::from(driver.task.is_some()));
+        }
+        hash.finish()
+    }
+}

@@ -1,0 +1,35 @@
+//! The parts of the rule, one of which a control leaves out.
+
+/// A part of the rule that a control leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Answers count together, and servers witness, only if they name each other.
+    Views,
+    /// N−q+1 witnesses; without it one less.
+    EnoughWitnesses,
+    /// Witnesses are active.
+    ActiveWitnesses,
+    /// Witnesses name each other.
+    AgreeingWitnesses,
+    /// A server in probation takes over the owners that its witnesses store.
+    Merge,
+    /// The wait begins when the witnesses name the server, not when it was enrolled.
+    Wait,
+    /// Extensions count together only if their servers name each other.
+    ViewsOnExtensions,
+    /// An activated server learns the fences.
+    Fences,
+    /// A server in probation refuses extensions.
+    NoExtensionsInProbation,
+    /// A fence is learnt only from a witness whose tag is still the one that was read.
+    WitnessTags,
+    /// A server is activated only with the tag that was read.
+    ActivationTag,
+    /// A displaced server is enrolled with a greater epoch.
+    Epochs,
+    /// A bootstrap takes q servers that forgot; without it, one that forgot bootstraps with q−1
+    /// others of any kind.
+    Starters,
+    /// A bootstrap with fewer than N−q+1 others waits a TTL for those that are out of sight.
+    Absence,
+}

@@ -1,0 +1,128 @@
+//! Looks for violations: walks that go on from new states, and shorter traces of what they find.
+
+use std::collections::HashSet;
+
+use super::{
+    walk::{Habits, Random, Walk},
+    world::{CLIENTS, Setup, Step, Violation, World},
+};
+
+/// What a search found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) violation: Violation,
+    pub(super) trace: Vec<Step>,
+}
+
+/// A world that a walk came to, from which others go on.
+pub(super) struct Kept {
+    pub(super) world: World,
+    pub(super) trace: Vec<Step>,
+    habits: [Habits; CLIENTS],
+    visits: u32,
+}
+
+/// Walks that go on from where earlier ones came to something new.
+pub(super) struct Search {
+    random: Random,
+    pub(super) kept: Vec<Kept>,
+    seen: HashSet<u64>,
+    pub(super) walks: u64,
+    pub(super) steps: u64,
+}
+
+/// The most worlds that a search keeps.
+const KEPT: usize = 40_000;
+
+impl Search {
+    pub(super) fn new(setup: Setup, seed: u64) -> Self {
+        let world = World::new(setup);
+        let mut random = Random(seed);
+        let habits = std::array::from_fn(|_| Habits::draw(&world, &mut random));
+        let start = Kept { world, trace: Vec::new(), habits, visits: 0 };
+        Self { random, kept: vec![start], seen: HashSet::new(), walks: 0, steps: 0 }
+    }
+
+    pub(super) fn outlines(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Takes up to `walks` walks of `moves` moves.
+    pub(super) fn run(&mut self, walks: u64, moves: usize) -> Option<Found> {
+        (0..walks).find_map(|_| self.walk(moves))
+    }
+
+    fn walk(&mut self, moves: usize) -> Option<Found> {
+        self.walks += 1;
+        let [one, two] = [0; 2].map(|_| self.random.below(self.kept.len()));
+        let from = if self.kept[one].visits <= self.kept[two].visits { one } else { two };
+        self.kept[from].visits += 1;
+        let Kept { world, trace, habits, .. } = &self.kept[from];
+        let habits = (self.random.below(4) > 0 && from > 0).then_some(*habits);
+        let mut walk = Walk::new(world.clone(), habits, self.random.next());
+        walk.trace.clone_from(trace);
+        for _ in 0..moves {
+            let before = walk.trace.len();
+            walk.step();
+            self.steps += (walk.trace.len() - before) as u64;
+            if let Some(violation) = walk.world.violation {
+                return Some(Found { violation, trace: walk.trace });
+            }
+            if walk.trace.len() > before && self.seen.insert(walk.world.outline()) {
+                self.keep(Kept {
+                    world: walk.world.clone(),
+                    trace: walk.trace.clone(),
+                    habits: walk.habits,
+                    visits: 0,
+                });
+            }
+        }
+        None
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        if self.kept.len() < KEPT {
+            self.kept.push(kept);
+            return;
+        }
+        let [one, two] = [0; 2].map(|_| 1 + self.random.below(KEPT - 1));
+        let at = if self.kept[one].visits >= self.kept[two].visits { one } else { two };
+        self.kept[at] = kept;
+    }
+}
+
+fn replay(setup: Setup, steps: &[Step]) -> Option<Vec<Step>> {
+    let mut world = World::new(setup);
+    let mut taken = Vec::new();
+    for &step in steps {
+        if world.apply(step) {
+            taken.push(step);
+        }
+        if world.violation.is_some() {
+            return Some(taken);
+        }
+    }
+    None
+}
+
+/// Leaves out steps while what remains still comes to a violation.
+pub(super) fn shorten(setup: Setup, trace: &[Step]) -> Vec<Step> {
+    let mut best = replay(setup, trace).expect("the trace comes to a violation");
+    let mut size = best.len() / 2;
+    loop {
+        let mut at = 0;
+        let before = best.len();
+        while at < best.len() {
+            let mut rest = best[..at].to_vec();
+            rest.extend_from_slice(&best[(at + size.max(1)).min(best.len())..]);
+            match replay(setup, &rest) {
+                Some(shorter) if shorter.len() < best.len() => best = shorter,
+                _ => at += size.max(1),
+            }
+        }
+        if size <= 1 && best.len() == before {
+            return best;
+        }
+        size /= 2;
+    }
+}

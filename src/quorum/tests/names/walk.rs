@@ -1,0 +1,230 @@
+//! Random walks with random weights.
+
+use super::world::{CLIENTS, NAMES, PerName, Step, World};
+
+/// A generator of random numbers: the same seed, the same walk. Source: Steele et al.,
+/// *Fast Splittable Pseudorandom Number Generators* (2014), `SplitMix64`.
+#[derive(Clone, Debug)]
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(((self.next() >> 32) * limit as u64) >> 32).expect("it is below the limit")
+    }
+}
+
+/// How many kinds of moves a walk chooses from.
+const KINDS: usize = 16;
+/// The weights that a walk draws for each kind: some kinds are frequent, some are left out.
+const WEIGHTS: [usize; 6] = [0, 1, 2, 4, 8, 16];
+
+fn order(names: usize, random: &mut Random) -> Vec<usize> {
+    let mut order: Vec<_> = (0..names).collect();
+    for at in (1..names).rev() {
+        order.swap(at, random.below(at + 1));
+    }
+    order
+}
+
+/// What a client does with which nodes, most of the time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habits {
+    /// Where it takes its locks.
+    locks: PerName<bool>,
+    /// Where it stores what it reads.
+    drives: PerName<bool>,
+    /// Whether it keeps its connections while it can.
+    sticky: bool,
+}
+
+impl Habits {
+    pub(super) fn draw(world: &World, random: &mut Random) -> Self {
+        let names = world.setup.names;
+        let mut subset = |size: usize| {
+            let order = order(names, random);
+            let mut chosen = [false; NAMES];
+            order[..size.min(names)].iter().for_each(|&node| chosen[node] = true);
+            (chosen, random.below(2))
+        };
+        let (locks, _) = subset(world.quorum());
+        let (drives, sticky) = subset(world.blocking() + 1);
+        let all = random.below(2) == 0;
+        Self { locks, drives: if all { [true; NAMES] } else { drives }, sticky: sticky == 0 }
+    }
+}
+
+/// One walk, and the steps that it took.
+#[derive(Debug)]
+pub(super) struct Walk {
+    pub(super) world: World,
+    pub(super) trace: Vec<Step>,
+    random: Random,
+    weights: [[usize; KINDS]; CLIENTS],
+    pub(super) habits: [Habits; CLIENTS],
+}
+
+impl Walk {
+    pub(super) fn new(world: World, habits: Option<[Habits; CLIENTS]>, seed: u64) -> Self {
+        let mut random = Random(seed);
+        let mut weights = [[0; KINDS]; CLIENTS];
+        for weight in weights.as_flattened_mut() {
+            *weight = WEIGHTS[random.below(WEIGHTS.len())];
+        }
+        for weights in &mut weights {
+            if !world.setup.locks {
+                weights[9..=12].fill(0);
+            }
+            weights[0] = weights[0].max(1);
+        }
+        let habits =
+            habits.unwrap_or_else(|| std::array::from_fn(|_| Habits::draw(&world, &mut random)));
+        Self { world, trace: Vec::new(), random, weights, habits }
+    }
+
+    pub(super) fn step(&mut self) {
+        let client = self.random.below(CLIENTS);
+        let weights = self.weights[client];
+        let mut at = self.random.below(weights.iter().sum());
+        let kind = weights.iter().position(|&weight| {
+            let found = at < weight;
+            at = at.saturating_sub(weight);
+            found
+        });
+        let node = self.random.below(self.world.setup.names);
+        let other = self.random.below(self.world.setup.names);
+        let machine = self.random.below(self.world.setup.machines);
+        match kind.expect("it is below the sum") {
+            0 => self.apply(Step::Tick),
+            1 => self.disturb(client, node, machine),
+            2 => self.apply(Step::Open { client, node }),
+            3 => self.apply(Step::Look { client, node }),
+            4 => self.apply(Step::Store { client, into: node, of: other }),
+            5 => self.apply(Step::Merge { client, node }),
+            6 => self.apply(Step::Begin { client, node }),
+            7 => self.apply(Step::Fence { client, node }),
+            8 => self.apply(Step::Activate { client }),
+            9 => self.lock_step(client, node),
+            10 => self.apply(Step::Release { client, deletes: other != 0 }),
+            11 => self.lock(client),
+            12 => self.renew(client),
+            13 => self.look_at_all(client),
+            14 => self.drive(client),
+            _ => self.finish(client),
+        }
+    }
+
+    pub(super) fn apply(&mut self, step: Step) {
+        if self.world.violation.is_none() && self.world.apply(step) {
+            self.trace.push(step);
+        }
+    }
+
+    fn disturb(&mut self, client: usize, node: usize, machine: usize) {
+        let all = self.random.below(3) > 0;
+        let step = match self.random.below(8) {
+            0..=3 => {
+                let split = self.world.setup.split_lookups && !all;
+                let client = split.then_some(client);
+                Step::Move { client, node, machine }
+            }
+            4 => Step::Restart { node, machine, keeps_data: false },
+            5 => Step::Restart { node, machine, keeps_data: true },
+            6 => Step::Crash { client },
+            _ => Step::Cut { client, node },
+        };
+        self.apply(step);
+    }
+
+    fn lock_step(&mut self, client: usize, node: usize) {
+        let step = match self.random.below(6) {
+            0 => Step::Attempt { client },
+            1 => Step::Raise { client },
+            2 => Step::RaiseVote { client, node },
+            3 => Step::Extend { client },
+            4 => Step::ExtendVote { client, node },
+            _ => Step::Vote { client, node },
+        };
+        self.apply(step);
+    }
+
+    fn order(&mut self) -> Vec<usize> {
+        order(self.world.setup.names, &mut self.random)
+    }
+
+    /// The nodes on which a client takes its locks, in any order.
+    fn reached(&mut self, client: usize) -> Vec<usize> {
+        let mut order = self.order();
+        if self.random.below(8) > 0 {
+            order.retain(|&node| self.habits[client].locks[node]);
+        }
+        order
+    }
+
+    /// An attempt from its start to its verdict.
+    fn lock(&mut self, client: usize) {
+        self.apply(Step::Release { client, deletes: true });
+        self.apply(Step::Attempt { client });
+        let order = self.reached(client);
+        for &node in &order {
+            self.apply(Step::Vote { client, node });
+        }
+        self.apply(Step::Raise { client });
+        for node in order {
+            self.apply(Step::RaiseVote { client, node });
+        }
+    }
+
+    fn renew(&mut self, client: usize) {
+        self.apply(Step::Extend { client });
+        for node in self.reached(client) {
+            self.apply(Step::ExtendVote { client, node });
+        }
+    }
+
+    fn look_at_all(&mut self, client: usize) {
+        for node in self.order() {
+            let driver = &self.world.drivers[client];
+            if !self.habits[client].sticky
+                || driver.conn[node].is_none()
+                || driver.is_displaced(node)
+            {
+                self.apply(Step::Open { client, node });
+            }
+            self.apply(Step::Look { client, node });
+        }
+    }
+
+    /// Does all stores and merges that the client's reads call for.
+    fn drive(&mut self, client: usize) {
+        let mut order = self.order();
+        if self.random.below(8) > 0 {
+            order.retain(|&node| self.habits[client].drives[node]);
+        }
+        for into in order {
+            self.apply(Step::Reenrol { client, node: into });
+            for of in self.order() {
+                self.apply(Step::Store { client, into, of });
+            }
+            self.apply(Step::Merge { client, node: into });
+        }
+    }
+
+    /// Does the activation that is due.
+    fn finish(&mut self, client: usize) {
+        for node in self.order() {
+            self.apply(Step::Begin { client, node });
+        }
+        for node in self.order() {
+            self.apply(Step::Fence { client, node });
+        }
+        self.apply(Step::Activate { client });
+    }
+}
