@@ -13,8 +13,8 @@ use tower_redlock::{
 };
 
 use super::scene::{
-    MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, settled, taken, urls,
-    votes, works,
+    LONG, MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, settled, taken,
+    urls, votes, works,
 };
 use crate::support::{Proxy, RedisServer, eventually_async};
 
@@ -74,8 +74,9 @@ async fn longer_locks_are_waited_out() {
     let long = guarded(longer(), proxies.iter().map(Proxy::url)).build().unwrap();
     all_vote(&long).await;
     proxies[2].cut();
-    let held =
-        in_time(async { long.lock("x").ttl(LONGER).auto_extend(false).await }).await.unwrap();
+    let held = in_time(async { long.lock("x").ttl(LONGER).wait(LONG).auto_extend(false).await })
+        .await
+        .unwrap();
     proxies.iter().for_each(Proxy::cut);
     let lowering = begun(&short, &servers).await;
     servers[1].restart();
@@ -148,7 +149,7 @@ async fn client_of_longer_ttls_raises_it() {
     let servers = RedisServer::start_n(3);
     let long = guarded(longer(), urls(&servers)).build().unwrap();
     all_vote(&long).await;
-    let lock = in_time(async { long.lock("x").ttl(LONGER).await }).await.unwrap();
+    let lock = in_time(async { long.lock("x").ttl(LONGER).wait(LONG).await }).await.unwrap();
     let short = manager(&servers);
     all_vote(&short).await;
     let error = in_time(short.lower_max_ttl()).await.unwrap_err();
