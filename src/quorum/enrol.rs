@@ -195,8 +195,13 @@ impl Enrolment {
         Self { quorum, max_ttl, drift_factor, nodes, old_set_seen: None }
     }
 
-    /// Takes how a node stands; `now` is when its answer came, not when it was asked.
+    /// Takes how a node stands, which was asked and answered at `now`.
     pub fn see(&mut self, node: usize, sight: Sight, now: Timestamp) {
+        self.see_answer(node, sight, now, now);
+    }
+
+    /// Takes how a node stands: asked at `asked`, and answered at `now`.
+    pub fn see_answer(&mut self, node: usize, sight: Sight, asked: Timestamp, now: Timestamp) {
         if self.has_old_set() {
             self.old_set_seen = Some(now);
         }
@@ -226,7 +231,8 @@ impl Enrolment {
             Sight::Out => {}
         }
         if let Some(view) = sight.view().filter(|_| sight.starts()) {
-            entry.seen_starting = Some((view.incarnation, now));
+            // It may have been activated while the answer was under way.
+            entry.seen_starting = Some((view.incarnation, asked));
         }
         if sight != Sight::Out {
             entry.known = sight.clone();

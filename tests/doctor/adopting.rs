@@ -33,7 +33,8 @@ fn three_servers_become_five() {
 #[test]
 fn a_guard_is_taken_on_and_a_prefix_left() {
     let servers = RedisServer::start_n(3);
-    let all = urls(&servers);
+    // The default user, who may use another prefix.
+    let all: Vec<_> = servers.iter().map(RedisServer::plain_url).collect();
     let plain = Doctor::guarded(&all, "1s");
     plain.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
     let strict = ["--clock-guard", "250ms", "--prefix", "other", "--no-probe"];

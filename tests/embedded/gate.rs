@@ -54,7 +54,8 @@ impl Scene {
 
     /// A try is due behind every pause.
     fn pause(&self) {
-        self.clock.advance(Duration::from_millis(41));
+        // Pauses grow while no quorum answers, up to a second.
+        self.clock.advance(Duration::from_secs(1));
     }
 }
 

@@ -73,9 +73,9 @@ fn who_gave_back_a_minority_of_votes_has_not_kept_the_name_from_others() {
     let lock = granted(&mut second);
     assert_eq!(acquires.load(Ordering::SeqCst), before, "handed on");
     drop(lock);
-    // Now it has: the next one gives way after 5 ms.
+    // Now it has: the next one gives way, once its turn of 20 ms is over.
     let lock = granted(&mut redlock.lock("x").wait(WAIT).into_future());
-    clock.advance(Duration::from_millis(5));
+    clock.advance(Duration::from_millis(20));
     let mut fourth = waiting(redlock.lock("x").wait(WAIT));
     drop(lock);
     assert!(super::scene::poll(&mut fourth).is_pending());

@@ -13,7 +13,8 @@ use crate::support::{FakeServer, Reaction, RedisServer};
 
 /// Replies that are well-formed and no answer to any of our scripts.
 fn misfits() -> Vec<Reaction> {
-    let huge = Reaction::bulk(&"z".repeat(1 << 20));
+    // Some of these at once are less than a connection takes.
+    let huge = Reaction::bulk(&"z".repeat(1 << 18));
     let int = Reaction::int;
     vec![
         Reaction::ok(),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tower_redlock::{CopyProgress, NodeState, Redlock};
 
-use super::scene::{all_vote, guarded, meta, probation, quick, settled, urls, votes, works};
+use super::scene::{all_vote, guarded, meta, probation, quick, settled, votes, works};
 use crate::{
     facts::log::{Log, LoggedSpawner},
     support::{HANG_GUARD, Proxy, RedisServer, Resp, eventually_async},
@@ -175,7 +175,9 @@ async fn a_source_that_forgets_is_incomplete() {
     let mut servers = RedisServer::start_n(5);
     let log = Log::new();
     let settings = quick().spawner(LoggedSpawner::start(&log));
-    let redlock = guarded(settings, urls(&servers)).build().unwrap();
+    // The default user, whose permissions change.
+    let urls = servers.iter().map(RedisServer::plain_url);
+    let redlock = guarded(settings, urls).build().unwrap();
     all_vote(&redlock).await;
     eventually_async("a new set has none", async || servers.iter().all(is_complete)).await;
     record(&servers[0], RECORDS);

@@ -297,7 +297,7 @@ impl NodeSet {
         &self,
         node: usize,
         standing: &Standing,
-        now: Timestamp,
+        (asked, now): (Timestamp, Timestamp),
         is_fresh: bool,
     ) -> Admission {
         if standing.tag.is_active() && standing.tag.layout() == &*self.layout.hash {
@@ -311,7 +311,7 @@ impl NodeSet {
             _ => None,
         };
         let sight = if self.bar_duplicates(&state, node) { Sight::Out } else { sight };
-        state.enrolment.see(node, sight.clone(), now);
+        state.enrolment.see_answer(node, sight.clone(), asked, now);
         state.see_foreign(node, standing, &sight, now);
         let status = &self.members()[node].status;
         let bar = bar.or_else(|| match &sight {

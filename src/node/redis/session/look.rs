@@ -121,7 +121,8 @@ impl Session<'_> {
         let ahead = i128::from(standing.server_micros) - wall.as_micros().cast_signed();
         let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), trip / 2);
         self.status.set_known(standing, offset, trip);
-        let admission = self.member.set.report(self.member.index, standing, received, is_fresh);
+        let admission =
+            self.member.set.report(self.member.index, standing, (sent, received), is_fresh);
         self.tag = admission.tag.unwrap_or_else(|| Tag::new(""));
         self.view = admission.view;
         self.member.set.compare_clocks(received);

@@ -114,7 +114,8 @@ impl Session<'_> {
         (self.votes.tried, self.votes.trial) = (Some(now), Some(nonce));
         let wall = self.settings.clock.wall();
         let lease = Arc::new(LeaseId::new(Resource::unnamed(), nonce, "trial".into(), wall));
-        let token = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
+        // By the server's clock, as of a client whose own is wrong.
+        let token = self.link.server_clock.deadline(now, Duration::ZERO);
         let patience = self.settings.node_timeout * 2;
         // Nothing of it is sent a second time: it would come behind the release.
         lease.end();
