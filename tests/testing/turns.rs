@@ -55,7 +55,7 @@ fn contend(processes: usize, tasks: usize) -> Log {
     let counted_from = clock.now() + WARM_UP;
     let until = counted_from + Duration::from_secs(4);
     for process in 0..processes {
-        let redlock = nodes.replica(&format!("process {process}")).redlock();
+        let redlock = nodes.replica(format!("process {process}")).redlock();
         for _ in 0..tasks {
             let (time, redlock, log) = (clock.clone(), redlock.clone(), Arc::clone(&log));
             drop(clock.spawn(async move {

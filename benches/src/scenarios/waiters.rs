@@ -80,13 +80,13 @@ impl Outcome {
         let lost = if self.is_kept { "" } else { ", the renewed lock was LOST" };
         eprintln!("  {case}: {granted} granted, {missed} missed{lost}");
         if granted > 0 {
-            let [p50, p99, last] = [50, 99, 100].map(|percent| rank(&self.sorted, percent));
-            let rate = granted as f64 / last;
-            eprintln!("    {} per s, last after {}", significant(rate), time(last));
-            tell(case, who, RATE, rate);
+            let [p50, p99, slowest] = [50, 99, 100].map(|percent| rank(&self.sorted, percent));
+            let per_second = granted as f64 / slowest;
+            eprintln!("    {} per s, last after {}", significant(per_second), time(slowest));
+            tell(case, who, RATE, per_second);
             tell(case, who, P50, p50);
             tell(case, who, P99, p99);
-            tell(case, who, LAST, last);
+            tell(case, who, LAST, slowest);
         }
         tell(case, who, MISSED, missed);
         tell(case, who, KEPT, f64::from(u8::from(self.is_kept)));

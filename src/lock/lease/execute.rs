@@ -172,11 +172,7 @@ impl SharedLease {
         if let Some(permit) = permit {
             permit.end(self.pace(decision.as_ref(), now));
         }
-        for node in orphans {
-            // The last grant may run as late as its patience allows; then the TTL starts.
-            let longest = self.ttl + self.patience() * 2;
-            self.core.releaser.push(&self.core, node, Arc::clone(&self.id), longest);
-        }
+        self.release_again(orphans);
         drop(ticket);
         if let Some((lease, poll, ended)) = overran {
             let Plan { on_overrun, slack, .. } = lease.plan;
@@ -186,6 +182,15 @@ impl SharedLease {
             self.announce(decision.map_err(|refusal| self.refused(refusal)), &mut wakers);
         }
         crate::sync::wake_all(wakers);
+    }
+
+    /// Repeats the release at nodes that did not acknowledge it.
+    fn release_again(&self, orphans: Vec<usize>) {
+        // The last grant may run as late as its patience allows; then the TTL starts.
+        let longest = self.ttl + self.patience() * 2;
+        for node in orphans {
+            self.core.releaser.push(&self.core, node, Arc::clone(&self.id), longest);
+        }
     }
 
     /// Tells what became of the lease, with its state unlocked meanwhile.
