@@ -349,16 +349,24 @@ impl Enrolment {
         (now >= self.reclaimed_at(node)?).then_some(view.incarnation)
     }
 
-    /// The nodes that vote, and whose votes do not count with those of a quorum.
+    /// The nodes that vote, and whose votes count with those of no quorum while others' do.
+    ///
+    /// Of two that disagree each may count with the rest, and the next look tells which one is
+    /// behind: neither is left out. Displaced nodes are told apart.
     pub fn strangers(&self) -> Vec<usize> {
-        let active = self.nodes.iter().enumerate().filter(|(_, entry)| entry.sight.is_active());
+        let votes = |entry: &Entry| entry.sight.is_active() && !entry.is_displaced();
+        let active = self.nodes.iter().enumerate().filter(|(_, entry)| votes(entry));
         let active: Vec<_> = active.map(|(node, entry)| (node, entry.view())).collect();
-        let group = names::largest_group(&active);
-        if group.len() < self.quorum {
+        let counts = |with: &[names::Member<'_>]| names::largest_group(with).len() >= self.quorum;
+        let is_stranger = |node: &names::Member<'_>| {
+            let near =
+                active.iter().filter(|other| other.0 == node.0 || names::agree(*node, **other));
+            !counts(&near.copied().collect::<Vec<_>>())
+        };
+        if !counts(&active) {
             return Vec::new();
         }
-        let is_stranger = |node: &usize| !group.iter().any(|(member, _)| member == node);
-        active.iter().map(|(node, _)| *node).filter(is_stranger).collect()
+        active.iter().filter(|node| is_stranger(node)).map(|node| node.0).collect()
     }
 
     /// Whether a node belongs to another set, as far as is known. If it turns up without its data,

@@ -359,10 +359,20 @@ mod names {
     }
 
     #[test]
-    fn displaced_node_is_a_stranger_and_tells_nobody() {
+    fn displaced_node_tells_nobody() {
         let set = displaced(at(1_000));
-        assert_eq!(set.enrolment.strangers(), [0]);
         assert!((0..3).all(|node| set.enrolment.news_for(node).is_none()));
+    }
+
+    #[test]
+    fn node_that_counts_with_nobody_is_a_stranger() {
+        let mut set = Set::of(&[Active, Active, Active]);
+        set.forgets(1, 2, at(1_000));
+        assert_eq!(set.enrolment.strangers(), [0_usize; 0], "each of them counts with node 0");
+        set.forgets(0, 2, at(1_000));
+        assert_eq!(set.enrolment.strangers(), [2]);
+        set.forgets(0, 1, at(1_000));
+        assert_eq!(set.enrolment.strangers(), [0_usize; 0], "there is no quorum at all");
     }
 
     #[test]
