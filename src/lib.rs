@@ -57,6 +57,8 @@
 //! | `redlock_job_run_seconds` | histogram | `job`, `outcome` | the runs of a job on this replica |
 //! | `redlock_job_skips_total` | counter | `job`, `reason` | ticks that this replica did not run |
 //! | `redlock_job_missed_ticks_total` | counter | `job` | ticks that were given up |
+//! | `redlock_job_last_success_seconds` | gauge | `job` | when a run last succeeded on this replica, in Unix time; unset before the first |
+//! | `redlock_job_next_tick_seconds` | gauge | `job` | the next tick in Unix time, in the past while it can't start or is running; 0 where this replica waits for none: paused, standing by, ended |
 //! | `redlock_once_total` | counter | `outcome` | requests of work that is to be done [once](mod@once), by their end |
 //! | `redlock_failed_activations_total` | counter | `node` | tries to end the node's probation that failed |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
@@ -65,6 +67,21 @@
 //! | `redlock_node_copying` | gauge | `node` | 1 while records of work that is done are being copied to it |
 //! | `redlock_copied_records_total` | counter | `node` | records that this process copied to it |
 //! | `redlock_copied_bytes_total` | counter | `node` | bytes of these records, keys included |
+//!
+//! Alerts for a job that is to run every day, and one for any job whose tick does not start, as rules
+//! of Prometheus:
+//!
+//! ```yaml
+//! - alert: NoReportForADay
+//!   expr: time() - max by (job) (redlock_job_last_success_seconds{job="report"}) > 86400 + 3600
+//! - alert: NoReportYet
+//!   expr: absent(redlock_job_last_success_seconds{job="report"})
+//!   for: 25h
+//! - alert: JobDoesNotStart
+//!   expr: time() - (max by (job) (redlock_job_next_tick_seconds) > 0) > 3600
+//! ```
+//!
+//! (Where Prometheus itself sets a label `job`, the exporter's is `exported_job`.)
 //!
 //! # Features
 //!
@@ -80,6 +97,8 @@
 //! | `tls` | no | `rediss://` nodes, through rustls with ring |
 //! | `testing` | no | for your own tests: a clock moved by hand, nodes that fail on demand |
 
+#[cfg(feature = "http")]
+mod body;
 #[cfg(feature = "config")]
 mod config;
 pub mod error;
@@ -128,7 +147,9 @@ pub use layer::{KeyError, RedlockLayer, ResourceKey};
 #[doc(inline)]
 pub use leader::{Leader, Leadership, Term};
 #[doc(inline)]
-pub use lock::{Holder, Lock, LockRequest, NotReady, Overrun, Redlock, RedlockBuilder, Released};
+pub use lock::{
+    Holder, Lock, LockRequest, NotReady, Overrun, Redlock, RedlockBuilder, Released, RevokeTarget,
+};
 #[doc(inline)]
 pub use node::{
     Blocked, ClockOffset, CopyProgress, EmbeddedNodes, Finding, Memory, NodeHealth, NodeState,
@@ -137,7 +158,7 @@ pub use node::{
 };
 #[doc(inline)]
 pub use once::{Once, OnceError, OnceLayer, OnceRequest, Unknown};
-pub use resource::{MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
+pub use resource::{BodyFault, MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
 #[cfg(feature = "scheduler")]
 #[doc(inline)]
 pub use schedule::Schedule;

@@ -89,6 +89,19 @@ pub(crate) fn job_missed(job: &str, ticks: u64) {
     note!(counter "redlock_job_missed_ticks_total", "job" => job.to_owned(); increment ticks);
 }
 
+/// `at`: the time since the Unix epoch.
+#[cfg(feature = "scheduler")]
+pub(crate) fn job_succeeded(job: &str, at: Duration) {
+    note!(gauge "redlock_job_last_success_seconds", "job" => job.to_owned(); set at.as_secs_f64());
+}
+
+/// `at`: the time since the Unix epoch; zero where there is none.
+#[cfg(feature = "scheduler")]
+pub(crate) fn job_next_tick(job: &str, at: Option<Duration>) {
+    let seconds = at.map_or(0.0, |at| at.as_secs_f64());
+    note!(gauge "redlock_job_next_tick_seconds", "job" => job.to_owned(); set seconds);
+}
+
 pub(crate) fn failed_activation(node: &str) {
     note!(counter "redlock_failed_activations_total", "node" => node.to_owned(); increment 1);
 }

@@ -5,10 +5,67 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+/// Fills `bytes` with random numbers of the system; on a thread that moves a test's clock, with those
+/// of the clock's seed.
+///
+/// # Errors
+///
+/// Where the system has none.
+pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+    #[cfg(feature = "testing")]
+    if seeded::fill(bytes) {
+        return Ok(());
+    }
+    getrandom::fill(bytes)
+}
+
+/// Numbers of a test's seed, in place of the system's.
+#[cfg(feature = "testing")]
+pub(crate) mod seeded {
+    use std::cell::Cell;
+
+    thread_local! {
+        static STATE: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    /// Draws from a generator in this state on this thread, from now on; from the system without
+    /// one. Returns the state of the one before.
+    pub(crate) fn replace(state: Option<u64>) -> Option<u64> {
+        STATE.replace(state)
+    }
+
+    pub(super) fn fill(bytes: &mut [u8]) -> bool {
+        let Some(mut state) = STATE.get() else { return false };
+        for chunk in bytes.chunks_mut(8) {
+            let number = super::mix(state).to_le_bytes();
+            chunk.copy_from_slice(&number[..chunk.len()]);
+            state = state.wrapping_add(super::GOLDEN);
+        }
+        STATE.set(Some(state));
+        true
+    }
+}
+
+/// The step of `SplitMix64`.
+#[cfg(any(feature = "scheduler", feature = "testing"))]
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The next number of `SplitMix64` in the state `seed`.
+///
+/// Source: G. L. Steele, D. Lea, C. H. Flood, *Fast Splittable Pseudorandom Number Generators*
+/// (2014), with the constants of D. Stafford's variant 13.
+#[cfg(any(feature = "scheduler", feature = "testing"))]
+pub(crate) const fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(GOLDEN);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
 /// A number below `limit`; zero if `limit` is zero, or if the system has no random numbers.
 pub(crate) fn below(limit: u64) -> u64 {
     let mut bytes = [0; 8];
-    if limit == 0 || getrandom::fill(&mut bytes).is_err() {
+    if limit == 0 || fill(&mut bytes).is_err() {
         return 0;
     }
     // The upper half of the product is uniform enough for jitter, and never reaches the limit.
@@ -19,7 +76,7 @@ pub(crate) fn below(limit: u64) -> u64 {
 /// A number that is not drawn twice.
 pub(crate) fn number() -> u64 {
     let mut bytes = [0; 8];
-    match getrandom::fill(&mut bytes) {
+    match fill(&mut bytes) {
         Ok(()) => u64::from_le_bytes(bytes),
         // No two moments of a wall clock are the same, nearly always.
         Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| {
@@ -37,6 +94,28 @@ pub(crate) fn within(range: &RangeInclusive<Duration>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(any(feature = "scheduler", feature = "testing"))]
+    #[test]
+    fn the_mix_is_the_published_one() {
+        // The first number of the published generator with the seed 0.
+        assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
+    }
+
+    #[cfg(feature = "testing")]
+    #[test]
+    fn a_seed_gives_the_same_numbers_again_and_ends_where_it_is_taken_away() {
+        let drawn = || {
+            assert_eq!(seeded::replace(Some(7)), None);
+            let drawn = [number(), below(1_000), number()];
+            assert!(seeded::replace(None).is_some());
+            drawn
+        };
+        assert_eq!(drawn(), drawn());
+        assert_eq!(drawn()[0], mix(7));
+        assert_ne!(drawn()[0], drawn()[2]);
+        assert_ne!(number(), number(), "of the system");
+    }
 
     #[test]
     fn numbers_stay_in_range_and_vary() {

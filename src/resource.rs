@@ -1,6 +1,6 @@
 //! What a lock is taken on: one name, or a set of names taken all or none.
 
-use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc};
+use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc, time::Duration};
 
 /// The longest name, in bytes.
 pub const MAX_NAME_BYTES: usize = 512;
@@ -24,7 +24,16 @@ pub const MAX_NAMES: usize = 16;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
     names: Names,
+    /// Made of a job, a leader or a once key, and so allowed to have a reserved name.
+    is_own: bool,
 }
+
+/// What the names of the crate's own locks begin with. No other lock may have such a name, as names
+/// are often what a client has sent: it could stop a job, a leader, or work that is done once.
+const RESERVED: [&str; 3] = [JOB, LEADER, ONCE];
+const JOB: &str = "job:";
+const LEADER: &str = "leader:";
+const ONCE: &str = "once:";
 
 /// One name is by far the usual case, and then costs one allocation.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,7 +67,7 @@ impl Resource {
             Ok([name]) => Names::One(name),
             Err(names) => Names::Many(names.into()),
         };
-        Ok(Self { names })
+        Ok(Self { names, is_own: false })
     }
 
     /// The names, sorted, without duplicates.
@@ -66,9 +75,72 @@ impl Resource {
         self.shared_names().iter().map(|name| &**name)
     }
 
+    /// What is locked while a job runs, `job:<name>`: for whoever wants to keep it from running, say.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`] if `job:<name>` is no name of a resource, or `name` is empty.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tower_redlock::LockError> {
+    /// use tower_redlock::{LockError, Redlock, Resource, ResourceError};
+    ///
+    /// let redlock = Redlock::embedded();
+    /// let _no_report = redlock.lock(Resource::of_job("report")?).await?;
+    /// // Looking is free.
+    /// assert!(redlock.inspect("job:report").await?.is_some());
+    /// // The name alone, which may be a client's, is refused.
+    /// let refused = redlock.lock("job:report").await.unwrap_err();
+    /// assert!(matches!(refused, LockError::InvalidResource(ResourceError::Reserved { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn of_job(name: &str) -> Result<Self, ResourceError> {
+        Self::own(JOB, name)
+    }
+
+    /// What a leader holds, `leader:<name>`.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`] if `leader:<name>` is no name of a resource, or `name` is empty.
+    pub fn of_leader(name: &str) -> Result<Self, ResourceError> {
+        Self::own(LEADER, name)
+    }
+
+    /// What is locked while work that is done [once](crate::once) runs, `once:<key>`.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`] if `once:<key>` is no name of a resource, or `key` is empty.
+    pub fn of_once(key: &str) -> Result<Self, ResourceError> {
+        Self::own(ONCE, key)
+    }
+
+    fn own(prefix: &str, name: &str) -> Result<Self, ResourceError> {
+        if name.is_empty() {
+            // The prefix would hide it.
+            return Err(ResourceError::EmptyName);
+        }
+        Ok(Self { is_own: true, ..Self::try_from([prefix, name].concat())? })
+    }
+
+    /// Refuses names of the crate's own locks that were not made for them.
+    pub(crate) fn not_reserved(self) -> Result<Self, ResourceError> {
+        if self.is_own {
+            return Ok(self);
+        }
+        let is_reserved = |prefix: &&&str| self.names().any(|name| name.starts_with(**prefix));
+        match RESERVED.iter().find(is_reserved) {
+            Some(prefix) => Err(ResourceError::Reserved { prefix }),
+            None => Ok(self),
+        }
+    }
+
     /// A resource that no user can name, as no name is empty.
     pub(crate) fn unnamed() -> Self {
-        Self { names: Names::One("".into()) }
+        Self { names: Names::One("".into()), is_own: false }
     }
 
     pub(crate) fn shared_names(&self) -> &[Arc<str>] {
@@ -117,7 +189,7 @@ macro_rules! one_name {
 
             fn try_from(name: $name) -> Result<Self, ResourceError> {
                 check(&name)?;
-                Ok(Self { names: Names::One(Arc::from(name)) })
+                Ok(Self { names: Names::One(Arc::from(name)), is_own: false })
             }
         }
     )*};
@@ -179,6 +251,12 @@ pub enum ResourceError {
         /// Where it stands, in bytes from the name's start.
         position: usize,
     },
+    /// A name of the crate's own locks: of a job, a leader, or a once key. `Resource::of_job` and
+    /// its like make them on purpose.
+    Reserved {
+        /// What it begins with.
+        prefix: &'static str,
+    },
     /// A request did not yield a key; the text says why.
     Key(Cow<'static, str>),
     /// A request has nothing where its key should be; the text says where.
@@ -186,6 +264,38 @@ pub enum ResourceError {
     /// No request like this one can have a key, as the service is put together; the text says what
     /// to change.
     Setup(Cow<'static, str>),
+    /// A request is for nothing that the service has (no route matches it, say).
+    NotFound(Cow<'static, str>),
+    /// A request's body was to be read before the resource was locked, and was not.
+    Body(BodyFault),
+}
+
+/// Why a request's body was not read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BodyFault {
+    /// It has more data than is taken.
+    TooLarge {
+        /// The most that is taken, in bytes.
+        limit: usize,
+    },
+    /// It had not come to its end in time.
+    TimedOut {
+        /// How long it may take.
+        limit: Duration,
+    },
+    /// It ended with an error.
+    Failed,
+}
+
+impl fmt::Display for BodyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { limit } => write!(f, "the body has more than {limit} bytes"),
+            Self::TimedOut { limit } => write!(f, "the body took longer than {limit:?}"),
+            Self::Failed => f.write_str("the body did not come to its end"),
+        }
+    }
 }
 
 impl fmt::Display for ResourceError {
@@ -203,7 +313,16 @@ impl fmt::Display for ResourceError {
             Self::ControlCharacter { position } => {
                 write!(f, "a resource's name has a control character at byte {position}")
             }
-            Self::Key(reason) | Self::Missing(reason) | Self::Setup(reason) => f.write_str(reason),
+            Self::Reserved { prefix } => write!(
+                f,
+                "a resource's name begins with {prefix}, as those of the library's own locks do: \
+                 give it a prefix of its own"
+            ),
+            Self::Key(reason)
+            | Self::Missing(reason)
+            | Self::Setup(reason)
+            | Self::NotFound(reason) => f.write_str(reason),
+            Self::Body(fault) => fault.fmt(f),
         }
     }
 }
@@ -239,6 +358,23 @@ mod tests {
         assert_eq!(too_many, ResourceError::TooManyNames { count: 17 });
         assert_eq!(Resource::new(names(0)).unwrap_err(), ResourceError::NoNames);
         assert_eq!(Resource::try_from("").unwrap_err(), ResourceError::EmptyName);
+    }
+
+    #[test]
+    fn own_names_are_made_on_purpose() {
+        let reserved = |name: &str| Resource::new(["a", name]).unwrap().not_reserved();
+        for (own, name) in [
+            (Resource::of_job("x"), "job:x"),
+            (Resource::of_leader("x"), "leader:x"),
+            (Resource::of_once("x"), "once:x"),
+        ] {
+            let own = own.unwrap();
+            assert_eq!(own.to_string(), name);
+            assert_eq!(own.clone().not_reserved(), Ok(own));
+            assert!(matches!(reserved(name), Err(ResourceError::Reserved { .. })), "{name}");
+        }
+        assert!(reserved("jobs:x").is_ok());
+        assert_eq!(Resource::of_job(""), Err(ResourceError::EmptyName));
     }
 
     #[test]

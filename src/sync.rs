@@ -2,7 +2,8 @@
 //!
 //! A subscriber, a recorder of metrics and a waker are written by users, and may call this crate
 //! again: called under a mutex, they could wait for it for ever. Builds with debug assertions count
-//! the mutexes that a thread holds, and panic where an event, a metric or a wake-up finds one held.
+//! the mutexes that a thread holds, and panic where an event, a metric, a wake-up or a clone of a waker
+//! finds one held.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -46,6 +47,20 @@ impl<T> DerefMut for Guard<'_, T> {
 pub(crate) fn wake(waker: Waker) {
     assert_unlocked();
     waker.wake();
+}
+
+/// Wakes a task by a waker that is kept. Panics as [`wake`] does.
+#[track_caller]
+pub(crate) fn wake_by_ref(waker: &Waker) {
+    assert_unlocked();
+    waker.wake_by_ref();
+}
+
+/// Clones a waker, which is foreign code as well. Panics as [`wake`] does.
+#[track_caller]
+pub(crate) fn clone_waker(waker: &Waker) -> Waker {
+    assert_unlocked();
+    waker.clone()
 }
 
 /// Wakes tasks, in their order. Panics as [`wake`] does.
@@ -128,6 +143,11 @@ mod tests {
         let refused = catch_unwind(|| {
             let _guard = lock(&mutex);
             wake(Waker::noop().clone());
+        });
+        refused.unwrap_err();
+        let refused = catch_unwind(|| {
+            let _guard = lock(&mutex);
+            clone_waker(Waker::noop())
         });
         refused.unwrap_err();
         let refused = catch_unwind(|| {

@@ -167,9 +167,11 @@ fn candidates_are_shared_and_their_runs_are_sent() {
     let leader = Redlock::embedded().leader("x").on_lost(async |_| {});
     let run = leader.run(|_| std::future::ready(()));
     is_send(&run);
-    // It borrows nothing of the candidate.
+    let again = leader.run_until_stopped(|_| std::future::ready(Ok::<_, String>(())));
+    is_send(&again);
+    // They borrow nothing of the candidate.
     drop(leader);
-    drop(run);
+    drop((run, again));
 }
 
 #[test]
@@ -310,6 +312,45 @@ fn errors_are_errors() {
     error::<guard::Error<ResourceError>>();
 }
 
+/// What many services of tower fail with is no `Error` itself.
+#[test]
+fn wrapped_boxes_are_errors_with_causes() {
+    type Boxed = tower::BoxError;
+    const fn error<T: Error + Send + Sync + 'static>(_: &T) {}
+    let boxed = || Boxed::from(LockError::from(ResourceError::NoNames));
+    let service = layer::Error::Service(boxed());
+    error(&service);
+    assert_eq!(service.to_string(), boxed().to_string());
+    assert_eq!(chain(&service), ["a resource needs at least one name"]);
+    let work = tower_redlock::OnceError::Work(boxed());
+    error(&work);
+    assert_eq!(chain(&work), ["a resource needs at least one name"]);
+    let fenced = fencing::Error::Service(boxed());
+    error(&fenced);
+    assert_eq!(chain(&fenced), ["a resource needs at least one name"]);
+    #[cfg(feature = "http")]
+    {
+        let body = layer::http::BodyError::Body(boxed());
+        error(&body);
+        assert_eq!(chain(&body), ["a resource needs at least one name"]);
+    }
+}
+
+#[tokio::test]
+async fn what_acquires_and_releases_has_one_error() {
+    async fn both(redlock: &Redlock) -> Result<Released, LockError> {
+        Ok(redlock.lock("a").await?.release().await?)
+    }
+    assert_eq!(both(&Redlock::embedded()).await, Ok(Released::Released));
+    let votes = Votes::default();
+    let lost = LockError::from(ReleaseError::NoQuorum { votes: votes.clone() });
+    assert_eq!(lost, LockError::NoQuorum { votes });
+    let foreign = LockError::from(ReleaseError::Foreign);
+    assert!(matches!(foreign, LockError::Held { owner: None, .. }), "{foreign:?}");
+    let invalid = LockError::from(ReleaseError::InvalidResource(ResourceError::EmptyName));
+    assert_eq!(invalid, LockError::InvalidResource(ResourceError::EmptyName));
+}
+
 /// The chain of causes below an error, as text.
 fn chain(error: &dyn Error) -> Vec<String> {
     let mut causes = Vec::new();
@@ -325,7 +366,12 @@ fn chain(error: &dyn Error) -> Vec<String> {
 fn a_source_is_the_next_thing_below_and_is_not_told_twice() {
     let invalid = LockError::InvalidResource(ResourceError::EmptyName);
     assert_eq!(chain(&invalid), ["a resource's name is empty"]);
-    let held = LockError::Held { retry_after: None, owner: Some("b".into()) };
+    let held = LockError::Held {
+        retry_after: None,
+        expires_in: None,
+        owner: Some("b".into()),
+        votes: Votes::default(),
+    };
     assert_eq!(chain(&held), [""; 0]);
     let waited = LockError::WaitTimedOut { waited: Duration::ZERO, last: Box::new(held) };
     assert_eq!(chain(&waited), ["held by b"]);

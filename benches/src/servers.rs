@@ -40,11 +40,13 @@ impl Servers {
         Self { running: RedisServer::start_n(count), proxies: Vec::new(), killed: None }
     }
 
+    /// For the default user: the other contestants' keys have no prefix that a user could be
+    /// restricted to.
     pub(crate) fn urls(&self) -> Vec<String> {
-        let mut urls: Vec<_> = self.running.iter().map(RedisServer::url).collect();
+        let mut urls: Vec<_> = self.running.iter().map(RedisServer::plain_url).collect();
         let direct = urls.len() - self.proxies.len();
-        urls.splice(direct.., self.proxies.iter().map(Proxy::url));
-        urls.extend(self.killed.iter().map(RedisServer::url));
+        urls.splice(direct.., self.proxies.iter().map(|proxy| format!("redis://{}", proxy.addr())));
+        urls.extend(self.killed.iter().map(RedisServer::plain_url));
         urls
     }
 

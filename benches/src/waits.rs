@@ -60,6 +60,11 @@ impl Waits {
         f64::from(*least.unwrap_or(&0)) / f64::from(*most.unwrap_or(&0))
     }
 
+    /// The longest wait, as a multiple of the time in which `others` are served at the measured rate.
+    pub(crate) fn longest_to_fair(&self, others: u32) -> f64 {
+        rank(&self.sorted, 100) * self.rate() / f64::from(others)
+    }
+
     pub(crate) fn tell(&self, case: &str, who: &str) {
         eprintln!("  {case}, {who}: {self}");
         tell(case, who, RATE, self.rate());

@@ -44,10 +44,10 @@ pub(crate) async fn stand(
     });
     let leaves = async {
         leave.await;
-        leader.resign().await;
+        leader.stop().await;
     };
     tokio::select! {
-        ended = run => ended,
+        ended = run => ended.map(drop),
         () = leaves => Ok(()),
     }
 }

@@ -17,7 +17,7 @@ use tokio::{
 };
 use tower_redlock::{
     EmbeddedNodes, NodeHealth, Redlock,
-    node::{Node, Op, Reply},
+    node::{Hints, Node, Op, Reply, Subscription},
 };
 
 use crate::{
@@ -152,5 +152,9 @@ impl Node for Wired {
 
     fn health(&self) -> NodeHealth {
         self.0.health()
+    }
+
+    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
+        self.0.subscribe(name, hints)
     }
 }

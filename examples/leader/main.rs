@@ -1,5 +1,5 @@
 //! Three candidates, of which one leads. The leader is killed, and another takes over; at the end
-//! the leader leaves, and hands over in a fraction of that time.
+//! the leader leaves, and another follows at once.
 //!
 //! ```text
 //! cargo run --release --example leader              one leader is killed

@@ -29,7 +29,7 @@ const RETAIN: Duration = Duration::from_secs(600);
 const MAX_BODY: usize = 64 * 1024;
 
 pub(crate) fn router(redlock: Redlock, key: Key, shop: Shop) -> Router {
-    let once = OnceLayer::new(redlock, key::header(ID)).ttl(TTL).retain(RETAIN).http();
+    let once = OnceLayer::new(redlock, "shop", key::header(ID)).ttl(TTL).retain(RETAIN).http();
     // A request meets the upper layer first. The other way round, a stranger would be told which
     // events are done, and could block one that is not by sending its id, and a body that does not
     // end.

@@ -1,6 +1,6 @@
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-use super::Votes;
+use super::{ReleaseError, Vote, VoteOutcome, Votes};
 use crate::resource::ResourceError;
 
 /// Why a lock was not acquired, not extended, or not kept.
@@ -14,12 +14,20 @@ pub enum LockError {
     /// Someone else holds the resource: at least one node said so, and the nodes that granted
     /// and those that said "held" reach a quorum together.
     Held {
-        /// When a quorum of nodes would be free if nobody renewed: an upper bound, as a holder
-        /// usually gives back long before. `None` if the keys that block have no TTL, or it is not
-        /// known.
+        /// When to try again: an estimate from the usual time for which this process has held
+        /// names like this one and from how many others want it, with jitter; about a second where
+        /// nothing is known. At most 30 s, unless
+        /// [`RedlockLayer::retry_after`](crate::RedlockLayer::retry_after) sets another limit.
+        /// `None` in what is said of a single attempt, in logs.
         retry_after: Option<Duration>,
+        /// When a quorum of nodes would be free if nobody renewed: an upper bound for a holder that
+        /// crashed. `None` if the keys that block have no TTL, or it is not known.
+        expires_in: Option<Duration>,
         /// Who holds it, as the holder calls itself.
         owner: Option<Arc<str>>,
+        /// What each node said; empty where this process holds the resource itself, so that no node
+        /// was asked.
+        votes: Votes,
     },
     /// Too few votes count: the lock can't be had, nor is it known to be held.
     NoQuorum {
@@ -33,6 +41,8 @@ pub enum LockError {
         elapsed: Duration,
         /// The validity that the lease would have had.
         validity: Duration,
+        /// What each node said last.
+        votes: Votes,
     },
     /// The wait is over; `last` is what the last attempt met.
     WaitTimedOut {
@@ -64,12 +74,41 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// What stood in the way: the error itself, or for [`WaitTimedOut`](Self::WaitTimedOut) what
-    /// the last attempt met.
+    /// Returns what stood in the way: the error itself, or for
+    /// [`WaitTimedOut`](Self::WaitTimedOut) what the last attempt met.
+    ///
+    /// Match on this, not on the error itself: with a wait, each refusal comes as `WaitTimedOut`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_redlock::LockError;
+    ///
+    /// /// When a retry policy tries again; `None` for never.
+    /// fn retry_in(error: &LockError) -> Option<Duration> {
+    ///     match error.root() {
+    ///         LockError::Held { retry_after, .. } => Some(retry_after.unwrap_or_default()),
+    ///         LockError::NoQuorum { .. } | LockError::TooSlow { .. } => Some(Duration::from_secs(1)),
+    ///         // The work ran to some point, or the same request fails again.
+    ///         _ => None,
+    ///     }
+    /// }
+    /// # let last = Box::new(LockError::Closed);
+    /// # assert_eq!(retry_in(&LockError::WaitTimedOut { waited: Duration::ZERO, last }), None);
+    /// ```
     pub fn root(&self) -> &Self {
         match self {
             Self::WaitTimedOut { last, .. } => last.root(),
             other => other,
+        }
+    }
+
+    /// Sets when to try again, where someone else holds the resource; `after` is told when the
+    /// holder's lease ends.
+    pub(crate) fn set_retry_after(&mut self, after: impl FnOnce(Option<Duration>) -> Duration) {
+        match self {
+            Self::WaitTimedOut { last, .. } => last.set_retry_after(after),
+            Self::Held { retry_after, expires_in, .. } => *retry_after = Some(after(*expires_in)),
+            _ => {}
         }
     }
 
@@ -81,18 +120,22 @@ impl LockError {
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Held { retry_after, owner } => {
+            Self::Held { expires_in, owner, votes, .. } => {
                 write!(f, "held by {}", owner.as_deref().unwrap_or("another client"))?;
-                match retry_after {
+                let said_so = |vote: &&Vote| matches!(vote.outcome, VoteOutcome::Held { .. });
+                for (i, vote) in votes.iter().filter(said_so).enumerate() {
+                    write!(f, "{}{}", if i == 0 { " on " } else { ", " }, vote.node)?;
+                }
+                match expires_in {
                     Some(after) => write!(f, ", free in {after:.1?} unless renewed"),
                     None => Ok(()),
                 }
             }
             Self::NoQuorum { votes } => write!(f, "too few votes count ({votes})"),
-            Self::TooSlow { elapsed, validity } => write!(
-                f,
-                "the grant came, or was fetched, only after {elapsed:.1?}, when its validity of {validity:.1?} was over"
-            ),
+            Self::TooSlow { elapsed, validity, votes } => {
+                write!(f, "granted after {elapsed:.1?}, beyond its validity of {validity:.1?}")?;
+                if votes.is_empty() { Ok(()) } else { write!(f, " ({votes})") }
+            }
             Self::WaitTimedOut { waited, last } => {
                 write!(f, "gave up after waiting {waited:.1?}; last seen: {last}")
             }
@@ -125,6 +168,24 @@ impl From<ResourceError> for LockError {
     }
 }
 
+/// For `?` where a lock is acquired and released: too few acknowledgements are
+/// [`NoQuorum`](LockError::NoQuorum), a key of another program is [`Held`](LockError::Held) by a
+/// client without a name.
+impl From<ReleaseError> for LockError {
+    fn from(error: ReleaseError) -> Self {
+        match error {
+            ReleaseError::NoQuorum { votes } => Self::NoQuorum { votes },
+            ReleaseError::InvalidResource(error) => Self::InvalidResource(error),
+            ReleaseError::Foreign => Self::Held {
+                retry_after: None,
+                expires_in: None,
+                owner: None,
+                votes: Votes::default(),
+            },
+        }
+    }
+}
+
 /// Why a lock that was held is not held any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -151,8 +212,8 @@ pub enum LossCause {
         /// The limit.
         limit: Duration,
     },
-    /// One poll of the work went on for as long as its `stall_limit`, so the lock was not renewed
-    /// any more, and its validity ran out.
+    /// One poll of the work went on for as long as its `stall_limit`, or the runtime of a job did not
+    /// poll its work for that long; so the lock was not renewed any more, and its validity ran out.
     Stalled {
         /// The limit.
         limit: Duration,
@@ -181,7 +242,10 @@ impl fmt::Display for LossCause {
             }
             Self::MaxHold { limit } => write!(f, "it reached max_hold ({limit:?})"),
             Self::Stalled { limit } => {
-                write!(f, "its work hung in one poll for {limit:?}, so it was not renewed")
+                write!(
+                    f,
+                    "its work, or the runtime that polls it, hung for {limit:?}, so it was not renewed"
+                )
             }
             Self::NoHeartbeat { limit } => {
                 write!(f, "its work gave no heartbeat for {limit:?}, so it was not renewed")

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod build;
+mod cause;
 mod lock;
 mod lower;
 mod release;
@@ -9,6 +10,7 @@ mod vote;
 
 pub use adopt::AdoptError;
 pub use build::BuildError;
+pub(crate) use cause::source_of;
 pub use lock::{LockError, LossCause};
 pub use lower::LowerError;
 pub use release::ReleaseError;

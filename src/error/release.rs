@@ -1,6 +1,7 @@
 use std::fmt;
 
 use super::Votes;
+use crate::resource::ResourceError;
 
 /// Why a release was not acknowledged.
 ///
@@ -17,6 +18,8 @@ pub enum ReleaseError {
     /// The key was not written by this crate: look at it with the server's own tools, and delete
     /// it there if nobody needs it.
     Foreign,
+    /// The name to be revoked is none. Nothing was sent.
+    InvalidResource(ResourceError),
 }
 
 impl fmt::Display for ReleaseError {
@@ -26,8 +29,16 @@ impl fmt::Display for ReleaseError {
                 write!(f, "the release was not acknowledged by a quorum ({votes})")
             }
             Self::Foreign => f.write_str("the key was not written by this crate"),
+            Self::InvalidResource(error) => write!(f, "invalid resource: {error}"),
         }
     }
 }
 
-impl std::error::Error for ReleaseError {}
+impl std::error::Error for ReleaseError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::InvalidResource(error) => Some(error),
+            Self::NoQuorum { .. } | Self::Foreign => None,
+        }
+    }
+}

@@ -272,7 +272,7 @@ impl fmt::Display for Reason {
 }
 
 /// Every node's vote, in the order in which the nodes were configured.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Votes(Arc<[Vote]>);
 
 impl Votes {

@@ -128,7 +128,7 @@ where
             Ok(result) => {
                 result.map(|response| response.map(|body| HttpBody::of_service(body, None)))
             }
-            Err(error) => Ok(error.response().map(HttpBody::of_rejection)),
+            Err(error) => Ok(error.response().map(HttpBody::of_bytes)),
         })
     }
 }

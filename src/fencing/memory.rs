@@ -95,7 +95,8 @@ impl Visit {
     /// Registers a task to be woken when a newer token comes.
     pub(super) fn watch(&mut self, cx: &Context<'_>) {
         for Seat { mark, watch, .. } in self.seats.all_mut() {
-            let replaced = sync::lock(mark.watchers()).watch(&mut watch.0, cx.waker());
+            let waker = crate::sync::clone_waker(cx.waker());
+            let replaced = sync::lock(mark.watchers()).watch(&mut watch.0, waker);
             drop(replaced);
         }
     }

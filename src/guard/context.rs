@@ -107,6 +107,25 @@ impl LockContext {
         self.lease.is_asked_to_stop()
     }
 
+    /// Whether heartbeats and polls are expected of the work.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn set_resting(&self, is_resting: bool) {
+        self.lease.set_resting(is_resting);
+    }
+
+    /// Whether [`stopping`](Self::stopping) has completed, or would at once.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn is_stopping(&self) -> bool {
+        let now = self.lease.timers().clock().now();
+        self.is_asked_to_stop() || self.lease.soft_deadline().is_none_or(|at| at <= now)
+    }
+
+    /// Whether the lock ends, or has ended, for `max_hold`.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn is_in_last_validity(&self) -> bool {
+        self.lease.is_in_last_validity()
+    }
+
     /// The work lives.
     #[cfg(feature = "scheduler")]
     pub(crate) fn heartbeat(&self) {

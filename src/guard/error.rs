@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::error::LockError;
+use crate::error::{LockError, source_of};
 
 /// What ended guarded work that can fail by itself: the lock, or the work.
 ///
@@ -30,12 +30,16 @@ impl<E: fmt::Display> fmt::Display for Error<E> {
     }
 }
 
-impl<E: std::error::Error + 'static> std::error::Error for Error<E> {
+/// Also where `E` is a `Box<dyn Error + Send + Sync>`, as behind tower's `Buffer` or `Timeout`. Display
+/// is that of the inner error. The chain of causes goes on below it for such boxes, [`LockError`],
+/// [`std::io::Error`] and the errors of axum and tonic; that of another `E` is reached by
+/// [`Service`](Error::Service).
+impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for Error<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // Transparent: Display already shows the inner error, so the chain goes on below it.
         match self {
             Self::Lock(error) => error.source(),
-            Self::Service(error) => error.source(),
+            Self::Service(error) => source_of(error),
         }
     }
 }

@@ -84,6 +84,13 @@ impl Hold {
         }
     }
 
+    /// What was made under the lock, if that is still valid. Else drops it: nobody may take it for
+    /// the outcome of work that ran under the lock to its end.
+    #[cfg(feature = "http")]
+    pub(crate) fn still_covers<T>(self, made: T) -> Result<(T, Self), LockError> {
+        if self.lease().is_valid() { Ok((made, self)) } else { Err(self.stop(|| drop(made))) }
+    }
+
     /// Drops the work, then gives the lock back.
     pub(crate) fn stop(self, drop_work: impl FnOnce()) -> LockError {
         let cause = self.lease().loss();

@@ -37,6 +37,8 @@ pub struct All<T> {
 macro_rules! tuples {
     ($(($($source:ident $i:tt),*))*) => {$(
         impl<$($source: Find),*> Find for All<($(Key<$source>,)*)> {
+            const IS_JOINED: bool = $($source::IS_JOINED)&&*;
+
             fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
                 let mut all: Option<Names<'r>> = None;
                 $(match self.keys.$i.source().find(head) {

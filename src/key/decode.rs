@@ -17,3 +17,13 @@ pub(super) fn form_decoded(text: &str) -> Option<Cow<'_, str>> {
     let spaced = text.replace('+', " ");
     percent_decoded(&spaced).map(|text| Cow::Owned(text.into_owned()))
 }
+
+/// A name as a part of another: `:`, which separates parts, and `%` are percent-encoded, so that no
+/// two lists of parts make one name.
+pub(super) fn part(name: Cow<'_, str>) -> Cow<'_, str> {
+    if name.contains([':', '%']) {
+        Cow::Owned(name.replace('%', "%25").replace(':', "%3A"))
+    } else {
+        name
+    }
+}

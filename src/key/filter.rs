@@ -21,6 +21,8 @@ impl<S> Optional<S> {
 }
 
 impl<S: Find> Find for Optional<S> {
+    const IS_JOINED: bool = S::IS_JOINED;
+
     fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
         self.source.find(head).map_err(|miss| match miss {
             Miss::Absent(_) => Miss::Unguarded,
@@ -43,6 +45,8 @@ impl<S> Only<S> {
 }
 
 impl<S: Find> Find for Only<S> {
+    const IS_JOINED: bool = S::IS_JOINED;
+
     fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
         let is_one = |method: &Method| self.methods.contains(method);
         if is_one(head.method()) || is_one(head.handled_as()) {
@@ -71,6 +75,8 @@ where
     S: Find,
     P: Fn(&RequestHead<'_>) -> bool,
 {
+    const IS_JOINED: bool = S::IS_JOINED;
+
     fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
         if (self.predicate)(head) { self.source.find(head) } else { Err(Miss::Unguarded) }
     }

@@ -44,6 +44,13 @@ impl<'r> RequestHead<'r> {
         self.uri
     }
 
+    /// Whether a router has the request and took no prefix off its path.
+    #[cfg(feature = "axum")]
+    pub(super) fn is_in_router(&self) -> bool {
+        let original = self.extensions.get::<axum::extract::OriginalUri>();
+        original.is_some_and(|original| original.0.path() == self.uri.path())
+    }
+
     /// The headers.
     pub const fn headers(&self) -> &'r HeaderMap {
         self.headers

@@ -57,8 +57,12 @@ impl<S: BodySource> Key<S> {
         Key::new(Parsed::new(self.source))
     }
 
-    /// Puts `prefix` before each name, as it is: with the separator that it shall have. Keys of
+    /// Puts `prefix` before each name, as it is: with the separator that it shall have, `:`. Keys of
     /// different kinds need different prefixes, or account 42 and order 42 share a lock.
+    ///
+    /// In what the request said, `:` becomes `%3A` and `%` becomes `%25`. So `eu:1` behind `shop:` is
+    /// another name than `1` behind `shop:eu:`, and a client can't leave its prefix. Text that earlier
+    /// calls of this method put there stays as it is.
     ///
     /// ```
     /// use tower_redlock::{ResourceKey, key};

@@ -10,6 +10,7 @@
 //! | [`idempotency_key`] | the value of `Idempotency-Key`, with or without quotes |
 //! | [`json_pointer`] | a value inside of a JSON body: a [`BodyKey`] |
 //! | [`extension`] | something that a layer outside found out: the caller's account, say |
+//! | [`joined`] | several of these, as one name |
 //! | [`all`] | several of these: locked all or none |
 //!
 //! Each is a [`Key`], whose methods change the names ([`parsed`](Key::parsed),
@@ -47,6 +48,7 @@ mod hash;
 mod head;
 mod header;
 mod idempotency;
+mod joined;
 #[allow(clippy::module_inception)]
 mod key;
 mod method_and_path;
@@ -69,6 +71,7 @@ pub use hash::{Hashed, HashedWith};
 pub use head::RequestHead;
 pub use header::{Header, header};
 pub use idempotency::{IdempotencyKey, MAX_IDEMPOTENCY_KEY_BYTES, idempotency_key};
+pub use joined::{Joined, joined};
 pub use key::Key;
 pub use method_and_path::{MethodAndPath, method_and_path};
 #[cfg(feature = "axum")]

@@ -8,6 +8,7 @@ use super::{
     names::Names,
     source::{Miss, sealed::Find},
 };
+use crate::layer::KeyError;
 
 /// A parameter of axum's matched route names the resource: `{id}` in `/accounts/{id}`, or `{*rest}`
 /// in `/files/{*rest}`.
@@ -17,9 +18,14 @@ use super::{
 /// take a number, say [`parsed`](Key::parsed).
 ///
 /// The route must be known where the layer runs: put it on with `Router::route_layer`, on a route's
-/// method router, or with `Router::layer`; around a whole `Router` it runs before the route is
-/// found, and each request is turned away. That is so with `optional()` too, which only lets
-/// requests pass whose route has no such parameter.
+/// method router, or with `Router::layer`, which answers requests that match no route with 404 itself
+/// and does not call the router's fallback (put the layer on with `route_layer` to have it called).
+/// Around a whole `Router` the layer runs before the route is found, and each request is answered
+/// with 500. That is so with `optional()` too, which only lets requests pass whose route has no such
+/// parameter.
+///
+/// A route with two parameters of this name (nested routers can make one) is an error of the setup:
+/// extractors differ in which of the values they take.
 ///
 /// ```
 /// use axum::{Router, routing::post};
@@ -45,10 +51,7 @@ impl Find for PathParam {
     fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
         let name = &*self.name;
         let Some(route) = head.extensions().get::<MatchedPath>() else {
-            return Err(Miss::bad(format!(
-                "the path's parameter {name} is not known, as no route was matched: put the layer \
-                 on the routes (Router::route_layer), not around the router"
-            )));
+            return Err(unmatched(name, head));
         };
         let raw = match find(name, route.as_str(), head.uri().path()) {
             Ok(raw) => raw,
@@ -57,6 +60,13 @@ impl Find for PathParam {
                     "the matched route has no parameter {name}: name it as the route does, or put \
                      the layer on routes that have it"
                 )));
+            }
+            Err(Unfound::Ambiguous) => {
+                // Bad, not absent: an optional key must not let such requests pass.
+                return Err(Miss::Bad(KeyError::setup(format!(
+                    "the matched route has more than one parameter {name}, and its handler may \
+                     read another one than this key: give each a name of its own"
+                ))));
             }
             Err(Unfound::OtherPath) => {
                 return Err(Miss::bad(format!(
@@ -78,20 +88,21 @@ impl Find for PathParam {
 #[derive(Debug, PartialEq)]
 enum Unfound {
     NoSuchParam,
+    /// Nested routers may repeat a name; extractors differ in which value they take.
+    Ambiguous,
     OtherPath,
 }
 
 /// Finds a parameter's raw value. What comes behind it is the router's affair.
 fn find<'r>(name: &str, route: &str, path: &'r str) -> Result<&'r str, Unfound> {
+    match count(route, name) {
+        0 => return Err(Unfound::NoSuchParam),
+        1 => {}
+        _ => return Err(Unfound::Ambiguous),
+    }
     let mut rest = Some(path);
     for pattern in route.split('/').map(Pattern::of) {
-        let Some(here) = rest else {
-            return Err(if has_param(route, name) {
-                Unfound::OtherPath
-            } else {
-                Unfound::NoSuchParam
-            });
-        };
+        let Some(here) = rest else { return Err(Unfound::OtherPath) };
         let (segment, after) = match here.split_once('/') {
             Some((segment, after)) => (segment, Some(after)),
             None => (here, None),
@@ -113,14 +124,30 @@ fn find<'r>(name: &str, route: &str, path: &'r str) -> Result<&'r str, Unfound> 
         }
         rest = after;
     }
-    Err(Unfound::NoSuchParam)
+    Err(Unfound::OtherPath)
 }
 
-fn has_param(route: &str, name: &str) -> bool {
-    route.split('/').map(Pattern::of).any(|pattern| match pattern {
-        Pattern::Param { param, .. } | Pattern::Rest(param) => param == name,
+/// How many parameters of the route have this name.
+fn count(route: &str, name: &str) -> usize {
+    let is_named = |pattern: &Pattern<'_>| match pattern {
+        Pattern::Param { param, .. } | Pattern::Rest(param) => *param == name,
         Pattern::Literal(_) => false,
-    })
+    };
+    route.split('/').map(Pattern::of).filter(is_named).count()
+}
+
+/// Why there is no matched route. A router sets `OriginalUri` before it looks for the route, and
+/// takes the prefix of a nested service off the path. So a request whose path is still the original
+/// one is in a router that has no route for it. It is not let through: its fallback may be a service
+/// with routes of its own, which would run without the lock.
+fn unmatched(name: &str, head: &RequestHead<'_>) -> Miss {
+    if head.is_in_router() {
+        return Miss::Bad(KeyError::not_found("no route was matched"));
+    }
+    Miss::Bad(KeyError::setup(format!(
+        "the path's parameter {name} is not known, as no route was matched: put the layer on the \
+         routes (Router::route_layer), not around the router"
+    )))
 }
 
 /// A segment of a route, in axum's syntax.
@@ -196,6 +223,10 @@ mod tests {
             ("no", "/accounts/{id}", "/accounts/42", Err(Unfound::NoSuchParam)),
             ("a", "/{{a}}", "/{a}", Err(Unfound::NoSuchParam)),
             ("id", "/", "/", Err(Unfound::NoSuchParam)),
+            ("no", "/accounts/{id}", "/others/42", Err(Unfound::NoSuchParam)),
+            ("id", "/{id}/{id}", "/a/b", Err(Unfound::Ambiguous)),
+            ("id", "/{id}/{*id}", "/a/b", Err(Unfound::Ambiguous)),
+            ("other", "/{id}/{id}/{other}", "/a/b/c", Ok("c")),
         ];
         for (name, route, path, found) in cases {
             assert_eq!(find(name, route, path), found, "{name} of {route} in {path}");

@@ -2,6 +2,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::{
     RequestHead,
+    decode::part,
     names::Names,
     source::{Miss, sealed::Find},
 };
@@ -20,8 +21,13 @@ impl<S> Prefixed<S> {
 }
 
 impl<S: Find> Find for Prefixed<S> {
+    const IS_JOINED: bool = true;
+
     fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
         let names = self.source.find(head)?;
-        Ok(names.map(|name| Cow::Owned([&*self.prefix, &*name].concat())))
+        Ok(names.map(|name| {
+            let name = if S::IS_JOINED { name } else { part(name) };
+            Cow::Owned([&*self.prefix, &*name].concat())
+        }))
     }
 }

@@ -22,6 +22,10 @@ pub(super) mod sealed {
 
     /// Finds names in a request.
     pub trait Find {
+        /// Whether the names are made of a prefix or of parts, in which `:` and `%` of what the request
+        /// said are escaped already.
+        const IS_JOINED: bool = false;
+
         fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss>;
     }
 

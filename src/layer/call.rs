@@ -20,6 +20,9 @@ pub(super) trait Enter<Request> {
     fn enter(&self, request: &mut Request, context: &LockContext);
 }
 
+/// A response, and the hold on the lock that it was made under.
+type Made<R, E> = Result<(R, Option<Hold>), Error<E>>;
+
 /// One request: acquires the lock, calls the service, and polls it while the lock is valid.
 #[pin_project]
 pub(super) struct Call<S: Service<Request>, Request, E> {
@@ -53,8 +56,8 @@ enum State<S: Service<Request>, Request, E> {
 }
 
 impl<S: Service<Request>, Request, E> Call<S, Request, E> {
-    pub(super) fn rejected(error: LockError) -> Self {
-        Self { state: State::Rejected { error: Some(error) }, resource: None }
+    pub(super) fn rejected(error: LockError, resource: Option<Resource>) -> Self {
+        Self { state: State::Rejected { error: Some(error) }, resource }
     }
 
     pub(super) fn unguarded(future: S::Future) -> Self {
@@ -77,6 +80,25 @@ impl<S: Service<Request>, Request, E> Call<S, Request, E> {
         self.resource.as_ref()
     }
 
+    /// Fails where the lock ended inside the poll that made the response, which is dropped then.
+    #[cfg(feature = "http")]
+    pub(super) fn poll_covered(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Made<S::Response, S::Error>>
+    where
+        E: Enter<Request>,
+    {
+        let (response, hold) = ready!(self.poll(cx))?;
+        Poll::Ready(match hold {
+            Some(hold) => hold
+                .still_covers(response)
+                .map(|(response, hold)| (response, Some(hold)))
+                .map_err(Error::Lock),
+            None => Ok((response, None)),
+        })
+    }
+
     pub(super) const fn name(&self) -> &'static str {
         match self.state {
             State::Rejected { .. } => "rejected",
@@ -92,8 +114,7 @@ where
     S: Service<Request>,
     E: Enter<Request>,
 {
-    /// The response, and the hold on the lock that it was made under.
-    type Output = Result<(S::Response, Option<Hold>), Error<S::Error>>;
+    type Output = Made<S::Response, S::Error>;
 
     /// # Panics
     ///

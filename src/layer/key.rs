@@ -7,6 +7,13 @@ use crate::resource::{Resource, ResourceError};
 /// Closures are keys (the names they return are owned, not borrowed from the request): they take `&Request` and return a name, several names, a [`Resource`], or an
 /// `Option` or `Result` of one. `None` lets the request pass without a lock (a read, say); an
 /// error turns it away.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no key of a `{Request}`",
+    label = "its key does not say what to lock",
+    note = "`OnceLayer::idempotency(…)` is a layer after `.scope(…)`, which says whose keys they are: a \
+            key that finds the caller, or `Scope::none()` where all callers share them",
+    note = "other keys are those of `tower_redlock::key`, or a closure `|request: &{Request}| …`"
+)]
 pub trait ResourceKey<Request> {
     /// The resource of a request; `None` if it needs no lock.
     ///
@@ -88,6 +95,12 @@ impl KeyError {
     /// error of the service's own (500, `INTERNAL`).
     pub fn setup(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(ResourceError::Setup(reason.into()))
+    }
+
+    /// The request is for nothing that the service has: it is answered with 404 (`UNIMPLEMENTED`),
+    /// and does not run.
+    pub fn not_found(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self(ResourceError::NotFound(reason.into()))
     }
 
     /// Whether it is one of [`missing`](Self::missing).

@@ -4,6 +4,7 @@ use tower_layer::Layer;
 
 use super::RedlockService;
 use crate::{
+    error::LockError,
     guard::LockContext,
     lock::{LockRequest, Redlock},
 };
@@ -41,13 +42,14 @@ pub(super) struct Terms {
     ttl: Option<Duration>,
     wait: Option<Duration>,
     max_hold: Option<Duration>,
+    retry_after: Option<Duration>,
 }
 
 impl<K> RedlockLayer<K> {
     /// A layer that locks what `key` finds in each request: a closure, or any
     /// [`ResourceKey`](super::ResourceKey).
     pub const fn new(redlock: Redlock, key: K) -> Self {
-        let terms = Terms { ttl: None, wait: None, max_hold: None };
+        let terms = Terms { ttl: None, wait: None, max_hold: None, retry_after: None };
         Self { redlock, key, terms, face: Plain(()) }
     }
 }
@@ -55,15 +57,15 @@ impl<K> RedlockLayer<K> {
 impl<K, F> RedlockLayer<K, F> {
     /// How long the servers keep the key without renewal. Default: the manager's (10 s).
     ///
-    /// One above the manager's `max_ttl`, which is its TTL unless it is set, is an error for every
-    /// request.
+    /// One above the manager's `max_ttl`, which is its TTL unless it is set, is an error of
+    /// [`build`](Self::build), or else of every request.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.terms.ttl = Some(ttl);
         self
     }
 
     /// How long a request waits for its turn. Default: the manager's (zero: it is turned away at
-    /// once).
+    /// once). [`Duration::MAX`] is no limit.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.terms.wait = Some(wait);
         self
@@ -73,6 +75,47 @@ impl<K, F> RedlockLayer<K, F> {
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
         self.terms.max_hold = Some(max_hold);
         self
+    }
+
+    /// The longest time after which a request that met a holder is told to come back
+    /// ([`LockError::Held::retry_after`](crate::LockError::Held), `Retry-After`, `RetryInfo`).
+    /// Default: 30 s.
+    ///
+    /// The time is estimated: about one usual holding time for the holder, and one for each request
+    /// before this one that waits or was turned away here, with jitter. The usual time is a mean of
+    /// what this process has measured for names that differ only in parts with digits
+    /// (`account:7`, `account:8`).
+    pub const fn retry_after(mut self, max: Duration) -> Self {
+        self.terms.retry_after = Some(max);
+        self
+    }
+
+    /// Checks the settings against the manager's, before there is any request.
+    ///
+    /// A layer that is not checked, and whose settings the manager refuses, turns every request
+    /// away; it says so at ERROR where it wraps a service.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_redlock::{LockError, Redlock, RedlockLayer};
+    ///
+    /// let redlock = Redlock::embedded();
+    /// let layer = |ttl| RedlockLayer::new(redlock.clone(), |id: &u64| id.to_string()).ttl(ttl).build();
+    /// assert!(layer(Duration::from_secs(5)).is_ok());
+    /// assert!(matches!(layer(Duration::from_secs(60)), Err(LockError::InvalidRequest(_))));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest): a TTL above the manager's
+    /// `max_ttl` or not above the drift, or a `max_hold` of zero.
+    pub fn build(self) -> Result<Self, LockError> {
+        self.check()?;
+        Ok(self)
+    }
+
+    fn check(&self) -> Result<(), LockError> {
+        self.terms.apply(self.redlock.lock("settings")).check()
     }
 
     /// The same with another face.
@@ -87,6 +130,9 @@ impl<S, K: Clone, F: Clone> Layer<S> for RedlockLayer<K, F> {
     type Service = RedlockService<S, K, F>;
 
     fn layer(&self, inner: S) -> Self::Service {
+        if let Err(error) = self.check() {
+            crate::log::error!(%error, "a RedlockLayer turns every request away");
+        }
         RedlockService::new(inner, self.clone())
     }
 }
@@ -101,6 +147,9 @@ impl Terms {
         }
         if let Some(max_hold) = self.max_hold {
             request = request.max_hold(max_hold);
+        }
+        if let Some(max) = self.retry_after {
+            request = request.retry_after(max);
         }
         request
     }

@@ -26,6 +26,7 @@
 #[cfg(feature = "axum")]
 mod axum;
 mod call;
+mod faceless;
 mod future;
 #[cfg(feature = "tonic")]
 pub mod grpc;
@@ -41,6 +42,7 @@ pub(crate) mod token_header;
 pub use crate::guard::Error;
 #[cfg(feature = "axum")]
 pub use axum::MissingLockContext;
+pub use faceless::AsResponse;
 pub use future::ResponseFuture;
 pub use key::{IntoKey, KeyError, ResourceKey};
 pub use layer::{Plain, RedlockLayer};

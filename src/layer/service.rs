@@ -6,7 +6,7 @@ use super::{
     Error, Plain, RedlockLayer, ResourceKey, ResponseFuture,
     call::{Call, Enter},
 };
-use crate::error::LockError;
+use crate::{error::LockError, lock::LockRequest, resource::Resource};
 
 /// A service whose requests run under a lock. Made by [`RedlockLayer`](super::RedlockLayer).
 ///
@@ -50,17 +50,48 @@ impl<S, K, F> RedlockService<S, K, F> {
         K: ResourceKey<Request>,
         F: Enter<Request> + Clone,
     {
+        self.begin_with(request, |asked| asked)
+    }
+
+    /// The same with other settings of the request for the lock.
+    pub(super) fn begin_with<Request>(
+        &mut self,
+        request: Request,
+        set: impl FnOnce(LockRequest) -> LockRequest,
+    ) -> Call<S, Request, F>
+    where
+        S: Service<Request> + Clone,
+        K: ResourceKey<Request>,
+        F: Enter<Request> + Clone,
+    {
         match self.layer.key.key(&request) {
             Ok(Some(resource)) => {
-                let asked = self.layer.redlock.lock(resource.clone());
-                let clone = self.inner.clone();
-                let ready = std::mem::replace(&mut self.inner, clone);
-                let call = (ready, request, self.layer.face.clone());
-                Call::acquiring(self.layer.terms.apply(asked), resource, call)
+                let asked = set(self.ask(&resource));
+                let call = (self.take_ready(), request, self.layer.face.clone());
+                Call::acquiring(asked, resource, call)
             }
             Ok(None) => Call::unguarded(self.inner.call(request)),
-            Err(error) => Call::rejected(LockError::InvalidResource(error.into())),
+            Err(error) => Call::rejected(LockError::InvalidResource(error.into()), None),
         }
+    }
+
+    /// What is asked for a request's resource.
+    pub(super) fn ask(&self, resource: &Resource) -> LockRequest {
+        self.layer.terms.apply(self.layer.redlock.lock(resource.clone()))
+    }
+
+    /// The service that was made ready; a clone of it stays behind.
+    pub(super) fn take_ready(&mut self) -> S
+    where
+        S: Clone,
+    {
+        let clone = self.inner.clone();
+        std::mem::replace(&mut self.inner, clone)
+    }
+
+    #[cfg(feature = "http")]
+    pub(super) const fn layer(&self) -> &RedlockLayer<K, F> {
+        &self.layer
     }
 }
 

@@ -1,12 +1,12 @@
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
 use super::{Leadership, LostOutcome, Term, on_lost::OnLost, shared::Shared};
 use crate::{
     error::{LockError, LossCause},
-    lock::{LockRequest, Overrun, Redlock},
-    resource::ResourceError,
+    lock::{Core, LockRequest, Overrun, Redlock},
+    resource::Resource,
 };
 
 impl Redlock {
@@ -17,19 +17,14 @@ impl Redlock {
     /// call makes a candidate of its own; clones of a [`Leader`] are the same one.
     pub fn leader(&self, name: impl AsRef<str>) -> Leader {
         let name = name.as_ref();
-        let request = match name {
-            // The prefix would hide it.
-            "" => self.invalid(LockError::InvalidResource(ResourceError::EmptyName)),
-            _ => self.lock(format!("leader:{name}")),
-        };
-        Leader::new(request, name.into())
+        Leader::new(self.lock_own(Resource::of_leader(name)), name.into())
     }
 }
 
 /// A candidate for leading under a name: see the [module](super).
 ///
 /// Options are set by value, before [`run`](Self::run), and are those of the handle that is run.
-/// Clones are the same candidate: they know of its terms, and can let it resign.
+/// Clones are the same candidate: they know of its terms, and can let it resign or stop.
 #[derive(Clone, Debug)]
 #[must_use = "a candidate does nothing until it is run"]
 pub struct Leader {
@@ -70,6 +65,9 @@ impl Leader {
     /// code that hangs then loses the term, at the end of the validity. Default: 1 min.
     /// [`Duration::MAX`] is no limit.
     ///
+    /// It counts as well from the election to the first poll of the work: so a candidate whose
+    /// runtime hangs at that moment does not keep a term that it knows nothing of.
+    ///
     /// It is found out by looks at quarters of the limit, so up to a quarter later. Time in which
     /// the machine was suspended, or the process stopped, counts for a quarter at most.
     pub fn stall_limit(mut self, limit: Duration) -> Self {
@@ -86,8 +84,8 @@ impl Leader {
         self
     }
 
-    /// How long the work has to come to an end after [`resign`](Self::resign) asked it to. Default:
-    /// 5 s.
+    /// How long the work has to come to an end after [`resign`](Self::resign) or
+    /// [`stop`](Self::stop) asked it to. Default: 5 s.
     pub fn resign_grace(mut self, grace: Duration) -> Self {
         self.resign_grace = grace;
         self
@@ -103,8 +101,8 @@ impl Leader {
     /// Called when a term was lost, after the work was dropped. The next campaign begins when it has
     /// returned, and what it returned was awaited: a plain closure and an async one will do.
     ///
-    /// Not called where the work returned, where the candidate resigned in time, and where the
-    /// future of [`run`](Self::run) was dropped.
+    /// Not called where the work returned, where the candidate resigned or stopped in time, and
+    /// where the future of [`run`](Self::run) was dropped.
     pub fn on_lost<F, R, Kind>(mut self, on_lost: F) -> Self
     where
         F: Fn(LossCause) -> R + Send + Sync + 'static,
@@ -115,12 +113,17 @@ impl Leader {
     }
 
     /// Campaigns, leads, and campaigns again after a loss, until the work returns: then the lock is
-    /// given back, and its output is the result.
+    /// given back, and its output is the result. `None` where the candidate was
+    /// [stopped](Self::stop) and the work did not return: it had no term, or was dropped.
     ///
     /// `work` is called once per term. It runs inside this future, and is dropped when the term is
     /// lost. The campaign goes on through everything that may pass: another leader, too few nodes.
     /// The term has no limit but the work's own, [`stall_limit`](Self::stall_limit) and
     /// [`heartbeat_within`](Self::heartbeat_within).
+    ///
+    /// An `Err` that the work returns is an output as any other, and ends the candidacy of this
+    /// process. Where work fails for reasons that pass, that would end one candidate after the
+    /// other: see [`run_until_stopped`](Self::run_until_stopped).
     ///
     /// The future needs no reference to the candidate, and does nothing before it is polled.
     ///
@@ -129,7 +132,7 @@ impl Leader {
     /// * [`LockError::InvalidResource`], [`LockError::InvalidRequest`]: the name or the options are
     ///   not valid, or this candidate, or a clone of it, runs already.
     /// * [`LockError::Closed`]: the manager was [shut down](Redlock::shutdown). That ends a
-    ///   campaign, and no term: let the candidate resign first.
+    ///   campaign, and no term: [stop](Self::stop) the candidate first.
     ///
     /// # Cancel safety
     ///
@@ -142,7 +145,7 @@ impl Leader {
     pub fn run<F, Fut>(
         &self,
         work: F,
-    ) -> impl Future<Output = Result<Fut::Output, LockError>> + use<F, Fut>
+    ) -> impl Future<Output = Result<Option<Fut::Output>, LockError>> + use<F, Fut>
     where
         F: Fn(Term) -> Fut,
         Fut: Future,
@@ -150,13 +153,84 @@ impl Leader {
         self.clone().lead(work)
     }
 
-    /// Gives up the present term, so that another candidate gets its turn. Returns when the lock was
-    /// given back, or at once where this candidate does not lead.
+    /// As [`run`](Self::run), but campaigns again when the work has returned, until the candidate is
+    /// [stopped](Self::stop).
     ///
-    /// The work is asked to stop: its [`stopping`](crate::LockContext::stopping) completes. If it
-    /// returns within [`resign_grace`](Self::resign_grace), [`run`](Self::run) ends with its output.
-    /// Else it is dropped, and the candidate campaigns again after one TTL. The lock is renewed
-    /// until then.
+    /// Before that it pauses, so that another candidate gets its turn and work that fails at once
+    /// does not spin: 1 s, doubled by each term up to 1 min, and up to half of it less at random. A
+    /// term of more than 1 min begins again at 1 s. `Ok` and `Err` are treated alike, but that an
+    /// `Err` is logged at WARN. After a [resignation](Self::resign) the candidate stands back
+    /// instead.
+    ///
+    /// ```
+    /// # use tower_redlock::{LockError, Redlock, Term};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # async fn bill_next() -> Result<(), std::io::Error> { std::future::pending().await }
+    /// # let redlock = Redlock::embedded();
+    /// let leader = redlock.leader("billing");
+    /// let stops = leader.clone();
+    /// let run = leader.run_until_stopped(|_term: Term| async move {
+    ///     loop {
+    ///         // An error ends the term, and not the candidacy.
+    ///         bill_next().await?;
+    ///     }
+    ///     # #[expect(unreachable_code, reason = "the type")]
+    ///     Ok::<(), std::io::Error>(())
+    /// });
+    /// // When the process is asked to end:
+    /// # let stops = stops.resign_grace(std::time::Duration::ZERO);
+    /// let (ended, ()) = tokio::join!(run, async { stops.stop().await });
+    /// # ended
+    /// # }
+    /// ```
+    ///
+    /// # Errors, cancel safety, panics
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_until_stopped<F, Fut, E>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<(), LockError>> + use<F, Fut, E>
+    where
+        F: Fn(Term) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: fmt::Display,
+    {
+        self.clone().lead_on(work)
+    }
+
+    /// Ends the candidacy: this candidate, and its clones, lead no more. Returns when the run has
+    /// ended, with the lock given back, or at once where none is under way.
+    ///
+    /// A campaign ends at once. The work of a term is asked to stop: its
+    /// [`stopping`](crate::LockContext::stopping) completes. What has not returned within
+    /// [`resign_grace`](Self::resign_grace) is dropped; the lock is renewed until then. A later run
+    /// ends at once; [`Redlock::leader`] makes a new candidate.
+    ///
+    /// Not to be awaited by the work itself, which it waits for.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the candidate stops without the future, too. A run that nobody polls does not end.
+    pub async fn stop(&self) {
+        if self.request.is_forked() {
+            return;
+        }
+        self.shared.stop().await;
+    }
+
+    /// Gives up the present term, so that another candidate gets its turn. Returns when the lock was
+    /// given back, or at once, without effect, where this candidate does not lead.
+    ///
+    /// The work is asked to stop: its [`stopping`](crate::LockContext::stopping) completes. What has
+    /// not returned within [`resign_grace`](Self::resign_grace) is dropped; the lock is renewed until
+    /// then. Work that returns ends [`run`](Self::run), with its output.
+    ///
+    /// After that this candidate *stands back*, in the run under way and in the next one: it does
+    /// not campaign until it has seen another leader, or until one TTL has passed. So another
+    /// candidate leads within a few round trips if there is one. Where this is the only one, nobody
+    /// leads for a TTL, and then it does again.
     ///
     /// # Cancel safety
     ///
@@ -173,12 +247,52 @@ impl Leader {
         self.shared.is_leader()
     }
 
-    /// Tells where this candidate stands, now and at each change.
+    /// Tells where this candidate stands, now and at each change: who leads, and whether it does.
+    ///
+    /// ```
+    /// # use tower_redlock::{Leadership, LockError, Redlock};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// let leader = Redlock::embedded().leader("billing");
+    /// let mut transitions = leader.transitions();
+    /// let run = leader.run(|term| async move { term.stopping().await });
+    /// let other = async {
+    ///     transitions.wait_for(Leadership::is_leading).await.expect("the candidate is there");
+    ///     // This process leads.
+    ///     leader.stop().await;
+    /// };
+    /// tokio::join!(run, other).0?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// Told by the future of [`run`](Self::run): late, where the work blocks. For what must not
     /// happen without leading, ask [`is_leader`](Self::is_leader), or the
     /// [`Term`]'s [`ensure_valid`](crate::LockContext::ensure_valid).
     pub fn transitions(&self) -> watch::Receiver<Leadership> {
         self.shared.transitions()
+    }
+}
+
+/// What a scheduler asks of the candidate that it is led by.
+impl Leader {
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) fn is_of(&self, core: &Arc<Core>) -> bool {
+        self.request.is_of(core)
+    }
+
+    /// Whether it could be run. Asks nobody.
+    pub(crate) fn check(&self) -> Result<(), LockError> {
+        self.request.check()
+    }
+
+    /// How often the work has to give a heartbeat: what was set, else `default`.
+    pub(crate) fn heartbeat_or(mut self, default: Duration) -> (Self, Duration) {
+        let limit = self.request.heartbeat_limit().unwrap_or(default);
+        self.request = self.request.heartbeat_within(Some(limit));
+        (self, limit)
     }
 }

@@ -23,3 +23,11 @@ pub enum Leadership {
         since: SystemTime,
     },
 }
+
+impl Leadership {
+    /// Whether the candidate leads, as last told: see
+    /// [`Leader::is_leader`](super::Leader::is_leader) for what holds at this moment.
+    pub fn is_leading(&self) -> bool {
+        matches!(self, Self::Leading { .. })
+    }
+}

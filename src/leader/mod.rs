@@ -3,8 +3,8 @@
 //!
 //! Each process is a *candidate*: it [runs](Leader::run) the same work, which is called once per
 //! *term*, while this candidate holds the lock of the leader's name. A term has no end of its own:
-//! the lock is renewed until the work returns, [resigns](Leader::resign), hangs, or the lock is
-//! lost. The work then runs under the same guard as any other: it is dropped before the lock's
+//! the lock is renewed until the work returns, the candidate [resigns](Leader::resign) or is
+//! [stopped](Leader::stop), the work hangs, or the lock is lost. The work then runs under the same guard as any other: it is dropped before the lock's
 //! validity ends, so the next term begins only after this one's work has ended.
 //!
 //! ```
@@ -32,19 +32,31 @@
 //!         billed
 //!     })
 //!     .await?;
-//! assert_eq!(billed, 3);
+//! assert_eq!(billed, Some(3));
 //! assert!(!leader.is_leader());
 //! # Ok(())
 //! # }
 //! # async fn bill_one(_token: u64) {}
 //! ```
 //!
+//! # What ends what
+//!
+//! | | the term | the candidacy of this process |
+//! |---|---|---|
+//! | the work returns | ends | ends: [`run`](Leader::run) has its output |
+//! | the work returns in [`run_until_stopped`](Leader::run_until_stopped) | ends | goes on after a pause |
+//! | [`resign`](Leader::resign) | ends | goes on once another has led, or after a TTL |
+//! | [`stop`](Leader::stop), or the future is dropped | ends | ends |
+//! | the work hangs, or gives no heartbeat | ends | goes on once another has led, or after a TTL |
+//! | the lock is lost otherwise | ends | goes on |
+//! | the manager is shut down | goes on | ends when the term does |
+//!
 //! # How long nobody leads
 //!
 //! | the leader | the next one leads after |
 //! |---|---|
 //! | is killed, or cut off from the nodes | at most its TTL and a tenth of it |
-//! | returns or resigns | at most about a third of a TTL |
+//! | returns, resigns, or is stopped | a few round trips; without [wake-ups](crate::RedlockBuilder::wakeups) a third of a TTL and a little at most |
 //! | hangs in a poll | `stall_limit`, a quarter of it, the TTL and a tenth of it at most |
 //! | gives no heartbeat | `heartbeat_within`, a quarter of it, the TTL and a tenth of it at most |
 //!
@@ -63,18 +75,19 @@
 //! * **An end to what the work spawned by itself**, tasks and threads: dropping the work does not
 //!   stop them. Let them watch [`stopping`](crate::LockContext::stopping), or tie them to the work,
 //!   as `tokio::task::JoinSet` does.
-//! * **Progress.** Work that awaits something for ever, or whose runtime does not poll it, keeps
-//!   its term. [`heartbeat_within`](Leader::heartbeat_within) ends that.
+//! * **Progress.** Work that awaits something for ever, or whose runtime does not poll it any more,
+//!   keeps its term. [`heartbeat_within`](Leader::heartbeat_within) ends that.
 //!
 //! | part | where |
 //! |---|---|
 //! | the candidate and its options | [`Leader`] |
 //! | from the campaign to the end of a term | `run` |
-//! | when to try again | `pace` |
+//! | when to try again | `pace`, `backoff` |
 //! | what the clones of a candidate share | `shared` |
 //! | what the work is told | [`Term`] |
 //! | what others are told | [`Leadership`] |
 
+mod backoff;
 mod candidate;
 mod leadership;
 mod on_lost;

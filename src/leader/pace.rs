@@ -2,10 +2,10 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use crate::quorum::rules;
 
-/// When a candidate tries again.
+/// When a candidate tries again, if no release wakes it before.
 ///
-/// While the lock is renewed, once per renewal interval: that is how soon a leader that gave it back
-/// is followed. The keys of one that died expire earlier than that in the end; then at that moment,
+/// While the lock is renewed, once per renewal interval: so it is known when the keys would expire,
+/// and where no release is told, that is how soon a leader that gave the lock back is followed. The keys of one that died expire earlier than that in the end; then at that moment,
 /// and quickly again a few times where several candidates met and none of them got a quorum.
 /// In all, no more than a tenth of the TTL passes after the expiry.
 #[derive(Debug)]
@@ -28,18 +28,24 @@ impl Pace {
     }
 
     /// The pause, at random within the range, after an attempt that met a holder.
-    pub(super) fn after_held(&mut self, retry_after: Option<Duration>) -> RangeInclusive<Duration> {
+    pub(super) fn after_held(&mut self, expires_in: Option<Duration>) -> RangeInclusive<Duration> {
         let short = self.ttl / SHORT;
         self.back_off = short;
-        if let Some(expiry) = retry_after.filter(|expiry| *expiry < self.interval) {
+        if let Some(expiry) = expires_in.filter(|expiry| *expiry < self.interval) {
             self.quick_tries = QUICK_TRIES;
             return expiry + PRECISION..=(expiry + short).max(expiry + PRECISION);
         }
         if self.quick_tries > 0 {
             self.quick_tries -= 1;
-            return short / 8..=short;
+            return self.short();
         }
         self.interval..=self.interval + self.interval / 10
+    }
+
+    /// The pause where the lock is likely to be free and several candidates know it.
+    pub(super) fn short(&self) -> RangeInclusive<Duration> {
+        let short = self.ttl / SHORT;
+        short / 8..=short
     }
 
     /// The same after an attempt that failed otherwise: longer each time.

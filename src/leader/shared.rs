@@ -10,13 +10,16 @@ use std::{
 use tokio::sync::watch;
 
 use super::Leadership;
-use crate::{error::LockError, guard::LockContext};
+use crate::{error::LockError, guard::LockContext, time::Timestamp, token::FencingToken};
 
 /// What the clones of a candidate share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     is_running: AtomicBool,
+    /// Set once, for good.
+    stopped: watch::Sender<bool>,
     office: Mutex<Option<Office>>,
+    stands_back: Mutex<Option<StandsBack>>,
     leadership: watch::Sender<Leadership>,
 }
 
@@ -27,6 +30,14 @@ struct Office {
     resign: watch::Sender<bool>,
     /// Closed when the lock was given back.
     over: watch::Receiver<()>,
+}
+
+/// After a resignation or a hang: until when this candidate leaves the others their turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StandsBack {
+    pub(super) until: Timestamp,
+    /// Of the term that has ended.
+    pub(super) token: FencingToken,
 }
 
 impl Shared {
@@ -58,6 +69,31 @@ impl Shared {
         while over.changed().await.is_ok() {}
     }
 
+    pub(super) fn set_stands_back(&self, stands_back: Option<StandsBack>) {
+        *crate::sync::lock(&self.stands_back) = stands_back;
+    }
+
+    pub(super) fn stands_back(&self) -> Option<StandsBack> {
+        *crate::sync::lock(&self.stands_back)
+    }
+
+    pub(super) async fn stop(&self) {
+        // The run asks its work to stop.
+        self.stopped.send_replace(true);
+        let mut leadership = self.leadership.subscribe();
+        // The sender is `self`.
+        let _ = leadership.wait_for(|now| *now == Leadership::NotRunning).await;
+    }
+
+    pub(super) fn has_stopped(&self) -> bool {
+        *self.stopped.borrow()
+    }
+
+    /// Completes when the candidate is to campaign and lead no more.
+    pub(super) async fn is_stopped(&self) {
+        let _ = self.stopped.subscribe().wait_for(|stopped| *stopped).await;
+    }
+
     /// Begins to run, which is done once at a time.
     pub(super) fn stand(self: &Arc<Self>, name: &str) -> Result<Candidacy, LockError> {
         if self.is_running.swap(true, Ordering::AcqRel) {
@@ -86,6 +122,7 @@ impl Drop for Candidacy {
 /// One term, for the run; to be dropped when the lock was given back.
 pub(super) struct Tenure {
     shared: Arc<Shared>,
+    context: LockContext,
     resign: watch::Receiver<bool>,
     _over: watch::Sender<()>,
 }
@@ -95,17 +132,24 @@ impl Tenure {
         let token = context.fencing_token();
         let (resign, asked) = watch::channel(false);
         let (ends, over) = watch::channel(());
-        let former = crate::sync::lock(&shared.office).replace(Office { context, resign, over });
+        let office = Office { context: context.clone(), resign, over };
+        let former = crate::sync::lock(&shared.office).replace(office);
         // Whoever waits for its end is woken.
         drop(former);
         shared.leadership.send_replace(Leadership::Leading { token, since });
-        Self { shared: Arc::clone(shared), resign: asked, _over: ends }
+        Self { shared: Arc::clone(shared), context, resign: asked, _over: ends }
     }
 
-    /// Completes when the candidate is to resign.
-    pub(super) async fn is_asked_to_resign(&self) {
-        if self.resign.clone().wait_for(|asked| *asked).await.is_err() {
-            pending::<()>().await;
+    /// Completes when the candidate is to resign or to stop; the work has been asked to, then.
+    pub(super) async fn is_to_end(&self) {
+        let resigns = async {
+            if self.resign.clone().wait_for(|asked| *asked).await.is_err() {
+                pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = resigns => {}
+            () = self.shared.is_stopped() => self.context.ask_to_stop(),
         }
     }
 

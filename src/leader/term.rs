@@ -15,7 +15,7 @@ pub struct Term {
 }
 
 impl Term {
-    pub(super) fn new(context: LockContext, started: SystemTime) -> Self {
+    pub(crate) fn new(context: LockContext, started: SystemTime) -> Self {
         Self { context, started }
     }
 

@@ -301,8 +301,15 @@ impl Work {
         self.tries.core.clock().now().since(self.started)
     }
 
-    fn end(&mut self, result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
+    fn end(&mut self, mut result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
         self.tries.retries.ended();
+        if let Err(error) = &mut result {
+            let Tries { core, resource, plan, .. } = &self.tries;
+            error.set_retry_after(|expires_in| {
+                let ahead = core.queue.turn_away(resource);
+                core.usual.retry_after(resource, ahead, expires_in, plan.retry_after)
+            });
+        }
         metrics::acquire(result.as_ref().map(|_| ()), || self.elapsed());
         if !self.tries.span.is_disabled() {
             self.tries.span.record("elapsed", field::debug(self.elapsed()));

@@ -2,7 +2,9 @@
 //!
 //! Attempts beyond what the nodes answer within the node timeout all time out, and their retries
 //! keep it so after the cause has gone. So there is a limit, and a line for the rest. The limit grows
-//! while attempts wait and those under way are decided promptly; it is halved when they time out.
+//! while attempts wait and those under way are decided promptly, shrinks a little when they are
+//! slow, and is halved when they time out: most of the time none does, as an attempt that times out
+//! was work for nothing.
 
 use std::{
     fmt,
@@ -41,16 +43,22 @@ struct Line {
     lanes: [List<Waker>; 2],
     next_lane: usize,
     next_id: u64,
-    /// The limit is not halved again before this moment: the attempts that time out until then
-    /// began under the former limit.
+    /// The limit is not lowered again before this moment: the attempts that are slow until then began
+    /// under the former limit.
     settled_at: Option<Timestamp>,
 }
 
 /// How an attempt ended, as far as it tells whether the nodes keep up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// A quorum answered within half the node timeout.
+    /// A quorum answered within a quarter of the node timeout.
     Prompt,
+    /// A quorum answered within half the node timeout.
+    InTime,
+    /// A quorum answered after more than half the node timeout.
+    Slow {
+        node_timeout: Duration,
+    },
     /// A quorum did not answer within the node timeout.
     TimedOut {
         node_timeout: Duration,
@@ -112,13 +120,7 @@ impl Attempts {
     }
 
     fn leave(&self, pace: Pace) {
-        match pace {
-            Pace::Prompt if self.waiting.load(Ordering::Relaxed) > 0 => {
-                self.limit.fetch_add(1, Ordering::Relaxed);
-            }
-            Pace::TimedOut { node_timeout } => self.slow_down(node_timeout),
-            Pace::Prompt | Pace::Unknown => {}
-        }
+        self.adapt(pace);
         self.under_way.fetch_sub(1, Ordering::SeqCst);
         while self.waiting.load(Ordering::SeqCst) > 0 {
             let Some(next) = self.pass_on() else { return };
@@ -126,13 +128,36 @@ impl Attempts {
         }
     }
 
-    fn slow_down(&self, node_timeout: Duration) {
+    /// Moves the limit.
+    fn adapt(&self, pace: Pace) {
+        match pace {
+            Pace::Prompt => self.speed_up(usize::MAX),
+            Pace::InTime => self.speed_up(INITIAL_LIMIT),
+            // Far nodes are slow without any load: the initial limit stays.
+            Pace::Slow { node_timeout } => self
+                .slow_down(node_timeout, |limit| limit.min(INITIAL_LIMIT).max(limit - limit / 8)),
+            Pace::TimedOut { node_timeout } => {
+                self.slow_down(node_timeout, |limit| (limit / 2).max(MIN_LIMIT));
+            }
+            Pace::Unknown => {}
+        }
+    }
+
+    /// Raises the limit by one, up to `most`, if attempts wait.
+    fn speed_up(&self, most: usize) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            let raised = |limit| (limit < most).then_some(limit + 1);
+            let _ = self.limit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, raised);
+        }
+    }
+
+    fn slow_down(&self, node_timeout: Duration, lowered: impl FnOnce(usize) -> usize) {
         let now = self.timers.clock().now();
         let mut queue = self.line();
         if queue.settled_at.is_none_or(|settled| now >= settled) {
             queue.settled_at = Some(now + node_timeout);
-            let limit = self.limit.load(Ordering::Relaxed) / 2;
-            self.limit.store(limit.max(MIN_LIMIT), Ordering::Relaxed);
+            let limit = lowered(self.limit.load(Ordering::Relaxed));
+            self.limit.store(limit, Ordering::Relaxed);
         }
     }
 
@@ -198,13 +223,13 @@ impl Entry {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Permit>> {
         match self.key {
             None => {
-                self.key = self.attempts.join(self.lane, cx.waker().clone());
+                self.key = self.attempts.join(self.lane, crate::sync::clone_waker(cx.waker()));
                 if self.key.is_none() {
                     return Poll::Ready(Some(self.attempts.permit()));
                 }
             }
             Some(key) => {
-                let waker = cx.waker().clone();
+                let waker = crate::sync::clone_waker(cx.waker());
                 let mut queue = self.attempts.line();
                 let Some(known) = queue.lanes[self.lane].get_mut(key) else {
                     self.key = None;
@@ -364,6 +389,31 @@ mod tests {
             permit.end(Pace::Prompt);
         }
         assert_eq!(limit(), MIN_LIMIT + 1, "one waited");
+    }
+
+    #[test]
+    fn the_limit_stays_where_answers_are_neither_prompt_nor_late() {
+        let attempts = attempts(INITIAL_LIMIT - 1);
+        let limit = || attempts.limit.load(Ordering::Relaxed);
+        attempts.waiting.store(1, Ordering::SeqCst);
+        let [slow, in_time] =
+            [Pace::Slow { node_timeout: Duration::from_secs(3600) }, Pace::InTime];
+        let end = |pace| attempts.adapt(pace);
+        end(in_time);
+        end(in_time);
+        assert_eq!(limit(), INITIAL_LIMIT);
+        end(slow);
+        assert_eq!(limit(), INITIAL_LIMIT);
+        attempts.limit.store(2 * INITIAL_LIMIT, Ordering::Relaxed);
+        end(slow);
+        assert_eq!(limit(), 2 * INITIAL_LIMIT, "once in a node timeout");
+        attempts.line().settled_at = None;
+        end(slow);
+        assert_eq!(limit(), 2 * INITIAL_LIMIT * 7 / 8);
+        end(in_time);
+        assert_eq!(limit(), 2 * INITIAL_LIMIT * 7 / 8);
+        end(Pace::Prompt);
+        assert_eq!(limit(), 2 * INITIAL_LIMIT * 7 / 8 + 1);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::{
         claims::{Latest, Standing, standing},
         rules,
     },
+    token::TOKEN_LEAD,
 };
 
 /// What the nodes keep of a job.
@@ -21,13 +22,17 @@ pub(crate) struct Kept {
     pub(crate) burnt: Duration,
 }
 
-/// The latest runs of jobs, in their order. Binds nobody.
-pub(crate) async fn read(core: &Core, jobs: &[Arc<str>]) -> Result<Vec<Kept>, LockError> {
+/// The latest runs of jobs, in their order. Binds nobody. `never_started`: see [`standing`].
+pub(crate) async fn read(
+    core: &Core,
+    jobs: &[Arc<str>],
+    never_started: &[u64],
+) -> Result<Vec<Kept>, LockError> {
     let mut kept = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
         let op = Op::Claims { jobs: jobs.into() };
         let of = |job: usize, answers: &[Result<Answer, Reason>]| {
-            judge(answers, &[], |answer| match answer {
+            judge(core, answers, never_started, |answer| match answer {
                 Answer::Claims { floor, claims } => Some((*floor, claims.get(job)?.as_ref())),
                 _ => None,
             })
@@ -53,7 +58,7 @@ pub(crate) async fn prepare(
 ) -> Result<Kept, LockError> {
     let op = Op::Prepare { job: Arc::clone(job), token, patience: patience(core) };
     let of = |answers: &[Result<Answer, Reason>]| {
-        judge(answers, never_started, |answer| match answer {
+        judge(core, answers, never_started, |answer| match answer {
             Answer::Promised { floor, claim } => Some((*floor, claim.as_deref())),
             _ => None,
         })
@@ -80,12 +85,18 @@ fn patience(core: &Core) -> Duration {
 }
 
 fn judge<'a>(
+    core: &Core,
     answers: &'a [Result<Answer, Reason>],
     never_started: &[u64],
     of: impl Fn(&'a Answer) -> Option<(u64, Option<&'a TickClaim>)>,
 ) -> (Standing, u64) {
     let told = || answers.iter().flatten().filter_map(&of);
-    let floor = told().map(|(floor, _)| floor).max().unwrap_or(0);
+    // A floor that lies further ahead is of a clock that was wrong, and tells nothing.
+    let clock = core.clock();
+    let wall = core.nodes_wall(clock.now(), clock.wall());
+    let limit = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX).saturating_add(2 * TOKEN_LEAD);
+    let floors = told().map(|(floor, _)| floor).filter(|floor| *floor <= limit);
+    let floor = floors.max().unwrap_or(0);
     (standing(told().map(|(_, claim)| claim), answers.len(), never_started), floor)
 }
 

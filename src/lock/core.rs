@@ -8,14 +8,14 @@ use std::{
 };
 
 use super::{
-    attempts::Attempts, fences::Fences, queue::Queue, releaser::Releaser, settings::Settings,
-    soundness::Soundness, spawner::Spawner, wakeups::Wakeups,
+    attempts::Attempts, detached::Detached, fences::Fences, queue::Queue, releaser::Releaser,
+    settings::Settings, soundness::Soundness, spawner::Spawner, usual::Usual, wakeups::Wakeups,
 };
 use crate::{
     error::{LockError, Reason, Vote, VoteOutcome, Votes},
     node::{Node, NodeHealth, NodeState, redis::NodeSet},
     quorum::rules,
-    time::{Clock, Timers, Timestamp},
+    time::{Clock, Sleep, Timers, Timestamp},
 };
 
 /// What all handles of one manager share.
@@ -26,6 +26,8 @@ pub(crate) struct Core {
     pub(crate) timers: Arc<Timers>,
     pub(crate) fences: Fences,
     pub(crate) queue: Arc<Queue>,
+    /// For how long locks are usually held.
+    pub(crate) usual: Usual,
     pub(crate) attempts: Arc<Attempts>,
     pub(crate) releaser: Releaser,
     /// Who waits for names that other processes hold.
@@ -33,6 +35,7 @@ pub(crate) struct Core {
     pub(crate) soundness: Arc<Soundness>,
     /// What the servers among the nodes have in common.
     pub(crate) set: Option<Arc<NodeSet>>,
+    pub(crate) detached: Detached,
     /// Releases that were sent and are not answered.
     pub(crate) releasing: AtomicUsize,
     closed: AtomicBool,
@@ -60,6 +63,7 @@ impl Core {
                 Arc::clone(&timers),
                 settings.line,
             )),
+            usual: Usual::new(),
             attempts: Attempts::new(Arc::clone(&timers)),
             settings,
             names: nodes.iter().map(|node| node.name().into()).collect(),
@@ -70,6 +74,7 @@ impl Core {
             soundness,
             set,
             timers,
+            detached: Detached::default(),
             releasing: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             process: std::process::id(),
@@ -129,6 +134,17 @@ impl Core {
         }
         let quorum = rules::quorum(self.nodes.len());
         rules::common_wall(&mut known[..count], quorum).unwrap_or(wall)
+    }
+
+    /// The wall clock that a quorum of nodes agrees on, by clocks of their own; nothing while fewer
+    /// are connected.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn common_wall(&self, now: Timestamp) -> Option<Duration> {
+        let own = self.nodes.iter().filter(|node| node.has_own_wall());
+        let mut known: Vec<Duration> =
+            own.filter_map(|node| node.wall(now, Duration::ZERO)).collect();
+        let quorum = rules::quorum(self.nodes.len());
+        if known.len() < quorum { None } else { rules::common_wall(&mut known, quorum) }
     }
 
     pub(crate) fn node_name(&self, node: usize) -> &Arc<str> {
@@ -195,7 +211,12 @@ impl Core {
     }
 
     pub(crate) async fn pause(&self, pause: Duration) {
-        self.timers.sleep_until(self.clock().now() + pause).await;
+        self.sleep(pause).await;
+    }
+
+    /// Completes after a time. Needs no runtime in the task that awaits it.
+    pub(crate) fn sleep(&self, time: Duration) -> Sleep {
+        self.timers.sleep_until(self.clock().now() + time)
     }
 
     /// Waits until every release is answered, those that are repeated to reachable nodes included.

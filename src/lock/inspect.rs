@@ -5,13 +5,12 @@ use std::{
 };
 
 use super::{
-    Released,
     ask::{Answers, ask},
     core::Core,
 };
 use crate::{
-    error::{LockError, Reason, ReleaseError, VoteOutcome, Votes},
-    node::{Answer, LeaseId, Op, Stored, StoredLease},
+    error::{LockError, Reason, VoteOutcome, Votes},
+    node::{Answer, Op, Stored, StoredLease},
     quorum::rules,
     resource::Resource,
     token::FencingToken,
@@ -39,7 +38,7 @@ pub struct Holder {
     /// What each node keeps: [`VoteOutcome::Held`] with whose key it is, or
     /// [`Reason::KeyGone`](crate::Reason::KeyGone) where there is none.
     pub votes: Votes,
-    lease: Option<StoredLease>,
+    pub(super) lease: Option<StoredLease>,
 }
 
 impl fmt::Debug for Holder {
@@ -58,21 +57,26 @@ impl fmt::Debug for Holder {
 
 pub(crate) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<Holder>, LockError> {
     for name in resource.shared_names() {
-        let op = Op::Inspect { name: Arc::clone(name) };
-        let answers = ask(core, &op, |_| false).await;
-        if let Some(holder) = holder(core, name, &answers)? {
+        let found = inspect_name(core, name).await;
+        if let Some(holder) = found.map_err(|votes| LockError::NoQuorum { votes })? {
             return Ok(Some(holder));
         }
     }
     Ok(None)
 }
 
+/// Returns who holds one name; the votes where too few nodes answered.
+pub(super) async fn inspect_name(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Votes> {
+    let op = Op::Inspect { name: Arc::clone(name) };
+    holder(core, name, &ask(core, &op, |_| false).await)
+}
+
 /// What the nodes keep under a name.
-fn holder(core: &Core, name: &Arc<str>, answers: &Answers) -> Result<Option<Holder>, LockError> {
+fn holder(core: &Core, name: &Arc<str>, answers: &Answers) -> Result<Option<Holder>, Votes> {
     let quorum = rules::quorum(answers.len());
     let votes = core.votes(answers.iter().map(shown).collect());
     if answers.iter().filter(|answer| answer.is_ok()).count() < quorum {
-        return Err(LockError::NoQuorum { votes });
+        return Err(votes);
     }
     let stored: Vec<&Stored> = answers
         .iter()
@@ -115,29 +119,4 @@ fn shown(answer: &Result<Answer, Reason>) -> VoteOutcome {
         Ok(_) => VoteOutcome::NotCounted(Reason::Protocol("not what was asked for".into())),
         Err(reason) => VoteOutcome::NotCounted(reason.clone()),
     }
-}
-
-/// Deletes the lease's keys on every node.
-pub(super) async fn revoke(core: &Core, holder: &Holder) -> Result<Released, ReleaseError> {
-    let Some(lease) = &holder.lease else { return Err(ReleaseError::Foreign) };
-    // It was stored under this name, so it is one.
-    let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };
-    let id = LeaseId::new(resource, lease.nonce, Arc::clone(&lease.owner), lease.since);
-    let answers = ask(core, &Op::Release { lease: Arc::new(id) }, |_| false).await;
-    let quorum = rules::quorum(answers.len());
-    let released = |wanted: bool| {
-        let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released { existed, .. }) if *existed == wanted);
-        answers.iter().filter(is).count()
-    };
-    if released(true) >= quorum {
-        return Ok(Released::Released);
-    }
-    if released(true) + released(false) >= quorum {
-        return Ok(Released::AlreadyLost);
-    }
-    let vote = |answer: &Result<Answer, Reason>| match answer {
-        Ok(_) => VoteOutcome::Granted,
-        Err(reason) => VoteOutcome::NotCounted(reason.clone()),
-    };
-    Err(ReleaseError::NoQuorum { votes: core.votes(answers.iter().map(vote).collect()) })
 }

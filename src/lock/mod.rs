@@ -11,6 +11,7 @@
 //! | whether enough nodes vote, and why not | [`NotReady`] |
 //! | claims of jobs' ticks | `claims` |
 //! | records of work that is done | `records` |
+//! | work that goes on without its caller | `detached` |
 //! | finding out that the work hangs, telling of renewals | `stall`, `renewals` |
 //! | runs the algorithm of one lease against the nodes | `lease` |
 //! | repeats releases that were not acknowledged | `releaser` |
@@ -23,6 +24,7 @@ mod builder;
 #[cfg(feature = "scheduler")]
 pub(crate) mod claims;
 mod core;
+mod detached;
 mod fences;
 mod held;
 mod inspect;
@@ -38,17 +40,21 @@ mod releaser;
 #[cfg(feature = "scheduler")]
 mod renewals;
 mod request;
+mod revoke;
 mod settings;
 mod soundness;
 mod spawner;
 mod stall;
 mod stopping;
+mod usual;
 mod wakeups;
 mod watchers;
 
 pub use acquire::Acquire;
 pub use builder::RedlockBuilder;
 pub(crate) use core::Core;
+#[cfg(feature = "http")]
+pub(crate) use detached::DetachedWork;
 pub use held::Lock;
 pub use inspect::Holder;
 pub(crate) use inspect::inspect;
@@ -61,8 +67,11 @@ pub use release::{Release, Released};
 #[cfg(feature = "scheduler")]
 pub(crate) use renewals::Renewals;
 pub use request::LockRequest;
+pub use revoke::RevokeTarget;
 pub(crate) use settings::MAX_DURATION;
 pub(crate) use soundness::{Jump, Soundness};
 pub use spawner::{Spawner, ThreadSpawner};
 pub use stopping::Stopping;
+#[cfg(feature = "scheduler")]
+pub(crate) use wakeups::SingleAttempts;
 pub(crate) use watchers::{Watch, Watchers};

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::Reason,
-    node::{NodeHealth, NodeState},
+    node::{CopyProgress, NodeHealth, NodeState},
     quorum::{rules, takeover},
     time::Timestamp,
 };
@@ -17,7 +17,12 @@ use crate::{
 /// moving, or a password changing.
 const CONFIRMATION: Duration = Duration::from_secs(2);
 
-/// Too few nodes vote. [`Display`](fmt::Display) tells which ones don't, why, and what to do.
+/// A copying of records that has not gone on for this long waits for a node that is not there. The
+/// progress of another client is seen every 2 s.
+const STALLED_COPY: Duration = Duration::from_secs(3);
+
+/// Too few nodes vote, or have all records of work that is done. [`Display`](fmt::Display) tells which
+/// ones don't, why, and what to do.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NotReady {
@@ -56,6 +61,18 @@ impl NotReady {
 impl fmt::Display for NotReady {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (voting, nodes, quorum) = (self.voting(), self.nodes.len(), self.quorum);
+        if voting >= quorum {
+            let copied = self.nodes.iter().filter(|node| tells_of_records(node)).count();
+            write!(
+                f,
+                "{voting} of {nodes} nodes vote, but only {copied} have all records of work that is \
+                 done, {quorum} are needed"
+            )?;
+            for (i, node) in self.nodes.iter().filter(|node| !tells_of_records(node)).enumerate() {
+                write!(f, "{} {node}", if i == 0 { ':' } else { ';' })?;
+            }
+            return Ok(());
+        }
         write!(f, "only {voting} of {nodes} nodes vote, {quorum} are needed")?;
         if !self.heals {
             f.write_str(", and waiting does not help")?;
@@ -71,6 +88,11 @@ impl fmt::Display for NotReady {
 }
 
 impl std::error::Error for NotReady {}
+
+/// Whether the node would say of a key that there is no record.
+fn tells_of_records(node: &NodeHealth) -> bool {
+    node.is_voting() && node.copying.is_none()
+}
 
 fn reason(node: &NodeHealth) -> Option<&Reason> {
     match &node.state {
@@ -110,16 +132,47 @@ impl Core {
         Err(NotReady { heals: healing >= quorum && !self.is_forked(), nodes, quorum })
     }
 
-    /// Waits until a quorum votes, waiting does not help, or `until`.
+    /// The same, and a quorum of them tell of records.
+    fn readiness_with_records(&self) -> Result<(), NotReady> {
+        self.readiness()?;
+        let (nodes, quorum) = (self.health(), rules::quorum(self.nodes.len()));
+        if nodes.iter().filter(|node| tells_of_records(node)).count() >= quorum {
+            return Ok(());
+        }
+        Err(NotReady { nodes, quorum, heals: true })
+    }
+
+    /// Waits until a quorum votes and tells of records, waiting does not help, or `until`. For records
+    /// only while they are being copied: locks need none of them.
     pub(crate) async fn ready(&self, until: Timestamp) -> Result<(), NotReady> {
+        let mut copied = None;
         loop {
-            let Err(why) = self.readiness() else { return Ok(()) };
-            if !why.heals || self.clock().now() >= until {
+            let Err(why) = self.readiness_with_records() else { return Ok(()) };
+            let now = self.clock().now();
+            if !why.heals || now >= until {
                 return Err(why);
+            }
+            if why.voting() < why.quorum {
+                copied = None;
+            } else {
+                let seen: Vec<_> = why.nodes.iter().map(|node| node.copying.map(amount)).collect();
+                match &copied {
+                    Some((known, since)) if *known == seen => {
+                        if now.since(*since) >= STALLED_COPY {
+                            crate::log::warn!(%why, "ready for locks, not for once");
+                            return Ok(());
+                        }
+                    }
+                    _ => copied = Some((seen, now)),
+                }
             }
             self.pause(POLL_INTERVAL).await;
         }
     }
+}
+
+const fn amount(progress: CopyProgress) -> (u64, u64) {
+    (progress.records, progress.bytes)
 }
 
 #[cfg(test)]
@@ -175,6 +228,18 @@ mod tests {
             assert!(heals(&refusing(reason, hour)));
         }
         assert!(heals(&NodeHealth::voting("a")));
+    }
+
+    #[test]
+    fn words_name_nodes_that_copy_records() {
+        let copying = Some(CopyProgress::new(7, 700, Duration::from_secs(1)));
+        let copies = |name| NodeHealth { copying, ..NodeHealth::voting(name) };
+        let nodes = vec![NodeHealth::voting("one"), copies("two"), copies("three")];
+        let text = NotReady { nodes, quorum: 2, heals: true }.to_string();
+        let begin = "3 of 3 nodes vote, but only 1 have all records of work that is done, 2 are needed: \
+                     two: voting, 7 records";
+        assert!(text.starts_with(begin), "{text}");
+        assert!(!text.contains("one:"), "{text}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    Holder, NotReady, Released, builder::RedlockBuilder, core::Core, request::LockRequest,
+    Holder, NotReady, Released, RevokeTarget, builder::RedlockBuilder, core::Core,
+    request::LockRequest,
 };
 use crate::{
     error::{AdoptError, LockError, LowerError, Reason, ReleaseError},
@@ -66,25 +67,29 @@ impl Redlock {
     /// A request for a lock on one name or a set of names.
     ///
     /// An invalid name shows when the request is awaited, as
-    /// [`LockError::InvalidResource`]; nothing is sent then.
+    /// [`LockError::InvalidResource`]; nothing is sent then. So does one that begins with `job:`,
+    /// `leader:` or `once:`, as those of the library's own locks do: see [`Resource::of_job`].
     pub fn lock<R>(&self, resource: R) -> LockRequest
     where
         R: TryInto<Resource>,
         R::Error: Into<ResourceError>,
     {
-        let resource =
-            resource.try_into().map_err(|error| LockError::InvalidResource(error.into()));
-        LockRequest::new(Arc::clone(&self.core), resource)
+        let resource = resource.try_into().map_err(Into::into).and_then(Resource::not_reserved);
+        LockRequest::new(Arc::clone(&self.core), resource.map_err(LockError::InvalidResource))
     }
 
-    /// A request that fails when it is awaited.
+    /// A request for one of the crate's own locks; an error shows when it is awaited.
     #[cfg(feature = "scheduler")]
-    pub(crate) fn invalid(&self, error: LockError) -> LockRequest {
-        LockRequest::new(Arc::clone(&self.core), Err(error))
+    pub(crate) fn lock_own(&self, resource: Result<Resource, ResourceError>) -> LockRequest {
+        LockRequest::new(Arc::clone(&self.core), resource.map_err(LockError::InvalidResource))
     }
 
-    /// Waits until a quorum of nodes is connected and votes: without a limit, as long as waiting may
-    /// help. A node whose last votes were refused does not vote.
+    /// Waits until a quorum of nodes is connected and votes, and has all records of work that is done
+    /// ([`once`](Self::once)): without a limit, as long as waiting may help. A node whose last votes
+    /// were refused does not vote. One that came back without its records votes while they are copied
+    /// to it ([`NodeHealth::copying`]); that is waited for as long as it goes on. Where it stands still
+    /// for 3 s, as the nodes that have the records are not there, this returns with a WARN: locks are
+    /// granted, and work that is to be done once meets [`LockError::NoQuorum`] until they come back.
     ///
     /// # Errors
     ///
@@ -114,7 +119,8 @@ impl Redlock {
         self.core.ready(self.core.clock().now() + limit).await
     }
 
-    /// Whether a quorum of nodes votes, as last seen. Asks nobody, so an orchestrator may poll it:
+    /// Whether a quorum of nodes votes, as last seen, whether or not records are being copied to them.
+    /// Asks nobody, so an orchestrator may poll it:
     ///
     /// ```
     /// # use tower_redlock::Redlock;
@@ -165,8 +171,22 @@ impl Redlock {
         super::inspect::inspect(&self.core, &resource).await
     }
 
-    /// Takes a lock away from a holder that [`inspect`](Self::inspect) found: by its nonce, so that
-    /// nobody who came after it is hit.
+    /// Takes a lock away: from a holder that [`inspect`](Self::inspect) found, by its nonce, so that
+    /// nobody who came after it is hit; or, by name, from whoever holds it at this moment.
+    ///
+    /// ```
+    /// use tower_redlock::{Redlock, Released};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tower_redlock::LockError> {
+    /// let redlock = Redlock::embedded();
+    /// let _crashed = redlock.lock("invoice:42").await?;
+    /// assert_eq!(redlock.revoke("invoice:42").await?, Released::Released);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`Released::AlreadyLost`] says that nobody held it, or the holder not any more.
     ///
     /// For holders that are known to be dead. One that is alive stores its key again with its next
     /// renewal, unless somebody else was faster; and if somebody was, the old holder still believes
@@ -175,14 +195,15 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`ReleaseError::Foreign`] for a key that this crate did not write, and
-    /// [`ReleaseError::NoQuorum`] where too few nodes answered.
+    /// [`ReleaseError::Foreign`] for a key that this crate did not write,
+    /// [`ReleaseError::NoQuorum`] where too few nodes answered, and
+    /// [`ReleaseError::InvalidResource`]. Of a set of names, those before the error are revoked.
     ///
     /// # Cancel safety
     ///
     /// Not undone when dropped.
-    pub async fn revoke(&self, holder: &Holder) -> Result<Released, ReleaseError> {
-        super::inspect::revoke(&self.core, holder).await
+    pub async fn revoke(&self, target: impl Into<RevokeTarget>) -> Result<Released, ReleaseError> {
+        super::revoke::revoke(&self.core, target.into()).await
     }
 
     /// How many lock keys each node keeps, in the order of [`nodes`](Self::nodes), or why that can't
@@ -267,9 +288,13 @@ impl Redlock {
         lowering.end().await.map_err(|votes| LowerError::Incomplete { votes })
     }
 
-    /// Takes no more requests, and waits until the releases of all locks that were given back are
-    /// delivered to the nodes that can be reached: at most for `max_ttl`, after which the keys are
-    /// gone anyway.
+    /// Takes no more requests, and waits for what goes on in the background. First for requests
+    /// behind an [`OnceLayer`](crate::OnceLayer) whose callers have gone: each of them for its
+    /// `max_hold` at most. Then until the releases of all locks that were given back are delivered to
+    /// the nodes that can be reached: at most for `max_ttl`, after which the keys are gone anyway.
+    ///
+    /// Stop the server first, and call it within the runtime that served the requests: what is left
+    /// of them is dropped with that runtime.
     ///
     /// Locks that are still held stay held until they are dropped. Call it before a process ends:
     /// a release that is not sent by then leaves its key until the TTL.
@@ -279,6 +304,7 @@ impl Redlock {
     /// Safe: releases go on without the future.
     pub async fn shutdown(&self) {
         self.core.close();
+        self.core.detached_work_ended().await;
         self.core.drain().await;
     }
 }

@@ -15,7 +15,8 @@ pub enum Released {
     /// A quorum of nodes had our key, and deleted it; or the lock went to another task of this
     /// process.
     Released,
-    /// The lock had been lost before: too few nodes had our key. Someone else may have held the
+    /// The lock had been lost before: too few nodes had our key. Of a lock that is revoked by name:
+    /// nobody held it. Someone else may have held the
     /// resource in the meantime.
     AlreadyLost,
 }

@@ -25,9 +25,9 @@ use crate::{error::LockError, resource::Resource};
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is awaited or run"]
 pub struct LockRequest {
-    core: Arc<Core>,
-    resource: Result<Resource, LockError>,
-    overrides: Overrides,
+    pub(super) core: Arc<Core>,
+    pub(super) resource: Result<Resource, LockError>,
+    pub(super) overrides: Overrides,
 }
 
 impl LockRequest {
@@ -43,11 +43,18 @@ impl LockRequest {
     }
 
     /// How long to try while the resource is held by others, or too few nodes answer. Default: the
-    /// manager's (zero: one attempt). The last attempt begins when the wait ends at the latest. It
+    /// manager's (zero: one attempt). [`Duration::MAX`] is no limit. The last attempt begins when the wait ends at the latest. It
     /// takes one node timeout, and up to four and a half where the fencing token has to be raised
     /// and this process stood still.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.overrides.wait = Some(wait);
+        self
+    }
+
+    /// Bounds the wait, also that of the manager.
+    #[cfg(feature = "tonic")]
+    pub(crate) fn wait_at_most(mut self, most: Option<Duration>) -> Self {
+        self.overrides.wait_at_most = most;
         self
     }
 
@@ -79,6 +86,12 @@ impl LockRequest {
         self
     }
 
+    /// The longest time after which a request that is turned away is to come back.
+    pub(crate) fn retry_after(mut self, max: Duration) -> Self {
+        self.overrides.retry_after = Some(max);
+        self
+    }
+
     /// The holder is to have the nodes keep records. Records of a name tell holders apart by the
     /// lease's nonce, so that such a holder has a lease of its own.
     pub(crate) fn keeps_records(mut self) -> Self {
@@ -87,7 +100,6 @@ impl LockRequest {
     }
 
     /// Whether it can be asked for as it is. Asks nobody.
-    #[cfg(feature = "scheduler")]
     pub(crate) fn check(&self) -> Result<(), LockError> {
         self.resource.as_ref().map_err(Clone::clone)?;
         self.core.settings.plan(&self.overrides).map(|_| ())
@@ -107,6 +119,22 @@ impl LockRequest {
         self.overrides.heartbeat_within = limit;
         self
     }
+
+    /// The limit that [`heartbeat_within`](Self::heartbeat_within) has set.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn heartbeat_limit(&self) -> Option<Duration> {
+        self.overrides.heartbeat_within
+    }
+}
+
+#[cfg(feature = "scheduler")]
+impl LockRequest {
+    /// For a holder that polls its work at least four times within `limit`: where the work was not
+    /// polled for that long, its runtime hangs, and the lock is not renewed any more.
+    pub(crate) fn polled_within(mut self, limit: Option<Duration>) -> Self {
+        self.overrides.polled_within = limit;
+        self
+    }
 }
 
 /// For what waits between requests.
@@ -123,6 +151,18 @@ impl LockRequest {
 
     pub(crate) fn timers(&self) -> &Arc<crate::time::Timers> {
         &self.core.timers
+    }
+
+    /// Whether it goes to the nodes of this manager.
+    pub(crate) fn is_of(&self, core: &Arc<Core>) -> bool {
+        Arc::ptr_eq(&self.core, core)
+    }
+
+    /// Who holds the resource, as a quorum of nodes tells. Takes nothing.
+    pub(crate) async fn holder(&self) -> Option<super::Holder> {
+        let resource = self.resource.as_ref().ok()?;
+        let found = super::inspect::inspect(&self.core, resource).await.ok().flatten();
+        found.filter(|holder| holder.is_quorum)
     }
 }
 

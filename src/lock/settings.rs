@@ -9,6 +9,9 @@ use crate::{
 /// The longest duration that is taken for anything; timestamps reach beyond it.
 pub(crate) const MAX_DURATION: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
+/// Default limit for the estimate of when to come back for a held lock.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+
 /// What a manager was built with; checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -45,6 +48,8 @@ pub(crate) struct LineBounds {
 pub(crate) struct Overrides {
     pub(crate) ttl: Option<Duration>,
     pub(crate) wait: Option<Duration>,
+    /// An upper bound of the wait, whoever sets that.
+    pub(crate) wait_at_most: Option<Duration>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: Option<bool>,
@@ -53,8 +58,16 @@ pub(crate) struct Overrides {
     pub(crate) stall_limit: Option<Duration>,
     /// How often the work has to give a sign of life; unset means never.
     pub(crate) heartbeat_within: Option<Duration>,
+    /// The holder polls the work at least this often, or its runtime hangs.
+    pub(crate) polled_within: Option<Duration>,
     /// The holder has the nodes keep records.
     pub(crate) keeps_records: bool,
+    /// The release is awaited after a refusal, though this request makes no second attempt.
+    pub(crate) awaits_release: bool,
+    /// The node that the only attempt asks before the others.
+    pub(crate) gate: Option<Gate>,
+    /// The longest time after which a request that is turned away is to come back.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 /// What applies to one request; checked.
@@ -68,14 +81,19 @@ pub(crate) struct Plan {
     pub(crate) on_overrun: Overrun,
     pub(crate) stall_limit: Option<Duration>,
     pub(crate) heartbeat_within: Option<Duration>,
+    pub(crate) polled_within: Option<Duration>,
     /// The holder has the nodes keep records: it has a lease of its own.
     pub(crate) keeps_records: bool,
+    /// The release is awaited after a refusal, though this request makes no second attempt.
+    pub(crate) awaits_release: bool,
     pub(crate) validity: Duration,
     pub(crate) node_timeout: Duration,
     /// How long before the hard stop work is asked to stop.
     pub(crate) stop_margin: Duration,
-    /// The node that an attempt asks before the others; unset at the first.
+    /// The node that an attempt asks before the others; unset at the first of a request that waits.
     pub(crate) gate: Option<Gate>,
+    /// The longest time after which a request that is turned away is to come back.
+    pub(crate) retry_after: Duration,
     /// What is set aside of the TTL: the servers keep the key for so long after the hard stop.
     pub(crate) slack: Duration,
 }
@@ -85,6 +103,7 @@ impl Settings {
         let invalid = |text: String| Err(LockError::InvalidRequest(text.into()));
         let ttl = overrides.ttl.unwrap_or(self.ttl);
         let wait = overrides.wait.unwrap_or(self.wait);
+        let wait = overrides.wait_at_most.map_or(wait, |most| wait.min(most));
         let max_hold = overrides.max_hold.unwrap_or(self.max_hold);
         if ttl.is_zero() {
             return invalid("the TTL is zero".into());
@@ -102,9 +121,6 @@ impl Settings {
                 "the TTL of {ttl:?} is not longer than the {aside:?} set aside for clock drift"
             ));
         }
-        if wait > MAX_DURATION {
-            return invalid(format!("a wait of {wait:?} is longer than {MAX_DURATION:?}"));
-        }
         if max_hold.is_zero() {
             return invalid("max_hold is zero".into());
         }
@@ -120,19 +136,22 @@ impl Settings {
         }
         Ok(Plan {
             ttl,
-            wait,
+            wait: wait.min(MAX_DURATION),
             max_hold: max_hold.min(MAX_DURATION),
             max_attempts,
             auto_extend: overrides.auto_extend.unwrap_or(true),
             on_overrun: overrides.on_overrun.unwrap_or(self.on_overrun),
             stall_limit: overrides.stall_limit.filter(|limit| *limit <= MAX_DURATION),
             heartbeat_within: overrides.heartbeat_within.filter(|limit| *limit <= MAX_DURATION),
+            polled_within: overrides.polled_within.filter(|limit| *limit <= MAX_DURATION),
             keeps_records: overrides.keeps_records,
+            awaits_release: overrides.awaits_release,
             validity,
             // Renewals start at a third of the validity: a later soft deadline is never met while
             // they work.
             stop_margin: self.stop_margin.unwrap_or(validity / 10).min(validity / 2),
-            gate: None,
+            gate: overrides.gate,
+            retry_after: overrides.retry_after.unwrap_or(RETRY_AFTER),
             slack: set_aside(self, ttl),
             node_timeout: rules::node_timeout(self.node_timeout, ttl),
         })
@@ -151,9 +170,9 @@ impl Plan {
         lead.min(self.validity.min(self.max_hold) / 8)
     }
 
-    /// Whether there is another try behind one that is refused.
-    pub(crate) fn tries_again(&self) -> bool {
-        !self.wait.is_zero() && self.max_attempts != Some(1)
+    /// Whether a refused attempt is followed by a wait for the release.
+    pub(crate) fn awaits_release(&self) -> bool {
+        self.awaits_release || (!self.wait.is_zero() && self.max_attempts != Some(1))
     }
 
     pub(crate) fn terms(&self, nodes: usize, proposal: Option<Proposal>) -> Terms {

@@ -1,4 +1,13 @@
-use std::{fmt, future::Future, io, pin::Pin, thread, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Wake, Waker},
+    thread,
+    time::Duration,
+};
 
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -9,6 +18,45 @@ use tokio::{sync::mpsc, task::JoinSet};
 pub trait Spawner: fmt::Debug + Send + Sync + 'static {
     /// Runs a task to its end, inside a tokio runtime with time and I/O enabled.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
+
+    /// Runs a task that blocks the thread on which it is polled. Default: on a thread of its own of
+    /// this name, which ends with the task.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says when it gives no thread; the task is dropped then.
+    fn spawn_blocking(
+        &self,
+        name: &str,
+        task: Pin<Box<dyn Future<Output = ()> + Send>>,
+    ) -> io::Result<()> {
+        run_on_thread(name, task)
+    }
+
+    /// Whether a scheduler over this manager runs its jobs here as well, where
+    /// it is given no spawner. Default: no; they run on the tokio runtime that it is started in.
+    fn runs_jobs(&self) -> bool {
+        false
+    }
+}
+
+fn run_on_thread(name: &str, mut task: Pin<Box<dyn Future<Output = ()> + Send>>) -> io::Result<()> {
+    let poll_to_end = move || {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut cx = Context::from_waker(&waker);
+        while task.as_mut().poll(&mut cx).is_pending() {
+            thread::park();
+        }
+    };
+    thread::Builder::new().name(name.into()).spawn(poll_to_end).map(drop)
+}
+
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 /// One thread with a runtime of its own; it ends when the last handle and the last lock are gone.

@@ -19,6 +19,7 @@ pub(crate) struct StallWatch {
     pause: Duration,
     stall: Option<Duration>,
     heartbeat: Option<Duration>,
+    polled: Option<Duration>,
     seen: Mutex<Seen>,
 }
 
@@ -26,6 +27,17 @@ struct Seen {
     last: Timestamp,
     poll: Stillness,
     beats: Stillness,
+    polls: Stillness,
+}
+
+/// What shows that work does not get on.
+#[derive(Clone, Copy)]
+enum Sign {
+    /// A poll that does not end.
+    Poll,
+    /// No poll, though the work was woken.
+    NoPoll,
+    NoBeat,
 }
 
 /// For how long something has been seen to stay the same.
@@ -36,37 +48,50 @@ struct Stillness {
 }
 
 const LOOKS: u32 = 4;
+/// In place of the number of a poll, while there was none.
+const UNTAKEN: u64 = u64::MAX;
 
 impl StallWatch {
     /// Does nothing for a plan without limits.
     pub(super) fn start(lease: &Arc<ActiveLease>, plan: &Plan) {
-        let (stall, heartbeat) = (plan.stall_limit, plan.heartbeat_within);
-        let Some(shortest) = stall.into_iter().chain(heartbeat).min() else { return };
+        let (stall, heartbeat, polled) =
+            (plan.stall_limit, plan.heartbeat_within, plan.polled_within);
+        let limits = [stall, heartbeat, polled].into_iter().flatten();
+        let Some(shortest) = limits.min() else { return };
         // Rounded up, so that four pauses are no less than the limit.
         let pause = shortest.saturating_add(Duration::from_nanos(u64::from(LOOKS) - 1)) / LOOKS;
         let pause = pause.max(SHORTEST_PAUSE);
         let last = lease.timers().clock().now();
         let beats = Stillness { mark: Some(0), lasts: Duration::ZERO };
-        let seen = Seen { last, poll: Stillness::default(), beats };
+        let (poll, polls) = (Stillness::default(), Stillness::default());
+        let seen = Seen { last, poll, beats, polls };
         let next = last + pause;
         let seen = Mutex::new(seen);
-        let watch = Self { lease: Arc::downgrade(lease), pause, stall, heartbeat, seen };
+        let lease_of = Arc::downgrade(lease);
+        let watch = Self { lease: lease_of, pause, stall, heartbeat, polled, seen };
         lease.watch_stall(Arc::new(watch), next);
     }
 
     /// What is wrong with the work, if something is, and for how long it has been seen.
-    fn look(&self, lease: &ActiveLease, now: Timestamp) -> Option<(Halt, Duration)> {
+    fn look(&self, lease: &ActiveLease, now: Timestamp) -> Option<(Halt, Sign, Duration)> {
         let mut seen = crate::sync::lock(&self.seen);
         let passed = now.since(seen.last).min(self.pause);
         seen.last = now;
         let poll = lease.poll_under_way().filter(|(_, has_begun)| *has_begun);
-        let in_poll = seen.poll.see(poll.map(|(poll, _)| poll), passed);
-        let silent = seen.beats.see(Some(lease.beats()), passed);
+        // What was granted to a task that does not take it hangs as well.
+        let poll = poll.map(|(poll, _)| poll).or(lease.is_untaken().then_some(UNTAKEN));
+        let in_poll = seen.poll.see(poll, passed);
+        let is_expected = !lease.is_resting();
+        let silent = seen.beats.see(is_expected.then(|| lease.beats()), passed);
+        let unpolled = seen.polls.see(is_expected.then(|| lease.polls()), passed);
         if self.stall.is_some_and(|limit| in_poll >= limit) {
-            return Some((Halt::Stalled, in_poll));
+            return Some((Halt::Stalled, Sign::Poll, in_poll));
+        }
+        if self.polled.is_some_and(|limit| unpolled >= limit) {
+            return Some((Halt::Stalled, Sign::NoPoll, unpolled));
         }
         let is_silent = self.heartbeat.is_some_and(|limit| silent >= limit);
-        is_silent.then_some((Halt::NoHeartbeat, silent))
+        is_silent.then_some((Halt::NoHeartbeat, Sign::NoBeat, silent))
     }
 }
 
@@ -87,7 +112,7 @@ impl Wake for StallWatch {
     fn wake(self: Arc<Self>) {
         let Some(lease) = self.lease.upgrade() else { return };
         let now = lease.timers().clock().now();
-        let Some((why, lasts)) = self.look(&lease, now) else {
+        let Some((why, sign, lasts)) = self.look(&lease, now) else {
             let next = now + self.pause;
             lease.watch_stall(self, next);
             return;
@@ -96,14 +121,20 @@ impl Wake for StallWatch {
             return;
         }
         let (resource, valid_for) = (lease.resource(), lease.remaining());
-        match why {
-            Halt::Stalled => crate::log::warn!(
+        match sign {
+            Sign::Poll => crate::log::warn!(
                 %resource,
                 for_at_least = ?lasts,
                 ?valid_for,
                 "guarded work hangs in one poll: its lock is not renewed any more"
             ),
-            Halt::NoHeartbeat => crate::log::warn!(
+            Sign::NoPoll => crate::log::warn!(
+                %resource,
+                for_at_least = ?lasts,
+                ?valid_for,
+                "guarded work is not polled, so its runtime hangs: its lock is not renewed any more"
+            ),
+            Sign::NoBeat => crate::log::warn!(
                 %resource,
                 for_at_least = ?lasts,
                 ?valid_for,
@@ -176,6 +207,14 @@ mod tests {
         assert!(!scene.is_renewed());
         assert_eq!(scene.lost.take(), Some(LossCause::Stalled { limit: LIMIT }));
         drop(poll);
+    }
+
+    #[test]
+    fn a_lock_that_no_work_takes_runs_out() {
+        let mut scene = Scene::stalling();
+        scene.clock.advance(QUARTER + LIMIT);
+        assert!(!scene.is_renewed());
+        assert_eq!(scene.lost.take(), Some(LossCause::Stalled { limit: LIMIT }));
     }
 
     #[test]

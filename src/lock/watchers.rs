@@ -29,17 +29,15 @@ const FEW: usize = 4;
 pub(crate) struct WatchKey(usize);
 
 impl Watchers {
-    /// Remembers whom to wake; `key` is the watcher's place from its last call, if it has one. The
-    /// waker that this replaces is to be dropped when no lock is held.
+    /// Registers the task to wake; `key` is the watcher's place from its last call, if it has one.
+    /// `waker` was cloned before the lock was taken; the waker that is returned is to be dropped
+    /// after the lock was released.
     #[must_use = "a waker is foreign code, also when it is dropped"]
-    pub(crate) fn watch(&mut self, key: &mut Option<WatchKey>, waker: &Waker) -> Option<Waker> {
+    pub(crate) fn watch(&mut self, key: &mut Option<WatchKey>, waker: Waker) -> Option<Waker> {
         if let Some(key) = *key {
-            return match self.slot(key) {
-                Slot::Taken(Some(known)) if known.will_wake(waker) => None,
-                slot => match std::mem::replace(slot, Slot::Taken(Some(waker.clone()))) {
-                    Slot::Taken(replaced) => replaced,
-                    Slot::Free => None,
-                },
+            return match std::mem::replace(self.slot(key), Slot::Taken(Some(waker))) {
+                Slot::Taken(replaced) => replaced,
+                Slot::Free => None,
             };
         }
         let free = self.slots().position(|slot| matches!(slot, Slot::Free));
@@ -47,7 +45,7 @@ impl Watchers {
             self.more.push(Slot::Free);
             self.more.len()
         }));
-        *self.slot(place) = Slot::Taken(Some(waker.clone()));
+        *self.slot(place) = Slot::Taken(Some(waker));
         *key = Some(place);
         None
     }
@@ -127,18 +125,18 @@ mod tests {
     fn places_are_used_again() {
         let mut watchers = Watchers::default();
         let mut kept = None;
-        let _ = watchers.watch(&mut kept, Waker::noop());
+        let _ = watchers.watch(&mut kept, Waker::noop().clone());
         for _ in 0..1_000 {
             let mut key = None;
-            let _ = watchers.watch(&mut key, Waker::noop());
-            let _ = watchers.watch(&mut key, Waker::noop());
+            let _ = watchers.watch(&mut key, Waker::noop().clone());
+            let _ = watchers.watch(&mut key, Waker::noop().clone());
             watchers.forget(key.unwrap());
         }
         assert_eq!(watchers.slots().count(), 2);
         let mut woken = Vec::new();
         watchers.take(&mut woken);
         assert_eq!(woken.len(), 1);
-        let _ = watchers.watch(&mut kept, Waker::noop());
+        let _ = watchers.watch(&mut kept, Waker::noop().clone());
         watchers.take(&mut woken);
         assert_eq!(woken.len(), 2, "a place stays its watcher's");
     }

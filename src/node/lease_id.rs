@@ -23,7 +23,7 @@ impl Nonce {
 
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes)?;
+        crate::random::fill(&mut bytes)?;
         Ok(Self(bytes))
     }
 

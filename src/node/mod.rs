@@ -29,7 +29,7 @@ pub use lease_id::{LeaseId, Nonce};
 pub use op::{Op, OpId};
 pub use reply::Reply;
 pub(crate) use reply::ReplySink;
-pub use tick_claim::{TickClaim, TickRun};
+pub use tick_claim::{ScheduleMark, TickClaim, TickRun};
 
 /// One voter of the set.
 ///
@@ -65,6 +65,12 @@ pub trait Node: std::fmt::Debug + Send + Sync + 'static {
     fn wall(&self, now: Timestamp, wall: Duration) -> Option<Duration> {
         let _ = now;
         Some(wall)
+    }
+
+    /// Whether [`wall`](Self::wall) is a clock of the node's own, apart from this process's. Where a
+    /// quorum of nodes has one, jobs go by it, whatever this process's wall clock shows. Default: no.
+    fn has_own_wall(&self) -> bool {
+        false
     }
 
     /// Tells `hints` of releases of a name, until the answer is dropped: for who waits, so that it

@@ -74,8 +74,9 @@ pub enum Op {
         /// How long after it was sent the server may still run it.
         patience: Duration,
     },
-    /// Keep a claim of the job in place of the one before, unless a greater token was promised. A
-    /// token is for one run: of two claims with one token, the later comes from the same holder.
+    /// Keep a claim of the job in place of the one before, unless a greater token was promised, or
+    /// one with the same token and a greater [number](TickClaim::number) is kept: these come from
+    /// one holder, in the order of their numbers.
     /// Answered by [`Answer::Claimed`], or as [`Prepare`](Self::Prepare).
     Claim {
         /// The job.

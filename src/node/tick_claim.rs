@@ -9,12 +9,17 @@ pub struct TickClaim {
     /// The fencing token of the job's lock under which it was claimed: of two claims, the one with
     /// the greater token came later.
     pub token: u64,
+    /// The place of the claim among those with its token, from 0: the end of the run, or the claim
+    /// taken back, has a greater number than the claim itself.
+    pub number: u32,
     /// The run.
     pub run: TickRun,
     /// Who claimed it, as it calls itself.
     pub owner: Arc<str>,
     /// The latest run before it: what stands where this claim did not reach a majority.
     pub before: Option<TickRun>,
+    /// The schedule that it was claimed by; `None` in a claim of an earlier version.
+    pub schedule: Option<ScheduleMark>,
 }
 
 /// The run of a tick. Times are those of the wall clock since the Unix epoch, in whole
@@ -32,10 +37,41 @@ pub struct TickRun {
     pub ended: Option<Duration>,
 }
 
+/// Which schedule a job has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScheduleMark {
+    /// A hash of the schedule, above zero: the same in all processes and versions.
+    pub fingerprint: u64,
+    /// Since when the job has it, in whole milliseconds since the Unix epoch: earlier ticks are
+    /// none of the job's.
+    pub since: Duration,
+    /// Who gave it to the job, as it calls itself.
+    pub owner: Arc<str>,
+}
+
 impl TickClaim {
-    /// A claim.
+    /// A claim, the first with its token.
     pub const fn new(token: u64, run: TickRun, owner: Arc<str>, before: Option<TickRun>) -> Self {
-        Self { token, run, owner, before }
+        Self { token, number: 0, run, owner, before, schedule: None }
+    }
+
+    /// The same claim with another [`number`](Self::number).
+    #[must_use]
+    pub fn numbered(self, number: u32) -> Self {
+        Self { number, ..self }
+    }
+
+    /// The same claim by this schedule.
+    #[must_use]
+    pub fn by_schedule(self, schedule: ScheduleMark) -> Self {
+        Self { schedule: Some(schedule), ..self }
+    }
+
+    /// Whether this claim came after `other` under the same token: a node that keeps it does not
+    /// take `other`.
+    pub const fn supersedes(&self, other: &Self) -> bool {
+        self.token == other.token && self.number > other.number
     }
 
     /// Where a majority of the nodes lost what they knew, they can't tell which ticks were started
@@ -59,5 +95,18 @@ impl TickRun {
     #[must_use]
     pub const fn ended(self, at: Duration) -> Self {
         Self { ended: Some(at), ..self }
+    }
+
+    /// Whether it is the run of a tick, and goes on or was broken off.
+    #[cfg(feature = "scheduler")]
+    pub(crate) const fn is_open(&self) -> bool {
+        !self.tick.is_zero() && self.ended.is_none()
+    }
+}
+
+impl ScheduleMark {
+    /// A schedule that a job has since then.
+    pub const fn new(fingerprint: u64, since: Duration, owner: Arc<str>) -> Self {
+        Self { fingerprint, since, owner }
     }
 }

@@ -7,25 +7,28 @@ use std::{
 
 use pin_project::pin_project;
 
+#[cfg(feature = "http")]
+use super::detach::Detach;
 use super::{
     Check, Completes, OnceError, Unknown, Work,
-    marker::{Marker, record},
+    attached::Attached,
+    execution::Execution,
+    marker::Marker,
     notes,
     outcome::Outcome,
-    recording::Recording,
     state::{Next, State, StateProj},
     terms::{self, Terms},
-    work::Checked,
 };
 use crate::{
     error::LockError,
-    guard::{Guarded, Hold},
     lock::{
         Core, Lock, LockRequest,
         records::{self, Answers},
     },
+    node::Record,
     quorum::records::Standing,
     resource::Resource,
+    time::Timestamp,
 };
 
 /// One request: takes the key's lock, asks whether the work is done, does it, and has that recorded.
@@ -33,25 +36,43 @@ use crate::{
 /// What the work makes is judged by `J`. Whatever else a face does with it belongs into the work.
 #[pin_project]
 pub(crate) struct OnceCall<W: Work, C: Check<W::Failure>, J> {
-    /// Dropped first: what is to be forgotten is forgotten under the lock.
+    /// Until the work begins. Dropped first: what is to be forgotten is forgotten under the lock.
     marker: Option<Marker>,
     #[pin]
-    state: State<W, C>,
+    state: State<W, C, J>,
     terms: Terms,
-    judge: J,
-    key: Option<(Arc<Core>, Resource)>,
+    judge: Option<J>,
+    key: Option<Key>,
+    #[cfg(feature = "http")]
+    detach: Option<Detach<Execution<W, C, J>>>,
+}
+
+struct Key {
+    core: Arc<Core>,
+    resource: Resource,
+    asked_at: Timestamp,
 }
 
 impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
+    fn from(state: State<W, C, J>, terms: Terms, judge: J, key: Option<Key>) -> Self {
+        Self {
+            marker: None,
+            state,
+            terms,
+            judge: Some(judge),
+            key,
+            #[cfg(feature = "http")]
+            detach: None,
+        }
+    }
+
     pub(super) fn rejected(error: LockError, judge: J) -> Self {
-        let state = State::Rejected { error };
-        Self { marker: None, state, terms: Terms::DEFAULT, judge, key: None }
+        Self::from(State::Rejected { error }, Terms::DEFAULT, judge, None)
     }
 
     /// A request that has no key.
     pub(super) fn unguarded(work: W::Future, judge: J) -> Self {
-        let state = State::Unguarded { work };
-        Self { marker: None, state, terms: Terms::DEFAULT, judge, key: None }
+        Self::from(State::Unguarded { work }, Terms::DEFAULT, judge, None)
     }
 
     /// `resource` is what [`terms::resource`] made of the key, and `request` asks for it.
@@ -66,23 +87,30 @@ impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
         }
         let acquire = request.into_future();
         let state = State::Acquiring { acquire, start: Some((work, check)) };
-        Self { marker: None, state, terms, judge, key: Some((core, resource)) }
+        let asked_at = core.clock().now();
+        Self::from(state, terms, judge, Some(Key { core, resource, asked_at }))
+    }
+
+    /// Where this is dropped while the work runs, the work goes on by itself.
+    #[cfg(feature = "http")]
+    pub(super) fn detached(self, detach: Option<Detach<Execution<W, C, J>>>) -> Self {
+        Self { detach, ..self }
     }
 
     /// What is locked, where something is: the key with `once:` before it.
     pub(crate) fn resource(&self) -> Option<&Resource> {
-        self.key.as_ref().map(|(_, resource)| resource)
+        self.key.as_ref().map(|key| &key.resource)
     }
 
-    pub(crate) const fn name(&self) -> &'static str {
-        match self.state {
+    pub(crate) fn name(&self) -> &'static str {
+        match &self.state {
             State::Rejected { .. } => "rejected",
             State::Unguarded { .. } => "unguarded",
             State::Acquiring { .. } => "acquiring",
             State::Looking { .. } | State::Reading { .. } => "reading",
+            State::Pausing { .. } => "pausing",
             State::Marking { .. } => "marking",
-            State::Running { .. } => "running",
-            State::Completing { .. } => "completing",
+            State::Executing { attached } => attached.name(),
             State::Over => "over",
         }
     }
@@ -103,6 +131,10 @@ where
         loop {
             match ready!(self.as_mut().step(cx)) {
                 Next::State(state) => self.as_mut().project().state.set(state),
+                Next::Begin(start) => {
+                    let state = self.as_mut().begin(start);
+                    self.as_mut().project().state.set(state);
+                }
                 Next::End(result) => {
                     let this = self.as_mut().project();
                     // Nothing ran, or it can run again, unless it was said that it is kept.
@@ -111,8 +143,8 @@ where
                     }
                     let mut state = this.state;
                     state.set(State::Over);
-                    if let Some((_, resource)) = this.key {
-                        notes::ended(resource, &result);
+                    if let Some(key) = this.key {
+                        notes::ended(&key.resource, &result);
                     }
                     return Poll::Ready(result);
                 }
@@ -121,19 +153,18 @@ where
     }
 }
 
+const AFTER: &str = "polled after it was ready";
+
 impl<W, C, J> OnceCall<W, C, J>
 where
     W: Work,
     C: Check<W::Failure>,
     J: Completes<W::Success>,
 {
-    fn step(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next<W, C>> {
-        const AFTER: &str = "polled after it was ready";
+    fn step(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next<W, C, J>> {
         let this = self.project();
-        let read = |key: &Option<(Arc<Core>, Resource)>| {
-            let (core, resource) = key.as_ref().expect("what is locked has a key");
-            records::read(core, &terms::name(resource))
-        };
+        let key = || this.key.as_ref().expect("what is locked has a key");
+        let read = || records::read(&key().core, &terms::name(&key().resource));
         Poll::Ready(match this.state.project() {
             StateProj::Rejected { error } => Next::End(Err(error.clone().into())),
             StateProj::Unguarded { work } => {
@@ -143,80 +174,85 @@ where
                 Ok(lock) => {
                     let (work, check) = start.take().expect(AFTER);
                     let start = Some((lock, work, check));
-                    Next::State(State::Reading { asked: read(this.key), start })
+                    Next::State(State::Reading { asked: read(), is_all: false, start })
                 }
                 Err(refusal) if matches!(refusal.root(), LockError::Held { .. }) => {
-                    Next::State(State::Looking { asked: read(this.key), refusal })
+                    Next::State(State::Looking { asked: read(), refusal })
                 }
                 Err(error) => Next::End(Err(error.into())),
             },
             StateProj::Looking { asked, refusal } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
                 Next::End(Ok(match records::standing(&answers) {
-                    Standing::Done { record, remaining } => Outcome::Done { record, remaining },
+                    Standing::Done { record, remaining }
+                        if is_settled(this.judge.as_ref(), &record) =>
+                    {
+                        Outcome::Done { record, remaining }
+                    }
                     // Whose work runs has a record that it has begun.
                     _ => busy(refusal),
                 }))
             }
-            StateProj::Reading { asked, start } => {
+            StateProj::Reading { asked, is_all, start } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
+                if !*is_all
+                    && let Standing::Done { record, .. } = records::standing(&answers)
+                    && !is_settled(this.judge.as_ref(), &record)
+                {
+                    let name = terms::name(&key().resource);
+                    let asked = records::read_all(&key().core, &name);
+                    let start = start.take();
+                    return Poll::Ready(Next::State(State::Reading { asked, is_all: true, start }));
+                }
                 let start = start.take().expect(AFTER);
-                after_reading(&answers, start, this.terms.unknown, this.marker)
+                after_reading(&answers, start, (this.terms.unknown, key().asked_at), this.marker)
+            }
+            StateProj::Pausing { sleep, start } => {
+                ready!(Pin::new(sleep).poll(cx));
+                Next::State(State::Reading { asked: read(), is_all: false, start: start.take() })
             }
             StateProj::Marking { asked, start } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
-                let (lock, work, check) = start.take().expect(AFTER);
+                let start = start.take().expect(AFTER);
                 // By a node that was silent before.
                 if let Standing::Done { record, remaining } = records::standing(&answers) {
                     Next::End(Ok(Outcome::Done { record, remaining }))
-                } else if records::is_kept(&answers) || !lock.is_valid() {
-                    begin((lock, work, check), this.marker)
+                } else if records::is_kept(&answers) || !start.0.is_valid() {
+                    Next::Begin(start)
                 } else {
-                    Next::End(Err(records::no_quorum(lock.lease().core(), &answers).into()))
-                }
-            }
-            StateProj::Running { guarded } => match ready!(guarded.poll(cx)) {
-                Ok((Ok(output), hold)) => {
-                    after_work(output, hold, this.judge, *this.terms, this.marker)
-                }
-                Ok((Err(error), _hold)) => {
-                    // Before the lock is given back.
                     this.marker.take().into_iter().for_each(Marker::forget);
-                    Next::End(Err(OnceError::Work(error)))
+                    too_few(&answers, start, key().asked_at)
                 }
-                Err(lost) => {
-                    this.marker.take().into_iter().for_each(Marker::keep);
-                    Next::End(Err(lost.into()))
-                }
-            },
-            StateProj::Completing { recording, output, hold } => {
-                let recorded = ready!(Pin::new(&mut *recording).poll(cx));
-                Next::End(Ok(match (output.take(), recorded) {
-                    (Some(output), Ok(())) => Outcome::Ran(output),
-                    (Some(output), Err(error)) => {
-                        let token = hold.lease().token();
-                        notes::unrecorded(hold.lease().resource(), token.get(), &error);
-                        Outcome::Unrecorded(output, error)
-                    }
-                    // The check asks again the next time.
-                    (None, _) => Outcome::Done {
-                        record: Arc::clone(recording.record()),
-                        remaining: recording.retain(),
-                    },
-                }))
             }
+            StateProj::Executing { attached } => Next::End(ready!(Pin::new(attached).poll(cx))),
             StateProj::Over => panic!("{AFTER}"),
         })
+    }
+
+    /// Starts the check and the work.
+    fn begin(self: Pin<&mut Self>, start: (Lock, W, C)) -> State<W, C, J> {
+        let this = self.project();
+        let marker = this.marker.take().unwrap_or_else(|| Marker::unkept(start.0.lease()));
+        let judge = this.judge.take().expect(AFTER);
+        match Execution::start(start, marker, *this.terms, judge) {
+            Ok(execution) => {
+                let attached = Attached::new(execution);
+                #[cfg(feature = "http")]
+                let attached = attached.detachable(this.detach.and_then(Detach::away));
+                State::Executing { attached }
+            }
+            Err(error) => State::Rejected { error },
+        }
     }
 }
 
 /// Under the lock: what follows from what is recorded.
-fn after_reading<W: Work, C: Check<W::Failure>>(
+fn after_reading<W: Work, C: Check<W::Failure>, J>(
     answers: &Answers,
-    (lock, work, check): (Lock, W, C),
-    unknown: Unknown,
+    start: (Lock, W, C),
+    (unknown, asked_at): (Unknown, Timestamp),
     marker: &mut Option<Marker>,
-) -> Next<W, C> {
+) -> Next<W, C, J> {
     match records::standing(answers) {
         Standing::Done { record, remaining } => Next::End(Ok(Outcome::Done { record, remaining })),
         Standing::Unknown { record, remaining, .. } => Next::End(Ok(Outcome::Busy {
@@ -224,63 +260,42 @@ fn after_reading<W: Work, C: Check<W::Failure>>(
             by: Some(Arc::clone(&record.lease.owner)),
             unknown: true,
         })),
-        Standing::TooFew => Next::End(Err(records::no_quorum(lock.lease().core(), answers).into())),
+        Standing::TooFew => too_few(answers, start, asked_at),
         Standing::Nothing => match unknown {
-            Unknown::Release => begin((lock, work, check), marker),
+            Unknown::Release => Next::Begin(start),
             Unknown::Hold(hold) => {
-                let (set, asked) = Marker::set(lock.lease(), hold);
+                let (set, asked) = Marker::set(start.0.lease(), hold);
                 *marker = Some(set);
-                Next::State(State::Marking { asked, start: Some((lock, work, check)) })
+                Next::State(State::Marking { asked, start: Some(start) })
             }
         },
     }
 }
 
-/// What follows from what the work made; `None`: it was done before.
-fn after_work<W: Work, C: Check<W::Failure>>(
-    output: Option<W::Success>,
-    hold: Hold,
-    judge: &impl Completes<W::Success>,
-    terms: Terms,
-    marker: &mut Option<Marker>,
-) -> Next<W, C> {
-    let payload = match output {
-        Some(output) if !judge.completes(&output) => {
-            marker.take().into_iter().for_each(Marker::forget);
-            return Next::End(Ok(Outcome::Ran(output)));
-        }
-        Some(ref output) => judge.payload(output),
-        None => Arc::from([]),
-    };
-    // From here the work is done, whoever is told of it.
-    marker.take().into_iter().for_each(Marker::keep);
-    let lease = Arc::clone(hold.lease());
-    let record = record(&lease, true, payload);
-    let recording = Recording::start(lease, record, terms.retain);
-    Next::State(State::Completing { recording, output, hold })
+/// Too few nodes answered: they are asked again, under the same lock, for as long as the request
+/// waits for a lock.
+fn too_few<W: Work, C: Check<W::Failure>, J>(
+    answers: &Answers,
+    start: (Lock, W, C),
+    asked_at: Timestamp,
+) -> Next<W, C, J> {
+    let lease = start.0.lease();
+    let core = lease.core();
+    let now = core.clock().now();
+    if now >= asked_at + lease.wait() || !lease.is_valid() {
+        return Next::End(Err(records::no_quorum(core, answers).into()));
+    }
+    let sleep = core.timers.sleep_until(now + core.settings.node_timeout / 2);
+    Next::State(State::Pausing { sleep, start: Some(start) })
 }
 
-/// Starts the check and the work, unless the lock's validity is over.
-fn begin<W: Work, C: Check<W::Failure>>(
-    (lock, work, check): (Lock, W, C),
-    marker: &mut Option<Marker>,
-) -> Next<W, C> {
-    let make = |context| {
-        // Where this panics, it is forgotten under the lock.
-        let set = marker.take();
-        let checked = Checked::new(work, check, context);
-        *marker = set;
-        checked
-    };
-    match Guarded::start(lock, make) {
-        Ok(guarded) => Next::State(State::Running { guarded }),
-        Err(error) => Next::End(Err(error.into())),
-    }
+fn is_settled<T>(judge: Option<&impl Completes<T>>, record: &Record) -> bool {
+    judge.is_none_or(|judge| judge.is_settled(&record.payload))
 }
 
 fn busy<T>(refusal: &LockError) -> Outcome<T> {
     let (retry_after, by) = match refusal.root() {
-        LockError::Held { retry_after, owner } => (*retry_after, owner.clone()),
+        LockError::Held { retry_after, owner, .. } => (*retry_after, owner.clone()),
         _ => (None, None),
     };
     Outcome::Busy { retry_after, by, unknown: false }

@@ -37,12 +37,14 @@ impl<E: fmt::Display> fmt::Display for OnceError<E> {
     }
 }
 
-impl<E: std::error::Error + 'static> std::error::Error for OnceError<E> {
+/// Also where `E` is a `Box<dyn Error + Send + Sync>`; for the chain of causes, see
+/// [`layer::Error`](crate::layer::Error#impl-Error-for-Error<E>).
+impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for OnceError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // Transparent: Display already shows the inner error, so the chain goes on below it.
         match self {
             Self::Lock(error) => error.source(),
-            Self::Work(error) => error.source(),
+            Self::Work(error) => crate::error::source_of(error),
         }
     }
 }

@@ -14,11 +14,12 @@ use super::{Completes, Once, OnceError, Unchecked, call::OnceCall, service::Serv
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the inner future, then gives the key back.
+/// Dropping it drops the inner future, then gives the lock back. What has begun has an unknown outcome
+/// then: see [`Unknown`](super::Unknown).
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics; the key is free then.
+/// If polled again after it was ready, and where the service panics: its outcome is unknown then.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct OnceFuture<S: Service<Request>, Request, C> {

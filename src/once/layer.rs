@@ -1,9 +1,13 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tower_layer::Layer;
 
 use super::{Always, OnceService, Unknown, terms::Terms};
-use crate::{error::LockError, lock::Redlock, resource::Resource};
+use crate::{
+    error::LockError,
+    lock::Redlock,
+    resource::{Resource, ResourceError},
+};
 
 use super::{OnceRequest, terms};
 
@@ -11,9 +15,17 @@ use super::{OnceRequest, terms};
 ///
 /// The key is found as for [`RedlockLayer`](crate::RedlockLayer): by a closure, or any
 /// [`ResourceKey`](crate::ResourceKey); `None` lets a request pass without one. It is one name: a set
-/// of names is an error, and so is a name that begins with `idempotency:`. All layers and
-/// [`OnceRequest`]s of a manager share their keys: give each its own prefix. Settings that are not made here are the manager's; but a request does not
-/// wait for another that does the same, unless [`wait`](Self::wait) says so.
+/// of names is an error.
+///
+/// A layer has a name of its own, which stands before each of its keys: what is done behind one layer
+/// is not done behind another. Give the same name where the same work is done (on every replica),
+/// and another for each route whose handler does other work. Routes that share a layer share its
+/// keys: an id that was handled on one of them is done on the others. To
+/// [`Redlock::once`](crate::Redlock::once), the key of the layer `shop` and the request `evt_1` is
+/// `shop:evt_1`.
+///
+/// Settings that are not made here are the manager's; but a request does not wait for another that
+/// does the same, unless [`wait`](Self::wait) says so.
 ///
 /// `C` tells which responses complete the key: all that are `Ok`, or what
 /// [`complete_when`](Self::complete_when) says. `F` is the face that the outcomes have: with [`Plain`]
@@ -29,7 +41,7 @@ use super::{OnceRequest, terms};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), OnceError<Infallible>> {
 /// let mut ship = ServiceBuilder::new()
-///     .layer(OnceLayer::new(Redlock::embedded(), |order: &u64| format!("order:{order}")))
+///     .layer(OnceLayer::new(Redlock::embedded(), "orders", |order: &u64| order.to_string()))
 ///     .service(service_fn(|order: u64| async move { Ok::<_, Infallible>(order) }));
 /// assert!(matches!(ship.ready().await?.call(7).await?, Once::Ran(7)));
 /// assert!(matches!(ship.ready().await?.call(7).await?, Once::AlreadyDone { .. }));
@@ -40,6 +52,7 @@ use super::{OnceRequest, terms};
 #[must_use = "a layer does nothing until it wraps a service"]
 pub struct OnceLayer<K, C = Always, F = Plain> {
     pub(super) redlock: Redlock,
+    name: Arc<str>,
     pub(super) key: K,
     pub(super) complete: C,
     pub(super) face: F,
@@ -60,10 +73,17 @@ struct Settings {
 }
 
 impl<K> OnceLayer<K> {
-    /// A layer that runs requests once for what `key` finds in them.
-    pub const fn new(redlock: Redlock, key: K) -> Self {
+    /// A layer of this name that runs requests once for what `key` finds in them.
+    ///
+    /// The name has 1 to 64 visible ASCII characters without a colon: `github`, `/hooks/shop`.
+    ///
+    /// # Panics
+    ///
+    /// If the name is none, or `idempotency`, which is taken.
+    pub fn new(redlock: Redlock, name: impl Into<Arc<str>>, key: K) -> Self {
         let settings = Settings { ttl: None, wait: None, max_hold: None, terms: Terms::DEFAULT };
-        Self { redlock, key, complete: Always(()), face: Plain(()), settings }
+        let name = terms::layer_name(name);
+        Self { redlock, name, key, complete: Always(()), face: Plain(()), settings }
     }
 }
 
@@ -75,13 +95,15 @@ impl<K, C, F> OnceLayer<K, C, F> {
         self
     }
 
-    /// How long a request waits while another with its key runs. Default: zero.
+    /// How long a request waits while another with its key runs, or too few nodes answer. Default:
+    /// zero.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.settings.wait = Some(wait);
         self
     }
 
-    /// The longest time that a request runs. Default: the manager's (5 min).
+    /// The longest time that a request runs. Default: the manager's (5 min). A handler that takes
+    /// longer is stopped in the middle, and never done: choose it above the slowest.
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
         self.settings.max_hold = Some(max_hold);
         self
@@ -106,28 +128,39 @@ impl<K, C, F> OnceLayer<K, C, F> {
     ///
     /// Closures need the type of their argument where they are written apart from this call.
     pub fn complete_when<G>(self, complete: G) -> OnceLayer<K, G, F> {
-        let Self { redlock, key, face, settings, .. } = self;
-        OnceLayer { redlock, key, complete, face, settings }
+        let Self { redlock, name, key, face, settings, .. } = self;
+        OnceLayer { redlock, name, key, complete, face, settings }
     }
 
     /// The same with another face.
     #[cfg(feature = "http")]
     pub(super) fn with_face<D, G>(self, change: impl FnOnce(C, F) -> (D, G)) -> OnceLayer<K, D, G> {
-        let Self { redlock, key, complete, face, settings } = self;
+        let Self { redlock, name, key, complete, face, settings } = self;
         let (complete, face) = change(complete, face);
-        OnceLayer { redlock, key, complete, face, settings }
+        OnceLayer { redlock, name, key, complete, face, settings }
     }
 
     /// The same with another key.
     #[cfg(feature = "http")]
     pub(super) fn with_key<L>(self, key: L) -> OnceLayer<L, C, F> {
-        let Self { redlock, complete, face, settings, .. } = self;
-        OnceLayer { redlock, key, complete, face, settings }
+        let Self { redlock, name, complete, face, settings, .. } = self;
+        OnceLayer { redlock, name, key, complete, face, settings }
     }
 
-    /// A request for a key of one name, on the layer's terms.
-    pub(super) fn request(&self, key: &Resource) -> OnceRequest {
-        let resource = terms::resource(key).map_err(LockError::from);
+    /// The layer's name.
+    #[cfg(feature = "http")]
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A request for a key that was found in one, on the layer's terms.
+    pub(super) fn request_for(&self, key: &Resource) -> OnceRequest {
+        self.request(terms::layer_key(&self.name, key))
+    }
+
+    /// A request for a key that has the layer's name already, on the layer's terms.
+    pub(super) fn request(&self, key: Result<Resource, ResourceError>) -> OnceRequest {
+        let resource = key.and_then(|key| terms::resource(&key)).map_err(LockError::from);
         let mut request = OnceRequest::new(&self.redlock, resource);
         let Settings { ttl, wait, max_hold, terms } = self.settings;
         if let Some(ttl) = ttl {

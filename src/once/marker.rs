@@ -1,5 +1,13 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
+use super::notes;
 use crate::{
     lock::{
         ActiveLease,
@@ -16,23 +24,54 @@ pub(super) fn record(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> 
     Arc::new(Record::new(is_done, stored, payload))
 }
 
-/// That the work has begun, as the nodes keep it while it runs. Dropped while the lock is valid, it
-/// is forgotten; else it stays, as nobody knows what became of the work.
+/// How far the work of a key has come, and what is to be done where it is dropped there.
+///
+/// Before the work has begun, the nodes forget that it was to begin. After that nobody knows how far
+/// it came: a record that it has begun stays, and a WARN tells.
 pub(super) struct Marker {
     lease: Arc<ActiveLease>,
+    begun: Begun,
+    /// The nodes keep a record that the work has begun.
+    is_kept: bool,
     is_armed: bool,
 }
 
+/// Whether the work has begun.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Begun(Arc<AtomicBool>);
+
+impl Begun {
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 impl Marker {
-    /// Has the nodes told.
+    /// Nothing is kept of work that has begun.
+    pub(super) fn unkept(lease: &Arc<ActiveLease>) -> Self {
+        Self { lease: Arc::clone(lease), begun: Begun::default(), is_kept: false, is_armed: true }
+    }
+
+    /// Has the nodes keep that the work has begun.
     pub(super) fn set(lease: &Arc<ActiveLease>, hold: Duration) -> (Self, Asked) {
         let record = record(lease, false, Arc::from([]));
         let asked = records::record(lease, &record, hold);
-        (Self { lease: Arc::clone(lease), is_armed: true }, asked)
+        let mut this = Self::unkept(lease);
+        this.is_kept = true;
+        (this, asked)
     }
 
-    /// The work is not begun, or can be begun again.
+    pub(super) const fn begun(&self) -> &Begun {
+        &self.begun
+    }
+
+    /// The work can be begun again.
     pub(super) fn forget(mut self) {
+        self.is_armed = false;
         self.tell();
     }
 
@@ -41,8 +80,8 @@ impl Marker {
         self.is_armed = false;
     }
 
-    fn tell(&mut self) {
-        if std::mem::take(&mut self.is_armed) {
+    fn tell(&self) {
+        if self.is_kept {
             let name = super::terms::name(self.lease.resource());
             records::forget(self.lease.core(), &name, self.lease.id().nonce());
         }
@@ -51,7 +90,12 @@ impl Marker {
 
 impl Drop for Marker {
     fn drop(&mut self) {
-        if self.lease.is_valid() {
+        if !self.is_armed {
+            return;
+        }
+        if self.begun.is_set() {
+            notes::dropped(self.lease.resource(), self.lease.token().get(), self.is_kept);
+        } else if self.lease.is_valid() {
             self.tell();
         }
     }
@@ -59,6 +103,9 @@ impl Drop for Marker {
 
 impl fmt::Debug for Marker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Marker").field("lease", &self.lease).finish_non_exhaustive()
+        f.debug_struct("Marker")
+            .field("lease", &self.lease)
+            .field("begun", &self.begun)
+            .finish_non_exhaustive()
     }
 }

@@ -25,9 +25,13 @@
 //! |---|---|---|
 //! | is `Ok` | done | [`Ran`](Once::Ran) |
 //! | is `Ok`, and too few nodes keep the record | free, or done where one is found later | [`RanUnrecorded`](Once::RanUnrecorded) |
-//! | is `Err`, panics, is dropped by the caller | free at once | [`Work`](OnceError::Work) |
+//! | is `Err` | free at once | [`Work`](OnceError::Work) |
+//! | panics, or is dropped by the caller | free at once, or see [`Unknown`]; a WARN | |
 //! | is stopped, as the lock was lost | see [`Unknown`] | [`Lock`](OnceError::Lock) with [`Lost`](crate::LockError::Lost) |
 //! | never ends, as the process crashed | free after the TTL, or see [`Unknown`] | |
+//!
+//! Requests behind the faces for HTTP are not dropped when their client goes away: they
+//! [run to their end](OnceLayer::detached).
 //!
 //! "Once" is about work that was recorded. Work that has its effect, and then crashes before its
 //! record is kept, runs again. Effects that must not happen twice need a resource that is asked: see
@@ -47,9 +51,13 @@
 //! | a response as it is kept, and which of its headers | [`StoredResponse`], [`StoredHeaders`] |
 //! | where responses are kept | [`ResponseStore`], [`MemoryStore`] |
 
+mod attached;
 mod call;
 mod check;
+#[cfg(feature = "http")]
+mod detach;
 mod error;
+mod execution;
 mod future;
 mod judge;
 mod layer;
@@ -79,8 +87,6 @@ pub use terms::Unknown;
 pub use work::Work;
 
 #[cfg(feature = "http")]
-mod body;
-#[cfg(feature = "http")]
 mod fingerprint;
 #[cfg(feature = "http")]
 pub mod http;
@@ -90,7 +96,7 @@ mod response;
 mod store;
 
 #[cfg(feature = "http")]
-pub use body::{DEFAULT_BODY_LIMIT, Incomplete, Intact, ReadBody, ReadBodyError, WholeBody};
+pub use crate::body::{DEFAULT_BODY_LIMIT, Incomplete, Intact, ReadBody, ReadBodyError, WholeBody};
 #[cfg(feature = "http")]
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
 #[cfg(feature = "http")]

@@ -9,6 +9,24 @@ pub(super) fn unrecorded(resource: &Resource, token: u64, error: &LockError) {
     );
 }
 
+/// Whoever operates this has to find out how far the work came.
+pub(super) fn dropped(resource: &Resource, token: u64, is_held: bool) {
+    metrics::once("dropped");
+    if is_held {
+        crate::log::warn!(
+            key = %resource, token,
+            "work was dropped in the middle, or panicked: its outcome is unknown, and its key is held \
+             until somebody decides by mark_done or forget, or Unknown::Hold is over"
+        );
+    } else {
+        crate::log::warn!(
+            key = %resource, token,
+            "work was dropped in the middle, or panicked: its outcome is unknown, and the next request \
+             with the key runs it again"
+        );
+    }
+}
+
 /// How a request ended.
 pub(super) fn ended<T, E>(resource: &Resource, result: &Result<Outcome<T>, OnceError<E>>) {
     let outcome = match result {

@@ -28,8 +28,8 @@ pub enum Once<T> {
     /// Somebody does it, or nobody knows what became of it. It did not run here.
     #[non_exhaustive]
     InProgress {
-        /// When the key would be free if it is not renewed: an upper bound, as work usually ends
-        /// long before. With `unknown`, when it is free by itself. `None` where that is not known.
+        /// When to ask again: an estimate from the usual duration of work with such keys in this
+        /// process ([`LockError::Held`]). With `unknown`, when it is free by itself. `None` where that is not known.
         retry_after: Option<Duration>,
         /// Who, as that client calls itself.
         by: Option<Arc<str>>,

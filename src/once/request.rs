@@ -117,8 +117,9 @@ impl<C> OnceRequest<C> {
         self
     }
 
-    /// How long to wait while another does the work. Default: zero, it is
-    /// [`InProgress`](super::Once::InProgress) at once.
+    /// How long to wait while another does the work, or too few nodes answer. Default: zero, it is
+    /// [`InProgress`](super::Once::InProgress) at once, or
+    /// [`NoQuorum`](LockError::NoQuorum).
     pub fn wait(mut self, wait: Duration) -> Self {
         self.lock = self.lock.wait(wait);
         self
@@ -161,12 +162,13 @@ impl<C> OnceRequest<C> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, then gives the key back; also with [`Unknown::Hold`].
-    /// Once the work is over, it is recorded all the same.
+    /// Dropping the future drops the work, then gives the lock back. Before the work has begun, the key
+    /// is free then. After that its outcome is unknown: the key is free as well, or held with
+    /// [`Unknown::Hold`], and a WARN says so. Once the work is over, it is recorded all the same.
     ///
     /// # Panics
     ///
-    /// Where the work panics; the key is free then.
+    /// Where the work panics; its outcome is unknown then, as where it is dropped.
     pub fn run<W, Fut, T, E>(self, work: W) -> OnceRun<W, C>
     where
         W: FnOnce(LockContext) -> Fut,

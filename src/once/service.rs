@@ -4,14 +4,9 @@ use tower_service::Service;
 
 use super::{
     Always, Completes, Once, OnceError, OnceFuture, OnceLayer, OnceRequest, Plain, Unchecked, Work,
-    call::OnceCall, terms,
+    call::OnceCall,
 };
-use crate::{
-    error::LockError,
-    guard::LockContext,
-    layer::{KeyError, ResourceKey},
-    resource::Resource,
-};
+use crate::{error::LockError, guard::LockContext, layer::ResourceKey};
 
 /// A service whose requests run once per key. Made by [`OnceLayer`].
 ///
@@ -60,14 +55,6 @@ impl<S, K, C, F> OnceService<S, K, C, F> {
         self.inner
     }
 
-    fn key<Request>(&self, request: &Request) -> Result<Option<Resource>, KeyError>
-    where
-        K: ResourceKey<Request>,
-    {
-        let key = self.layer.key.key(request)?;
-        Ok(key.map(terms::not_reserved).transpose()?)
-    }
-
     /// The service that was made ready; a clone of it stays behind.
     pub(super) fn take_ready(&mut self) -> S
     where
@@ -94,9 +81,9 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let judge = self.layer.complete.clone();
-        OnceFuture::new(match self.key(&request) {
+        OnceFuture::new(match self.layer.key.key(&request) {
             Ok(Some(key)) => {
-                let asked = self.layer.request(&key);
+                let asked = self.layer.request_for(&key);
                 let call = ServiceCall { service: self.take_ready(), request };
                 begin(asked, call, judge)
             }

@@ -1,10 +1,10 @@
 use pin_project::pin_project;
 
-use super::{Check, OnceError, Work, outcome::Outcome, recording::Recording, work::Checked};
+use super::{Check, OnceError, Work, attached::Attached, outcome::Outcome};
 use crate::{
     error::LockError,
-    guard::{Guarded, Hold},
     lock::{Acquire, Lock, records::Asked},
+    time::Sleep,
 };
 
 /// How far a request has come.
@@ -13,7 +13,7 @@ use crate::{
     clippy::large_enum_variant,
     reason = "what a task keeps in its own memory need not be allocated once more"
 )]
-pub(super) enum State<W: Work, C: Check<W::Failure>> {
+pub(super) enum State<W: Work, C: Check<W::Failure>, J> {
     Rejected {
         error: LockError,
     },
@@ -33,6 +33,13 @@ pub(super) enum State<W: Work, C: Check<W::Failure>> {
     /// Under the lock.
     Reading {
         asked: Asked,
+        /// Every node is heard: the last word of whoever did the work is the one that is kept longest.
+        is_all: bool,
+        start: Option<(Lock, W, C)>,
+    },
+    /// Too few nodes told, or kept what they were told: that may heal.
+    Pausing {
+        sleep: Sleep,
         start: Option<(Lock, W, C)>,
     },
     /// That the work begins.
@@ -40,23 +47,17 @@ pub(super) enum State<W: Work, C: Check<W::Failure>> {
         asked: Asked,
         start: Option<(Lock, W, C)>,
     },
-    Running {
-        #[pin]
-        guarded: Guarded<Checked<W, C>>,
-    },
-    /// The work is over; the lock is renewed still.
-    Completing {
-        recording: Recording,
-        /// `None` where the check found that it was done.
-        output: Option<W::Success>,
-        hold: Hold,
+    Executing {
+        attached: Attached<W, C, J>,
     },
     Over,
 }
 
 /// What a poll of a state comes to.
 #[expect(clippy::large_enum_variant, reason = "it is moved into its place at once")]
-pub(super) enum Next<W: Work, C: Check<W::Failure>> {
-    State(State<W, C>),
+pub(super) enum Next<W: Work, C: Check<W::Failure>, J> {
+    State(State<W, C, J>),
+    /// The check, and then the work.
+    Begin((Lock, W, C)),
     End(Result<Outcome<W::Success>, OnceError<W::Failure>>),
 }

@@ -6,12 +6,13 @@ use crate::{
     resource::{Resource, ResourceError},
 };
 
-/// What becomes of a key whose work was stopped in the middle, or whose process crashed: nobody
-/// knows how far it came.
+/// What becomes of a key whose work was stopped in the middle: its lock was lost, its future was
+/// dropped, it panicked, or its process crashed. Nobody knows how far it came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unknown {
-    /// It is free once the lock's TTL is over, and the next try runs.
+    /// It is free as soon as the lock is: at once where that can be given back, else when its TTL is
+    /// over. The next try runs.
     #[default]
     Release,
     /// It stays blocked for so long, counted from the start of the work, or until a person or a
@@ -53,22 +54,43 @@ impl Terms {
 pub(super) fn resource(key: &Resource) -> Result<Resource, ResourceError> {
     let mut names = key.names();
     let (Some(name), None) = (names.next(), names.next()) else {
-        return Err(ResourceError::Setup("a once key is one name, not a set of names".into()));
+        return Err(not_one_name());
     };
-    Resource::try_from(format!("once:{name}"))
+    Resource::of_once(name)
 }
 
-/// What the names of records of `Idempotency-Key` begin with.
+/// What the names of records of `Idempotency-Key` begin with; no layer has that name.
+#[cfg(feature = "http")]
 pub(super) const IDEMPOTENCY: &str = "idempotency:";
 
-/// A key that a layer found otherwise. It is often what somebody has sent, who could take the record
-/// of another's `Idempotency-Key` by its name.
-pub(super) fn not_reserved(key: Resource) -> Result<Resource, ResourceError> {
-    if key.names().any(|name| name.starts_with(IDEMPOTENCY)) {
-        let reason = "a key must not begin with idempotency: give it another prefix";
-        return Err(ResourceError::Key(reason.into()));
+/// Maximum length of a layer's name, in bytes.
+const MAX_LAYER_NAME: usize = 64;
+
+/// The name of a layer, which every key of the layer begins with. It has no colon, so that two names
+/// never share a key, and is not the one that stands before the keys of `Idempotency-Key`.
+pub(super) fn layer_name(name: impl Into<Arc<str>>) -> Arc<str> {
+    let name = name.into();
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
+    let fits = (1..=MAX_LAYER_NAME).contains(&name.len());
+    assert!(
+        is_plain && fits && &*name != "idempotency",
+        "{name:?} can't be the name of a once layer: it takes 1 to {MAX_LAYER_NAME} visible ASCII \
+         characters without a colon, and is not \"idempotency\""
+    );
+    name
+}
+
+/// The key of a request behind a layer, as [`Redlock::once`](crate::Redlock::once) takes it.
+pub(super) fn layer_key(layer: &str, key: &Resource) -> Result<Resource, ResourceError> {
+    let mut names = key.names();
+    match (names.next(), names.next()) {
+        (Some(name), None) => Resource::try_from(format!("{layer}:{name}")),
+        _ => Err(not_one_name()),
     }
-    Ok(key)
+}
+
+fn not_one_name() -> ResourceError {
+    ResourceError::Setup("a once key is one name, not a set of names".into())
 }
 
 /// The one name of what [`resource`] made.

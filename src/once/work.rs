@@ -6,7 +6,7 @@ use std::{
 
 use pin_project::pin_project;
 
-use super::Check;
+use super::{Check, marker::Begun};
 use crate::guard::LockContext;
 
 /// Work that is begun once, under the lock of its key. Closures that take a [`LockContext`] and
@@ -43,7 +43,7 @@ pub(super) enum Checked<W: Work, C: Check<W::Failure>> {
     Checking {
         #[pin]
         check: C::Future,
-        then: Option<(W, LockContext)>,
+        then: Option<(W, Begun, LockContext)>,
     },
     Working {
         #[pin]
@@ -52,11 +52,16 @@ pub(super) enum Checked<W: Work, C: Check<W::Failure>> {
 }
 
 impl<W: Work, C: Check<W::Failure>> Checked<W, C> {
-    pub(super) fn new(work: W, check: C, context: LockContext) -> Self {
+    pub(super) fn new(work: W, check: C, begun: Begun, context: LockContext) -> Self {
         match check.check(context.clone()) {
-            Some(check) => Self::Checking { check, then: Some((work, context)) },
-            None => Self::Working { work: work.begin(context) },
+            Some(check) => Self::Checking { check, then: Some((work, begun, context)) },
+            None => Self::begin(work, &begun, context),
         }
+    }
+
+    fn begin(work: W, begun: &Begun, context: LockContext) -> Self {
+        begun.set();
+        Self::Working { work: work.begin(context) }
     }
 }
 
@@ -74,8 +79,8 @@ impl<W: Work, C: Check<W::Failure>> Future for Checked<W, C> {
                     if ready!(check.poll(cx))? {
                         return Poll::Ready(Ok(None));
                     }
-                    let (work, context) = then.take().expect("the work is begun only here");
-                    self.set(Self::Working { work: work.begin(context) });
+                    let (work, begun, context) = then.take().expect("the work is begun only here");
+                    self.set(Self::begin(work, &begun, context));
                 }
                 CheckedProj::Working { work } => return work.poll(cx).map_ok(Some),
             }

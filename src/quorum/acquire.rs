@@ -150,7 +150,7 @@ impl Lease {
         let pending = count(&self.ballots, Ballot::is_pending);
         if held > 0 && granted + held >= self.quorum {
             let refusal = Refusal::Held {
-                retry_after: self.free_after(),
+                expires_in: self.free_after(),
                 owner: ballot::main_owner(&self.ballots),
             };
             self.conclude(refusal, out);

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use super::rules;
-use crate::node::{TickClaim, TickRun};
+use crate::node::{ScheduleMark, TickClaim, TickRun};
 
 /// What is known of a job's latest run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,10 @@ pub struct Latest {
     pub run: TickRun,
     /// Who claimed it, where that is known.
     pub owner: Option<Arc<str>>,
+    /// The run before it, where there was one and it is known.
+    pub before: Option<TickRun>,
+    /// The job's schedule, where it is known.
+    pub schedule: Option<ScheduleMark>,
 }
 
 /// The latest run whose claim a majority keeps, or may keep.
@@ -54,15 +58,22 @@ pub fn standing<'a>(
         return Standing::Known(None);
     };
     let same = || claims().filter(|claim| claim.token == token);
-    // Any node knows that a run has ended, if one does. A token is for one run; should it have been
-    // used for a second one, that is the latest.
-    let order = |run: &TickRun| (run.tick, run.attempt, run.ended);
-    let Some(last) = same().max_by_key(|claim| order(&claim.run)) else {
+    // Any node knows the last claim with a token, if one does: that the run ended, or never began.
+    // Claims of earlier versions have no numbers; theirs are for one run, or the later one counts.
+    let order =
+        |claim: &TickClaim| (claim.number, claim.run.tick, claim.run.attempt, claim.run.ended);
+    let Some(last) = same().max_by_key(|claim| order(claim)) else {
         return Standing::Known(None);
     };
-    let latest = || Latest { run: last.run, owner: Some(Arc::clone(&last.owner)) };
+    let latest = || Latest {
+        run: last.run,
+        owner: Some(Arc::clone(&last.owner)),
+        before: last.before,
+        schedule: last.schedule.clone(),
+    };
     // Who made the claim had found out what stood before it, and nothing came between.
-    let before = || last.before.map(|run| Latest { run, owner: None });
+    let before =
+        || last.before.map(|run| Latest { run, owner: None, before: None, schedule: None });
     match same().count() {
         _ if never_started.contains(&token) => Standing::Known(before()),
         count if count >= quorum => Standing::Known(Some(latest())),

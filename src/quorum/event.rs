@@ -146,7 +146,7 @@ pub enum Refusal {
     /// Someone else holds the resource.
     Held {
         /// When a quorum would be free without renewals.
-        retry_after: Option<Duration>,
+        expires_in: Option<Duration>,
         /// Who holds it.
         owner: Option<Arc<str>>,
     },

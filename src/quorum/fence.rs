@@ -154,8 +154,13 @@ impl Lease {
             Err(reason) => ballot.raise_error = Some(reason.clone()),
             Ok(_) => {}
         }
-        if self.phase == Phase::Acquiring {
-            self.decide(now, out);
+        match self.phase {
+            Phase::Acquiring => self.decide(now, out),
+            // A straggler may have taken a confirmation back.
+            Phase::Held => {
+                self.find_disputed();
+            }
+            Phase::Settling | Phase::Lost | Phase::Ended => {}
         }
     }
 }

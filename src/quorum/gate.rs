@@ -49,7 +49,7 @@ impl Lease {
         let Some(gated) = self.gated else { return false };
         match &self.ballots[gated.node].vote {
             Some(VoteOutcome::Held { owner, remaining }) => {
-                let refusal = Refusal::Held { retry_after: *remaining, owner: owner.clone() };
+                let refusal = Refusal::Held { expires_in: *remaining, owner: owner.clone() };
                 self.gated = None;
                 self.kept_out = true;
                 self.send_releases(out);

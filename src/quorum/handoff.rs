@@ -29,12 +29,16 @@ pub struct Inheritance {
 
 impl Lease {
     /// Whether the lease may go on under another holder: it is held, nothing stands against its
-    /// renewal, half of its validity is left, and a token of its block.
+    /// renewal, a quorum still confirms its end, half of its validity is left, and a token of its
+    /// block.
     ///
     /// Every token of the block is this lease's alone: a quorum has stored the block's end, and no
     /// other lease gets a token at or below what a quorum stored.
     pub fn can_be_handed_on(&self, now: Timestamp) -> bool {
-        let is_sound = self.phase == Phase::Held && self.halted.is_none() && now < self.end();
+        let is_sound = self.phase == Phase::Held
+            && self.halted.is_none()
+            && !self.is_disputed
+            && now < self.end();
         let has_token = self.terms.proposal.is_none() || self.token < self.last_token;
         is_sound && has_token && self.valid_until.since(now) >= self.terms.validity / 2
     }

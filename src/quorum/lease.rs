@@ -9,7 +9,7 @@ use super::{
     rules,
 };
 use crate::{
-    error::Reason,
+    error::{Reason, VoteOutcome},
     node::{Answer, OpId},
     time::Timestamp,
 };
@@ -65,6 +65,8 @@ pub struct Lease {
     pub(super) grace_used: bool,
     /// The end of the validity that a quorum confirmed.
     pub(super) valid_until: Timestamp,
+    /// Nodes took their confirmations back: no quorum confirms that end any more.
+    pub(super) is_disputed: bool,
     /// When the next round of renewal is due.
     pub(super) renew_at: Timestamp,
     /// When the latest round of renewal was started.
@@ -116,6 +118,7 @@ impl Lease {
             kept_out: false,
             grace_used: false,
             valid_until: expires,
+            is_disputed: false,
             renew_at: Timestamp::MAX,
             round_started: None,
             extension: None,
@@ -210,6 +213,11 @@ impl Lease {
     /// How many nodes' latest word is that the key is ours.
     pub fn granted(&self) -> usize {
         ballot::count(&self.ballots, Ballot::is_granted)
+    }
+
+    /// What each node said last.
+    pub fn votes(&self) -> Vec<VoteOutcome> {
+        ballot::shown(&self.ballots)
     }
 
     /// The attempt was refused by the node that was asked first, and no other was asked: one word,

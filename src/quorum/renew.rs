@@ -138,7 +138,7 @@ impl Lease {
             self.lose(Loss::Stolen { owner }, out);
             return;
         }
-        let Some(confirmed) = self.confirmed_by_quorum() else { return };
+        let Some(confirmed) = self.find_disputed() else { return };
         let until = confirmed + self.terms.validity;
         if until > self.valid_until && self.halted.is_none() {
             self.valid_until = until;
@@ -204,6 +204,14 @@ impl Lease {
             }
             Phase::Settling | Phase::Lost | Phase::Ended => {}
         }
+    }
+
+    /// Notes whether a quorum still confirms the end; returns since when one confirms the key.
+    pub(super) fn find_disputed(&mut self) -> Option<Timestamp> {
+        let confirmed = self.confirmed_by_quorum();
+        let until = confirmed.map(|confirmed| confirmed + self.terms.validity);
+        self.is_disputed = until < Some(self.valid_until);
+        confirmed
     }
 
     /// The latest moment since which a quorum whose members name each other confirmed the key.

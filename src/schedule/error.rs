@@ -1,5 +1,7 @@
 use std::{fmt, time::Duration};
 
+use super::WallTime;
+
 /// What is wrong with a schedule. No job was started with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -16,13 +18,38 @@ pub enum ScheduleError {
         /// The period.
         period: Duration,
     },
+    /// The offset is not made of whole milliseconds.
+    FractionalOffset {
+        /// The offset.
+        offset: Duration,
+    },
+    /// The offset is not below the period.
+    OffsetTooLong {
+        /// The offset.
+        offset: Duration,
+        /// The period.
+        period: Duration,
+    },
+    /// An offset was given to a schedule that has no period.
+    OffsetWithoutPeriod {
+        /// The offset.
+        offset: Duration,
+    },
+    /// The name of a rule of one's own is empty.
+    UnnamedRule,
     /// The moment is not after the Unix epoch, or is after the end of the year 9999.
     MomentOutOfRange,
+    /// No tick comes after the present moment. Returned by
+    /// [`Schedule::check_at`](super::Schedule::check_at) alone.
+    NoTickLeft {
+        /// The last tick; `None` where there never was one.
+        last: Option<WallTime>,
+    },
     /// The cron expression can't be read.
     InvalidCron {
         /// The expression.
         expression: String,
-        /// What is wrong with it.
+        /// Which field is wrong, what is wrong with it, and what to write instead.
         reason: String,
     },
     /// The cron expression can be read, and no date will ever match it.
@@ -53,13 +80,33 @@ impl fmt::Display for ScheduleError {
                 f,
                 "the period {period:?} has no tick before the end of the year 9999: give a shorter one"
             ),
+            Self::FractionalOffset { offset } => write!(
+                f,
+                "the offset {offset:?} is not made of whole milliseconds: round it, as ticks are named by milliseconds"
+            ),
+            Self::OffsetTooLong { offset, period } => write!(
+                f,
+                "the offset {offset:?} is not below the period {period:?}: give what is left of it after whole periods"
+            ),
+            Self::OffsetWithoutPeriod { offset } => write!(
+                f,
+                "the offset {offset:?} was given to a schedule without a period: only Schedule::every has offsets"
+            ),
+            Self::UnnamedRule => f.write_str(
+                "the name of the custom rule is empty: say what the rule is, as it is compared by its name",
+            ),
             Self::MomentOutOfRange => f.write_str(
                 "the moment is not between the Unix epoch and the end of the year 9999: check how it is computed",
             ),
-            Self::InvalidCron { expression, reason } => write!(
-                f,
-                "the cron expression {expression:?} can't be read: {reason}; write 5 fields (minute, hour, day of month, month, day of week), or 6 with the second first"
-            ),
+            Self::NoTickLeft { last: Some(last) } => {
+                write!(f, "no tick is left: the last one was {last}; give a later moment")
+            }
+            Self::NoTickLeft { last: None } => {
+                f.write_str("the schedule has no tick: check its rule")
+            }
+            Self::InvalidCron { expression, reason } => {
+                write!(f, "the cron expression {expression:?} can't be read: {reason}")
+            }
             Self::NeverMatches { expression } => write!(
                 f,
                 "the cron expression {expression:?} never matches: no date has its day of month, month and day of week"

@@ -30,11 +30,13 @@
 //! |---|---|
 //! | what users write | [`Schedule`], `CronSchedule` |
 //! | a rule of one's own | [`Recurrence`] |
-//! | moments | [`WallTime`] |
+//! | moments, and their dates | [`WallTime`], `calendar` |
+//! | what schedules are shown as, and compared by | `text` |
 //! | the latest tick, missed ticks | `ticks` |
 //! | delays that spread the starts | `jitter` |
 //! | cron, and clocks that change | `cron` |
 
+mod calendar;
 #[cfg(feature = "cron")]
 mod cron;
 mod error;
@@ -42,6 +44,7 @@ mod jitter;
 mod recurrence;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
 mod schedule;
+mod text;
 mod ticks;
 mod wall_time;
 

@@ -12,7 +12,7 @@ use super::WallTime;
 /// let doubling = |after: WallTime| {
 ///     (after.as_millis() + 1).checked_next_power_of_two().map(WallTime::from_millis)
 /// };
-/// let schedule = Schedule::custom(doubling);
+/// let schedule = Schedule::custom("doubling", doubling);
 /// let at = WallTime::from_millis;
 /// assert_eq!(schedule.next(at(4), None), Some(at(8)));
 /// assert_eq!(schedule.latest(at(1_000)), Some(at(512)));

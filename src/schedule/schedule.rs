@@ -1,5 +1,4 @@
 use std::{
-    fmt,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -12,31 +11,77 @@ use super::{Recurrence, ScheduleError, Ticks, WallTime, jitter, ticks::latest, w
 ///
 /// Cheap to clone, and computed without a clock: the same on every replica. A schedule that can't
 /// be used has no ticks, and [`check`](Schedule::check) tells why.
+///
+/// It is shown as people say it: `every 5 min`, `every day at 03:00 (Europe/Berlin)`.
 #[derive(Clone)]
 pub struct Schedule {
-    rule: Result<Rule, ScheduleError>,
-    jitter: Duration,
+    pub(super) rule: Result<Rule, ScheduleError>,
+    pub(super) jitter: Duration,
 }
 
 #[derive(Clone)]
-enum Rule {
-    /// A period in ms, above zero.
-    Every(u64),
+pub(super) enum Rule {
+    /// Both in ms. The offset is below the period.
+    Every {
+        period: u64,
+        offset: u64,
+    },
     /// A delay in ms, above zero.
     AfterEnd(u64),
     At(WallTime),
     #[cfg(feature = "cron")]
     Cron(Arc<CronTicks>),
-    Custom(Arc<dyn Recurrence>),
+    Custom {
+        name: Arc<str>,
+        rule: Arc<dyn Recurrence>,
+    },
 }
 
 impl Schedule {
     /// A tick every `period`, counted from the Unix epoch: each replica has the same ticks,
-    /// whenever it was started. A period of a day ticks at midnight UTC.
+    /// whenever it was started. A period of a day ticks at midnight UTC, or
+    /// [later](Self::offset).
     ///
     /// The period is at least 1 ms, and made of whole milliseconds.
     pub fn every(period: Duration) -> Self {
-        Self::new(whole_millis(period).map(Rule::Every))
+        Self::new(whole_millis(period).map(|period| Rule::Every { period, offset: 0 }))
+    }
+
+    /// Moves the ticks of [`every`](Self::every): each comes `offset` after a multiple of the period,
+    /// counted from the Unix epoch. Default: zero.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_redlock::schedule::{Schedule, WallTime};
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let quarters = Schedule::every(15 * minute).offset(5 * minute);
+    /// let nine = WallTime::from_millis(1_763_715_600_000);
+    /// assert_eq!(nine.to_string(), "2025-11-21T09:00:00Z");
+    /// let next: Vec<_> = quarters.ticks(nine, WallTime::MAX).take(2).collect();
+    /// assert_eq!(next[0].to_string(), "2025-11-21T09:05:00Z");
+    /// assert_eq!(next[1].to_string(), "2025-11-21T09:20:00Z");
+    /// ```
+    ///
+    /// The offset is made of whole milliseconds and below the period; another one is refused by
+    /// [`check`](Self::check) and at the start, as is an offset of a schedule without a period.
+    #[must_use]
+    pub fn offset(self, offset: Duration) -> Self {
+        let rule = self.rule.and_then(|rule| match rule {
+            Rule::Every { period, .. } => {
+                if !is_whole_millis(offset) {
+                    return Err(ScheduleError::FractionalOffset { offset });
+                }
+                let millis = millis(offset);
+                if millis >= period {
+                    let period = Duration::from_millis(period);
+                    return Err(ScheduleError::OffsetTooLong { offset, period });
+                }
+                Ok(Rule::Every { period, offset: millis })
+            }
+            _ => Err(ScheduleError::OffsetWithoutPeriod { offset }),
+        });
+        Self { rule, ..self }
     }
 
     /// A run starts `delay` after the last one ended, whichever replica ran it; the first at once.
@@ -48,6 +93,9 @@ impl Schedule {
     }
 
     /// One tick, at `moment`; rounded up to whole milliseconds.
+    ///
+    /// A moment that has passed before any replica started the job is not made up for; the scheduler
+    /// reports it at the start, see [`check_at`](Self::check_at).
     pub fn at(moment: SystemTime) -> Self {
         let tick = WallTime::not_before(moment).ok_or(ScheduleError::MomentOutOfRange);
         Self::new(tick.map(Rule::At))
@@ -64,8 +112,17 @@ impl Schedule {
     }
 
     /// The ticks of a rule of one's own.
-    pub fn custom(rule: impl Recurrence) -> Self {
-        Self::new(Ok(Rule::Custom(Arc::new(rule))))
+    ///
+    /// `name` says what the rule is (`"first banking day of the month"`), to people and to other
+    /// replicas: two rules of one name count as the same schedule, as their code can't be compared.
+    /// So give a new name to a rule whose ticks change, and write what it depends on (a list of
+    /// holidays, say) into the name. It is not empty.
+    pub fn custom(name: impl Into<Arc<str>>, rule: impl Recurrence) -> Self {
+        let name = name.into();
+        if name.trim().is_empty() {
+            return Self::new(Err(ScheduleError::UnnamedRule));
+        }
+        Self::new(Ok(Rule::Custom { name, rule: Arc::new(rule) }))
     }
 
     #[cfg(feature = "cron")]
@@ -97,6 +154,35 @@ impl Schedule {
     /// What is wrong with it, naming what was given.
     pub fn check(&self) -> Result<(), ScheduleError> {
         self.rule.as_ref().map(|_| ()).map_err(Clone::clone)
+    }
+
+    /// Whether the schedule can be used, and has a tick after `now`.
+    ///
+    /// A moment that has passed ([`at`](Self::at)) is no mistake by itself: after the run, a restarted
+    /// fleet has the same jobs. Where the tick was not run, a scheduler reports it by a WARN and by
+    /// [`JobStatus::finding`](crate::scheduler::JobStatus::finding).
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tower_redlock::schedule::{Schedule, ScheduleError, WallTime};
+    ///
+    /// let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(1_763_715_600);
+    /// let once = Schedule::at(moment);
+    /// assert!(once.check_at(WallTime::ZERO).is_ok());
+    /// let error = once.check_at(moment.into()).unwrap_err();
+    /// assert_eq!(error, ScheduleError::NoTickLeft { last: Some(moment.into()) });
+    /// assert!(error.to_string().contains("2025-11-21T09:00:00Z"));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`check`](Self::check), and [`ScheduleError::NoTickLeft`].
+    pub fn check_at(&self, now: WallTime) -> Result<(), ScheduleError> {
+        self.check()?;
+        match self.next(now, None) {
+            Some(_) => Ok(()),
+            None => Err(ScheduleError::NoTickLeft { last: self.latest(now) }),
+        }
     }
 
     /// The earliest tick strictly after `after`; `None` where there is none.
@@ -145,15 +231,16 @@ impl Schedule {
 
     pub(super) fn tick_after(&self, after: WallTime) -> Option<WallTime> {
         let tick = match self.rule.as_ref().ok()? {
-            Rule::Every(period) => {
-                let passed = after.as_millis() % period;
+            Rule::Every { period, offset } => {
+                // No overflow: all three are at most the year 9999.
+                let passed = (after.as_millis() + (period - offset)) % period;
                 after.plus(period - passed)
             }
             Rule::AfterEnd(_) => None,
             Rule::At(tick) => Some(*tick),
             #[cfg(feature = "cron")]
             Rule::Cron(cron) => cron.next(after),
-            Rule::Custom(rule) => rule.next(after),
+            Rule::Custom { rule, .. } => rule.next(after),
         };
         tick.filter(|tick| *tick > after)
     }
@@ -163,7 +250,7 @@ fn whole_millis(period: Duration) -> Result<u64, ScheduleError> {
     if period.is_zero() {
         return Err(ScheduleError::ZeroPeriod);
     }
-    if !period.subsec_nanos().is_multiple_of(1_000_000) {
+    if !is_whole_millis(period) {
         return Err(ScheduleError::FractionalPeriod { period });
     }
     match millis(period) {
@@ -172,34 +259,6 @@ fn whole_millis(period: Duration) -> Result<u64, ScheduleError> {
     }
 }
 
-impl fmt::Debug for Schedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Schedule").field("rule", &self.rule).field("jitter", &self.jitter).finish()
-    }
-}
-
-/// For people: `every 10s, up to 2s later`.
-impl fmt::Display for Schedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.rule {
-            Ok(rule) => write!(f, "{rule:?}")?,
-            Err(error) => write!(f, "none ({error})")?,
-        }
-        if self.jitter.is_zero() { Ok(()) } else { write!(f, ", up to {:?} later", self.jitter) }
-    }
-}
-
-impl fmt::Debug for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Every(millis) => write!(f, "every {:?}", Duration::from_millis(*millis)),
-            Self::AfterEnd(millis) => {
-                write!(f, "{:?} after the last run", Duration::from_millis(*millis))
-            }
-            Self::At(tick) => write!(f, "at {} ms", tick.as_millis()),
-            #[cfg(feature = "cron")]
-            Self::Cron(cron) => cron.fmt(f),
-            Self::Custom(_) => f.write_str("custom"),
-        }
-    }
+const fn is_whole_millis(time: Duration) -> bool {
+    time.subsec_nanos().is_multiple_of(1_000_000)
 }

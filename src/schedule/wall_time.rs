@@ -1,4 +1,9 @@
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use super::calendar::Date;
 
 /// A moment of the wall clock, in whole milliseconds since the Unix epoch; the name of a tick.
 ///
@@ -13,9 +18,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 ///
 /// let time = WallTime::from(SystemTime::UNIX_EPOCH + Duration::from_micros(1_999));
 /// assert_eq!(time, WallTime::from_millis(1));
+/// assert_eq!(time.to_string(), "1970-01-01T00:00:00.001Z");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WallTime(u64);
+
+/// Milliseconds of a day.
+pub(super) const DAY: u64 = 86_400_000;
 
 impl WallTime {
     /// The Unix epoch: before every tick.
@@ -62,6 +71,22 @@ impl From<WallTime> for SystemTime {
     fn from(time: WallTime) -> Self {
         // Every supported system counts its time well beyond the year 9999.
         UNIX_EPOCH + Duration::from_millis(time.0)
+    }
+}
+
+/// As RFC 3339 has it, in UTC: `2025-11-21T09:34:46Z`, and with three digits more where it is not a
+/// whole second.
+impl fmt::Display for WallTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `MAX` is far below `i64::MAX`.
+        let Date { year, month, day } = Date::from_days((self.0 / DAY).cast_signed());
+        write!(f, "{year:04}-{month:02}-{day:02}T")?;
+        let (seconds, millis) = (self.0 % DAY / 1_000, self.0 % 1_000);
+        write!(f, "{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)?;
+        match millis {
+            0 => f.write_str("Z"),
+            _ => write!(f, ".{millis:03}Z"),
+        }
     }
 }
 

@@ -10,42 +10,76 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
-use crate::{lock::Core, schedule::WallTime};
+use super::clock::JobClock;
+use crate::{lock::Core, schedule::WallTime, time::Timestamp};
 
-/// Wakes whoever waits for a moment of the wall clock, from one task.
+/// Wakes whoever waits for a moment of the [checked clock](JobClock), from one task.
 ///
-/// The wall clock may be set at any time, so it is looked at once a second at least.
+/// That clock may be set at any time, so it is looked at once a second at least.
 #[derive(Debug)]
 pub(super) struct Alarms {
     core: Arc<Core>,
+    clock: JobClock,
     entries: Mutex<BTreeMap<(WallTime, u64), Waker>>,
     next_id: AtomicU64,
     changed: Notify,
+    /// When the clock was looked at last, in ns of the steady clock; 0: never.
+    looked: AtomicU64,
+    /// How often the clock was set.
+    jumps: watch::Sender<u64>,
 }
 
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Difference from the time that has passed from which on the clock counts as set.
+const JUMP: Duration = Duration::from_secs(1);
 
 impl Alarms {
     pub(super) fn new(core: Arc<Core>) -> Self {
         let entries = Mutex::default();
-        Self { core, entries, next_id: AtomicU64::new(0), changed: Notify::new() }
+        let clock = JobClock::new(Arc::clone(&core));
+        let (next_id, looked) = (AtomicU64::new(0), AtomicU64::new(0));
+        let jumps = watch::Sender::new(0);
+        Self { core, clock, entries, next_id, changed: Notify::new(), looked, jumps }
     }
 
     pub(super) fn now(&self) -> WallTime {
-        WallTime::since_epoch(self.core.clock().wall())
+        WallTime::since_epoch(self.clock.wall())
     }
 
-    /// Completes when the wall clock shows `at`; never, if there is none.
+    /// See [`JobClock::limit`].
+    pub(super) fn limit(&self) -> WallTime {
+        self.clock.limit()
+    }
+
+    /// How often the clock was set, so that what was decided by it is to be decided anew.
+    pub(super) fn jumps(&self) -> watch::Receiver<u64> {
+        self.jumps.subscribe()
+    }
+
+    /// Completes when the clock shows `at`; never, if there is none.
     pub(super) fn at(self: &Arc<Self>, at: Option<WallTime>) -> Alarm {
         Alarm { alarms: Arc::clone(self), at, id: None }
     }
 
+    /// When the task that wakes was polled last; [`Timestamp::ZERO`] before its first poll.
+    pub(super) fn looked(&self) -> Timestamp {
+        Timestamp::from_nanos(self.looked.load(Ordering::Relaxed))
+    }
+
     /// Wakes until it is dropped.
     pub(super) async fn run(&self) {
+        let mut last = (self.core.clock().now(), self.clock.wall());
         loop {
-            let now = self.now();
+            let (at, wall) = (self.core.clock().now(), self.clock.wall());
+            self.looked.store(at.as_nanos(), Ordering::Relaxed);
+            let expected = last.1.saturating_add(at.since(last.0));
+            if expected.abs_diff(wall) > JUMP {
+                self.jumps.send_modify(|jumps| *jumps += 1);
+            }
+            last = (at, wall);
+            let now = WallTime::since_epoch(wall);
             let (due, next) = {
                 let mut entries = crate::sync::lock(&self.entries);
                 let later = entries.split_off(&(now, u64::MAX));
@@ -54,11 +88,12 @@ impl Alarms {
             };
             crate::sync::wake_all(due.into_values());
             let pause = next.map_or(LOOK_INTERVAL, |at| {
-                let left = Duration::from_millis(at.as_millis().saturating_sub(now.as_millis()));
-                left.clamp(Duration::from_millis(1), LOOK_INTERVAL)
+                let left = Duration::from_millis(at.as_millis()).saturating_sub(wall);
+                left.clamp(Duration::from_micros(1), LOOK_INTERVAL)
             });
             let sleep = self.core.timers.sleep_until(self.core.clock().now() + pause);
             tokio::select! {
+                biased;
                 () = self.changed.notified() => {}
                 () = sleep => {}
             }

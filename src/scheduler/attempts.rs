@@ -3,36 +3,69 @@
 use std::{
     any::Any,
     future::Future,
-    panic::AssertUnwindSafe,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::Arc,
+    task::{Context, Poll},
 };
 
 use futures_util::FutureExt as _;
 use tokio::sync::OwnedMutexGuard;
+use tracing::{Instrument as _, Span};
 
 use super::{
-    JobContext, JobEventKind,
-    context::RunInfo,
-    driver::Driver,
-    job::JobOptions,
-    jobs::{JobState, Shared},
-    run::backoff,
-    status::Outcome,
+    Claim, JobContext, JobError, JobEventKind, NotDone, context::RunInfo, driver::Driver,
+    job::JobOptions, jobs::Shared, run::backoff, shared_job::SharedJob, status::Outcome,
     work::Work,
 };
 use crate::{guard::LockContext, time::Sleep};
 
-/// The work of a run, as a future that its guard polls.
-pub(super) type Attempts = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+/// The work of a run, as a future that its guard polls and drops.
+pub(super) struct Attempts {
+    job: Arc<str>,
+    run: Option<Pin<Box<dyn Future<Output = Outcome> + Send>>>,
+}
+
+impl Future for Attempts {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        self.run.as_mut().expect("it is there until the drop").as_mut().poll(cx)
+    }
+}
+
+impl Drop for Attempts {
+    /// Drops the work, which may panic, where the driver must not.
+    fn drop(&mut self) {
+        let run = self.run.take();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(run))) {
+            crate::log::warn!(
+                job = %self.job, panic = %message(&*panic), "the work panicked when it was dropped"
+            );
+        }
+    }
+}
 
 pub(super) struct Tries {
     shared: Arc<Shared>,
-    job: Arc<JobState>,
+    job: Arc<SharedJob>,
     options: JobOptions,
     info: Arc<RunInfo>,
     first: u32,
     work: OwnedMutexGuard<Box<dyn Work>>,
+}
+
+/// What an attempt failed with.
+struct Failure {
+    text: Arc<str>,
+    is_not_done: bool,
+}
+
+impl From<JobError> for Failure {
+    /// Drops the error, too: where its panics are caught.
+    fn from(error: JobError) -> Self {
+        Self { text: error.to_string().into(), is_not_done: NotDone::is_in(&*error) }
+    }
 }
 
 impl Driver {
@@ -51,27 +84,54 @@ impl Driver {
 }
 
 impl Tries {
-    pub(super) async fn run(mut self, lock: LockContext) -> Outcome {
+    pub(super) fn start(self, lock: LockContext, span: Span) -> Attempts {
+        let job = Arc::clone(&self.job.name);
+        let run = self.run(lock, span.clone()).instrument(span);
+        Attempts { job, run: Some(Box::pin(run)) }
+    }
+
+    async fn run(mut self, lock: LockContext, span: Span) -> Outcome {
         for retry in 0.. {
             let attempt = self.first.saturating_add(retry);
-            let context = JobContext { lock: lock.clone(), run: Arc::clone(&self.info), attempt };
-            let work = AssertUnwindSafe(async { self.work.run(context).await });
-            let error = match work.catch_unwind().await {
+            let context = JobContext::new(lock.clone(), Arc::clone(&self.info), attempt);
+            lock.set_resting(false);
+            lock.heartbeat();
+            let work =
+                AssertUnwindSafe(async { self.work.run(context).await.map_err(Failure::from) });
+            let failure = match work.catch_unwind().await {
                 Ok(Ok(())) => break,
-                Ok(Err(error)) => Arc::from(error.to_string()),
+                Ok(Err(failure)) => failure,
                 Err(panic) => return Outcome::Panicked { message: message(&*panic) },
             };
+            let error = failure.text;
+            self.job.attempt_failed(Arc::clone(&error));
+            // What was asked for is no tick, and is not repeated.
+            let repeats = self.options.claim == Claim::AtEnd && !self.info.triggered;
+            if failure.is_not_done && repeats {
+                return Outcome::NotDone { reason: error };
+            }
+            if lock.is_asked_to_stop() {
+                return Outcome::Stopped;
+            }
             if retry >= self.options.retries {
-                return Outcome::Failed { error };
+                return match (lock.is_stopping(), lock.is_in_last_validity()) {
+                    (false, _) => Outcome::Failed { error },
+                    // It did as it was told, before the lock ended.
+                    (true, false) => Outcome::Stopped,
+                    (true, true) => Outcome::TimedOut { error: Some(error) },
+                };
             }
             let pause = backoff(self.options.backoff, retry);
             self.job.count(|counts| counts.retries += 1);
             let kind = JobEventKind::Retrying { attempt, error, pause };
             self.shared.emit(&self.job, self.info.tick, kind);
+            lock.set_resting(true);
             if is_stopped_within(self.shared.sleep(pause), &lock).await {
                 return Outcome::Stopped;
             }
-            self.job.tries_again(attempt.saturating_add(1));
+            let next = attempt.saturating_add(1);
+            self.job.tries_again(next);
+            span.record("attempt", next);
         }
         Outcome::Finished
     }
@@ -81,6 +141,7 @@ impl Tries {
 async fn is_stopped_within(pause: Sleep, lock: &LockContext) -> bool {
     let mut pause = pin!(pause);
     tokio::select! {
+        biased;
         () = &mut pause => {}
         // Or a renewal is late, and may come still.
         () = lock.stopping() => if !lock.is_asked_to_stop() { pause.await },
@@ -88,7 +149,8 @@ async fn is_stopped_within(pause: Sleep, lock: &LockContext) -> bool {
     lock.is_asked_to_stop()
 }
 
-fn message(panic: &(dyn Any + Send)) -> Arc<str> {
+/// The message of a panic, if it is a text.
+pub(super) fn message(panic: &(dyn Any + Send)) -> Arc<str> {
     if let Some(text) = panic.downcast_ref::<&str>() {
         return (*text).into();
     }

@@ -1,21 +1,21 @@
 //! Work that blocks, on a thread of its own.
 
 use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll, Wake, Waker},
-    thread,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::Arc,
 };
 
-use tokio::{runtime::Handle, sync::oneshot};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, oneshot},
+};
 
 use super::{attempts::Attempts, status::Outcome};
 use crate::{
     error::LockError,
     guard::{Guarded, Hold},
+    lock::Spawner,
 };
 
 type End = Result<(Outcome, Option<Hold>), LockError>;
@@ -23,47 +23,29 @@ type End = Result<(Outcome, Option<Hold>), LockError>;
 /// A run that goes on, on its thread.
 pub(super) struct Thread {
     end: oneshot::Receiver<End>,
-    parked: Arc<Parked>,
-}
-
-struct Parked {
-    thread: std::sync::Mutex<Option<thread::Thread>>,
-    is_cancelled: AtomicBool,
-}
-
-impl Wake for Parked {
-    fn wake(self: Arc<Self>) {
-        self.unpark();
-    }
-}
-
-impl Parked {
-    fn unpark(&self) {
-        if let Some(thread) = &*crate::sync::lock(&self.thread) {
-            thread.unpark();
-        }
-    }
+    cancelled: Arc<Notify>,
 }
 
 impl Thread {
-    pub(super) fn start(job: &str, runtime: Option<Handle>, guarded: Guarded<Attempts>) -> Self {
-        let parked = Arc::new(Parked {
-            thread: std::sync::Mutex::new(None),
-            is_cancelled: AtomicBool::new(false),
-        });
+    pub(super) fn start(
+        job: &str,
+        spawner: &dyn Spawner,
+        runtime: Option<Handle>,
+        guarded: Guarded<Attempts>,
+    ) -> Self {
+        let cancelled = Arc::new(Notify::new());
         let (ended, end) = oneshot::channel();
-        let there = Arc::clone(&parked);
-        let body = move || {
-            let _entered = runtime.as_ref().map(Handle::enter);
-            *crate::sync::lock(&there.thread) = Some(thread::current());
+        let is_cancelled = Arc::clone(&cancelled);
+        let run = async move {
+            let end = run(guarded, &is_cancelled).await;
             // A scheduler that is gone wants no answer; the lock is given back all the same.
-            let _ = ended.send(run(guarded, &there));
+            let _ = ended.send(end);
         };
         // Without a thread the answer is dropped, and the lock given back.
-        if let Err(error) = thread::Builder::new().name(format!("job {job}")).spawn(body) {
+        if let Err(error) = spawner.spawn_blocking(&format!("job {job}"), within(runtime, run)) {
             crate::log::warn!(%job, %error, "the system gives no thread for a blocking job");
         }
-        Self { end, parked }
+        Self { end, cancelled }
     }
 
     pub(super) async fn end(&mut self) -> End {
@@ -74,21 +56,31 @@ impl Thread {
 
     /// Ends the run between two attempts.
     pub(super) fn cancel(&self) {
-        self.parked.is_cancelled.store(true, Ordering::Release);
-        self.parked.unpark();
+        self.cancelled.notify_one();
     }
 }
 
-fn run(guarded: Guarded<Attempts>, parked: &Arc<Parked>) -> End {
-    let waker = Waker::from(Arc::clone(parked));
+async fn run(guarded: Guarded<Attempts>, cancelled: &Notify) -> End {
     let mut guarded = pin!(guarded);
-    loop {
-        if parked.is_cancelled.load(Ordering::Acquire) {
-            return Ok((Outcome::Stopped, guarded.stop()));
-        }
-        match guarded.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(ended) => return ended.map(|(outcome, hold)| (outcome, Some(hold))),
-            Poll::Pending => thread::park(),
-        }
+    let ended = tokio::select! {
+        biased;
+        () = cancelled.notified() => None,
+        ended = &mut guarded => Some(ended),
+    };
+    match ended {
+        Some(ended) => ended.map(|(outcome, hold)| (outcome, Some(hold))),
+        None => Ok((Outcome::Stopped, guarded.stop())),
     }
+}
+
+/// Polls a future inside a runtime.
+fn within(
+    runtime: Option<Handle>,
+    future: impl Future<Output = ()> + Send + 'static,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let mut future = Box::pin(future);
+    Box::pin(poll_fn(move |cx| {
+        let _entered = runtime.as_ref().map(Handle::enter);
+        future.as_mut().poll(cx)
+    }))
 }

@@ -3,14 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Claim, JobEventKind, SkipReason,
+    Claim, JobEventKind, JobState, SkipReason,
     context::RunInfo,
     driver::{Driver, Purpose, millis},
     jobs::Phase,
     policy::{Due, due},
+    run::backoff,
     status::Outcome,
 };
 use crate::{
+    error::LockError,
     guard::LockContext,
     lock::{Lock, claims},
     node::{TickClaim, TickRun},
@@ -18,34 +20,48 @@ use crate::{
     schedule::WallTime,
 };
 
+/// Pause before a tick is run again whose run was stopped.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// So many claims of one's own that came to nothing are remembered.
 const MAX_NEVER_STARTED: usize = 16;
+/// The number of what replaces a claim under its token: the end of its run, or what was before it.
+const AFTER_CLAIM: u32 = 1;
 
 impl Driver {
     /// Under the job's lock: what the nodes keep is the truth, and a claim is ours alone.
     pub(super) async fn locked(&mut self, lock: Lock, purpose: Purpose) {
-        let (token, known) = (lock.fencing_token().get(), self.record.tick);
+        let (token, seen) = (lock.fencing_token().get(), self.record.tick);
         let shared = Arc::clone(&self.shared);
         let name = Arc::clone(&self.job.name);
         match claims::prepare(shared.core(), &name, token, &self.never_started).await {
-            Ok(kept) => self.learn(&kept),
+            Ok(kept) => self.learn(kept),
             Err(error) => return self.unavailable(purpose, &error),
         }
+        self.note_available();
         if !self.may_start(purpose) {
             return;
         }
         let now = self.shared.now();
-        let before = self.kept.latest.as_ref().map(|latest| latest.run);
+        self.give_up(now);
+        let known = self.latest.clone();
+        let before = known.as_ref().map(|latest| latest.run);
         let this_run = |tick: WallTime, attempt| TickRun::new(millis(tick), attempt, millis(now));
         let (run, info) = match purpose {
             Purpose::Register => {
-                if before.is_none() {
-                    self.claim(token, this_run(WallTime::ZERO, 1), None, purpose).await;
-                }
+                let run = match before {
+                    None => this_run(WallTime::ZERO, 1),
+                    // The job has another schedule: what was run stays the latest.
+                    Some(run) if self.own_schedule.replaces() => run,
+                    Some(_) => return,
+                };
+                self.claim(token, run, before, purpose).await;
                 return;
             }
             // A run on demand is no tick: what the nodes keep stays the latest.
-            Purpose::Trigger => (before, self.info(now, now, now, true)),
+            Purpose::Trigger => {
+                self.tell_broken_off(known.as_ref());
+                (before, self.info(now, now, now, true))
+            }
             Purpose::Tick(_) => {
                 let policy = &self.options.policy;
                 match due(&self.schedule, &self.job.name, policy, &self.record, now) {
@@ -59,19 +75,22 @@ impl Driver {
                             return;
                         }
                         if !self.may_start(purpose) {
-                            return self.take_back(token, before).await;
+                            return self.take_back(token, known).await;
                         }
                         self.forget_skipped(tick);
+                        if !again {
+                            self.tell_broken_off(known.as_ref());
+                        }
                         self.tell_missed(missed);
                         let kind = JobEventKind::Claimed { attempt };
                         self.shared.emit(&self.job, tick, kind);
                         (Some(run), self.info(tick, start, now, false))
                     }
                     Due::Wait { .. } | Due::Never { .. } => {
-                        let by = self.kept.latest.as_ref().and_then(|latest| latest.owner.clone());
+                        let by = known.and_then(|latest| latest.owner);
                         drop(lock);
                         // Or it is too late for it meanwhile.
-                        if self.is_started(purpose, known) {
+                        if self.is_started(purpose, seen) {
                             self.tell_skipped(purpose, SkipReason::AlreadyStarted { by });
                         }
                         return;
@@ -81,7 +100,8 @@ impl Driver {
         };
         self.tries = 0;
         self.hold_off = None;
-        self.run(lock, token, run, before, info).await;
+        self.obstacle = None;
+        self.run(lock, token, run, known, info).await;
     }
 
     /// Has the claim kept by a majority. If not, nothing may be run.
@@ -92,14 +112,11 @@ impl Driver {
         before: Option<TickRun>,
         purpose: Purpose,
     ) -> bool {
-        let owner = Arc::clone(&self.shared.core().settings.owner);
-        let claim = TickClaim::new(token, run, Arc::clone(&owner), before);
-        match claims::claim(self.shared.core(), &self.job.name, claim).await {
+        let claim = TickClaim::new(token, run, self.owner_of(purpose), before);
+        match self.store(claim).await {
             Ok(()) => {
                 self.never_started.clear();
                 self.register_at = None;
-                self.kept.latest = Some(Latest { run, owner: Some(owner) });
-                self.job.seen(&self.kept);
                 true
             }
             Err(error) => {
@@ -110,14 +127,39 @@ impl Driver {
         }
     }
 
+    /// Has a claim kept by a majority, with the job's schedule.
+    async fn store(&mut self, claim: TickClaim) -> Result<(), LockError> {
+        let claim = claim.by_schedule(self.own_schedule.mark.clone());
+        claims::claim(self.shared.core(), &self.job.name, claim.clone()).await?;
+        let TickClaim { run, owner, before, schedule, .. } = claim;
+        self.latest = Some(Latest { run, owner: Some(owner), before, schedule });
+        self.job.seen(self.latest.as_ref());
+        self.schedule_is_stored();
+        Ok(())
+    }
+
+    /// Who is named as the owner of what is claimed: of a run that stays the latest, who ran it.
+    fn owner_of(&self, purpose: Purpose) -> Arc<str> {
+        let known = self.latest.as_ref().and_then(|latest| latest.owner.clone());
+        let known = known.filter(|_| !matches!(purpose, Purpose::Tick(_)));
+        known.unwrap_or_else(|| Arc::clone(&self.shared.core().settings.owner))
+    }
+
     /// Puts what was claimed before in the place of a claim that nothing was started under.
-    async fn take_back(&mut self, token: u64, before: Option<TickRun>) {
+    async fn take_back(&mut self, token: u64, before: Option<Latest>) {
         let base = TickRun::new(Duration::ZERO, 1, millis(self.record.base));
-        let run = before.unwrap_or(base);
-        let owner = Arc::clone(&self.shared.core().settings.owner);
-        let claim = TickClaim::new(token, run, owner, before);
-        if claims::claim(self.shared.core(), &self.job.name, claim).await.is_err() {
+        let run = before.as_ref().map(|latest| latest.run);
+        let own = || Arc::clone(&self.shared.core().settings.owner);
+        let owner = before.and_then(|latest| latest.owner).unwrap_or_else(own);
+        let claim = TickClaim::new(token, run.unwrap_or(base), owner, run).numbered(AFTER_CLAIM);
+        if let Err(error) = self.store(claim).await {
             self.note_never_started(token);
+            crate::log::warn!(
+                job = %self.job.name,
+                %error,
+                "a tick that was claimed and not started could not be given back: others take it \
+                 for one whose run was broken off"
+            );
         }
     }
 
@@ -127,7 +169,7 @@ impl Driver {
         lock: Lock,
         token: u64,
         run: Option<TickRun>,
-        before: Option<TickRun>,
+        before: Option<Latest>,
         info: RunInfo,
     ) {
         let (tick, triggered) = (info.tick, info.triggered);
@@ -143,36 +185,50 @@ impl Driver {
             }
             return;
         };
+        // It is for runs, not for what is stored or waited for after them.
+        self.slot = None;
+        self.answer(Ok(outcome.clone()));
         let now = self.shared.now();
         let base = TickRun::new(Duration::ZERO, 1, millis(self.record.base));
         let run = run.unwrap_or(base);
         // A run that another replica is to repeat has no end.
         let broken_off = self.options.claim == Claim::AtEnd
             && match outcome {
-                Outcome::Lost { .. } => true,
-                Outcome::Stopped => !self.may_run(),
+                Outcome::Lost { .. } | Outcome::NotDone { .. } => true,
+                // But for the next tick.
+                Outcome::Stopped => !self.gave_way || !self.may_run(),
                 _ => false,
             };
         let ends = if triggered { !self.record.unfinished } else { !broken_off };
         if ends {
             // A run on demand does not change who ran the tick.
-            let known = self.kept.latest.as_ref().and_then(|latest| latest.owner.clone());
-            let own = || Arc::clone(&self.shared.core().settings.owner);
-            let owner = known.filter(|_| triggered).unwrap_or_else(own);
-            let end = TickClaim::new(token, run.ended(millis(now)), owner, before);
-            self.store_end(end, &context).await;
+            let purpose = if triggered { Purpose::Trigger } else { Purpose::Tick(tick) };
+            let before = before.map(|latest| latest.run);
+            let end = TickClaim::new(token, run.ended(millis(now)), self.owner_of(purpose), before);
+            let end = end.numbered(AFTER_CLAIM);
+            let is_stored = self.store_end(end.clone(), &context).await;
+            // What was run on demand has no claim.
+            if !triggered {
+                self.own_end = Some(end.run);
+                self.unstored_end = Some(end).filter(|_| !is_stored);
+            }
         }
         self.record.last_end = ends.then_some(now);
         if !triggered {
             self.own_tick = self.own_tick.max(Some(tick));
             self.record.tick = Some(tick);
             self.record.unfinished = !ends && self.options.claim == Claim::AtEnd;
+            self.record.attempt = run.attempt;
         }
         if let Some(hold) = hold {
             let kept_for = self.shared.core().clock().now().since(begun);
-            let rest = self.options.min_hold.saturating_sub(kept_for);
+            let mut rest = self.options.min_hold.saturating_sub(kept_for);
+            if broken_off && !triggered {
+                rest = rest.max(self.pause_before_repeating(&outcome, first_attempt));
+            }
             if !rest.is_zero() {
                 tokio::select! {
+                    biased;
                     () = self.shared.sleep(rest) => {}
                     _ = self.control.wait_for(|control| control.phase > Phase::Running || !control.leads) => {}
                 }
@@ -181,30 +237,58 @@ impl Driver {
         }
     }
 
+    /// How long the lock of a tick that is to be run again is kept, so that nobody does before that.
+    fn pause_before_repeating(&self, outcome: &Outcome, attempt: u32) -> Duration {
+        let (reason, pause): (Arc<str>, _) = match outcome {
+            Outcome::NotDone { reason } => {
+                let pause = backoff(self.options.backoff, attempt.saturating_sub(1));
+                (Arc::clone(reason), pause)
+            }
+            // Its lock was about to end.
+            Outcome::Stopped if self.may_run() => ("the run was stopped".into(), FIRST_PAUSE),
+            _ => return Duration::ZERO,
+        };
+        self.job.set_state(JobState::BackingOff { reason });
+        pause
+    }
+
     /// Has the end of a run kept by a majority: tries again for as long as the lock is held, under
-    /// which nobody can take it for a run that was broken off.
-    async fn store_end(&mut self, end: TickClaim, lock: &LockContext) {
+    /// which nobody can take it for a run that was broken off. Returns whether they keep it.
+    async fn store_end(&mut self, end: TickClaim, lock: &LockContext) -> bool {
         loop {
-            let stored = claims::claim(self.shared.core(), &self.job.name, end.clone()).await;
-            let Err(error) = stored else {
-                self.kept.latest = Some(Latest { run: end.run, owner: Some(end.owner) });
-                self.job.seen(&self.kept);
-                return;
-            };
+            let Err(error) = self.store(end.clone()).await else { return true };
             if lock.ensure_valid().is_err() || self.shared.control().phase >= Phase::Stopped {
                 crate::log::warn!(
                     job = %self.job.name,
                     %error,
                     "the end of a run is not stored: others take it for one that was broken off"
                 );
-                return;
+                return false;
             }
             let pause = self.pause();
             tokio::select! {
+                biased;
                 () = self.shared.sleep(pause) => {}
                 _ = self.control.wait_for(|control| control.phase >= Phase::Stopped) => {}
             }
         }
+    }
+
+    /// Has the end stored that was not while the lock was held, once enough nodes answer. Where the
+    /// job was claimed since, or is about to be, they refuse it.
+    ///
+    /// # Errors
+    ///
+    /// The nodes can't be asked.
+    pub(super) async fn store_end_late(&mut self) -> Result<(), LockError> {
+        let Some(end) = self.unstored_end.clone() else { return Ok(()) };
+        self.look().await?;
+        self.unstored_end = None;
+        let is_latest = self.latest.as_ref().is_some_and(|latest| latest.run == end.run);
+        if is_latest && self.store(end).await.is_ok() {
+            crate::log::info!(job = %self.job.name, "the end of the run is stored after all");
+        }
+        Ok(())
     }
 
     fn note_never_started(&mut self, token: u64) {

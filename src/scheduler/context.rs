@@ -15,24 +15,28 @@ use crate::{guard::LockContext, schedule::WallTime};
 /// when the run has to give way to the next tick.
 #[derive(Clone)]
 pub struct JobContext {
-    pub(super) lock: LockContext,
-    pub(super) run: Arc<RunInfo>,
-    pub(super) attempt: u32,
+    lock: LockContext,
+    run: Arc<RunInfo>,
+    attempt: u32,
 }
 
 /// What is the same for all attempts of a run.
 #[derive(Debug)]
-pub(super) struct RunInfo {
-    pub(super) job: Arc<str>,
-    pub(super) tick: WallTime,
-    pub(super) scheduled: WallTime,
-    pub(super) lateness: Duration,
+pub(crate) struct RunInfo {
+    pub(crate) job: Arc<str>,
+    pub(crate) tick: WallTime,
+    pub(crate) scheduled: WallTime,
+    pub(crate) lateness: Duration,
     /// The moment for which it was due.
-    pub(super) decided: WallTime,
-    pub(super) triggered: bool,
+    pub(crate) decided: WallTime,
+    pub(crate) triggered: bool,
 }
 
 impl JobContext {
+    pub(crate) fn new(lock: LockContext, run: Arc<RunInfo>, attempt: u32) -> Self {
+        Self { lock, run, attempt }
+    }
+
     /// The job's name.
     pub fn job(&self) -> &str {
         &self.run.job
@@ -58,6 +62,12 @@ impl JobContext {
     /// that were broken off, where the job [claims at the end](super::Claim::AtEnd).
     pub fn attempt(&self) -> u32 {
         self.attempt
+    }
+
+    /// Says that the work gets on with what it does; from any task or thread. Needed where
+    /// [`heartbeat_within`](super::Job::heartbeat_within) is set, and without effect otherwise.
+    pub fn heartbeat(&self) {
+        self.lock.heartbeat();
     }
 
     /// Whether somebody asked for this run, apart from the schedule.

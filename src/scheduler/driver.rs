@@ -1,51 +1,88 @@
 //! The life of one job on one replica: waits for ticks, takes the lock, and begins again.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::ControlFlow, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use tokio::sync::{Mutex, watch};
+use futures_util::FutureExt as _;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, watch};
 
 use super::{
-    SkipReason,
+    JobEventKind, JobState, MissReason, SkipReason,
+    attempts::message,
+    healing::FromFuture,
     job::JobOptions,
-    jobs::{Control, JobState, Phase, Shared},
-    policy::{Due, Record, due, next_overlap},
+    jobs::{Control, Phase, Shared},
+    learning::Next,
+    policy::{Due, Record, next_overlap},
+    replacing::{OwnSchedule, REGISTER_WITHIN},
+    reports::CutOff,
+    shared_job::SharedJob,
     telling::Told,
+    trigger::Asked,
     work::Work,
 };
 use crate::{
     error::LockError,
-    lock::{LockRequest, Redlock, claims::Kept},
+    lock::{LockRequest, Redlock, SingleAttempts, claims::Kept},
+    node::{TickClaim, TickRun},
+    quorum::claims::Latest,
     random,
+    resource::Resource,
     schedule::{Schedule, WallTime},
     time::Timestamp,
 };
 
 pub(super) struct Driver {
     pub(super) shared: Arc<Shared>,
-    pub(super) job: Arc<JobState>,
+    pub(super) job: Arc<SharedJob>,
     pub(super) schedule: Schedule,
     pub(super) options: JobOptions,
-    pub(super) is_blocking: bool,
     /// Taken by the run that is going.
     pub(super) work: Arc<Mutex<Box<dyn Work>>>,
     pub(super) control: watch::Receiver<Control>,
+    jumps: watch::Receiver<u64>,
     /// What the fleet knows of the job, as last seen.
     pub(super) record: Record,
-    pub(super) kept: Kept,
+    pub(super) latest: Option<Latest>,
+    pub(super) own_schedule: OwnSchedule,
+    /// Stored values that lie in the future.
+    pub(super) from_future: Vec<FromFuture>,
     /// The tokens of our latest claims that came to nothing.
     pub(super) never_started: Vec<u64>,
+    /// The latest run of a tick that ended here: also where the nodes don't know that.
+    pub(super) own_end: Option<TickRun>,
+    /// Its end, where too few nodes took it.
+    pub(super) unstored_end: Option<TickClaim>,
     /// The latest tick that was started here: also where the nodes forgot it.
     pub(super) own_tick: Option<WallTime>,
     /// Not before that, for this tick.
     pub(super) hold_off: Option<(WallTime, Timestamp)>,
+    /// Tells of the release that `hold_off` waits for; absent where nothing would be done about it.
+    pub(super) releases: Option<SingleAttempts>,
+    /// The tick that waits for a run elsewhere, as last seen.
+    pub(super) queued: Option<WallTime>,
     /// How often in a row the nodes, or the line before the lock, turned us away.
     pub(super) tries: u32,
     /// The latest tick that was told of as skipped, or as missed.
     pub(super) told_skipped: Option<Told>,
     pub(super) told_missed: Option<WallTime>,
+    /// The latest tick that was given up, as its runs were broken off.
+    pub(super) told_given_up: Option<WallTime>,
     /// When the job is to be made known to the nodes, if it is not.
     pub(super) register_at: Option<Timestamp>,
-    is_closed: bool,
+    /// The run that is going was asked to stop for the next tick.
+    pub(super) gave_way: bool,
+    /// What kept the latest tick from being run.
+    pub(super) obstacle: Option<MissReason>,
+    /// Too few nodes answered for the job, as was told at WARN.
+    pub(super) is_cut_off: Option<CutOff>,
+    /// The request that the present run, or the try at one, is for.
+    pub(super) asked: Option<Asked>,
+    /// Kept from before the lock is asked for until the work has ended.
+    pub(super) slot: Option<OwnedSemaphorePermit>,
+    /// How many turns in a row panicked outside of the work.
+    pub(super) panics: u32,
+    has_begun: bool,
+    pub(super) is_closed: bool,
 }
 
 /// What the job's lock is wanted for.
@@ -60,80 +97,125 @@ pub(super) enum Purpose {
 /// Pauses after a refusal, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// New jobs are made known within this, one after the other.
-const REGISTER_WITHIN: Duration = Duration::from_secs(5);
+/// Why a job has ended.
+pub(super) const CLOSED: &str = "the lock manager is shut down";
+const SHUT_DOWN: &str = "the scheduler was shut down";
 
 impl Driver {
     pub(super) fn new(
         shared: &Arc<Shared>,
-        job: &Arc<JobState>,
+        job: &Arc<SharedJob>,
         (schedule, options): (Schedule, JobOptions),
-        (work, is_blocking): (Box<dyn Work>, bool),
-        kept: &Kept,
+        work: Box<dyn Work>,
+        kept: Kept,
     ) -> Self {
         let now = shared.now();
+        let owner = Arc::clone(&shared.core().settings.owner);
+        let own_schedule = OwnSchedule::new(&schedule, millis(now), owner);
         let mut driver = Self {
             shared: Arc::clone(shared),
             job: Arc::clone(job),
             schedule,
             options,
-            is_blocking,
             work: Arc::new(Mutex::new(work)),
             control: shared.control.subscribe(),
-            record: Record { tick: None, last_end: None, unfinished: false, base: now },
-            kept: Kept::default(),
+            jumps: shared.alarms.jumps(),
+            record: Record::new(now),
+            latest: None,
+            own_schedule,
+            from_future: Vec::new(),
             never_started: Vec::new(),
+            own_end: None,
+            unstored_end: None,
             own_tick: None,
             hold_off: None,
+            releases: None,
+            queued: None,
             tries: 0,
             told_skipped: None,
             told_missed: None,
+            told_given_up: None,
             register_at: None,
+            gave_way: false,
+            obstacle: None,
+            is_cut_off: None,
+            asked: None,
+            slot: None,
+            panics: 0,
+            has_begun: false,
             is_closed: false,
         };
         driver.learn(kept);
-        if kept.latest.is_none() && driver.options.policy.missed != super::Missed::Skip {
+        if driver.latest.is_none() {
             let delay = random::within(&(Duration::ZERO..=REGISTER_WITHIN));
             driver.register_at = Some(shared.core().clock().now() + delay);
         }
         driver
     }
 
+    /// Goes on until the scheduler or the manager has ended.
     pub(super) async fn drive(mut self) {
-        while !self.is_closed {
-            let control = *self.control.borrow_and_update();
-            if control.phase > Phase::Running {
-                break;
-            }
-            let now = self.shared.now();
-            if !control.leads {
-                self.stand_by().await;
-            } else if self.job.take_trigger() {
-                self.acquire(Purpose::Trigger).await;
-            } else if self.register_at.is_some_and(|at| self.shared.core().clock().now() >= at) {
-                self.register_at = None;
-                self.acquire(Purpose::Register).await;
-            } else if self.job.is_paused() {
-                self.job.set_next(None);
-                self.idle(None, self.register_at).await;
-            } else {
-                self.follow_schedule(now).await;
+        loop {
+            // The work's panics are caught where it runs; a schedule is foreign code too.
+            match AssertUnwindSafe(self.turn()).catch_unwind().await {
+                Ok(ControlFlow::Continue(())) => self.panics = 0,
+                Ok(ControlFlow::Break(())) => break,
+                Err(panic) => self.recover(&message(&*panic)).await,
             }
         }
         self.job.set_next(None);
+        let reason = if self.is_closed { CLOSED } else { SHUT_DOWN };
+        self.job.set_ended(reason);
+        if self.is_closed {
+            let kind = JobEventKind::Ended { reason: reason.into() };
+            self.shared.emit(&self.job, self.shared.now(), kind);
+        }
+    }
+
+    async fn turn(&mut self) -> ControlFlow<()> {
+        let control = *self.control.borrow_and_update();
+        if self.is_closed || control.phase > Phase::Running {
+            return ControlFlow::Break(());
+        }
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.tell_over();
+        }
+        self.jumps.mark_unchanged();
+        let now = self.shared.now();
+        if !control.leads {
+            self.stand_by().await;
+        } else if let Some(asked) = self.job.take_trigger() {
+            self.asked = Some(asked);
+            self.acquire(Purpose::Trigger).await;
+            self.answer_unless_done(None);
+        } else if self.register_at.is_some_and(|at| self.shared.core().clock().now() >= at) {
+            self.register_at = None;
+            self.acquire(Purpose::Register).await;
+        } else if self.job.is_paused() {
+            self.obstacle = Some(MissReason::Paused);
+            self.job.set_next(None);
+            self.idle(None, self.register_at).await;
+        } else {
+            self.follow_schedule(now).await;
+        }
+        ControlFlow::Continue(())
     }
 
     /// Another replica leads, and runs what is due.
     async fn stand_by(&mut self) {
+        self.obstacle = Some(MissReason::NotLeading);
         self.job.set_next(None);
-        while self.job.take_trigger() {
+        self.job.set_state(JobState::StandingBy { leader: None });
+        while let Some(asked) = self.job.take_trigger() {
+            self.asked = Some(asked);
             self.tell_skipped(Purpose::Trigger, SkipReason::NotLeading);
         }
         self.idle(None, None).await;
     }
 
     async fn follow_schedule(&mut self, now: WallTime) {
-        match self.next(now).await {
+        let Next { due, unknown } = self.next(now).await;
+        match due {
             Due::Run { tick, start, .. } => {
                 // Of a schedule that counts from the last end, the tick moves while we hold off.
                 let held_off =
@@ -143,7 +225,7 @@ impl Driver {
                 {
                     let next = next_overlap(&self.schedule, &self.job.name, tick, now.max(start));
                     let until = self.register_at.map_or(until, |at| at.min(until));
-                    self.idle(next.map(|(_, start)| start), Some(until)).await;
+                    self.wait_for_release(next.map(|(_, start)| start), until).await;
                 } else {
                     self.acquire(Purpose::Tick(tick)).await;
                 }
@@ -151,53 +233,64 @@ impl Driver {
             Due::Wait { tick, start, missed } => {
                 self.tell_missed(missed);
                 self.job.set_next(Some(tick));
-                self.idle(Some(start), self.register_at).await;
+                self.wait(Some(start), unknown).await;
             }
             Due::Never { missed } => {
                 self.tell_missed(missed);
                 self.job.set_next(None);
-                self.idle(None, self.register_at).await;
+                self.job.set_state(JobState::NoMoreTicks);
+                self.wait(None, unknown).await;
             }
         }
     }
 
-    /// What the job does next. Others may have run what seems to be missed, while this replica did
-    /// not look: it was paused, stood by, or stood still.
-    async fn next(&mut self, now: WallTime) -> Due {
-        let ask = |driver: &Self| {
-            due(&driver.schedule, &driver.job.name, &driver.options.policy, &driver.record, now)
-        };
-        let next = ask(self);
-        let (Due::Wait { missed, .. } | Due::Never { missed }) = &next else { return next };
-        if !missed.is_some_and(|missed| self.is_news(missed)) {
-            return next;
+    /// Until a tick starts. What the nodes could not be asked for is asked again before that.
+    async fn wait(&mut self, start: Option<WallTime>, unknown: Option<LockError>) {
+        let mut until = self.register_at;
+        let obstacle = self.obstacle.take();
+        if let Some(error) = unknown {
+            self.note_unavailable(&error);
+            self.obstacle = obstacle.or(self.obstacle.take());
+            let again = self.shared.core().clock().now() + self.pause();
+            until = Some(until.map_or(again, |at| at.min(again)));
         }
-        self.look().await;
-        ask(self)
+        self.idle(start, until).await;
     }
 
     /// Until the wall clock shows a moment, or time has come to another, or something is asked for.
     async fn idle(&mut self, wall: Option<WallTime>, until: Option<Timestamp>) {
+        self.releases = None;
         let alarm = self.shared.alarms.at(wall);
         let timer = until.map(|at| self.shared.core().timers.sleep_until(at));
         tokio::select! {
+            biased;
             () = alarm => {}
             () = async { timer.expect("there is one").await }, if until.is_some() => {}
             () = self.job.asked.notified() => {}
             _ = self.control.changed() => {}
+            _ = self.jumps.changed() => {}
         }
     }
 
     async fn acquire(&mut self, purpose: Purpose) {
-        match self.request().await {
-            // It was waited for.
-            Ok(lock) if self.may_start(purpose) => self.locked(lock, purpose).await,
-            Ok(_) => {}
+        if !self.take_slot(purpose).await {
+            return;
+        }
+        match self.attempt(purpose).await {
+            Ok(lock) => {
+                self.releases = None;
+                self.queued = None;
+                // It was waited for.
+                if self.may_start(purpose) {
+                    self.locked(lock, purpose).await;
+                }
+            }
             Err(error) => self.refused(error, purpose).await,
         }
+        self.slot = None;
     }
 
-    fn request(&self) -> LockRequest {
+    pub(super) fn request(&self) -> LockRequest {
         request(&self.shared.redlock, &self.job.name, &self.options)
     }
 
@@ -218,8 +311,10 @@ impl Driver {
                 crate::log::warn!(job = %self.job.name, %error, "the job ends");
                 self.is_closed = true;
             }
-            LockError::Held { retry_after, owner } => {
-                self.look().await;
+            LockError::Held { expires_in, owner, .. } => {
+                self.note_held(owner.clone());
+                let _ = self.look().await;
+                let holder = owner.clone();
                 let reason = if self.is_started(purpose, known) {
                     SkipReason::AlreadyStarted { by: owner }
                 } else {
@@ -227,9 +322,11 @@ impl Driver {
                 };
                 self.tell_skipped(purpose, reason);
                 // Who runs it gives the lock back when it is done, and goes on with the schedule
-                // itself. Only if it crashes, others have to.
-                let going =
-                    self.kept.latest.as_ref().is_some_and(|latest| latest.run.ended.is_none());
+                // itself. Only if it crashes, or ends, others have to.
+                // One that was broken off is none: others may just have got in each other's way.
+                let going = self.latest.as_ref().is_some_and(|latest| {
+                    latest.run.is_open() && (latest.owner.is_none() || latest.owner == holder)
+                });
                 if let (Purpose::Tick(tick), Some((of, _))) = (purpose, self.hold_off)
                     && of != tick
                     && !self.schedule.is_after_end()
@@ -239,19 +336,20 @@ impl Driver {
                 }
                 let ttl = self.options.ttl.unwrap_or(self.shared.core().settings.ttl);
                 let pause = if going {
-                    retry_after.unwrap_or(ttl) + random::within(&(Duration::ZERO..=ttl / 20))
+                    expires_in.unwrap_or(ttl) + random::within(&(Duration::ZERO..=ttl / 20))
                 } else {
                     self.pause()
                 };
                 self.hold_off(purpose, pause);
+                self.queue(purpose);
             }
             error => self.unavailable(purpose, &error),
         }
     }
 
     pub(super) fn unavailable(&mut self, purpose: Purpose, error: &LockError) {
-        let reason = SkipReason::Unavailable { error: error.to_string().into() };
-        self.tell_skipped(purpose, reason);
+        let text = self.note_unavailable(error);
+        self.tell_skipped(purpose, SkipReason::Unavailable { error: text });
         let pause = self.pause();
         self.hold_off(purpose, pause);
     }
@@ -276,7 +374,13 @@ impl Driver {
 
 /// The request for a job's lock.
 pub(super) fn request(redlock: &Redlock, job: &str, options: &JobOptions) -> LockRequest {
-    let mut request = redlock.lock(lock_name(job)).wait(Duration::ZERO).max_hold(options.max_run);
+    let mut request = redlock
+        .lock_own(Resource::of_job(job))
+        .wait(Duration::ZERO)
+        .max_hold(options.max_run)
+        .stall_limit(options.stall_limit)
+        .polled_within(options.stall_limit.filter(|_| !options.blocks))
+        .heartbeat_within(options.heartbeat_within);
     if let Some(ttl) = options.ttl {
         request = request.ttl(ttl);
     }
@@ -284,11 +388,6 @@ pub(super) fn request(redlock: &Redlock, job: &str, options: &JobOptions) -> Loc
         request = request.on_overrun(overrun);
     }
     request
-}
-
-/// The resource that is locked while a job runs.
-pub(super) fn lock_name(job: &str) -> String {
-    format!("job:{job}")
 }
 
 pub(super) fn millis(time: WallTime) -> Duration {

@@ -25,6 +25,18 @@ pub enum StartError {
         /// Why.
         error: ResourceError,
     },
+    /// The leader's options are not valid, or it can't be run.
+    LeaderOptions {
+        /// The name that is to be led under.
+        name: Arc<str>,
+        /// What is wrong.
+        reason: Arc<str>,
+    },
+    /// The leader was made by another manager than the scheduler's.
+    ForeignLeader {
+        /// The name that is to be led under.
+        name: Arc<str>,
+    },
     /// A job's schedule can't be used.
     Schedule {
         /// The job.
@@ -44,6 +56,8 @@ pub enum StartError {
         /// How many.
         jobs: usize,
     },
+    /// [`max_concurrent_runs`](super::Scheduler::max_concurrent_runs) is zero: nothing could run.
+    NoRuns,
     /// The manager was built with `fencing(false)`: claims of ticks are ordered by their tokens.
     NoFencing,
     /// It was started outside a tokio runtime, and has no spawner of its own.
@@ -83,11 +97,17 @@ impl fmt::Display for StartError {
             Self::InvalidLeader { name, error } => {
                 write!(f, "the leader's name {name:?} can't be used: {error}")
             }
+            Self::LeaderOptions { name, reason } => write!(f, "the leader {name:?}: {reason}"),
+            Self::ForeignLeader { name } => write!(
+                f,
+                "the leader {name:?} was made by another manager: make it by the one that the scheduler has"
+            ),
             Self::Schedule { job, error } => write!(f, "the schedule of job {job:?}: {error}"),
             Self::InvalidJob { job, reason } => write!(f, "job {job:?}: {reason}"),
             Self::TooManyJobs { jobs } => {
                 write!(f, "{jobs} jobs are more than the {} of one namespace", Op::MAX_JOBS)
             }
+            Self::NoRuns => f.write_str("max_concurrent_runs is zero: nothing could run"),
             Self::NoFencing => f.write_str(
                 "the scheduler needs fencing tokens: build the manager without fencing(false)",
             ),

@@ -1,4 +1,5 @@
 use std::{
+    fmt,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -16,6 +17,8 @@ pub struct JobEvent {
     pub job: Arc<str>,
     /// The tick that it is about; for what concerns several, the latest.
     pub tick: WallTime,
+    /// Of a run that was asked for: the [number](super::Trigger::id) of the request.
+    pub trigger: Option<u64>,
     /// When it happened, by this replica's wall clock.
     pub at: SystemTime,
     /// What happened.
@@ -33,12 +36,22 @@ pub enum JobEventKind {
     },
     /// The tick was not run here, and why.
     Skipped(SkipReason),
-    /// Ticks that were not started in time are given up.
+    /// Ticks that were not started in time are given up, or one whose run did not end. While too few
+    /// nodes answer, it is not told: other replicas may have run them.
     Missed {
         /// How many; 1,000 means at least as many.
         count: u64,
         /// The oldest of them.
         first: WallTime,
+        /// What kept this replica from running them.
+        why: MissReason,
+    },
+    /// The tick's runs were broken off, and it is not repeated any more: there were as many as
+    /// [`max_attempts`](super::Job::max_attempts), or it is longer ago than
+    /// [`catch_up`](super::Job::catch_up). Each replica tells it.
+    GivenUp {
+        /// How many runs there were.
+        attempts: u32,
     },
     /// The work starts.
     Started {
@@ -91,14 +104,83 @@ pub enum JobEventKind {
     },
     /// The work was stopped at [`max_run`](super::Job::max_run).
     TimedOut {
+        /// What the last attempt that failed failed with, if one did.
+        error: Option<Arc<str>>,
         /// From its start.
         took: Duration,
     },
-    /// The work was stopped: the scheduler shut down, leadership was lost, or the next tick came.
+    /// The work was stopped, or stopped itself when it was asked to: the scheduler shut down,
+    /// leadership was lost, the next tick came, or the lock was about to end.
     Stopped {
         /// From its start.
         took: Duration,
     },
+    /// The work has [not done](super::NotDone) all that it had to, and is run again.
+    NotDone {
+        /// What it said.
+        reason: Arc<str>,
+        /// From its start.
+        took: Duration,
+    },
+    /// The job runs no more on this replica. Not told of where the scheduler was shut down.
+    Ended {
+        /// Why.
+        reason: Arc<str>,
+    },
+}
+
+/// Why ticks were missed, as far as this replica knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MissReason {
+    /// Too few nodes answered.
+    Unavailable {
+        /// What was the matter.
+        error: Arc<str>,
+    },
+    /// No other run ended in time: see
+    /// [`max_concurrent_runs`](super::Scheduler::max_concurrent_runs).
+    NoSlot,
+    /// The run before was still going.
+    Overlap,
+    /// Somebody else held the job's lock.
+    Held {
+        /// Who, as it calls itself.
+        by: Option<Arc<str>>,
+    },
+    /// The job was [paused](super::SchedulerHandle::pause) here, and no other replica ran it.
+    Paused,
+    /// Another replica was to lead.
+    NotLeading,
+    /// It paused after a failure.
+    BackingOff,
+    /// It was started, and the run did not end: its replica crashed, or could not store the end.
+    BrokenOff {
+        /// Which replica, as it calls itself.
+        by: Option<Arc<str>>,
+    },
+    /// No replica was there, or this one got no processor.
+    Late,
+}
+
+impl fmt::Display for MissReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable { error } => f.write_str(error),
+            Self::NoSlot => f.write_str(
+                "other jobs ran for too long: raise max_concurrent_runs, or start_within of the job",
+            ),
+            Self::Overlap => f.write_str("the run before was still going"),
+            Self::Held { by: Some(by) } => write!(f, "{by} held the job's lock"),
+            Self::Held { by: None } => f.write_str("somebody else held the job's lock"),
+            Self::Paused => f.write_str("the job was paused"),
+            Self::NotLeading => f.write_str("another replica was to lead"),
+            Self::BackingOff => f.write_str("the job paused after a failure"),
+            Self::BrokenOff { by: Some(by) } => write!(f, "its run by {by} did not end"),
+            Self::BrokenOff { by: None } => f.write_str("its run did not end"),
+            Self::Late => f.write_str("no replica was running, or this one got no processor"),
+        }
+    }
 }
 
 /// Why a tick was not run by this replica, now.
@@ -124,9 +206,40 @@ pub enum SkipReason {
         /// What was the matter.
         error: Arc<str>,
     },
+    /// It was asked for, and the scheduler was shut down, or the job ended, before it was over.
+    /// Where the runtime of the job went away meanwhile, it may have begun.
+    Ended,
 }
 
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadyStarted { by: Some(by) } => write!(f, "it was started by {by}"),
+            Self::AlreadyStarted { by: None } => f.write_str("it was started elsewhere"),
+            Self::Overlap => f.write_str("the run before is still going"),
+            Self::Held { by: Some(by) } => write!(f, "{by} holds the job's lock"),
+            Self::Held { by: None } => f.write_str("somebody else holds the job's lock"),
+            Self::NotLeading => f.write_str("another replica leads"),
+            Self::Unavailable { error } => f.write_str(error),
+            Self::Ended => f.write_str("the scheduler or the job has ended"),
+        }
+    }
+}
+
+impl std::error::Error for SkipReason {}
+
 impl JobEventKind {
+    /// Whether it is about ticks, also during a run that was asked for.
+    pub(super) const fn concerns_ticks(&self) -> bool {
+        matches!(
+            self,
+            Self::Missed { .. }
+                | Self::GivenUp { .. }
+                | Self::Claimed { .. }
+                | Self::Skipped(SkipReason::Overlap)
+        )
+    }
+
     /// The event that tells of the end of a run.
     pub(super) fn of(outcome: &Outcome, took: Duration) -> Self {
         match outcome.clone() {
@@ -134,8 +247,9 @@ impl JobEventKind {
             Outcome::Failed { error } => Self::Failed { error, took },
             Outcome::Panicked { message } => Self::Panicked { message, took },
             Outcome::Lost { cause } => Self::Lost { cause, took },
-            Outcome::TimedOut => Self::TimedOut { took },
+            Outcome::TimedOut { error } => Self::TimedOut { error, took },
             Outcome::Stopped => Self::Stopped { took },
+            Outcome::NotDone { reason } => Self::NotDone { reason, took },
         }
     }
 }
@@ -148,5 +262,6 @@ pub(super) const fn label(reason: &SkipReason) -> &'static str {
         SkipReason::Held { .. } => "held",
         SkipReason::NotLeading => "not_leading",
         SkipReason::Unavailable { .. } => "unavailable",
+        SkipReason::Ended => "ended",
     }
 }

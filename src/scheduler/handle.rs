@@ -3,9 +3,12 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::broadcast;
 
 use super::{
-    JobEvent, JobStatus, UnknownJob,
-    jobs::{Control, JobState, Phase, Shared},
+    JobEvent, JobState, JobStatus, Trigger, TriggerError, UnknownJob,
+    driver::CLOSED,
+    jobs::{Control, Phase, Shared},
+    shared_job::SharedJob,
 };
+use crate::leader::{Leader, Leadership};
 
 /// A scheduler that was started. Cheap to clone; dropping it stops nothing.
 #[derive(Clone)]
@@ -22,6 +25,8 @@ pub struct ShutdownReport {
     /// Blocking jobs that still run: nothing can stop them. Each keeps its lock until its work has
     /// ended, or until [`max_run`](super::Job::max_run).
     pub still_running: Vec<Arc<str>>,
+    /// Requests for runs that nothing came of, by their [numbers](Trigger::id).
+    pub cancelled: Vec<u64>,
 }
 
 impl SchedulerHandle {
@@ -40,16 +45,17 @@ impl SchedulerHandle {
     /// A second call goes on with it.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         if self.shared.core().is_forked() {
-            return ShutdownReport { stopped: Vec::new(), still_running: Vec::new() };
+            return ShutdownReport::default();
         }
         self.enter(Phase::Stopping);
         let mut alive = self.shared.alive.subscribe();
         tokio::select! {
+            biased;
             _ = alive.wait_for(|jobs| *jobs == 0) => {}
             () = self.shared.sleep(grace) => {}
         }
-        let running = |job: &&Arc<JobState>| job.is_running();
-        let name = |job: &Arc<JobState>| Arc::clone(&job.name);
+        let running = |job: &&Arc<SharedJob>| job.is_running();
+        let name = |job: &Arc<SharedJob>| Arc::clone(&job.name);
         let late: Vec<_> = self.shared.jobs.iter().filter(running).cloned().collect();
         self.enter(Phase::Stopped);
         let gone = || self.shared.jobs.iter().all(|job| job.is_gone_or_blocks());
@@ -57,13 +63,16 @@ impl SchedulerHandle {
         while !gone() && alive.changed().await.is_ok() {}
         self.enter(Phase::Left);
         if let Some(leader) = &self.shared.leader {
-            leader.resign().await;
+            leader.stop().await;
         }
         self.shared.core().drain().await;
         // One may have begun to block in between.
         let still_running = self.shared.jobs.iter().filter(running).map(name).collect();
         let stopped = late.iter().filter(|job| job.was_stopped()).map(name).collect();
-        ShutdownReport { stopped, still_running }
+        let mut cancelled: Vec<_> =
+            self.shared.jobs.iter().flat_map(|job| job.cancelled()).collect();
+        cancelled.sort_unstable();
+        ShutdownReport { stopped, still_running, cancelled }
     }
 
     fn enter(&self, phase: Phase) {
@@ -73,15 +82,32 @@ impl SchedulerHandle {
     }
 
     /// Runs a job now, once, if its lock is free: also while it is paused. Returns at once; what
-    /// becomes of it is told by [`events`](Self::events). Such a run is no tick: the schedule goes
+    /// becomes of it is told by the [`Trigger`], which need not be awaited, and by
+    /// [`events`](Self::events). Such a run is no tick: the schedule goes
     /// on as if it had not been, but a tick that comes during it overlaps. A replica that does not
     /// [lead](Self::leads) skips it.
     ///
     /// # Errors
     ///
-    /// [`UnknownJob`].
-    pub fn trigger(&self, name: &str) -> Result<(), UnknownJob> {
-        self.find(name).map(|job| job.trigger())
+    /// [`TriggerError`]: there is no such job, it has ended, the scheduler is being shut down, or
+    /// 1,000 of its runs wait for their turn already. Nothing was asked for then.
+    pub fn trigger(&self, name: &str) -> Result<Trigger, TriggerError> {
+        let job = self.find(name)?;
+        let core = self.shared.core();
+        if self.shared.control().phase > Phase::Running {
+            return Err(TriggerError::ShuttingDown);
+        }
+        let ended = |reason: &str| {
+            let (job, reason) = (Arc::clone(&job.name), reason.into());
+            Err(TriggerError::Ended { job, reason })
+        };
+        if core.is_forked() {
+            return ended("this process is a fork of the one that it runs in");
+        }
+        if core.is_closed() {
+            return ended(CLOSED);
+        }
+        job.trigger_run(self.shared.next_trigger())
     }
 
     /// Starts no more runs of a job on this replica. The other replicas go on: to stop a job
@@ -106,21 +132,44 @@ impl SchedulerHandle {
     /// Whether this replica may run jobs now: always, but for a scheduler that is
     /// [led](super::Scheduler::leader_only), whose leader is another replica.
     pub fn leads(&self) -> bool {
-        self.shared.control().leads
+        // The scheduler's tasks may not be polled, and not know of a loss.
+        let is_leader = self.shared.leader.as_ref().is_none_or(Leader::is_leader);
+        self.shared.control().leads && is_leader
     }
 
     /// How each job stands, as last seen from here. Asks nobody.
     pub fn jobs(&self) -> Vec<JobStatus> {
-        self.shared.jobs.iter().map(|job| job.status()).collect()
+        self.shared.jobs.iter().map(|job| self.status(job)).collect()
     }
 
-    /// What happens from now on, on this replica. A receiver that is more than 1,024 events behind
-    /// is told how many it lost.
+    fn status(&self, job: &SharedJob) -> JobStatus {
+        let mut status = job.status();
+        match &mut status.state {
+            JobState::Running | JobState::Ended { .. } => {}
+            state if self.shared.core().is_closed() => {
+                *state = JobState::Ended { reason: CLOSED.into() };
+            }
+            JobState::StandingBy { leader } => {
+                let candidate = self.shared.leader.as_ref();
+                let transitions = candidate.map(Leader::transitions);
+                if let Some(Leadership::Standby { leader: known }) =
+                    transitions.map(|transitions| transitions.borrow().clone())
+                {
+                    *leader = known;
+                }
+            }
+            _ => {}
+        }
+        status
+    }
+
+    /// What happens from now on, on this replica. A receiver that is further behind than the
+    /// [capacity](super::Scheduler::event_capacity) is told how many events it lost.
     pub fn events(&self) -> broadcast::Receiver<JobEvent> {
         self.shared.events.subscribe()
     }
 
-    fn find(&self, name: &str) -> Result<&Arc<JobState>, UnknownJob> {
+    fn find(&self, name: &str) -> Result<&Arc<SharedJob>, UnknownJob> {
         let job = self.shared.jobs.iter().find(|job| &*job.name == name);
         job.ok_or_else(|| UnknownJob { name: name.into() })
     }

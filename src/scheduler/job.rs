@@ -31,7 +31,6 @@ pub struct Job {
     pub(super) name: String,
     pub(super) schedule: Schedule,
     pub(super) work: Box<dyn Work>,
-    pub(super) is_blocking: bool,
     pub(super) options: JobOptions,
 }
 
@@ -46,7 +45,13 @@ pub(super) struct JobOptions {
     pub(super) retries: u32,
     pub(super) backoff: Duration,
     pub(super) on_overrun: Option<Overrun>,
+    pub(super) stall_limit: Option<Duration>,
+    pub(super) heartbeat_within: Option<Duration>,
+    /// The work blocks a thread of its own: it is polled once.
+    pub(super) blocks: bool,
 }
+
+const STALL_LIMIT: Duration = Duration::from_secs(60);
 
 impl Default for JobOptions {
     fn default() -> Self {
@@ -60,6 +65,9 @@ impl Default for JobOptions {
             retries: 0,
             backoff: Duration::from_secs(1),
             on_overrun: None,
+            stall_limit: Some(STALL_LIMIT),
+            heartbeat_within: None,
+            blocks: false,
         }
     }
 }
@@ -92,7 +100,8 @@ impl Job {
     /// attempts. The work must ask [`ensure_valid`](crate::LockContext::ensure_valid) before effects
     /// and now and then in between; what is done when it goes on past the end of its lock is
     /// [`on_overrun`](Self::on_overrun). The lock is not given back before the work has ended;
-    /// but it ends at [`max_run`](Self::max_run), as any other.
+    /// but it ends at [`max_run`](Self::max_run), as any other. For work that may hang before that,
+    /// set [`heartbeat_within`](Self::heartbeat_within).
     pub fn blocking<F, R>(name: impl Into<String>, schedule: impl Into<Schedule>, work: F) -> Self
     where
         F: FnMut(JobContext) -> R + Send + 'static,
@@ -105,15 +114,27 @@ impl Job {
         name: impl Into<String>,
         schedule: impl Into<Schedule>,
         work: Box<dyn Work>,
-        is_blocking: bool,
+        blocks: bool,
     ) -> Self {
-        let options = JobOptions::default();
-        Self { name: name.into(), schedule: schedule.into(), work, is_blocking, options }
+        let mut options = JobOptions::default();
+        if blocks {
+            (options.blocks, options.stall_limit) = (true, None);
+        }
+        Self { name: name.into(), schedule: schedule.into(), work, options }
     }
 
     /// When a tick counts as done, should the replica crash. Default: [`Claim::AtStart`].
     pub fn claim(mut self, claim: Claim) -> Self {
         self.options.claim = claim;
+        self
+    }
+
+    /// How many times a tick is started at most, where each of its runs is broken off and the job
+    /// [claims at the end](Claim::AtEnd); then it is given up, with a WARN and
+    /// [`GivenUp`](super::JobEventKind::GivenUp). So work that ends its process each time does not
+    /// go on for ever. Retries within a run don't count. Default: 10; zero counts as 1.
+    pub fn max_attempts(mut self, limit: u32) -> Self {
+        self.options.policy.max_attempts = limit;
         self
     }
 
@@ -123,7 +144,8 @@ impl Job {
         self
     }
 
-    /// How long ago a missed tick may be for it to be made up for. Default: 24 h.
+    /// How long ago a missed tick may be for it to be made up for, or one whose run was broken off
+    /// to be repeated. Default: 24 h.
     pub fn catch_up(mut self, window: Duration) -> Self {
         self.options.policy.catch_up = window;
         self
@@ -177,10 +199,37 @@ impl Job {
         self
     }
 
-    /// The pause before the first retry; each further one is twice as long, up to a minute. Default:
+    /// The pause before the first retry, and before a tick that is [not done](super::NotDone) is run
+    /// again; each further one is twice as long, up to a minute. Default:
     /// 1 s.
     pub fn backoff(mut self, pause: Duration) -> Self {
         self.options.backoff = pause;
+        self
+    }
+
+    /// How long the work may hang before its lock is not renewed any more: for how long one poll of
+    /// it may go on, and for how long its runtime may not poll it at all. The run is then lost at the
+    /// end of its validity, with [`LossCause::Stalled`](crate::LossCause::Stalled), and other
+    /// replicas go on with the job. Default: 1 min, and no limit for a [blocking](Self::blocking) job, whose work
+    /// is one long poll. [`Duration::MAX`] is no limit.
+    ///
+    /// It is found out by looks at quarters of the limit, so up to a quarter later. Time in which
+    /// the machine was suspended, or the process stopped, counts for a quarter at most. A poll that
+    /// hangs can't be dropped: what is done about that is [`on_overrun`](Self::on_overrun), and the
+    /// outcome is told when it returns.
+    pub fn stall_limit(mut self, limit: Duration) -> Self {
+        self.options.stall_limit = Some(limit);
+        self
+    }
+
+    /// How often the work has to call [`JobContext::heartbeat`]; else its lock is not renewed any
+    /// more, and the run is lost at the end of its validity, with
+    /// [`LossCause::NoHeartbeat`](crate::LossCause::NoHeartbeat). For work that may hang without
+    /// blocking, and for [blocking](Self::blocking) jobs. Default: not at all.
+    ///
+    /// Counted from the start of each attempt, and as [`stall_limit`](Self::stall_limit) is.
+    pub fn heartbeat_within(mut self, limit: Duration) -> Self {
+        self.options.heartbeat_within = Some(limit);
         self
     }
 

@@ -4,19 +4,30 @@
 //! |---|---|
 //! | a job: its name, schedule, work and options | [`Job`] |
 //! | starting jobs, and stopping them | [`Scheduler`], [`SchedulerHandle`] |
+//! | who leads, where one replica is to run all jobs | [`Scheduler::leader_only`], [`Candidate`] |
 //! | what a run knows | [`JobContext`] |
 //! | what is done about missed, overlapping and broken-off runs | [`Missed`], [`Overlap`], [`Claim`] |
-//! | what happened, how a job stands | [`JobEvent`], [`JobStatus`] |
+//! | work that is to be run again | [`NotDone`] |
+//! | runs on demand | [`Trigger`] |
+//! | what happened, how a job stands | [`JobEvent`], [`JobStatus`], [`JobState`] |
 //! | what a job does next, without a clock | `policy` |
-//! | the life of a job on a replica | `driver`, `learning`, `claiming`, `telling` |
-//! | one run of its work | `run`, `attempts`, `blocking` |
+//! | the life of a job on a replica | `driver`, `waiting`, `learning`, `claiming`, `telling` |
+//! | the time that jobs go by, and what a wrong clock stored | `clock`, `healing` |
+//! | another schedule under the same name | `replacing` |
+//! | how runs of other replicas ended | `refreshing` |
+//! | one run of its work | `run`, `attempts`, `blocking`, `slots` |
+//! | what is told of obstacles and losses; panics outside of the work | `reports`, `recovery` |
 //!
 //! # Good to know
 //!
 //! * Until a quorum of nodes has told what was run before, nothing runs, and no event tells of it; a
 //!   WARN does. Ticks before that belong to other replicas, or are missed.
-//! * A tick that was claimed by a replica whose clock is ahead silences the job until then: for a
-//!   minute at most, as the nodes give no lock to whose clock is further ahead of theirs.
+//! * Jobs go by the wall clock that a majority of the servers agrees on: that of the own machine may
+//!   jump. Over nodes without clocks of their own, as embedded ones, the own clock decides.
+//! * What is stored of a job and lies more than a minute ahead of that clock counts as unknown, with
+//!   a WARN, until the next run stores it anew. So a wrong clock silences no job for longer.
+//! * A schedule that was changed counts from its first start on: what it would have ticked before is
+//!   not missed. While two schedules are in use under one name, each replica warns of it.
 //! * A run that crosses the next tick makes that one overlap, also where it started late: with
 //!   [`Overlap::Queue`] it is run all the same.
 #![cfg_attr(
@@ -52,30 +63,48 @@ mod alarms;
 mod attempts;
 mod blocking;
 mod claiming;
+mod clock;
 mod context;
 mod driver;
 mod election;
 mod error;
 mod event;
 mod handle;
+mod healing;
 mod job;
 mod jobs;
 mod learning;
+mod not_done;
 mod options;
 mod policy;
+mod recovery;
+mod refreshing;
+mod replacing;
+mod reports;
 mod run;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
 mod scheduler;
+mod shared_job;
+mod slots;
+mod state;
 mod status;
 mod telling;
+mod trigger;
+mod waiting;
 mod work;
 
 pub use context::JobContext;
+#[cfg(feature = "testing")]
+pub(crate) use context::RunInfo;
+pub use election::Candidate;
 pub use error::{StartError, UnknownJob};
-pub use event::{JobEvent, JobEventKind, SkipReason};
+pub use event::{JobEvent, JobEventKind, MissReason, SkipReason};
 pub use handle::{SchedulerHandle, ShutdownReport};
 pub use job::Job;
+pub use not_done::NotDone;
 pub use options::{Claim, Missed, Overlap};
 pub use scheduler::Scheduler;
+pub use state::JobState;
 pub use status::{FleetRun, JobCounts, JobStatus, LastRun, Outcome, RunningJob};
+pub use trigger::{Trigger, TriggerError};
 pub use work::{JobError, JobResult};

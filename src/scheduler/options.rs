@@ -62,7 +62,7 @@ pub enum Claim {
     AtStart,
     /// Once its run has ended: a run that is broken off is started again, by whichever replica is
     /// there. Each tick that is started runs at least once, so its work must bear repetition;
-    /// also of what makes its process crash each time, as nothing limits how often: see
-    /// [`JobContext::attempt`](crate::JobContext::attempt).
+    /// up to [`max_attempts`](crate::Job::max_attempts) times and within
+    /// [`catch_up`](crate::Job::catch_up).
     AtEnd,
 }

@@ -1,5 +1,10 @@
 use std::{
-    collections::HashSet, fmt, future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc,
+    collections::HashSet,
+    fmt,
+    future::Future,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -7,16 +12,19 @@ use futures_util::FutureExt as _;
 
 use tokio::{
     runtime::Handle,
-    sync::{broadcast, watch},
+    sync::{Semaphore, broadcast, watch},
 };
 
 use super::{
-    Job, SchedulerHandle, StartError,
+    Candidate, Job, JobEventKind, JobState as State, SchedulerHandle, SkipReason, StartError,
     alarms::Alarms,
-    driver::{Driver, lock_name, request},
+    attempts::message,
+    driver::{CLOSED, Driver, request},
     election,
     job::JobOptions,
-    jobs::{Control, JobState, Phase, Shared},
+    jobs::{Control, Phase, Shared},
+    refreshing,
+    shared_job::SharedJob,
 };
 use crate::{
     lock::{Redlock, Spawner, claims},
@@ -53,16 +61,29 @@ pub struct Scheduler {
     redlock: Redlock,
     jobs: Vec<Job>,
     spawner: Option<Arc<dyn Spawner>>,
-    leader: Option<String>,
+    leader: Option<Candidate>,
+    event_capacity: Option<usize>,
+    max_concurrent_runs: Option<usize>,
 }
 
-/// So many events are kept for a receiver that is slow.
-const EVENTS: usize = 1_024;
+/// Default number of events that are kept for a slow receiver: for each job, within these bounds.
+const EVENTS_A_JOB: usize = 16;
+const MIN_EVENTS: usize = 1_024;
+const MAX_EVENTS: usize = 65_536;
+/// Maximum number that may be asked for.
+const MOST_EVENTS: usize = 1_048_576;
 
 impl Scheduler {
     /// A scheduler without jobs.
     pub fn new(redlock: Redlock) -> Self {
-        Self { redlock, jobs: Vec::new(), spawner: None, leader: None }
+        Self {
+            redlock,
+            jobs: Vec::new(),
+            spawner: None,
+            leader: None,
+            event_capacity: None,
+            max_concurrent_runs: None,
+        }
     }
 
     /// Adds a job.
@@ -78,19 +99,60 @@ impl Scheduler {
     }
 
     /// What the jobs run on. Default: tasks of the tokio runtime that [`start`](Self::start) is
-    /// called in.
+    /// called in; over a manager of the testing kit, tasks of its clock.
     pub fn spawner(mut self, spawner: impl Spawner) -> Self {
         self.spawner = Some(Arc::new(spawner));
         self
     }
 
-    /// Lets the replicas elect a [leader](crate::Leader) of this name, which alone runs jobs.
+    /// Lets the replicas elect a [leader](crate::Leader), which alone runs jobs: of this name, with
+    /// the options of a new candidate, or the candidate that is given.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tower_redlock::{Redlock, Scheduler};
+    /// # let redlock = Redlock::embedded();
+    /// Scheduler::new(redlock.clone()).leader_only("jobs");
+    /// Scheduler::new(redlock.clone())
+    ///     .leader_only(redlock.leader("jobs").ttl(Duration::from_secs(5)));
+    /// ```
     ///
     /// Without it each tick goes to whoever is first. With it all ticks go to one replica, as long as
     /// it leads; the others stand by. Each run still has the job's own lock, and each tick its claim.
     /// A replica that loses its leadership drops the runs that are going, at once.
-    pub fn leader_only(mut self, name: impl Into<String>) -> Self {
-        self.leader = Some(name.into());
+    ///
+    /// The leadership is lost as well when the runtime does not poll the scheduler, as where its
+    /// threads are blocked: unless the candidate has a
+    /// [`heartbeat_within`](crate::Leader::heartbeat_within) of its own, the scheduler's tasks have
+    /// to run once in 30 s. Runs that hang then keep the locks of their own jobs, up to
+    /// [`max_run`](Job::max_run); all other jobs are run by the next leader.
+    ///
+    /// A candidate that was given can be watched, and let resign or stop, by its clones: then jobs
+    /// run on for [`resign_grace`](crate::Leader::resign_grace), and what is going is dropped. A
+    /// [shutdown](SchedulerHandle::shutdown) lets runs end first, and then stops the candidate.
+    pub fn leader_only(mut self, leader: impl Into<Candidate>) -> Self {
+        self.leader = Some(leader.into());
+        self
+    }
+
+    /// How many [events](SchedulerHandle::events) are kept for a receiver that is slow; one that is
+    /// further behind is told how many it lost. Default: 16 for each job, but 1,024 at least and
+    /// 65,536 at most. From 1 to 1,048,576: what lies outside counts as the nearer of these.
+    ///
+    /// The memory for them, about 200 bytes each, is taken at [`start`](Self::start).
+    pub fn event_capacity(mut self, events: usize) -> Self {
+        self.event_capacity = Some(events);
+        self
+    }
+
+    /// How many runs may go at once on this replica. Default: one of each job.
+    ///
+    /// A run that is due beyond that waits until another has ended, first come first served, before
+    /// it takes its job's lock: so another replica may run its tick meanwhile. A tick that has waited
+    /// for longer than its job's [`start_within`](Job::start_within) is missed, and the job's
+    /// [`Missed`](super::Missed) decides about it.
+    pub fn max_concurrent_runs(mut self, runs: usize) -> Self {
+        self.max_concurrent_runs = Some(runs);
         self
     }
 
@@ -102,10 +164,10 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// [`StartError`]: a job that can't be run as it is, two of one name, no runtime. No job was
-    /// started then.
+    /// [`StartError`]: a job or a leader that can't be run as it is, two jobs of one name, no runtime.
+    /// No job was started then.
     pub fn start(self) -> Result<SchedulerHandle, StartError> {
-        let Self { redlock, jobs, spawner, leader } = self;
+        let Self { redlock, jobs, spawner, leader, event_capacity, max_concurrent_runs } = self;
         let core = Arc::clone(redlock.core());
         if !core.settings.fencing {
             return Err(StartError::NoFencing);
@@ -116,20 +178,28 @@ impl Scheduler {
         if core.is_forked() {
             return Err(StartError::Forked { built_in: core.process });
         }
+        if max_concurrent_runs == Some(0) {
+            return Err(StartError::NoRuns);
+        }
         if jobs.len() > Op::MAX_JOBS {
             return Err(StartError::TooManyJobs { jobs: jobs.len() });
         }
         let runtime = Handle::try_current().ok();
         let spawner = match (spawner, &runtime) {
             (Some(spawner), _) => spawner,
+            (None, _) if core.spawner.runs_jobs() => Arc::clone(&core.spawner),
             (None, Some(runtime)) => Arc::new(OnRuntime(runtime.clone())),
             (None, None) => return Err(StartError::NoRuntime),
         };
         check_all(&redlock, &jobs)?;
-        let leader = leader.map(|name| election::candidate(&redlock, &name)).transpose()?;
+        let leader = leader.map(|leader| leader.check(&redlock)).transpose()?;
+        let events = event_capacity.unwrap_or_else(|| {
+            jobs.len().saturating_mul(EVENTS_A_JOB).clamp(MIN_EVENTS, MAX_EVENTS)
+        });
+        let slots = |runs: usize| Arc::new(Semaphore::new(runs.min(Semaphore::MAX_PERMITS)));
         let state = |job: &Job| {
             let schedule = job.schedule.to_string();
-            Arc::new(JobState::new(job.name.as_str().into(), &schedule))
+            Arc::new(SharedJob::new(job.name.as_str().into(), &schedule))
         };
         let shared = Arc::new(Shared {
             alarms: Arc::new(Alarms::new(core)),
@@ -138,12 +208,14 @@ impl Scheduler {
             runtime,
             control: watch::Sender::new(Control { phase: Phase::Running, leads: leader.is_none() }),
             leader,
-            events: broadcast::Sender::new(EVENTS),
+            events: broadcast::Sender::new(events.clamp(1, MOST_EVENTS)),
             jobs: jobs.iter().map(state).collect(),
             alive: watch::Sender::new(jobs.len()),
+            slots: max_concurrent_runs.map(slots),
+            triggers: AtomicU64::new(0),
         });
         // From here on: a task may be dropped before it is polled.
-        let alive = |job: &Arc<JobState>| Alive { shared: Arc::clone(&shared), job: job.clone() };
+        let alive = |job: &Arc<SharedJob>| Alive { shared: Arc::clone(&shared), job: job.clone() };
         let alive: Vec<Alive> = shared.jobs.iter().map(alive).collect();
         shared.spawner.spawn(Box::pin(begin(Arc::clone(&shared), jobs, alive)));
         if let Some(leader) = shared.leader.clone() {
@@ -162,7 +234,7 @@ fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartError> {
         if name.is_empty() {
             return invalid("the name is empty");
         }
-        if let Err(error) = Resource::try_from(lock_name(&name)) {
+        if let Err(error) = Resource::of_job(&name) {
             return Err(StartError::InvalidName { job: name, error });
         }
         if !names.insert(Arc::clone(&name)) {
@@ -181,6 +253,12 @@ fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartError> {
         if policy.start_within.is_zero() {
             return invalid("start_within is zero: no tick would be on time");
         }
+        let max_ttl = redlock.core().settings.max_ttl;
+        if let Some(ttl) = job.options.ttl.filter(|ttl| *ttl > max_ttl) {
+            return invalid(&format!(
+                "its ttl of {ttl:?} is above the manager's max_ttl of {max_ttl:?}: build the manager with max_ttl({ttl:?}) or more, on all replicas, or give the job a shorter ttl"
+            ));
+        }
         request(redlock, &name, &job.options)
             .check()
             .map_err(|error| StartError::lock(&name, error))?;
@@ -194,15 +272,20 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
     let mut control = shared.control.subscribe();
     let mut tries = 0;
     let kept = loop {
-        match claims::read(shared.core(), &names).await {
+        match claims::read(shared.core(), &names, &[]).await {
             Ok(kept) => break kept,
             Err(error) => {
                 if tries == 0 {
                     crate::log::warn!(%error, "the scheduler waits for a quorum of nodes");
                 }
+                let error: Arc<str> = error.to_string().into();
+                for job in &shared.jobs {
+                    job.set_state(State::WaitingForNodes { error: Arc::clone(&error) });
+                }
                 let pause = random::within(&(FIRST_PAUSE..=2 * FIRST_PAUSE)) * (1 << tries);
                 tries = (tries + 1).min(MAX_DOUBLINGS);
                 tokio::select! {
+                    biased;
                     () = shared.sleep(pause) => {}
                     _ = control.wait_for(|control| control.phase > Phase::Running) => {}
                 }
@@ -212,23 +295,29 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
             return;
         }
     };
+    if tries > 0 {
+        crate::log::info!(jobs = names.len(), "a quorum of nodes answers: the scheduler begins");
+    }
     let alarms = Arc::clone(&shared.alarms);
     let mut left = shared.alive.subscribe();
-    for ((alive, job), kept) in alive.into_iter().zip(jobs).zip(&kept) {
+    for ((alive, job), kept) in alive.into_iter().zip(jobs).zip(kept) {
         let state = Arc::clone(&alive.job);
-        let Job { schedule, options, work, is_blocking, .. } = job;
-        let driver = Driver::new(&shared, &state, (schedule, options), (work, is_blocking), kept);
+        let Job { schedule, options, work, .. } = job;
+        let driver = Driver::new(&shared, &state, (schedule, options), work, kept);
         shared.spawner.spawn(Box::pin(async move {
-            let _alive = alive;
-            // The work's panics are caught where it runs; a schedule is foreign code too.
-            if AssertUnwindSafe(driver.drive()).catch_unwind().await.is_err() {
-                crate::log::error!(job = %state.name, "the job has ended: its schedule panicked");
+            let alive = alive;
+            // Panics are seen to within it; but the drop of the work is foreign code, too.
+            if let Err(panic) = AssertUnwindSafe(driver.drive()).catch_unwind().await {
+                let panic = message(&*panic);
+                alive.job.set_ended(&format!("a panic outside of the work: {panic}"));
+                crate::log::error!(job = %state.name, %panic, "the job has ended: a panic outside of its work");
             }
         }));
     }
-    drop(shared);
     tokio::select! {
+        biased;
         () = alarms.run() => {}
+        () = refreshing::refresh(&shared) => {}
         _ = left.wait_for(|jobs| *jobs == 0) => {}
     }
 }
@@ -239,12 +328,21 @@ const MAX_DOUBLINGS: u32 = 6;
 /// A job's task has not ended, however it ends.
 struct Alive {
     shared: Arc<Shared>,
-    job: Arc<JobState>,
+    job: Arc<SharedJob>,
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        self.job.set_gone();
+        let reason = match self.shared.control().phase {
+            Phase::Running if self.shared.core().is_closed() => CLOSED,
+            Phase::Running => "its task was dropped: its runtime is gone",
+            _ => "the scheduler was shut down",
+        };
+        for asked in self.job.set_gone(reason) {
+            let kind = JobEventKind::Skipped(SkipReason::Ended);
+            self.shared.emit_for(&self.job, self.shared.now(), Some(asked.id), kind);
+            asked.answer(Err(SkipReason::Ended));
+        }
         self.shared.alive.send_modify(|jobs| *jobs -= 1);
     }
 }

@@ -3,6 +3,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use super::JobState;
 use crate::{FencingToken, error::LossCause};
 
 /// How a job stands on this replica.
@@ -12,8 +13,13 @@ use crate::{FencingToken, error::LossCause};
 pub struct JobStatus {
     /// Its name.
     pub name: Arc<str>,
-    /// When it is due.
+    /// When it is due, in words: `every 5 min`, `every day at 03:00 (Europe/Berlin)`.
     pub schedule: Arc<str>,
+    /// Why the job will not run though nobody stopped it: its only moment had passed at the start,
+    /// say. `None` as a rule.
+    pub finding: Option<Arc<str>>,
+    /// What it is doing, and what it waits for.
+    pub state: JobState,
     /// The next tick, as far as this replica knows: `None` while it runs here or is paused,
     /// where another replica leads, and where there is none.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
@@ -45,6 +51,8 @@ pub struct RunningJob {
     pub token: FencingToken,
     /// Which attempt, from 1.
     pub attempt: u32,
+    /// What the attempt before failed with.
+    pub last_error: Option<Arc<str>>,
 }
 
 /// A run that has ended.
@@ -107,9 +115,18 @@ pub enum Outcome {
         cause: LossCause,
     },
     /// It took longer than [`max_run`](super::Job::max_run).
-    TimedOut,
-    /// It was stopped: the scheduler shut down, leadership was lost, or the next tick came.
+    TimedOut {
+        /// What the last attempt that failed failed with, if one did.
+        error: Option<Arc<str>>,
+    },
+    /// It was stopped, or stopped itself when it was asked to: the scheduler shut down, leadership
+    /// was lost, the next tick came, or the lock was about to end.
     Stopped,
+    /// It has [not done](super::NotDone) all that it had to, and is run again.
+    NotDone {
+        /// What it said.
+        reason: Arc<str>,
+    },
 }
 
 /// What was counted of a job.
@@ -131,11 +148,15 @@ pub struct JobCounts {
     pub timed_out: u64,
     /// Runs that were stopped.
     pub stopped: u64,
+    /// Runs that asked to be run again.
+    pub not_done: u64,
     /// Retries within runs.
     pub retries: u64,
-    /// Ticks that this replica did not run: somebody else did, or the run before was going.
+    /// Ticks that this replica did not run, and no other that it knows of: the run before was going,
+    /// the lock was taken, or the nodes could not be asked.
     pub skipped: u64,
-    /// Ticks that were given up, as far as this replica was the one to find it out.
+    /// Ticks that were given up or whose run was broken off, as far as this replica was the one to
+    /// find it out.
     pub missed: u64,
 }
 
@@ -152,8 +173,9 @@ impl Outcome {
             Self::Failed { .. } => "failed",
             Self::Panicked { .. } => "panicked",
             Self::Lost { .. } => "lost",
-            Self::TimedOut => "timed_out",
+            Self::TimedOut { .. } => "timed_out",
             Self::Stopped => "stopped",
+            Self::NotDone { .. } => "not_done",
         }
     }
 }
@@ -165,8 +187,9 @@ impl JobCounts {
             Outcome::Failed { .. } => self.failed += 1,
             Outcome::Panicked { .. } => self.panicked += 1,
             Outcome::Lost { .. } => self.lost += 1,
-            Outcome::TimedOut => self.timed_out += 1,
+            Outcome::TimedOut { .. } => self.timed_out += 1,
             Outcome::Stopped => self.stopped += 1,
+            Outcome::NotDone { .. } => self.not_done += 1,
         }
     }
 }

@@ -80,17 +80,31 @@ impl View {
     }
 }
 
+fn passed_and_a_day(passed: u64) -> Duration {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    Duration::from_nanos(passed).saturating_add(DAY)
+}
+
 fn narrow(nanos: u128) -> u64 {
     u64::try_from(nanos).unwrap_or(u64::MAX)
 }
 
 impl ManualClock {
-    /// A clock that stands at its first moment.
+    /// A clock that stands at its first moment; its [seed](Self::with_seed) is zero.
     pub fn new() -> Self {
+        Self::with_seed(0)
+    }
+
+    /// The same, with other random numbers: managers draw the pauses between their tries, and what
+    /// else they leave to chance, from `seed` while the clock is moved or settled.
+    ///
+    /// So a test that does the same with the same seed has the same outcome, and a loop over seeds
+    /// tries different orders of events. Futures that are polled elsewhere draw from the system.
+    pub fn with_seed(seed: u64) -> Self {
         let wall = Mutex::new((START_WALL, START));
         Self {
             time: Arc::new(Time::starting_at(START)),
-            tasks: Arc::default(),
+            tasks: Arc::new(Tasks::new(seed)),
             view: Arc::new(View { made: (START, START), fast_by: 0, wall }),
         }
     }
@@ -107,8 +121,59 @@ impl ManualClock {
         let target = self.time.now().saturating_add(narrow(by.as_nanos()));
         // What starts to wait now waits for moments from now.
         self.tasks.run_ready();
+        self.advance_to(target);
+    }
+
+    fn advance_to(&self, target: u64) {
+        let _turn = self.tasks.turn.enter();
         while self.time.step(target) {
             self.tasks.run_ready();
+        }
+        self.tasks.run_ready();
+    }
+
+    /// [Advances](Self::advance) together with tokio's time: for work that sleeps by
+    /// `tokio::time`, has timeouts, or spawns tasks of its own.
+    ///
+    /// For tests on a runtime whose time is paused (`#[tokio::test(start_paused = true)]`): as soon
+    /// as every task waits, both clocks go to the next moment that something waits for, on either
+    /// of them. So the outcome is the same in every run. Where tokio's time is not paused, this
+    /// takes as long as it says, and nothing is promised of the order.
+    ///
+    /// Tokio's timers count whole milliseconds: what waits for one of them is up to 1 ms late.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the clock stays where it is.
+    ///
+    /// # Panics
+    ///
+    /// As [`advance`](Self::advance), and outside a tokio runtime with time enabled.
+    pub async fn advance_with_tokio(&self, by: Duration) {
+        let (from, began) = (self.time.now(), tokio::time::Instant::now());
+        let target = from.saturating_add(narrow(by.as_nanos()));
+        loop {
+            let passed = narrow(began.elapsed().as_nanos());
+            // Before what tokio woke is polled, or that would run at an earlier moment.
+            self.advance_to(target.min(from.saturating_add(passed)));
+            // Tasks of the runtime that were woken, and what they wake.
+            tokio::task::yield_now().await;
+            if self.tasks.is_any_ready() {
+                continue;
+            }
+            let now = self.time.now();
+            if now >= target {
+                return;
+            }
+            let next = self.time.next().unwrap_or(target).min(target);
+            let left = Duration::from_nanos(next.saturating_sub(from));
+            // What overflows is looked at again a day later.
+            let until = began.checked_add(left).unwrap_or_else(|| began + passed_and_a_day(passed));
+            tokio::select! {
+                biased;
+                () = self.tasks.woken() => {}
+                () = tokio::time::sleep_until(until) => {}
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 //! | time that passes, leaps, or differs between machines | [`ManualClock`] |
 //! | nodes that stop, freeze and forget | [`Nodes`] |
 //! | managers that can be cut off one by one | [`Replica`] |
+//! | what a job or a leader is given, to test its function alone | `job_context`, `term` |
 //! | work that runs while time passes | [`ManualClock::spawn`], [`Task`], [`Sleep`] |
 //!
 //! # A test
@@ -55,19 +56,166 @@
 //! # }
 //! ```
 //!
+//! # A scheduler
+//!
+//! Jobs over a replica's manager run as tasks of the clock, without a runtime. Two replicas share an
+//! hourly job; then the nodes are gone for three hours:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tower_redlock::{
+//!     Job, Schedule, Scheduler,
+//!     scheduler::{Missed, StartError},
+//!     testing::{ManualClock, Nodes, Replica},
+//! };
+//!
+//! const HOUR: Duration = Duration::from_secs(3600);
+//! const SECOND: Duration = Duration::from_secs(1);
+//!
+//! # fn main() -> Result<(), StartError> {
+//! let clock = ManualClock::new();
+//! let nodes = Nodes::new(3, &clock);
+//! let (tell, ran) = std::sync::mpsc::channel();
+//! let start = |replica: &Replica| {
+//!     let (tell, sleep) = (tell.clone(), clock.clone());
+//!     let report = Job::new("report", Schedule::every(HOUR), move |cx| {
+//!         let (tell, sleep) = (tell.clone(), sleep.sleep(10 * SECOND));
+//!         async move {
+//!             sleep.await;
+//!             tell.send(cx.lateness() > SECOND)
+//!         }
+//!     });
+//!     Scheduler::new(replica.redlock()).job(report.missed(Missed::RunLatest)).start()
+//! };
+//! let (blue, green) = (nodes.replica("blue"), nodes.replica("green"));
+//! let (at_blue, at_green) = (start(&blue)?, start(&green)?);
+//!
+//! // Each tick runs once, on one of the two.
+//! clock.advance(2 * HOUR + 11 * SECOND);
+//! assert_eq!(ran.try_iter().collect::<Vec<_>>(), [false, false]);
+//!
+//! // Without a quorum nothing runs. The latest tick is made up for when there is one again.
+//! nodes.stop([0, 1]);
+//! clock.advance(3 * HOUR);
+//! assert_eq!(ran.try_iter().count(), 0);
+//! nodes.start([0, 1]);
+//! clock.advance(20 * SECOND);
+//! assert_eq!(ran.try_iter().collect::<Vec<_>>(), [true]);
+//!
+//! // A replica that is cut off runs nothing; the other one goes on.
+//! green.partition(0..3);
+//! let before = at_blue.jobs()[0].counts.finished;
+//! clock.advance(4 * HOUR);
+//! assert_eq!(at_blue.jobs()[0].counts.finished, before + 4);
+//! assert!(at_green.jobs()[0].running.is_none());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A leader
+//!
+//! A candidate is a future as any other: it runs as a task of the clock.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tower_redlock::{
+//!     Term,
+//!     testing::{ManualClock, Nodes},
+//! };
+//!
+//! const SECOND: Duration = Duration::from_secs(1);
+//!
+//! let clock = ManualClock::new();
+//! let nodes = Nodes::new(3, &clock);
+//! let (blue, green) = (nodes.replica("blue"), nodes.replica("green"));
+//! let [at_blue, at_green] = [&blue, &green].map(|replica| replica.redlock().leader("rebalancer"));
+//!
+//! // Leads until it is asked to stop.
+//! let work = |term: Term| async move { term.stopping().await };
+//! let mut of_blue = clock.spawn(at_blue.run(work));
+//! clock.settle();
+//! let _of_green = clock.spawn(at_green.run(work));
+//! clock.advance(60 * SECOND);
+//! assert!(at_blue.is_leader() && !at_green.is_leader());
+//!
+//! // Cut off, blue's term ends with its lock, and only then green's begins.
+//! blue.partition(0..3);
+//! clock.advance(9 * SECOND);
+//! assert!(!at_green.is_leader());
+//! clock.advance(3 * SECOND);
+//! assert!(at_green.is_leader() && !at_blue.is_leader());
+//! # let _ = of_blue.take();
+//! ```
+//!
+//! # Work that sleeps, and work that blocks
+//!
+//! | the work | in a test |
+//! |---|---|
+//! | sleeps by [`ManualClock::sleep`] | [`advance`](ManualClock::advance) |
+//! | sleeps or has timeouts by `tokio::time`, or spawns tasks | [`advance_with_tokio`](ManualClock::advance_with_tokio), on a runtime whose time is paused |
+//! | blocks ([`Job::blocking`](crate::Job::blocking)) | `advance`: time stands still until the work returns |
+//!
+//! Blocking work is run by the thread that moves the clock. It takes time by moving the clock itself;
+//! `std::thread::sleep` takes none. It must not wait for what that thread does later.
+//!
+//! A job whose function sleeps as it does in production, by `tokio::time`:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tower_redlock::{
+//!     Job, JobContext, LockError, Schedule, Scheduler,
+//!     scheduler::{Outcome, StartError},
+//!     testing::{ManualClock, Nodes},
+//! };
+//!
+//! const SECOND: Duration = Duration::from_secs(1);
+//!
+//! async fn import(cx: JobContext) -> Result<(), LockError> {
+//!     for _page in 0..20 {
+//!         cx.ensure_valid()?;
+//!         tokio::time::sleep(SECOND).await;
+//!     }
+//!     Ok(())
+//! }
+//!
+//! // In a test: #[tokio::test(start_paused = true)]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), StartError> {
+//! let clock = ManualClock::new();
+//! let redlock = Nodes::new(3, &clock).replica("blue").redlock();
+//! let every_minute = Schedule::every(60 * SECOND);
+//! let job = Job::new("import", every_minute, import).max_run(30 * SECOND);
+//! let jobs = Scheduler::new(redlock).job(job).start()?;
+//!
+//! clock.advance_with_tokio(79 * SECOND).await;
+//! assert!(jobs.jobs()[0].running.is_some());
+//! clock.advance_with_tokio(SECOND).await;
+//! let last = jobs.jobs()[0].last.clone().expect("a minute and 20 s have passed");
+//! assert_eq!((last.outcome, last.took), (Outcome::Finished, 20 * SECOND));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What is real, and what is not
 //!
-//! The managers are those of production, renewals, hard stop and fencing included; only time and the
-//! nodes are not. A manager draws its pauses between two tries, and the secrets of its leases, at
-//! random.
+//! The managers are those of production, renewals, hard stop and fencing included; only time, the
+//! nodes and chance are not. Pauses between two tries and the secrets of leases are drawn from the
+//! clock's [seed](ManualClock::with_seed) while it is moved. So the same test has the same outcome in
+//! every run, as long as all that waits are tasks of the clock.
 //!
 //! Frozen nodes are silent, so that time has to pass before a manager has an answer: spawn what
 //! waits as a task of the clock, then [advance](ManualClock::advance).
+//!
+//! Nodes are in service from the beginning. Those that no client has used before, and those that
+//! forgot, go through a probation: see [`Nodes`](Nodes#probations).
 
 mod clock;
+#[cfg(feature = "scheduler")]
+mod contexts;
 mod hints;
 mod link;
 mod nodes;
+mod probation;
 mod replica;
 mod server;
 mod tasks;
@@ -75,6 +223,8 @@ mod time;
 mod turn;
 
 pub use clock::ManualClock;
+#[cfg(feature = "scheduler")]
+pub use contexts::{JobContextBuilder, UnderLock, job_context, term};
 pub use nodes::Nodes;
 pub use replica::Replica;
 pub use tasks::{ManualSpawner, Task};

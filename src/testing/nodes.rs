@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{clock::ManualClock, replica::Replica, server::Server};
+use super::{clock::ManualClock, probation::Probations, replica::Replica, server::Server};
 
 /// Embedded nodes that fail when they are told to.
 ///
@@ -14,10 +14,23 @@ use super::{clock::ManualClock, replica::Replica, server::Server};
 /// | [stopped](Self::stop) | refused at once, `NotConnected` | down: `NotConnected` |
 /// | [frozen](Self::freeze) | queued without an answer | down: `TimedOut` |
 /// | [cut off](Replica::partition) | refused at once, `NotConnected` | down: `NotConnected` |
+/// | [fresh](Self::fresh), or [forgot](Self::forget) | votes and renewals refused, `Probation` | in probation |
 ///
 /// The nodes read time from the clock's first view, so a replica with another
-/// [view](Replica::with_clock) is one whose machine's clock is off. Like all embedded nodes they
-/// have no restart guard.
+/// [view](Replica::with_clock) is one whose machine's clock is off.
+///
+/// # Probations
+///
+/// [`new`](Self::new) gives nodes that have been in service for long, with nothing stored: they vote at
+/// once, as the servers of a fleet do when one more service is deployed. Servers that no client has
+/// used before, and servers that forgot, may have granted locks which they don't know of, and vote
+/// only when all of these have expired: after the longest TTL that was asked for (10 s, the default
+/// TTL, if none was longer) and its drift, so 10.102 s. Then they learn from the others, or where too
+/// few others vote, begin anew: ticks of jobs up to then count as started.
+///
+/// [`fresh`](Self::fresh) and [`forget`](Self::forget) do so, too. What a service does at the first start
+/// of all is tested with fresh nodes: a job [`every_after`](crate::Schedule::every_after) runs when
+/// their probation is over, not at once.
 ///
 /// ```
 /// use std::{future::IntoFuture, time::Duration};
@@ -46,10 +59,22 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// So many fresh nodes that run, named `node-0`, `node-1` and so on, with the time of `clock`.
+    /// So many nodes that vote and keep nothing, named `node-0`, `node-1` and so on, with the time of
+    /// `clock`.
     pub fn new(count: usize, clock: &ManualClock) -> Self {
-        let server = |i| Arc::new(Server::new(format!("node-{i}"), clock));
-        Self { servers: (0..count).map(server).collect(), clock: clock.clone() }
+        let probations = Arc::new(Probations::new());
+        let server = |i| Arc::new(Server::new(format!("node-{i}"), clock, &probations));
+        let servers: Arc<[_]> = (0..count).map(server).collect();
+        probations.of(&servers);
+        Self { servers, clock: clock.clone() }
+    }
+
+    /// The same, as servers that no client has used before: they begin with a
+    /// [probation](Self#probations).
+    pub fn fresh(count: usize, clock: &ManualClock) -> Self {
+        let nodes = Self::new(count, clock);
+        nodes.forget(0..count);
+        nodes
     }
 
     /// The nodes as one more manager sees them: connected to all of them. `owner` names it where
@@ -65,7 +90,7 @@ impl Nodes {
     ///
     /// If there is no such node.
     pub fn stop(&self, nodes: impl IntoIterator<Item = usize>) {
-        self.each(nodes, Server::stop);
+        self.each(nodes, |server| server.stop());
     }
 
     /// Starts nodes that were stopped, with the keys that they had. No effect on others.
@@ -85,7 +110,7 @@ impl Nodes {
     ///
     /// If there is no such node.
     pub fn freeze(&self, nodes: impl IntoIterator<Item = usize>) {
-        self.each(nodes, Server::freeze);
+        self.each(nodes, |server| server.freeze());
     }
 
     /// Lets frozen nodes go on: what they were sent meanwhile runs now, in order, before this
@@ -99,16 +124,26 @@ impl Nodes {
         self.each(nodes, Server::thaw);
     }
 
-    /// Lets nodes lose all keys, fences and claims of ticks, as a server without persistence does
-    /// when it restarts. They go on voting, as servers under
-    /// [`RestartGuard::Off`](crate::RestartGuard::Off): with too many of them, two managers hold the
-    /// same lock, fencing tokens may repeat, and a tick may start twice.
+    /// Lets nodes lose all keys, fences, records and claims of ticks, as a server without persistence
+    /// does when it restarts. They begin a [probation](Self#probations), which counts from when they
+    /// run again, where they are stopped or frozen.
     ///
     /// # Panics
     ///
     /// If there is no such node.
     pub fn forget(&self, nodes: impl IntoIterator<Item = usize>) {
         self.each(nodes, Server::forget);
+    }
+
+    /// The same without a probation, as servers under
+    /// [`RestartGuard::Off`](crate::RestartGuard::Off): with too many of them, two managers hold the
+    /// same lock, fencing tokens may repeat, and a tick may start twice.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    pub fn forget_unguarded(&self, nodes: impl IntoIterator<Item = usize>) {
+        self.each(nodes, |server| server.forget_unguarded());
     }
 
     /// How many keys each node keeps at present, expired ones not counted.
@@ -127,7 +162,7 @@ impl Nodes {
     }
 
     #[track_caller]
-    fn each(&self, nodes: impl IntoIterator<Item = usize>, what: impl Fn(&Server)) {
+    fn each(&self, nodes: impl IntoIterator<Item = usize>, what: impl Fn(&Arc<Server>)) {
         for node in nodes {
             what(&self.servers[node]);
         }

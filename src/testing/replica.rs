@@ -103,6 +103,10 @@ impl Node for ReplicaNode {
         self.server.wall(&self.link)
     }
 
+    fn has_own_wall(&self) -> bool {
+        true
+    }
+
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
         self.server.subscribe(name, hints, &self.link)
     }

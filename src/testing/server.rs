@@ -4,10 +4,12 @@ use std::{
     time::Duration,
 };
 
-use super::{clock::ManualClock, hints::Post, link::Link};
+use super::{clock::ManualClock, hints::Post, link::Link, probation::Probations};
 use crate::{
     error::Reason,
-    node::{Answer, EmbeddedNodes, Hint, Hints, NodeHealth, NodeState, Op, Reply, Subscription},
+    node::{
+        Answer, EmbeddedNodes, Hint, Hints, Node, NodeHealth, NodeState, Op, Reply, Subscription,
+    },
     sync::Guard,
     time::{Clock, Timestamp},
 };
@@ -21,15 +23,21 @@ pub(super) struct Server {
     name: String,
     clock: ManualClock,
     post: Arc<Post>,
+    /// Of the whole set.
+    probations: Arc<Probations>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// A set of this node alone.
+    /// A set of this node alone,
     set: EmbeddedNodes,
+    /// and the node.
+    node: Arc<dyn Node>,
     mode: Mode,
     since: Timestamp,
+    /// It may have forgotten locks, since the first moment, and does not vote until the second.
+    probation: Option<(Timestamp, Timestamp)>,
     /// What it was sent and has not run, in order.
     queue: VecDeque<Queued>,
     /// Somebody runs the queue: what is sent meanwhile goes behind it.
@@ -44,6 +52,18 @@ enum Mode {
     Stopped,
 }
 
+/// How a server stands, as clients see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Stopped or frozen.
+    Away,
+    Votes,
+    /// Its probation goes on.
+    Waits,
+    /// Its probation is over, and it has to learn what it missed.
+    Waited,
+}
+
 #[derive(Debug)]
 struct Queued {
     id: u64,
@@ -55,16 +75,26 @@ struct Queued {
 }
 
 impl Server {
-    pub(super) fn new(name: String, clock: &ManualClock) -> Self {
+    pub(super) fn new(name: String, clock: &ManualClock, probations: &Arc<Probations>) -> Self {
+        let set = EmbeddedNodes::with_clock(1, clock.clone());
+        let node = set.nodes(PREFIX).next().expect("a set of one node");
         let state = State {
-            set: EmbeddedNodes::with_clock(1, clock.clone()),
+            node,
+            set,
+            probation: None,
             mode: Mode::Running,
             since: clock.now(),
             queue: VecDeque::new(),
             is_draining: false,
             next_id: 0,
         };
-        Self { name, clock: clock.clone(), post: Arc::default(), state: Mutex::new(state) }
+        Self {
+            name,
+            clock: clock.clone(),
+            post: Arc::default(),
+            probations: Arc::clone(probations),
+            state: Mutex::new(state),
+        }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -76,13 +106,17 @@ impl Server {
     }
 
     pub(super) fn send(self: &Arc<Self>, op: Op, reply: Reply, from: &Arc<Link>) {
+        self.look();
+        if let Op::Acquire { ttl, .. } = &op {
+            self.probations.asked_for(*ttl);
+        }
         let mut state = self.state();
         if state.mode == Mode::Stopped {
             drop(state);
             return reply.not_sent(Reason::NotConnected("stopped".into()));
         }
         if state.mode == Mode::Running && !state.is_draining {
-            let result = state.run(op);
+            let result = state.run(op, self.clock.now());
             drop(state);
             reply.send(result);
             return self.post.deliver();
@@ -134,8 +168,7 @@ impl Server {
         let client = self.post.client(from, hints);
         let inner = {
             let state = self.state();
-            let node = state.set.nodes(PREFIX).next();
-            node.map(|node| node.subscribe(name, self.post.inbox(&client)))
+            state.node.subscribe(name, self.post.inbox(&client))
         };
         if self.state().mode != Mode::Stopped {
             self.post.deliver();
@@ -155,13 +188,14 @@ impl Server {
         self.post.tell(None, Hint::Deaf);
     }
 
-    pub(super) fn start(&self) {
+    pub(super) fn start(self: &Arc<Self>) {
         {
             let mut state = self.state();
             if state.mode != Mode::Stopped {
                 return;
             }
             state.enter(Mode::Running, self.clock.now());
+            self.begin_again(&mut state);
         }
         self.post.tell(None, Hint::Listening);
     }
@@ -174,22 +208,24 @@ impl Server {
     }
 
     /// Runs what was queued, in order; answers are given between two of them, outside the lock.
-    pub(super) fn thaw(&self) {
+    pub(super) fn thaw(self: &Arc<Self>) {
         let mut state = self.state();
         if state.mode != Mode::Frozen {
             return;
         }
         state.enter(Mode::Running, self.clock.now());
+        self.begin_again(&mut state);
         if std::mem::replace(&mut state.is_draining, true) {
             return;
         }
         while state.mode == Mode::Running
             && let Some(Queued { op, reply, sent, .. }) = state.queue.pop_front()
         {
-            let result = if state.is_late(&op, self.clock.now().since(sent)) {
+            let now = self.clock.now();
+            let result = if state.is_late(&op, now.since(sent)) {
                 Err(Reason::Late)
             } else {
-                state.run(op)
+                state.run(op, now)
             };
             drop(state);
             if let Some(reply) = reply {
@@ -201,8 +237,57 @@ impl Server {
         state.is_draining = false;
     }
 
-    pub(super) fn forget(&self) {
-        self.state().set.forget();
+    pub(super) fn forget_unguarded(&self) {
+        self.state().set.forget(0);
+    }
+
+    /// Loses what it keeps, and begins a probation.
+    pub(super) fn forget(self: &Arc<Self>) {
+        let mut state = self.state();
+        state.set.forget(0);
+        state.probation = Some((self.clock.now(), Timestamp::MAX));
+        self.begin_again(&mut state);
+    }
+
+    /// A probation counts from when clients see the server.
+    fn begin_again(self: &Arc<Self>, state: &mut State) {
+        let Some((since, _)) = state.probation else { return };
+        let until = self.clock.now() + self.probations.length();
+        state.probation = Some((since, until));
+        let (server, sleep) = (Arc::downgrade(self), self.clock.sleep_until(until));
+        drop(self.clock.spawn(async move {
+            sleep.await;
+            if let Some(server) = server.upgrade() {
+                server.look();
+            }
+        }));
+    }
+
+    /// Ends probations that are over.
+    fn look(&self) {
+        let is_over = |(_, until): (Timestamp, Timestamp)| self.clock.now() >= until;
+        if self.state().probation.is_some_and(is_over) {
+            self.probations.end(self.clock.now());
+        }
+    }
+
+    pub(super) fn standing(&self, now: Timestamp) -> Standing {
+        let state = self.state();
+        match (state.mode, state.probation) {
+            (Mode::Stopped | Mode::Frozen, _) => Standing::Away,
+            (Mode::Running, None) => Standing::Votes,
+            (Mode::Running, Some((_, until))) if now < until => Standing::Waits,
+            (Mode::Running, Some(_)) => Standing::Waited,
+        }
+    }
+
+    /// What it keeps.
+    pub(super) fn set(&self) -> EmbeddedNodes {
+        self.state().set.clone()
+    }
+
+    pub(super) fn end_probation(&self) {
+        self.state().probation = None;
     }
 
     pub(super) fn key_count(&self) -> usize {
@@ -217,6 +302,7 @@ impl Server {
     }
 
     pub(super) fn health(&self, link: &Arc<Link>) -> NodeHealth {
+        self.look();
         let state = self.state();
         let now = self.clock.now();
         let down = |reason, since| NodeState::Down { reason, since: now.since(since) };
@@ -228,7 +314,14 @@ impl Server {
             (Mode::Stopped, _) => down(stopped(), state.since),
             (_, Some(since)) => down(Link::reason(), since),
             (Mode::Frozen, None) => down(Reason::TimedOut, state.since),
-            (Mode::Running, None) => NodeState::Voting,
+            (Mode::Running, None) => match state.probation {
+                None => NodeState::Voting,
+                Some((since, until)) => NodeState::Probation {
+                    remaining: until.since(now),
+                    since: now.since(since),
+                    blocked: None,
+                },
+            },
         };
         health
     }
@@ -244,14 +337,17 @@ impl State {
         }
     }
 
-    fn run(&self, op: Op) -> Result<Answer, Reason> {
+    fn run(&self, op: Op, now: Timestamp) -> Result<Answer, Reason> {
+        if let Some((_, until)) = self.probation
+            && (op.is_vote() || matches!(op, Op::Extend { .. }))
+        {
+            return Err(Reason::Probation { remaining: until.since(now) });
+        }
         let (answer, answered) = mpsc::channel();
         let reply = Reply::from_fn(move |result| {
             let _ = answer.send(result);
         });
-        if let Some(node) = self.set.nodes(PREFIX).next() {
-            node.send(op, reply);
-        }
+        self.node.send(op, reply);
         answered.try_recv().unwrap_or(Err(Reason::Unknown))
     }
 
@@ -265,7 +361,7 @@ impl State {
             | Op::Record { patience, .. } => waited > *patience,
             Op::Extend { lease, patience, .. } => {
                 let is_gone = |name: &Arc<str>| {
-                    let stored = self.run(Op::Inspect { name: Arc::clone(name) });
+                    let stored = self.run(Op::Inspect { name: Arc::clone(name) }, Timestamp::ZERO);
                     matches!(stored, Ok(Answer::Inspected(None)))
                 };
                 waited > *patience && lease.resource().shared_names().iter().any(is_gone)

@@ -1,7 +1,8 @@
 use std::{
     collections::VecDeque,
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
+    io,
     pin::Pin,
     sync::{
         Arc, Mutex, Weak,
@@ -19,10 +20,17 @@ type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 const MOST_POLLS: usize = 1_000_000;
 
 /// Tasks that run while the clock is moved or settled, on the thread that does so.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tasks {
-    ready: Mutex<VecDeque<Arc<Entry>>>,
+    ready: Mutex<Ready>,
     pub(super) turn: Turn,
+}
+
+#[derive(Debug, Default)]
+struct Ready {
+    entries: VecDeque<Arc<Entry>>,
+    /// Who waits for an entry.
+    waker: Option<Waker>,
 }
 
 struct Entry {
@@ -35,6 +43,28 @@ struct Entry {
 }
 
 impl Tasks {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { ready: Mutex::default(), turn: Turn::new(seed) }
+    }
+
+    pub(super) fn is_any_ready(&self) -> bool {
+        !crate::sync::lock(&self.ready).entries.is_empty()
+    }
+
+    /// Completes when a task is to be polled.
+    pub(super) async fn woken(&self) {
+        poll_fn(|cx| {
+            let waker = cx.waker().clone();
+            let (is_ready, before) = {
+                let mut ready = crate::sync::lock(&self.ready);
+                (!ready.entries.is_empty(), ready.waker.replace(waker))
+            };
+            drop(before);
+            if is_ready { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
     fn start(self: &Arc<Self>, future: Running) -> Arc<Entry> {
         // Or the budget of the tokio task that moves the clock would be charged.
         let future: Running = Box::pin(tokio::task::unconstrained(future));
@@ -71,7 +101,7 @@ impl Tasks {
     /// Polls what was woken until nothing is. The caller has the turn.
     pub(super) fn run_ready(&self) {
         for polls in 0.. {
-            let Some(entry) = crate::sync::lock(&self.ready).pop_front() else { return };
+            let Some(entry) = crate::sync::lock(&self.ready).entries.pop_front() else { return };
             assert!(polls < MOST_POLLS, "a task of the clock wakes itself for ever");
             entry.poll();
         }
@@ -104,7 +134,14 @@ impl Wake for Entry {
         if let Some(tasks) = self.tasks.upgrade()
             && !self.queued.swap(true, Ordering::SeqCst)
         {
-            crate::sync::lock(&tasks.ready).push_back(Arc::clone(self));
+            let waiting = {
+                let mut ready = crate::sync::lock(&tasks.ready);
+                ready.entries.push_back(Arc::clone(self));
+                ready.waker.take()
+            };
+            if let Some(waker) = waiting {
+                crate::sync::wake(waker);
+            }
         }
     }
 }
@@ -183,7 +220,19 @@ impl ManualSpawner {
 impl Spawner for ManualSpawner {
     fn spawn(&self, task: Running) {
         let entry = self.tasks.start(task);
-        crate::sync::lock(&self.spawned).push(Arc::downgrade(&entry));
+        let mut spawned = crate::sync::lock(&self.spawned);
+        spawned.retain(|entry| entry.strong_count() > 0);
+        spawned.push(Arc::downgrade(&entry));
+    }
+
+    /// Runs it as a task of the clock: while it blocks, time stands still.
+    fn spawn_blocking(&self, _name: &str, task: Running) -> io::Result<()> {
+        self.spawn(task);
+        Ok(())
+    }
+
+    fn runs_jobs(&self) -> bool {
+        true
     }
 }
 

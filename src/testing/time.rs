@@ -32,6 +32,11 @@ impl Time {
         self.state().now
     }
 
+    /// The next moment that is waited for.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.state().waits.keys().next().map(|(at, _)| *at)
+    }
+
     /// Moves to the next moment that is waited for, at most to `target`, and wakes who waited for
     /// it. False where there is nothing left to do up to `target`.
     pub(super) fn step(&self, target: u64) -> bool {

@@ -3,25 +3,51 @@ use std::{
     thread::{self, ThreadId},
 };
 
+use crate::random::seeded;
+
 /// A mutex that a thread may enter again: a task that runs while the clock is moved may move it.
-#[derive(Debug, Default)]
+///
+/// Whoever has it draws random numbers of its seed.
+#[derive(Debug)]
 pub(super) struct Turn {
-    /// Who has it, and how often it entered.
-    holder: Mutex<Option<(ThreadId, usize)>>,
+    state: Mutex<State>,
     free: Condvar,
 }
 
+#[derive(Debug)]
+struct State {
+    holder: Option<Holder>,
+    /// Where the numbers of the seed go on, while nobody has the turn.
+    seed: u64,
+}
+
+#[derive(Debug)]
+struct Holder {
+    thread: ThreadId,
+    /// How often it entered.
+    depth: usize,
+    /// What the thread drew its numbers from before.
+    before: Option<u64>,
+}
+
 impl Turn {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { state: Mutex::new(State { holder: None, seed }), free: Condvar::new() }
+    }
+
     pub(super) fn enter(&self) -> Entered<'_> {
         let me = thread::current().id();
         // The condition variable needs the guard itself.
-        let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            match &mut *holder {
-                None => *holder = Some((me, 1)),
-                Some((thread, depth)) if *thread == me => *depth += 1,
+            match &mut state.holder {
+                None => {
+                    let before = seeded::replace(Some(state.seed));
+                    state.holder = Some(Holder { thread: me, depth: 1, before });
+                }
+                Some(holder) if holder.thread == me => holder.depth += 1,
                 Some(_) => {
-                    holder = self.free.wait(holder).unwrap_or_else(PoisonError::into_inner);
+                    state = self.free.wait(state).unwrap_or_else(PoisonError::into_inner);
                     continue;
                 }
             }
@@ -34,13 +60,14 @@ pub(super) struct Entered<'a>(&'a Turn);
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        let mut holder = crate::sync::lock(&self.0.holder);
-        if let Some((_, depth)) = &mut *holder {
-            *depth -= 1;
-            if *depth == 0 {
-                *holder = None;
-                self.0.free.notify_one();
-            }
+        let mut state = crate::sync::lock(&self.0.state);
+        let Some(holder) = &mut state.holder else { return };
+        holder.depth -= 1;
+        if holder.depth == 0 {
+            let seed = seeded::replace(holder.before);
+            state.holder = None;
+            state.seed = seed.unwrap_or_default();
+            self.0.free.notify_one();
         }
     }
 }

@@ -15,6 +15,10 @@ pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 ///
 /// [`now`](Clock::now) decides every deadline; [`wall`](Clock::wall) only gives dates for people to
 /// read, schedules, and fencing tokens over nodes whose clocks are not known, and may jump.
+///
+/// [`now`](Clock::now), [`wall`](Clock::wall) and [`granularity`](Clock::granularity) are called
+/// while internal mutexes are held: an implementation must not call this crate from them, and must
+/// not block.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The present moment. Never goes back, and counts time that the machine spent suspended.
     fn now(&self) -> Timestamp;

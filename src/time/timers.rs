@@ -122,14 +122,13 @@ impl Timers {
 
     /// Replaces the waker of an entry; false if it fired already.
     fn rewake(&self, key: TimerKey, waker: &Waker) -> bool {
+        // Wakers are foreign code: cloned before the lock is taken, dropped after it is released.
+        let waker = crate::sync::clone_waker(waker);
         let mut state = self.lock();
         let Some(entry) = state.entries.get_mut(&key) else { return false };
-        if !entry.will_wake(waker) {
-            let replaced = std::mem::replace(entry, waker.clone());
-            drop(state);
-            // Foreign code, which may drop a sleep.
-            drop(replaced);
-        }
+        let replaced = std::mem::replace(entry, waker);
+        drop(state);
+        drop(replaced);
         true
     }
 
@@ -196,6 +195,7 @@ impl Timers {
                 earliest.min(now + LOOK_INTERVAL)
             };
             tokio::select! {
+                biased;
                 () = notified => {}
                 () = self.clock.wait(until) => waited_until = Some(until),
             }
@@ -238,7 +238,7 @@ impl Future for Sleep {
         }
         let registered = self.key.is_some_and(|key| self.timers.rewake(key, cx.waker()));
         if !registered {
-            self.key = Some(self.timers.insert(self.at, cx.waker().clone()));
+            self.key = Some(self.timers.insert(self.at, crate::sync::clone_waker(cx.waker())));
         }
         Poll::Pending
     }

@@ -1,7 +1,6 @@
 //! Resources and terms of single requests.
 
-use std::convert::Infallible;
-use std::time::Duration;
+use std::{convert::Infallible, future::IntoFuture, time::Duration};
 
 use axum::http::{HeaderValue, Request};
 use tower::{Layer, ServiceExt, service_fn};
@@ -92,7 +91,6 @@ async fn requests_with_terms_that_make_no_sense_are_refused_by_name() {
         let text = invalid_request(|r| r.ttl(ttl)).await;
         assert!(text.contains("max_ttl (10s)"), "{text}");
     }
-    assert!(invalid_request(|r| r.wait(Duration::MAX)).await.contains("wait"));
     assert!(invalid_request(|r| r.max_hold(Duration::ZERO)).await.contains("max_hold"));
     assert!(invalid_request(|r| r.max_attempts(0)).await.contains("max_attempts"));
 }
@@ -115,6 +113,22 @@ async fn the_longest_terms_that_are_taken_do_not_overflow() {
     let busy = redlock.lock("a").wait(Duration::ZERO).await.unwrap_err();
     assert!(matches!(busy, LockError::Held { .. }), "{busy:?}");
     lock.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_longest_wait_and_hold_are_no_limits() {
+    let builder = || Redlock::builder().nodes_from(&EmbeddedNodes::new(3));
+    let by_default = builder().wait(Duration::MAX).max_hold(Duration::MAX).build().unwrap();
+    let by_request = builder().build().unwrap();
+    for redlock in [by_default, by_request] {
+        let request = || redlock.lock("a").wait(Duration::MAX).max_hold(Duration::MAX);
+        let lock = redlock.lock("a").await.unwrap();
+        let mut waiting = tokio::spawn(request().into_future());
+        let early = tokio::time::timeout(Duration::from_millis(20), &mut waiting).await;
+        assert!(early.is_err(), "it waits");
+        lock.release().await.unwrap();
+        drop(waiting.await.unwrap().unwrap());
+    }
 }
 
 /// What the request is refused with; the node was not asked for anything.

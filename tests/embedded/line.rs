@@ -60,9 +60,9 @@ async fn a_line_that_is_full_turns_the_next_away_at_once_with_what_is_known_of_t
     let redlock = builder.max_waiters(2).max_waiters_in_total(3).build().unwrap();
     let waiting = |name: &str| redlock.lock(name).wait(HANG_GUARD).into_future();
     let turned_away = |name: &str| match poll(&mut waiting(name)) {
-        Poll::Ready(Err(LockError::Held { retry_after, owner })) => {
+        Poll::Ready(Err(LockError::Held { expires_in, owner, .. })) => {
             assert_eq!(owner.as_deref(), Some("we"));
-            assert!(retry_after.is_some());
+            assert!(expires_in.is_some());
         }
         other => panic!("not turned away: {other:?}"),
     };

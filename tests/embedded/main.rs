@@ -5,6 +5,7 @@ mod support;
 
 mod gate;
 mod handoff;
+mod herd;
 mod hot;
 mod inspect;
 mod line;

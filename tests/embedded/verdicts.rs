@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tower_redlock::{EmbeddedNodes, Lock, LockError, NodeState, Reason, Redlock, VoteOutcome};
+use tower_redlock::{
+    EmbeddedNodes, Lock, LockError, NodeState, Reason, Redlock, Vote, VoteOutcome,
+};
 
 use crate::nodes::{Shared, erring, manager, shared, silent};
 
@@ -57,9 +59,16 @@ async fn assert_held_in_every_order(nodes: &[Shared]) {
     for order in orders(nodes) {
         let names = format!("{order:?}");
         let said = manager(order).lock("a").await;
-        let Err(LockError::Held { owner, retry_after }) = said else { panic!("{said:?}: {names}") };
+        let Err(LockError::Held { owner, expires_in, votes, .. }) = &said else {
+            panic!("{said:?}: {names}")
+        };
         assert_eq!(owner.as_deref(), Some("other"));
-        assert!(retry_after.is_some());
+        assert!(expires_in.is_some());
+        let held = |vote: &&Vote| matches!(vote.outcome, VoteOutcome::Held { .. });
+        let node = &votes.iter().find(held).expect("a node that said so").node;
+        let text = said.as_ref().unwrap_err().to_string();
+        assert_eq!(votes.len(), nodes.len());
+        assert!(text.contains(&format!("held by other on {node}")), "{text}");
     }
 }
 

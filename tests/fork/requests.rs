@@ -35,6 +35,7 @@ fn assert_all_fail(redlock: &Redlock, parent: u32) {
     let led = redlock.leader("a").run(|_| async {}).now_or_never().expect(now);
     assert!(is_forked(&led.unwrap_err(), parent));
     redlock.leader("a").resign().now_or_never().expect(now);
+    redlock.leader("a").stop().now_or_never().expect(now);
     let job = Job::new("a", Schedule::every(Duration::from_secs(1)), |_| async {
         Ok::<_, LockError>(())
     });

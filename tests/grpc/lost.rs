@@ -31,6 +31,13 @@ async fn a_method_that_takes_too_long_is_stopped_and_the_order_is_free() {
     site.is_free("7").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_method_that_overruns_has_an_unknown_outcome() {
+    let site = Site::open(|layer| layer.max_hold(Duration::from_millis(300))).await;
+    assert_lost(&site.place("7", "overrunning").await.unwrap_err());
+    site.becomes_free("7").await;
+}
+
 #[tokio::test]
 async fn a_client_that_gives_up_drops_the_method_and_frees_the_order() {
     let site = Site::open(|layer| layer).await;

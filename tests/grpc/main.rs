@@ -14,5 +14,6 @@ mod statuses;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;
+mod timeouts;
 mod turned_away;
 mod wrapping;

@@ -88,6 +88,13 @@ impl orders_server::Orders for Orders {
             "stuck" => self.gate.acquire().await.unwrap().forget(),
             "busy" => tokio::time::sleep(Duration::from_millis(2)).await,
             "failing" => return Err(own_failure()),
+            "overrunning" => {
+                let context = self.context().expect("runs under the lock");
+                while context.ensure_valid().is_ok() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                return Err(own_failure());
+            }
             "panicking" => panic!("as the test wants it"),
             _ => {}
         }

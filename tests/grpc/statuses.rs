@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tonic::{Code, Status};
-use tower_redlock::{LockError, LossCause, Redlock, guard};
+use tower_redlock::{LockError, LossCause, Redlock, Votes, guard};
 
 use crate::{
     orders::own_failure,
@@ -29,8 +29,17 @@ async fn a_method_hands_on_its_own_status_and_those_of_its_lock() {
 #[test]
 fn each_error_has_its_status() {
     let seconds = |n| Some(Duration::from_secs(n));
-    let held = |retry_after| LockError::Held { retry_after, owner: Some("secret".into()) };
-    let too_slow = LockError::TooSlow { elapsed: Duration::ZERO, validity: Duration::ZERO };
+    let held = |retry_after| LockError::Held {
+        retry_after,
+        expires_in: Some(Duration::from_secs(10)),
+        owner: Some("secret".into()),
+        votes: Votes::default(),
+    };
+    let too_slow = LockError::TooSlow {
+        elapsed: Duration::ZERO,
+        validity: Duration::ZERO,
+        votes: Votes::default(),
+    };
     let waited = LockError::WaitTimedOut { waited: Duration::ZERO, last: Box::new(held(None)) };
     let invalid = LockError::InvalidRequest("a ttl".into());
     let exact = Some(Duration::from_millis(1_300));

@@ -25,13 +25,15 @@ async fn held_elsewhere(site: &Site) -> Status {
     let lock = other.lock("7").ttl(ttl).auto_extend(false).await.unwrap();
     let status = site.place("7", "").await.unwrap_err();
     let delay = retry_delay(&status, Code::Aborted);
-    assert!(delay >= lock.remaining() && delay <= ttl, "{delay:?}");
+    // Nothing was measured: about a second, whatever is left of the TTL.
+    assert!(delay <= Duration::from_millis(1_500), "{delay:?}");
+    drop(lock);
     assert_eq!(site.orders.entered(), 0);
     status
 }
 
 #[tokio::test]
-async fn held_is_aborted_and_tells_when_the_holders_lease_would_end() {
+async fn held_is_aborted_and_tells_when_to_come_back() {
     let site = Site::open(|layer| layer).await;
     let status = held_elsewhere(&site).await;
     assert_eq!(status.message(), "another request is at work on this; nothing was done");

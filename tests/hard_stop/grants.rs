@@ -78,7 +78,9 @@ fn a_quorum_that_grants_at_the_end_of_the_validity_is_too_slow_and_keeps_no_key(
     clock.advance(VALIDITY);
     let_go();
     let Poll::Ready(Err(error)) = poll(acquire.as_mut()) else { panic!() };
-    assert_eq!(error, LockError::TooSlow { elapsed: VALIDITY, validity: VALIDITY });
+    let LockError::TooSlow { elapsed, validity, votes } = &error else { panic!("{error:?}") };
+    assert_eq!((*elapsed, *validity, votes.len()), (VALIDITY, VALIDITY, 3));
+    assert!(error.to_string().contains("embedded-"), "names its nodes: {error}");
     assert_eq!(nodes.key_counts(), [0; 3]);
 }
 

@@ -1,9 +1,18 @@
 //! What the types promise by their traits.
 
-use std::{cell::Cell, convert::Infallible, error::Error, fmt::Debug, rc::Rc};
+use std::{
+    cell::Cell,
+    convert::Infallible,
+    error::Error,
+    fmt::Debug,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
 
 use bytes::Bytes;
 use http::{Request, Response};
+use http_body::Frame;
 use http_body_util::Full;
 use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
 use tower_redlock::{
@@ -24,7 +33,20 @@ const fn error<T: Error + Clone + Send + Sync + Unpin + 'static>() {}
 type Key = fn(&Request<()>) -> String;
 type Inner = BoxCloneSyncService<Request<()>, Response<Full<Bytes>>, std::io::Error>;
 /// Neither `Clone` nor `Default` nor `Sync`.
-struct Odd(#[allow(dead_code, reason = "it is there for its traits")] Cell<u8>);
+struct Odd(Cell<u8>);
+
+impl http_body::Body for Odd {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.set(1);
+        Poll::Ready(None)
+    }
+}
 
 #[test]
 fn types_are_as_shareable_as_what_they_wrap() {
@@ -36,7 +58,7 @@ fn types_are_as_shareable_as_what_they_wrap() {
     cloned::<RedlockLayer<Key, Http>>();
     shared::<RedlockService<Inner, Key, Http>>();
     cloned::<RedlockService<Inner, Key, Http>>();
-    sendable::<HttpFuture<Inner, (), Problems>>();
+    sendable::<HttpFuture<Inner, (), Problems, Full<Bytes>>>();
     shared::<HttpBody<Full<Bytes>>>();
     unpinned::<HttpBody<Full<Bytes>>>();
     empty::<HttpBody<Odd>>();

@@ -2,5 +2,6 @@
 #![cfg(feature = "axum")]
 
 mod bounds;
+mod reserved;
 mod routes;
 mod site;

@@ -117,8 +117,33 @@ async fn where_no_parameter_can_be_the_error_says_what_to_do() {
     // Around the router: not even an optional one may let every request pass.
     let around = locked(key::path_param("id").optional()).layer(routes());
     let response = around.oneshot(Request::get("/a/1").body(Body::empty()).unwrap()).await;
-    assert_eq!(response.unwrap().status(), 400);
-    let app = routes().layer(locked(key::path_param("id")));
-    let detail = refused(&app, "/nowhere").await;
-    assert!(detail.contains("Router::route_layer"), "{detail}");
+    assert_eq!(response.unwrap().status(), 500);
+    // Nested, or as a fallback, the router inside may have routes: none of them runs unguarded.
+    let around = locked(key::path_param("id").optional()).layer(routes());
+    let nested = Router::new().nest_service("/v1", around.clone());
+    misplaced(&nested, "/v1/a/1").await;
+    let fallback = Router::new().route("/c", get(resource)).fallback_service(around);
+    assert_eq!(crate::site::get(&fallback, "/a/1").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_path_without_a_route_stays_not_found() {
+    let routes = Router::new().route("/a/{id}", get(resource));
+    let app = routes.layer(locked(key::path_param("id")));
+    let (status, body) = crate::site::get(&app, "/nowhere").await;
+    assert_eq!(status, 404, "{body}");
+    let problem: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&problem["code"], &problem["outcome"]), (&"not-found".into(), &"not-run".into()));
+}
+
+/// The handler's extractor may take the other value.
+#[tokio::test]
+async fn two_parameters_of_one_name_are_refused() {
+    let accounts = || Router::new().route("/{id}", get(resource_and_param));
+    let layer = locked(key::path_param("id"));
+    let app = Router::new().nest("/tenants/{id}", accounts()).route_layer(layer);
+    misplaced(&app, "/tenants/1/2").await;
+    let optional = locked(key::path_param("id").optional());
+    let app = Router::new().nest("/tenants/{id}", accounts()).route_layer(optional);
+    misplaced(&app, "/tenants/1/2").await;
 }

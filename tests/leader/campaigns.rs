@@ -42,10 +42,14 @@ fn a_line_that_is_full_ends_no_campaign() {
     let a = scene.candidate("a");
     let builder = a.replica.builder().max_waiters(1);
     let redlock = builder.build().unwrap();
-    let mut held = scene.clock.spawn(redlock.lock("leader:x").into_future());
+    let mut held = scene
+        .clock
+        .spawn(redlock.lock(tower_redlock::Resource::of_leader("x").unwrap()).into_future());
     scene.clock.settle();
     let held = held.take().unwrap().unwrap();
-    let waiting = scene.clock.spawn(redlock.lock("leader:x").wait(TTL * 2).into_future());
+    let waiting = scene.clock.spawn(
+        redlock.lock(tower_redlock::Resource::of_leader("x").unwrap()).wait(TTL * 2).into_future(),
+    );
     scene.clock.settle();
     let leader = redlock.leader("x");
     let _run = scene.run(&leader);

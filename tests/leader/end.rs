@@ -19,7 +19,7 @@ fn work_that_returns_gives_the_lock_back_and_ends_the_run() {
     scene.clock.settle();
     let _b = scene.run(&b.leader);
     scene.clock.advance(FOLLOWED);
-    let token = run.take().unwrap().unwrap();
+    let token = run.take().unwrap().unwrap().expect("the work returned");
     assert!(token.get() > 0);
     assert_eq!(*a.leader.transitions().borrow(), Leadership::NotRunning);
     assert!(!a.leader.is_leader());

@@ -86,7 +86,7 @@ fn run_beating(
     scene: &Scene,
     causes: &Causes,
     beats: u32,
-) -> (super::scene::Candidate, Task<Result<(), tower_redlock::LockError>>) {
+) -> (super::scene::Candidate, Task<Result<Option<()>, tower_redlock::LockError>>) {
     let a = scene.candidate("a");
     let leader = a.leader.clone().heartbeat_within(LIMIT).on_lost(notes(causes));
     let clock = scene.clock.clone();
@@ -122,4 +122,16 @@ fn heartbeats_keep_the_term() {
     assert!(causes.lock().unwrap().is_empty());
     scene.clock.advance(LIMIT * 5 / 4 + TTL);
     assert_eq!(*causes.lock().unwrap(), [LossCause::NoHeartbeat { limit: LIMIT }]);
+}
+
+/// Its task is polled, and would be the first to campaign again.
+#[test]
+fn work_without_heartbeats_leaves_another_candidate_its_turn() {
+    let scene = Scene::new();
+    let causes = Causes::default();
+    let (a, _run) = run_beating(&scene, &causes, 0);
+    let b = scene.candidate("b");
+    let _b = scene.run(&b.leader);
+    scene.clock.advance(LIMIT * 5 / 4 + TTL + TTL / 10);
+    assert!(b.leader.is_leader() && !a.leader.is_leader());
 }

@@ -6,6 +6,8 @@ use tower_redlock::{Leader, Leadership, Term, testing::Task};
 
 use super::scene::{FOLLOWED, Scene, TTL};
 
+const MS: Duration = Duration::from_millis(1);
+
 fn resign(scene: &Scene, leader: &Leader) -> Task<()> {
     let leader = leader.clone();
     let task = scene.clock.spawn(async move { leader.resign().await });
@@ -45,7 +47,7 @@ fn work_that_stops_when_it_is_asked_ends_the_run_with_its_output() {
     assert!(a.leader.is_leader());
     scene.clock.advance(tidy_up);
     assert!(resigned.is_finished());
-    assert_eq!(run.take(), Some(Ok(true)));
+    assert_eq!(run.take(), Some(Ok(Some(true))));
     assert_eq!(*a.leader.transitions().borrow(), Leadership::NotRunning);
     scene.clock.advance(FOLLOWED);
     assert!(b.leader.is_leader());
@@ -81,6 +83,41 @@ fn who_resigned_leaves_the_others_their_turn_for_a_ttl() {
     scene.clock.advance(Duration::from_millis(1));
     assert_eq!(scene.witness.terms(), 2);
     assert!(a.leader.is_leader());
+}
+
+/// Work that ends when it is asked to ends the run; who runs again stands back all the same.
+#[test]
+fn the_next_run_after_a_resignation_stands_back_as_well() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    let stops = |term: Term| async move { term.stopping().await };
+    let mut first = scene.clock.spawn(a.leader.run(stops));
+    scene.clock.settle();
+    assert!(resign(&scene, &a.leader).is_finished());
+    assert_eq!(first.take(), Some(Ok(Some(()))));
+    let _again = scene.run(&a.leader);
+    scene.clock.advance(TTL.saturating_sub(MS));
+    assert!(!a.leader.is_leader(), "nobody else came, for less than a TTL");
+    scene.clock.advance(MS);
+    assert!(a.leader.is_leader());
+}
+
+/// Another candidate has had its turn: nothing is left to wait for.
+#[test]
+fn who_resigned_campaigns_once_another_leader_was_seen() {
+    let scene = Scene::new();
+    let (a, b) = (scene.candidate("a"), scene.candidate("b"));
+    let _a = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));
+    let b_runs = scene.run_until_dropped(&b.leader);
+    scene.clock.advance(TTL);
+    assert!(resign(&scene, &a.leader).is_finished());
+    scene.clock.advance(TTL / 10);
+    assert!(b.leader.is_leader());
+    let owner = Some("b".into());
+    assert_eq!(*a.leader.transitions().borrow(), Leadership::Standby { leader: owner });
+    drop(b_runs);
+    scene.clock.advance(TTL / 100);
+    assert!(a.leader.is_leader(), "much sooner than a TTL after it resigned");
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Scene {
     }
 
     /// Runs a candidate whose work goes on for ever.
-    pub(crate) fn run(&self, leader: &Leader) -> Task<Result<(), LockError>> {
+    pub(crate) fn run(&self, leader: &Leader) -> Task<Result<Option<()>, LockError>> {
         let task = self.clock.spawn(leader.run(self.witness.work()));
         self.clock.settle();
         task

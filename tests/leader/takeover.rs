@@ -10,11 +10,11 @@ use std::{
 
 use tower_redlock::{
     NodeHealth, Redlock,
-    node::{Node, Op, Reply},
+    node::{Hints, Node, Op, Reply, Subscription},
     time::Clock,
 };
 
-use super::scene::{Scene, TTL};
+use super::scene::{Candidate, Scene, TTL};
 
 /// Whenever in a renewal interval it is killed, and whoever else wants to lead.
 #[test]
@@ -50,6 +50,7 @@ fn a_killed_leader_is_followed_within_its_ttl_and_a_tenth() {
     assert!(longest > TTL / 2, "the keys of the dead were waited for");
 }
 
+/// Counts acquires.
 #[derive(Debug)]
 struct Counted(Arc<dyn Node>, Arc<AtomicUsize>);
 
@@ -68,26 +69,42 @@ impl Node for Counted {
     fn health(&self) -> NodeHealth {
         self.0.health()
     }
+
+    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
+        self.0.subscribe(name, hints)
+    }
 }
 
-#[test]
-fn a_candidate_asks_about_once_per_renewal_interval_while_another_leads() {
-    let scene = Scene::new();
-    let leading = scene.candidate("a");
-    let _term = scene.run(&leading.leader);
+/// A manager over the nodes of a candidate, and how many acquires it sent to all of them.
+pub(crate) fn counted(
+    scene: &Scene,
+    candidate: &Candidate,
+    wakeups: bool,
+) -> (Redlock, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
-    let other = scene.candidate("b");
     let builder = Redlock::builder().clock(scene.clock.clone()).spawner(scene.clock.spawner());
-    let redlock = other
+    let redlock = candidate
         .redlock
         .nodes()
         .iter()
         .fold(builder, |builder, node| builder.node(Counted(Arc::clone(node), Arc::clone(&asked))))
+        .wakeups(wakeups)
         .build()
         .unwrap();
-    let _standing_by = scene.run(&redlock.leader("x"));
-    scene.clock.advance(TTL * 60);
-    let tries = asked.load(Ordering::SeqCst) / scene.nodes.len();
-    assert!((160..190).contains(&tries), "{tries} in sixty TTLs");
-    assert_eq!(scene.witness.terms(), 1, "renewed all the time, beyond the default max_hold");
+    (redlock, asked)
+}
+
+#[test]
+fn a_candidate_asks_about_once_per_renewal_interval_while_another_leads() {
+    for wakeups in [true, false] {
+        let scene = Scene::new();
+        let leading = scene.candidate("a");
+        let _term = scene.run(&leading.leader);
+        let (redlock, asked) = counted(&scene, &scene.candidate("b"), wakeups);
+        let _standing_by = scene.run(&redlock.leader("x"));
+        scene.clock.advance(TTL * 60);
+        let tries = asked.load(Ordering::SeqCst) / scene.nodes.len();
+        assert!((160..190).contains(&tries), "{tries} in sixty TTLs");
+        assert_eq!(scene.witness.terms(), 1, "renewed all the time, beyond the default max_hold");
+    }
 }

@@ -126,8 +126,11 @@ async fn nodes_up_and_voting(numbers: &Numbers) {
         (up, numbers.get("redlock_node_voting", label))
     };
     eventually_async("it is up and votes", async || both() == (1, 1)).await;
-    let all = numbers.all();
-    assert!(all.iter().any(|series| series.name == "redlock_node_queue_seconds"), "{all:?}");
+    // Told by a look at the server, once a second.
+    eventually_async("its queue is measured", async || {
+        numbers.all().iter().any(|series| series.name == "redlock_node_queue_seconds")
+    })
+    .await;
     server.set_config("maxmemory", "1");
     redlock.lock("secret").await.unwrap_err();
     eventually_async("it is up and refuses", async || both() == (1, 0)).await;
@@ -183,7 +186,7 @@ async fn jobs(redlock: &Redlock, numbers: &Numbers) {
 
     let never = Schedule::at(std::time::SystemTime::now() + Duration::from_secs(3600));
     let often = Schedule::every(Duration::from_millis(20));
-    let lock = redlock.lock("job:held").await.unwrap();
+    let lock = redlock.lock(tower_redlock::Resource::of_job("held").unwrap()).await.unwrap();
     let (go_on, told) = tokio::sync::watch::channel(false);
     let jobs = Scheduler::new(redlock.clone())
         .job(Job::new("fails", never, |_| async { Err::<(), _>("on purpose") }))
@@ -208,8 +211,17 @@ async fn jobs(redlock: &Redlock, numbers: &Numbers) {
     })
     .await;
     assert_eq!(runs("held,finished"), 0);
+    let at = |name: &str, job| numbers.gauge(name, ("job", job));
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let succeeded = at("redlock_job_last_success_seconds", "slow").expect("it has finished");
+    assert!((now - 60.0..=now).contains(&succeeded), "{succeeded}");
+    assert_eq!(at("redlock_job_last_success_seconds", "fails"), None);
+    let next = at("redlock_job_next_tick_seconds", "fails").expect("it is known");
+    assert!((now + 3_500.0..now + 3_700.0).contains(&next), "{next}");
     drop(lock);
     jobs.shutdown(HANG_GUARD).await;
+    assert_eq!(at("redlock_job_next_tick_seconds", "fails"), Some(0.0), "it has ended");
 }
 
 async fn work_done_once(redlock: &Redlock, numbers: &Numbers) {

@@ -40,6 +40,14 @@ impl Numbers {
         })
     }
 
+    /// What a gauge shows, if it was set.
+    pub(crate) fn gauge(&self, name: &str, (key, value): (&str, &str)) -> Option<f64> {
+        let label = Some((key.to_owned(), value.to_owned()));
+        let numbers = self.0.lock().unwrap();
+        let found = numbers.iter().find(|(at, _)| at.name == name && at.label == label);
+        found.map(|(_, number)| f64::from_bits(number.load(Ordering::SeqCst)))
+    }
+
     pub(crate) fn all(&self) -> Vec<Series> {
         self.0.lock().unwrap().keys().cloned().collect()
     }

@@ -9,27 +9,38 @@ use std::{
 use futures_util::FutureExt;
 use tower_redlock::{Once, OnceError, OnceRequest, Unknown};
 
-use super::scene::{HOUR, KEY, Scene, TTL, assert_ran};
+use super::scene::{HOUR, KEY, Scene, TTL, assert_ran, in_progress_by};
 
-/// The key is given back at once, without a trace, whatever is asked for where it is unknown.
-fn frees_at_once(end: impl Fn(&Scene, OnceRequest)) {
-    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
-        let scene = Scene::new(3);
-        end(&scene, scene.at_blue.once(KEY).unknown(unknown));
-        assert_eq!(scene.nodes.key_counts(), [0; 3]);
-        let status = scene.at_green.once(KEY).status().now_or_never().unwrap().unwrap();
-        assert_eq!(status, None);
-        let runs = scene.runs.count();
-        assert_ran(&scene.green_does(), runs + 1);
-    }
+/// The key is given back at once, without a trace.
+fn frees_at_once(unknown: Unknown, end: impl Fn(&Scene, OnceRequest)) {
+    let scene = Scene::new(3);
+    end(&scene, scene.at_blue.once(KEY).unknown(unknown));
+    assert_eq!(scene.nodes.key_counts(), [0; 3]);
+    let status = scene.at_green.once(KEY).status().now_or_never().unwrap().unwrap();
+    assert_eq!(status, None);
+    let runs = scene.runs.count();
+    assert_ran(&scene.green_does(), runs + 1);
+}
+
+/// Nobody knows how far it came: as after a crash, the key is free only where that is asked for.
+fn is_unknown(end: impl Fn(&Scene, OnceRequest)) {
+    frees_at_once(Unknown::Release, &end);
+    let scene = Scene::new(3);
+    end(&scene, scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR)));
+    assert_eq!(scene.nodes.key_counts(), [0; 3], "the lock is given back");
+    assert_eq!(in_progress_by(&scene.green_does(), "blue"), (true, Some(HOUR)));
+    assert_eq!(in_progress_by(&scene.blue_does(), "blue"), (true, Some(HOUR)));
 }
 
 #[test]
 fn an_error_frees_the_key_at_once() {
-    frees_at_once(|_, request| {
-        let ended = request.run(|_| async { Err::<usize, _>("no stock") }).now_or_never().unwrap();
-        assert_eq!(ended, Err(OnceError::Work("no stock")));
-    });
+    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+        frees_at_once(unknown, |_, request| {
+            let ended =
+                request.run(|_| async { Err::<usize, _>("no stock") }).now_or_never().unwrap();
+            assert_eq!(ended, Err(OnceError::Work("no stock")));
+        });
+    }
 }
 
 fn panics() -> Result<usize, Infallible> {
@@ -37,8 +48,8 @@ fn panics() -> Result<usize, Infallible> {
 }
 
 #[test]
-fn a_panic_frees_the_key_at_once() {
-    frees_at_once(|_, request| {
+fn a_panic_leaves_an_unknown_outcome() {
+    is_unknown(|_, request| {
         let run = request.run(|_| async {
             std::future::ready(()).await;
             panics()
@@ -48,8 +59,8 @@ fn a_panic_frees_the_key_at_once() {
 }
 
 #[test]
-fn a_panic_before_the_first_await_frees_the_key_at_once() {
-    frees_at_once(|_, request| {
+fn a_panic_before_the_first_await_leaves_an_unknown_outcome() {
+    is_unknown(|_, request| {
         let work = |_| -> std::future::Ready<Result<usize, Infallible>> { panic!("on purpose") };
         let run = request.run(work);
         catch_unwind(AssertUnwindSafe(|| run.now_or_never())).unwrap_err();
@@ -57,8 +68,8 @@ fn a_panic_before_the_first_await_frees_the_key_at_once() {
 }
 
 #[test]
-fn a_future_that_is_dropped_frees_the_key_at_once() {
-    frees_at_once(|scene, request| {
+fn a_dropped_future_leaves_an_unknown_outcome() {
+    is_unknown(|scene, request| {
         let runs = scene.runs.clone();
         let run = request.run(|_| async move {
             runs.run();
@@ -67,6 +78,23 @@ fn a_future_that_is_dropped_frees_the_key_at_once() {
         assert!(run.now_or_never().is_none(), "it is dropped here");
         assert_eq!(scene.runs.count(), 1, "it had begun");
     });
+}
+
+/// Before the work, nothing has happened.
+#[test]
+fn a_check_that_is_dropped_or_panics_frees_the_key_at_once() {
+    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+        frees_at_once(unknown, |_, request| {
+            let forever = std::future::pending::<Result<bool, Infallible>>();
+            let run = request.unless(|_| forever).run(|_| async { panics() });
+            assert!(run.now_or_never().is_none(), "it is dropped here");
+        });
+        frees_at_once(unknown, |_, request| {
+            let check = |_| async { panics().map(|_| true) };
+            let run = request.unless(check).run(|_| async { panics() });
+            catch_unwind(AssertUnwindSafe(|| run.now_or_never())).unwrap_err();
+        });
+    }
 }
 
 #[test]

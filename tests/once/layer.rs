@@ -22,14 +22,15 @@ fn key(request: &&'static str) -> Result<Option<Vec<String>>, KeyError> {
 async fn requests_run_once_per_key_and_those_without_one_every_time() {
     let runs = Runs::default();
     let counted = runs.clone();
-    let mut service = OnceLayer::new(Redlock::embedded(), key).layer(service_fn(move |request| {
-        let guarded = LockContext::current().is_some();
-        let run = counted.run();
-        async move {
-            assert_eq!(guarded, request != "none");
-            Ok::<_, Infallible>(run)
-        }
-    }));
+    let mut service =
+        OnceLayer::new(Redlock::embedded(), "hook", key).layer(service_fn(move |request| {
+            let guarded = LockContext::current().is_some();
+            let run = counted.run();
+            async move {
+                assert_eq!(guarded, request != "none");
+                Ok::<_, Infallible>(run)
+            }
+        }));
     let mut call = async |request| service.ready().await.unwrap().call(request).await;
     assert!(matches!(call("a").await, Ok(Once::Ran(1))));
     assert!(matches!(call("a").await, Ok(Once::AlreadyDone { .. })));
@@ -42,7 +43,6 @@ async fn requests_run_once_per_key_and_those_without_one_every_time() {
     };
     assert_eq!(rejected(call("error").await), ResourceError::Key("no key".into()));
     assert!(matches!(rejected(call("set").await), ResourceError::Setup(_)));
-    assert!(matches!(rejected(call("idempotency:1:a:k").await), ResourceError::Key(_)));
     assert_eq!(runs.count(), 4);
 }
 
@@ -56,7 +56,7 @@ async fn errors_and_responses_that_do_not_complete_leave_the_key_free() {
 async fn leave_the_key_free(unknown: Unknown) {
     let runs = Runs::default();
     let counted = runs.clone();
-    let layer = OnceLayer::new(Redlock::embedded(), key)
+    let layer = OnceLayer::new(Redlock::embedded(), "hook", key)
         .unknown(unknown)
         .complete_when(|status: &u16| *status < 500);
     let mut service = layer.layer(service_fn(move |_: &'static str| {
@@ -76,4 +76,32 @@ async fn leave_the_key_free(unknown: Unknown) {
     assert!(matches!(call().await, Ok(Once::Ran(200))));
     assert!(matches!(call().await, Ok(Once::AlreadyDone { .. })));
     assert_eq!(runs.count(), 4);
+}
+
+#[tokio::test]
+async fn layers_of_other_names_share_no_keys() {
+    let redlock = Redlock::embedded();
+    let runs = Runs::default();
+    let service = |name: &str| {
+        let runs = runs.clone();
+        OnceLayer::new(redlock.clone(), name, key)
+            .layer(service_fn(move |_| std::future::ready(Ok::<_, Infallible>(runs.run()))))
+    };
+    assert!(matches!(service("github").oneshot("a").await, Ok(Once::Ran(1))));
+    assert!(matches!(service("stripe").oneshot("a").await, Ok(Once::Ran(2))));
+    assert!(matches!(service("github").oneshot("a").await, Ok(Once::AlreadyDone { .. })));
+    // What a request sends makes it no key of another layer, nor of a client's Idempotency-Key.
+    assert!(matches!(service("git").oneshot("hub:a").await, Ok(Once::Ran(3))));
+    assert!(matches!(service("x").oneshot("idempotency:pay:1:s:k").await, Ok(Once::Ran(4))));
+    assert!(redlock.once("github:a").status().await.unwrap().is_some());
+    assert!(redlock.once("idempotency:pay:1:s:k").status().await.unwrap().is_none());
+}
+
+#[test]
+fn names_that_could_be_another_layers_key_are_refused() {
+    for name in ["", "a:b", "a b", "h\u{f6}k", "idempotency", &"x".repeat(65)] {
+        let build = || OnceLayer::new(Redlock::embedded(), name, key);
+        assert!(std::panic::catch_unwind(build).is_err(), "{name}");
+    }
+    drop(OnceLayer::new(Redlock::embedded(), "/hooks/github", key));
 }

@@ -136,7 +136,7 @@ fn what_is_unknown_is_not_called_in_progress_for_the_lock_of_a_minority() {
     let node = scene.at_green.nodes()[0].clone();
     let builder = Redlock::builder().clock(scene.clock.clone()).spawner(scene.clock.spawner());
     let alone = builder.node(Through(node)).build().unwrap();
-    let name = format!("once:{KEY}");
+    let name = tower_redlock::Resource::of_once(KEY).unwrap();
     let _left = alone.lock(name).into_future().now_or_never().expect("at once").unwrap();
     assert_eq!(status(&scene).expect("unknown").state, OnceState::Unknown);
 }

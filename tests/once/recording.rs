@@ -24,7 +24,7 @@ fn a_record_survives_the_loss_of_any_minority() {
     for lost in [[0, 1], [1, 2], [2, 3], [3, 4], [0, 4]] {
         let scene = Scene::new(5);
         assert_ran(&scene.blue_does(), 1);
-        scene.nodes.forget(lost);
+        scene.nodes.forget_unguarded(lost);
         assert_done_by(&scene.green_does(), "blue");
         scene.nodes.stop(lost);
         assert_done_by(&scene.green_does(), "blue");
@@ -39,11 +39,11 @@ fn a_record_that_a_node_tells_is_brought_to_the_others() {
     scene.nodes.start([0, 1]);
     assert_done_by(&scene.green_does(), "blue");
     // Those that did it are gone.
-    scene.nodes.forget([2, 3, 4]);
+    scene.nodes.forget_unguarded([2, 3, 4]);
     let ended = scene.green_does();
     assert_done_by(&ended, "blue");
     // By now all of them have it again, for as long as it was to be kept.
-    scene.nodes.forget([0, 1]);
+    scene.nodes.forget_unguarded([0, 1]);
     let Ok(Once::AlreadyDone { remaining, .. }) = scene.blue_does() else { panic!() };
     assert_eq!(remaining, 96 * super::scene::HOUR);
 }
@@ -57,7 +57,7 @@ fn a_node_that_answers_late_is_told_as_well() {
     scene.nodes.freeze([0]);
     assert_done_by(&scene.green_does(), "blue");
     scene.nodes.thaw([0]);
-    scene.nodes.forget([1, 2]);
+    scene.nodes.forget_unguarded([1, 2]);
     assert_done_by(&scene.green_does(), "blue");
 }
 
@@ -71,7 +71,7 @@ fn a_record_that_is_about_to_end_is_brought_nowhere() {
         scene.nodes.start([0]);
         scene.clock.advance(SECOND.saturating_sub(left));
         assert_done_by(&scene.green_does(), "blue");
-        scene.nodes.forget([1, 2]);
+        scene.nodes.forget_unguarded([1, 2]);
         assert_eq!(matches!(scene.green_does(), Ok(Once::AlreadyDone { .. })), is_brought);
     }
 }
@@ -127,7 +127,7 @@ fn a_short_outage_at_the_end_is_sat_out_under_the_lock() {
 fn nodes_that_lost_the_lock_in_the_middle_are_given_it_again_for_the_record() {
     let scene = Scene::new(3);
     let nodes = scene.nodes.clone();
-    let mut work = does_and(&scene, move || nodes.forget([0, 1]));
+    let mut work = does_and(&scene, move || nodes.forget_unguarded([0, 1]));
     scene.clock.advance(100 * MS);
     assert_ran(&work.take().expect("it is recorded"), 1);
     scene.nodes.stop([2]);

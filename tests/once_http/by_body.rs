@@ -37,7 +37,7 @@ fn echo(runs: &Runs) -> Router {
 
 async fn site(missing: Missing) -> (Site, Client) {
     let site = Site::new();
-    let layer = OnceLayer::by_body(site.at_blue.clone(), key::json_pointer("/id"))
+    let layer = OnceLayer::by_body(site.at_blue.clone(), "hook", key::json_pointer("/id"))
         .body_limit(100)
         .missing(missing);
     let client = serve(echo(&site.runs).route_layer(layer)).await;
@@ -54,7 +54,7 @@ async fn the_key_is_in_the_body_and_the_handler_gets_the_body_intact() {
     let body = br#"{ "x" : 1, "id":"evt_1"}  "#;
     let first = client.send(hook(&body[..])).await;
     assert_eq!((first.code(), &first.body[..]), (200, &body[..]));
-    assert_eq!(first.header("x-name"), Some("once:evt_1"));
+    assert_eq!(first.header("x-name"), Some("once:hook:evt_1"));
     assert_eq!(first.header("x-length"), Some("26"));
     client.send(hook(r#"{"id":"evt_1"}"#)).await.assert_duplicate();
     assert_eq!(client.send(hook(r#"{"id":"evt_2"}"#)).await.code(), 200);
@@ -77,7 +77,7 @@ async fn a_body_that_comes_in_pieces_arrives_whole_with_its_trailers() {
     drop(sender);
     let answer = soon("the answer", answer).await.unwrap();
     assert_eq!(answer.body, r#"{"a":[1,2],"id":"evt_1"}"#);
-    assert_eq!(answer.header("x-name"), Some("once:evt_1"));
+    assert_eq!(answer.header("x-name"), Some("once:hook:evt_1"));
     assert_eq!(answer.header("x-trailer"), Some("7"));
 }
 
@@ -141,7 +141,7 @@ async fn a_body_that_fails_is_400_and_nothing_runs() {
         #[allow(unreachable_code, reason = "for its type")]
         Ok::<_, Infallible>(http::Response::new(Body::empty()))
     });
-    let layer = OnceLayer::by_body(site.at_blue.clone(), key::json_pointer("/id"));
+    let layer = OnceLayer::by_body(site.at_blue.clone(), "hook", key::json_pointer("/id"));
     let (mut sender, body) = Channel::<Bytes, std::io::Error>::new(2);
     sender.send_data("{".into()).await.unwrap();
     sender.abort(std::io::Error::other("on purpose"));
@@ -155,7 +155,7 @@ async fn a_body_that_fails_is_400_and_nothing_runs() {
 #[tokio::test]
 async fn nobody_forges_the_token_of_a_request_without_a_key() {
     let site = Site::new();
-    let layer = OnceLayer::by_body(site.at_blue.clone(), key::json_pointer("/id"))
+    let layer = OnceLayer::by_body(site.at_blue.clone(), "hook", key::json_pointer("/id"))
         .missing(Missing::Run)
         .token_header("x-token");
     let tell = |headers: http::HeaderMap| async move {

@@ -36,7 +36,7 @@ fn app(runs: &Runs) -> Router {
 }
 
 async fn with_missing(site: &Site, missing: Missing) -> Client {
-    let layer = OnceLayer::new(site.at_blue.clone(), key::header("webhook-id"))
+    let layer = OnceLayer::new(site.at_blue.clone(), "hook", key::header("webhook-id"))
         .http()
         .missing(missing)
         .token_header("x-token");
@@ -72,17 +72,17 @@ async fn requests_without_a_key_run_if_they_may_and_never_with_a_forged_token() 
     let mut twice = hook("a");
     twice.headers_mut().append("webhook-id", "b".parse().unwrap());
     client.send(twice).await.assert_problem(400, None, "bad-key", "not-run");
-    client.send(hook(&"x".repeat(508))).await.assert_problem(400, None, "bad-key", "not-run");
+    client.send(hook(&"x".repeat(503))).await.assert_problem(400, None, "bad-key", "not-run");
     assert_eq!(site.runs.count(), 3);
 }
 
 #[tokio::test]
 async fn sets_of_names_and_settings_that_do_not_fit_are_the_services_own_fault() {
     let site = Site::new();
-    let set = OnceLayer::new(site.at_blue.clone(), |_: &Request<_>| ["a", "b"]).http();
+    let set = OnceLayer::new(site.at_blue.clone(), "hook", |_: &Request<_>| ["a", "b"]).http();
     let client = serve(app(&site.runs).route_layer(set)).await;
     client.send(bare()).await.assert_problem(500, None, "bad-settings", "not-run");
-    let never = OnceLayer::new(site.at_blue.clone(), key::header("webhook-id"))
+    let never = OnceLayer::new(site.at_blue.clone(), "hook", key::header("webhook-id"))
         .retain(std::time::Duration::ZERO)
         .http();
     let client = serve(app(&site.runs).route_layer(never)).await;
@@ -101,7 +101,7 @@ async fn refusals_may_look_otherwise_and_duplicates_stay_what_they_are() {
         assert_eq!(matches!(rejection.reason(), Refused::Lock(_)), name == "none");
         response
     };
-    let layer = OnceLayer::new(site.at_blue.clone(), key::header("webhook-id"))
+    let layer = OnceLayer::new(site.at_blue.clone(), "hook", key::header("webhook-id"))
         .http()
         .token_header("x-token")
         .on_reject(refuse);
@@ -109,35 +109,23 @@ async fn refusals_may_look_otherwise_and_duplicates_stay_what_they_are() {
     let answer = client.send(bare()).await;
     assert_eq!((answer.code(), answer.header("x-name")), (418, Some("none")));
     assert_eq!(answer.body, "bad-key");
-    let lock = site.at_green.lock("once:evt_1").await.unwrap();
+    let name = tower_redlock::Resource::of_once("hook:evt_1").unwrap();
+    let lock = site.at_green.lock(name).await.unwrap();
     let answer = client.send(hook("evt_1")).await;
-    assert_eq!((answer.code(), answer.header("x-name")), (418, Some("once:evt_1")));
+    assert_eq!((answer.code(), answer.header("x-name")), (418, Some("once:hook:evt_1")));
     assert_eq!(answer.body, "in-progress");
     drop(lock);
     assert_eq!(client.send(hook("evt_1")).await.code(), 200);
     client.send(hook("evt_1")).await.assert_duplicate();
 }
 
-/// Whoever chooses the id of a webhook can't take the key of somebody's request by it.
-#[tokio::test]
-async fn names_of_idempotency_keys_are_no_ids_of_webhooks() {
-    let site = Site::new();
-    let client = with_missing(&site, Missing::Run).await;
-    let answer = client.send(hook("idempotency:5:alice:k")).await;
-    answer.assert_problem(400, None, "bad-key", "not-run");
-    assert_eq!(site.runs.count(), 0);
-    assert_eq!(site.nodes.key_counts(), [0; 3]);
-    assert_eq!(client.send(hook("idempotency")).await.code(), 200);
-}
-
-/// Deliveries of one sender are told apart from those of the others by a prefix, as all layers share
-/// their keys.
+/// Deliveries of one sender are told apart from those of the others by the layer's name.
 #[tokio::test]
 async fn each_sender_has_its_header() {
     let site = Site::new();
     for header in ["webhook-id", "x-github-delivery", "x-shopify-event-id"] {
-        let key = key::header(header).prefixed(format!("{header}:"));
-        let layer = OnceLayer::new(site.at_blue.clone(), key).http().token_header("x-token");
+        let once = OnceLayer::new(site.at_blue.clone(), header, key::header(header));
+        let layer = once.http().token_header("x-token");
         let client = serve(app(&site.runs).route_layer(layer)).await;
         let before = site.runs.count();
         for again in [false, true] {

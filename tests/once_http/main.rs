@@ -5,6 +5,7 @@ mod support;
 
 mod by_body;
 mod client;
+mod gone;
 mod idempotency;
 mod keys;
 mod repeats;

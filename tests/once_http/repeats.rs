@@ -12,7 +12,10 @@ use http::{Method, Request, Response, StatusCode};
 use tokio::sync::Notify;
 use tower_redlock::{LockContext, OnceLayer, key, layer::http::HttpBody};
 
-use crate::site::{HOUR, Site, hook, serve, soon};
+use crate::{
+    client::SOON,
+    site::{HOUR, Site, hook, serve, soon},
+};
 
 #[tokio::test]
 async fn an_event_is_handled_once_and_every_replica_knows() {
@@ -21,12 +24,13 @@ async fn an_event_is_handled_once_and_every_replica_knows() {
     let app = Router::new().route(
         "/hook",
         post(async move |lock: LockContext| {
-            assert_eq!(lock.resource().to_string(), "once:evt_1");
+            assert_eq!(lock.resource().to_string(), "once:hook:evt_1");
             runs.run();
             (StatusCode::CREATED, [("x-own", "1")], "handled")
         }),
     );
-    let layer = |redlock: &_| OnceLayer::new(Clone::clone(redlock), key::header("webhook-id"));
+    let layer =
+        |redlock: &_| OnceLayer::new(Clone::clone(redlock), "hook", key::header("webhook-id"));
     let blue = serve(app.clone().route_layer(layer(&site.at_blue).http())).await;
     let green = serve(app.route_layer(layer(&site.at_green).http())).await;
 
@@ -55,7 +59,8 @@ async fn of_fifty_at_once_one_is_handled_and_the_others_are_told_so() {
             "handled"
         }),
     );
-    let layer = |redlock: &_| OnceLayer::new(Clone::clone(redlock), key::header("webhook-id"));
+    let layer =
+        |redlock: &_| OnceLayer::new(Clone::clone(redlock), "hook", key::header("webhook-id"));
     let blue = serve(app.clone().route_layer(layer(&site.at_blue).http())).await;
     let green = serve(app.route_layer(layer(&site.at_green).http())).await;
 
@@ -65,7 +70,7 @@ async fn of_fifty_at_once_one_is_handled_and_the_others_are_told_so() {
     let others = (0..50).map(|i| if i % 2 == 0 { &blue } else { &green });
     let others = soon("answers", join_all(others.map(|client| client.send(hook("evt_1"))))).await;
     for answer in others {
-        answer.assert_problem(409, Some("10"), "in-progress", "not-run");
+        answer.assert_problem(409, Some(SOON), "in-progress", "not-run");
     }
     go.notify_one();
     assert_eq!(first.await.unwrap().body, "handled");
@@ -87,7 +92,7 @@ async fn answers_that_are_no_success_leave_the_event_to_the_next_try() {
             _ => (StatusCode::ACCEPTED, "handled"),
         }),
     );
-    let layer = OnceLayer::new(site.at_blue.clone(), key::header("webhook-id")).http();
+    let layer = OnceLayer::new(site.at_blue.clone(), "hook", key::header("webhook-id")).http();
     let client = serve(app.route_layer(layer)).await;
     for status in [500, 500, 429, 303, 202] {
         assert_eq!(client.send(hook("evt_1")).await.code(), status);
@@ -107,7 +112,7 @@ async fn what_completes_is_for_the_user_to_say() {
             _ => StatusCode::GONE,
         }),
     );
-    let layer = OnceLayer::new(site.at_blue.clone(), key::header("webhook-id"))
+    let layer = OnceLayer::new(site.at_blue.clone(), "hook", key::header("webhook-id"))
         .complete_when(|response: &axum::response::Response| response.status() == 410)
         .http();
     let client = serve(app.route_layer(layer)).await;
@@ -127,7 +132,7 @@ async fn head_is_answered_by_the_handler_of_get_without_a_body() {
             "handled"
         }),
     );
-    let layer = OnceLayer::new(site.at_blue.clone(), key::header("webhook-id")).http();
+    let layer = OnceLayer::new(site.at_blue.clone(), "hook", key::header("webhook-id")).http();
     let client = serve(app.route_layer(layer)).await;
     let head = |id: &str| {
         let mut request = hook(id);
@@ -148,7 +153,7 @@ async fn other_layers_may_stand_on_both_sides() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route("/hook", any(async move || format!("run {}", runs.run())));
-    let once = OnceLayer::new(site.at_blue.clone(), key::header("webhook-id")).http();
+    let once = OnceLayer::new(site.at_blue.clone(), "hook", key::header("webhook-id")).http();
     let timeout = tower::timeout::TimeoutLayer::new(HOUR);
     let stack = tower::ServiceBuilder::new()
         .layer(axum::error_handling::HandleErrorLayer::new(async |_: BoxError| {

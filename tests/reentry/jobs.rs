@@ -97,6 +97,9 @@ fn leaders_that_resign_and_come_back() {
         clock.advance(60 * SECOND);
         assert_eq!(resigned.take(), Some(()));
         assert!(second.is_leader());
-        assert_told(&["elected", "resigned; the work did not stop by itself, and was dropped"]);
+        assert_told(&[
+            "elected",
+            "leads no more; the work did not stop by itself, and was dropped",
+        ]);
     });
 }

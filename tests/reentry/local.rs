@@ -4,7 +4,7 @@ use std::{
     future::{IntoFuture, pending},
     pin::{Pin, pin},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll},
@@ -19,7 +19,8 @@ use tower_redlock::{
 };
 
 use crate::reenter::{
-    assert_told, block_on, poll_once, use_context, use_manager, waker, was_told, without_deadlock,
+    assert_told, at_every_event, block_on, poll_once, use_context, use_manager, waker, was_told,
+    without_deadlock,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -75,6 +76,28 @@ fn locks_that_are_held_renewed_and_lost() {
     });
 }
 
+/// The next in line is woken when no mutex is held.
+#[test]
+fn holder_that_goes_while_its_loss_is_logged() {
+    without_deadlock(|| {
+        let redlock = manager();
+        for i in 0..5 {
+            let name = format!("lost:{i}");
+            let lock = redlock.lock(name.as_str()).ttl(100 * MS).auto_extend(false);
+            let lock = block_on(lock.into_future()).unwrap();
+            let context = lock.context();
+            let held = Mutex::new(Some(lock));
+            at_every_event(move || {
+                if context.ensure_valid().is_err() {
+                    drop(held.lock().unwrap().take());
+                }
+            });
+            drop(block_on(redlock.lock(name).wait(PATIENT).into_future()).unwrap());
+        }
+        assert_told(&["lock ended"]);
+    });
+}
+
 #[test]
 fn work_that_hangs() {
     without_deadlock(|| {
@@ -92,7 +115,7 @@ fn work_that_hangs() {
                 }
             }
         }));
-        assert_eq!(ended, Ok(()));
+        assert_eq!(ended, Ok(Some(())));
         let began = AtomicBool::new(false);
         let leader = redlock.leader("silent").heartbeat_within(40 * MS);
         let ended = block_on(leader.run(move |_| {
@@ -103,7 +126,7 @@ fn work_that_hangs() {
                 }
             }
         }));
-        assert_eq!(ended, Ok(()));
+        assert_eq!(ended, Ok(Some(())));
         assert_told(&[
             "guarded work hangs in one poll: its lock is not renewed any more",
             "guarded work gives no heartbeat: its lock is not renewed any more",

@@ -5,8 +5,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     future::Future,
+    panic,
     pin::pin,
-    sync::{Arc, Mutex, Once, mpsc},
+    sync::{
+        Arc, Mutex, Once,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     task::{Context, Poll, Wake, Waker},
     thread,
     time::Duration,
@@ -151,12 +156,22 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Runs a scenario; panics where it does not end.
+/// Set by a panic of a manager's thread, which catches what wakers panic with.
+static THREAD_PANICKED: AtomicBool = AtomicBool::new(false);
+
+/// Runs a scenario; panics where it does not end, and where a manager's thread panicked.
 pub(crate) fn without_deadlock(scenario: impl FnOnce() + Send + 'static) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         tracing::subscriber::set_global_default(Tells).expect("it is the first");
         metrics::set_global_recorder(Counts).expect("it is the first");
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if thread::current().name() == Some("tower-redlock") {
+                THREAD_PANICKED.store(true, Ordering::Relaxed);
+            }
+            print(info);
+        }));
     });
     let (ended, end) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -167,10 +182,11 @@ pub(crate) fn without_deadlock(scenario: impl FnOnce() + Send + 'static) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("deadlock: the scenario does not end"),
         _ => {
             if let Err(panic) = thread.join() {
-                std::panic::resume_unwind(panic);
+                panic::resume_unwind(panic);
             }
         }
     }
+    assert!(!THREAD_PANICKED.load(Ordering::Relaxed), "a manager's thread panicked");
 }
 
 struct Tells;

@@ -33,6 +33,69 @@ fn days_are_named_as_documented() {
 }
 
 #[test]
+fn a_field_that_begins_with_a_star_restricts_nothing_by_itself() {
+    // Odd dates that are Mondays, not each of either.
+    assert_eq!(days("0 0 */2 * MON"), [13, 27]);
+    assert_eq!(days("0 0 1-31/2 * MON").len(), 16 + 2, "a range does");
+    assert_eq!(days("0 0 13 * */2"), Vec::<u64>::new());
+    assert_eq!(days("0 0 14 * */2"), [14]);
+    assert_eq!(days("0 0 */2 * */2"), [5, 7, 9, 11, 19, 21, 23, 25]);
+}
+
+#[test]
+fn entries_of_a_list_do_not_hide_each_other() {
+    assert_eq!(days("0 0 L,LW * *"), [31]);
+    let august = |expression: &str| {
+        let schedule: Schedule = Schedule::cron(expression).unwrap().into();
+        // 2025-08-31 is a Sunday.
+        let start = START + 212 * DAY;
+        let found = ticks(&schedule, start - 1, start + 31 * DAY - 1);
+        found.into_iter().map(|tick| (tick - start) / DAY + 1).collect::<Vec<_>>()
+    };
+    assert_eq!(august("0 0 L,LW * *"), [29, 31]);
+    assert_eq!(august("0 0 L,15W * *"), [15, 31]);
+    assert_eq!(august("0 0 13 * 7L"), [13, 31]);
+    assert_eq!(august("0 0 * * FRI#1,FRIL"), [1, 29]);
+}
+
+#[test]
+fn sunday_may_begin_a_range_or_end_it() {
+    let week = |days: &[u64]| -> Vec<u64> {
+        (0..5)
+            .flat_map(|week| days.iter().map(move |day| day + 7 * week))
+            .filter(|day| *day <= 31)
+            .collect()
+    };
+    // The first Sunday is the 5th.
+    assert_eq!(days("0 0 * * SAT-SUN"), week(&[4, 5]));
+    assert_eq!(days("0 0 * * SUN-MON"), week(&[5, 6]));
+    assert_eq!(days("0 0 * * MON-SUN").len(), 31);
+    assert_eq!(days("0 0 * * 5-7"), week(&[3, 4, 5]));
+    assert_eq!(days("0 0 * * */7"), week(&[5]));
+}
+
+#[test]
+fn nicknames_are_what_the_manual_has() {
+    for (name, expression) in [
+        ("@yearly", "0 0 1 1 *"),
+        ("@annually", "0 0 1 1 *"),
+        ("@monthly", "0 0 1 * *"),
+        ("@weekly", "0 0 * * 0"),
+        ("@daily", "0 0 * * *"),
+        ("@midnight", "0 0 * * *"),
+        (" @Hourly ", "0 * * * *"),
+    ] {
+        let of = |expression: &str| {
+            let schedule: Schedule =
+                Schedule::cron(expression).unwrap().in_tz("Europe/Berlin").unwrap().into();
+            ticks(&schedule, START, START + 400 * DAY)
+        };
+        assert_eq!(of(name), of(expression), "{name}");
+        assert!(!of(name).is_empty(), "{name}");
+    }
+}
+
+#[test]
 fn six_fields_begin_with_the_second() {
     let schedule: Schedule = Schedule::cron("15,45 59 23 * * *").unwrap().into();
     assert_eq!(ticks(&schedule, START, START + DAY), [START + DAY - 45_000, START + DAY - 15_000]);

@@ -5,10 +5,13 @@
 mod clocks;
 #[cfg(feature = "cron")]
 mod cron;
+#[cfg(feature = "cron")]
+mod crontab;
 mod errors;
 mod jitter;
 mod properties;
 mod rules;
+mod shown;
 mod tools;
 #[cfg(feature = "cron")]
 mod year;

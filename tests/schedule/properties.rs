@@ -9,7 +9,10 @@ use crate::tools::at;
 
 fn periods() -> impl Strategy<Value = Schedule> {
     let millis = prop_oneof![1_u64..100, 1_u64..100_000_000, 1..=WallTime::MAX.as_millis()];
-    millis.prop_map(|millis| Schedule::every(Duration::from_millis(millis)))
+    let with_offset = millis.prop_flat_map(|millis| (Just(millis), 0..millis));
+    with_offset.prop_map(|(millis, offset)| {
+        Schedule::every(Duration::from_millis(millis)).offset(Duration::from_millis(offset))
+    })
 }
 
 fn moments() -> impl Strategy<Value = WallTime> {
@@ -43,9 +46,14 @@ proptest! {
     }
 
     #[test]
-    fn no_tick_of_a_period_is_left_out(millis in 1_u64..50, from in 0_u64..1_000) {
-        let schedule = Schedule::every(Duration::from_millis(millis));
-        let expected: Vec<_> = (from + 1..from + 500).filter(|n| n % millis == 0).map(at).collect();
+    fn no_tick_of_a_period_is_left_out(
+        millis in 1_u64..50, offset in 0_u64..50, from in 0_u64..1_000,
+    ) {
+        let offset = offset % millis;
+        let schedule =
+            Schedule::every(Duration::from_millis(millis)).offset(Duration::from_millis(offset));
+        let expected: Vec<_> =
+            (from + 1..from + 500).filter(|n| n % millis == offset).map(at).collect();
         let ticks = schedule.ticks(at(from), at(from + 499));
         prop_assert_eq!(ticks.clone().collect::<Vec<_>>(), expected.clone());
         let back: Vec<_> = ticks.rev().collect();
@@ -63,7 +71,7 @@ mod cron {
             2 => (low..=high).prop_map(|n| n.to_string()),
             1 => (low..=high, low..=high).prop_map(|(a, b)| format!("{},{}", a.min(b), a.max(b))),
             1 => (low..=high, low..=high).prop_map(|(a, b)| format!("{}-{}", a.min(b), a.max(b))),
-            1 => (2_u32..30).prop_map(|step| format!("*/{step}")),
+            1 => (2..=high - low).prop_map(|step| format!("*/{step}")),
         ]
         .boxed()
     }

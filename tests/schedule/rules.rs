@@ -17,6 +17,22 @@ fn a_period_is_counted_from_the_epoch() {
 }
 
 #[test]
+fn an_offset_moves_each_tick_of_a_period() {
+    let schedule = Schedule::every(Duration::from_millis(250)).offset(Duration::from_millis(40));
+    assert_eq!(ticks(&schedule, 0, 1_000), [40, 290, 540, 790]);
+    assert_eq!(ticks(&schedule, 39, 40), [40]);
+    assert_eq!(ticks(&schedule, 40, 290), [290]);
+    assert_eq!(schedule.latest(at(289)), Some(at(40)));
+    assert_eq!(schedule.latest(at(39)), None);
+    let hour = Duration::from_secs(3_600);
+    let daily = Schedule::every(24 * hour).offset(3 * hour);
+    let next = daily.next(at(1_763_715_286_123), None).unwrap();
+    assert_eq!(next.to_string(), "2025-11-22T03:00:00Z");
+    let back = daily.offset(Duration::ZERO);
+    assert_eq!(back.next(at(0), None), Some(at(86_400_000)), "the last one given counts");
+}
+
+#[test]
 fn many_missed_ticks_are_taken_from_either_end_without_a_walk() {
     let schedule = Schedule::every(Duration::from_millis(1));
     let mut missed = schedule.ticks(WallTime::ZERO, WallTime::MAX);
@@ -68,36 +84,13 @@ fn a_single_moment_comes_once_and_not_too_early() {
 #[test]
 fn a_rule_of_ones_own_has_its_ticks_and_ends_where_it_goes_back() {
     let primes = [2, 3, 5, 7, 11].map(at);
-    let schedule = Schedule::custom(move |after| primes.into_iter().find(|prime| *prime > after));
+    let schedule =
+        Schedule::custom("primes", move |after| primes.into_iter().find(|prime| *prime > after));
     assert_eq!(ticks(&schedule, 2, 100), [3, 5, 7, 11]);
     assert_eq!(schedule.latest(at(10)), Some(at(7)));
     assert!(schedule.check().is_ok());
 
-    let stuck = Schedule::custom(|_| Some(at(7)));
+    let stuck = Schedule::custom("stuck", |_| Some(at(7)));
     assert_eq!(ticks(&stuck, 0, 100), [7]);
     assert_eq!(stuck.latest(at(100)), Some(at(7)));
-}
-
-#[test]
-fn schedules_say_what_they_are() {
-    let text = |schedule: Schedule| format!("{schedule:?}");
-    assert_eq!(
-        text(Schedule::every(Duration::from_secs(30)).jitter(Duration::from_secs(1))),
-        "Schedule { rule: Ok(every 30s), jitter: 1s }"
-    );
-    assert!(text(Schedule::every_after(Duration::from_secs(3))).contains("3s after the last run"));
-    #[cfg(feature = "cron")]
-    assert!(
-        text(Schedule::cron("0 3 * * *").unwrap().in_tz("Europe/Berlin").unwrap().into())
-            .contains("cron \"0 3 * * *\" in Europe/Berlin")
-    );
-}
-
-#[test]
-fn schedules_are_shown_to_people() {
-    let every = Schedule::every(Duration::from_secs(10));
-    assert_eq!(every.to_string(), "every 10s");
-    assert_eq!(every.jitter(Duration::from_secs(2)).to_string(), "every 10s, up to 2s later");
-    let none = Schedule::every(Duration::ZERO);
-    assert_eq!(none.to_string(), format!("none ({})", none.check().unwrap_err()));
 }

@@ -36,7 +36,7 @@ fn jobs_that_can_not_be_run_are_named() {
         told(vec![job("x", every()).start_within(Duration::ZERO)]).contains("start_within is zero")
     );
     let ttl = told(vec![job("x", every()).ttl(3600 * SECOND)]);
-    assert!(ttl.starts_with(r#"job "x": "#) && ttl.contains("max_ttl"), "{ttl}");
+    assert!(ttl.starts_with(r#"job "x": "#) && ttl.contains("max_ttl(3600s)"), "{ttl}");
     let many = (0..10_001).map(|number| job(&number.to_string(), every())).collect();
     assert!(told(many).contains("10001 jobs"));
 }

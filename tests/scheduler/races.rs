@@ -75,7 +75,9 @@ fn ticks_that_were_lost_to_others_do_not_make_later_ones_late() {
     // The lock is taken from 10 ms before each tick until it is too late for it.
     scene.advance(9_990 * MS);
     for _ in 0..13 {
-        let mut taken = scene.clock.spawn(b.redlock.lock("job:j").into_future());
+        let mut taken = scene
+            .clock
+            .spawn(b.redlock.lock(tower_redlock::Resource::of_job("j").unwrap()).into_future());
         scene.clock.settle();
         let lock = taken.take().unwrap().unwrap();
         scene.advance(2 * SECOND);
@@ -83,7 +85,9 @@ fn ticks_that_were_lost_to_others_do_not_make_later_ones_late() {
         scene.advance(8 * SECOND);
     }
     assert_eq!(scene.log.ticks(), [0u64; 0]);
-    let mut taken = scene.clock.spawn(b.redlock.lock("job:j").into_future());
+    let mut taken = scene
+        .clock
+        .spawn(b.redlock.lock(tower_redlock::Resource::of_job("j").unwrap()).into_future());
     scene.clock.settle();
     scene.advance(50 * MS);
     drop(taken.take().unwrap().unwrap());

@@ -72,7 +72,7 @@ fn a_run_of_max_run_is_over() {
     assert!(scene.log.entries()[0].ended.is_none());
     scene.advance(SECOND + MS);
     assert_eq!(without_renewals(jobs.words()), ["claimed", "started", "stopping", "timed out"]);
-    assert_eq!(jobs.status("j").last.unwrap().outcome, Outcome::TimedOut);
+    assert_eq!(jobs.status("j").last.unwrap().outcome, Outcome::TimedOut { error: None });
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
     scene.advance(60 * SECOND);
     assert_eq!(scene.log.entries().len(), 1);

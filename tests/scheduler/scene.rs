@@ -1,9 +1,15 @@
 //! Replicas of a service over the testing kit's clock and nodes.
 
 use std::{
-    future::Future,
+    fmt,
+    future::{Future, poll_fn},
     pin::Pin,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    task::{Poll, Waker},
     time::Duration,
 };
 
@@ -12,7 +18,7 @@ use tower_redlock::{
     Job, JobContext, Redlock, Scheduler, SchedulerHandle,
     lock::Spawner,
     schedule::Schedule,
-    scheduler::{JobEvent, JobEventKind, JobStatus, SkipReason},
+    scheduler::{Candidate, JobEvent, JobEventKind, JobStatus, SkipReason},
     testing::{ManualClock, ManualSpawner, Nodes, Replica},
 };
 
@@ -38,6 +44,7 @@ pub(crate) struct Site {
     pub(crate) wire: Wire,
     pub(crate) log: Log,
     killed: watch::Sender<bool>,
+    hang: Arc<Hang>,
 }
 
 impl Scene {
@@ -52,18 +59,33 @@ impl Scene {
 
     /// On a machine with this view of the clock.
     pub(crate) fn site_at(&self, name: &'static str, clock: ManualClock) -> Site {
+        self.site_of(name, clock, false)
+    }
+
+    /// On a machine with a wall clock of its own, over nodes that tell theirs.
+    pub(crate) fn timed_site(&self, name: &'static str) -> Site {
+        self.site_of(name, self.clock.ahead_by(Duration::ZERO), true)
+    }
+
+    pub(crate) fn site_of(&self, name: &'static str, clock: ManualClock, tells_time: bool) -> Site {
         let replica = self.nodes.replica(name).with_clock(clock.clone());
         let wire = Wire::default();
-        let builder = Redlock::builder().owner(name).spawner(clock.spawner()).clock(clock.clone());
+        let builder = Redlock::builder()
+            .owner(name)
+            .max_ttl(60 * TTL)
+            .spawner(clock.spawner())
+            .clock(clock.clone());
         let direct = replica.redlock();
         let watched = direct.nodes().iter().enumerate().map(|(number, node)| Watched {
             inner: Arc::clone(node),
             number,
             wire: wire.clone(),
+            tells_time,
         });
         let redlock = watched.fold(builder, tower_redlock::RedlockBuilder::node).build().unwrap();
         let (log, killed) = (self.log.clone(), watch::Sender::new(false));
-        Site { name, replica, redlock, clock, wire, log, killed }
+        let hang = Arc::default();
+        Site { name, replica, redlock, clock, wire, log, killed, hang }
     }
 
     pub(crate) fn advance(&self, by: Duration) {
@@ -78,11 +100,33 @@ impl Site {
 
     /// Under one leadership.
     pub(crate) fn start_led(&self, jobs: impl IntoIterator<Item = Job>) -> Running {
-        self.run(Scheduler::new(self.redlock.clone()).jobs(jobs).leader_only("x"))
+        self.start_led_by("x", jobs)
     }
 
-    fn run(&self, scheduler: Scheduler) -> Running {
-        let spawner = Mortal { inner: self.clock.spawner(), killed: self.killed.clone() };
+    pub(crate) fn start_led_by(
+        &self,
+        leader: impl Into<Candidate>,
+        jobs: impl IntoIterator<Item = Job>,
+    ) -> Running {
+        self.run(Scheduler::new(self.redlock.clone()).jobs(jobs).leader_only(leader))
+    }
+
+    /// The runtime of the scheduler polls these of its tasks no more, by the order in which they
+    /// were spawned; the manager's thread goes on.
+    pub(crate) fn hang(&self, which: impl Fn(usize) -> bool + Send + 'static) {
+        self.hang.which.lock().unwrap().replace(Box::new(which));
+    }
+
+    /// The runtime polls all tasks again.
+    pub(crate) fn unhang(&self) {
+        self.hang.which.lock().unwrap().take();
+        std::mem::take(&mut *self.hang.wakers.lock().unwrap()).into_iter().for_each(Waker::wake);
+        self.clock.settle();
+    }
+
+    pub(crate) fn run(&self, scheduler: Scheduler) -> Running {
+        let (killed, hang) = (self.killed.clone(), Arc::clone(&self.hang));
+        let spawner = Mortal { inner: self.clock.spawner(), killed, hang };
         let handle = scheduler.spawner(spawner).start().unwrap();
         Running { events: handle.events(), handle }
     }
@@ -110,16 +154,49 @@ impl Site {
     }
 }
 
+type Which = Box<dyn Fn(usize) -> bool + Send>;
+
+/// Tasks that their runtime does not poll.
+#[derive(Default)]
+struct Hang {
+    spawned: AtomicUsize,
+    which: Mutex<Option<Which>>,
+    wakers: Mutex<Vec<Waker>>,
+}
+
+impl Hang {
+    fn guards(self: &Arc<Self>, mut task: BoxFuture) -> BoxFuture {
+        let (hang, number) = (Arc::clone(self), self.spawned.fetch_add(1, Ordering::SeqCst));
+        Box::pin(poll_fn(move |cx| {
+            if hang.which.lock().unwrap().as_ref().is_some_and(|hangs| hangs(number)) {
+                hang.wakers.lock().unwrap().push(cx.waker().clone());
+                return Poll::Pending;
+            }
+            task.as_mut().poll(cx)
+        }))
+    }
+}
+
+impl fmt::Debug for Hang {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hang")
+    }
+}
+
+type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Runs tasks until it is killed.
 #[derive(Debug)]
 struct Mortal {
     inner: ManualSpawner,
     killed: watch::Sender<bool>,
+    hang: Arc<Hang>,
 }
 
 impl Spawner for Mortal {
-    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+    fn spawn(&self, task: BoxFuture) {
         let mut killed = self.killed.subscribe();
+        let task = self.hang.guards(task);
         self.inner.spawn(Box::pin(async move {
             tokio::select! {
                 biased;
@@ -166,6 +243,7 @@ pub(crate) fn word(kind: &JobEventKind) -> &'static str {
         JobEventKind::Skipped(SkipReason::Held { .. }) => "held",
         JobEventKind::Skipped(SkipReason::Unavailable { .. }) => "unavailable",
         JobEventKind::Missed { .. } => "missed",
+        JobEventKind::GivenUp { .. } => "given up",
         JobEventKind::Started { .. } => "started",
         JobEventKind::Extended { .. } => "extended",
         JobEventKind::Stopping => "stopping",
@@ -176,6 +254,9 @@ pub(crate) fn word(kind: &JobEventKind) -> &'static str {
         JobEventKind::Lost { .. } => "lost",
         JobEventKind::TimedOut { .. } => "timed out",
         JobEventKind::Stopped { .. } => "stopped",
+        JobEventKind::NotDone { .. } => "not done",
+        JobEventKind::Skipped(SkipReason::Ended) => "cancelled",
+        JobEventKind::Ended { .. } => "ended",
         _ => "unknown",
     }
 }

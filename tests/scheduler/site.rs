@@ -4,11 +4,13 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use tower_redlock::{
     Reason,
-    node::{Answer, Node, NodeHealth, Op, Reply},
+    node::{Answer, Hints, Node, NodeHealth, Op, Reply, Subscription},
+    time::Timestamp,
 };
 
 /// What becomes of an operation.
@@ -63,6 +65,8 @@ pub(crate) struct Watched {
     pub(crate) inner: Arc<dyn Node>,
     pub(crate) number: usize,
     pub(crate) wire: Wire,
+    /// The nodes tell their own time; else they have the clock of the replica.
+    pub(crate) tells_time: bool,
 }
 
 fn kind(op: &Op) -> &'static str {
@@ -111,5 +115,17 @@ impl Node for Watched {
 
     fn health(&self) -> NodeHealth {
         self.inner.health()
+    }
+
+    fn wall(&self, now: Timestamp, wall: Duration) -> Option<Duration> {
+        if self.tells_time { self.inner.wall(now, wall) } else { Some(wall) }
+    }
+
+    fn has_own_wall(&self) -> bool {
+        self.tells_time
+    }
+
+    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
+        self.inner.subscribe(name, hints)
     }
 }

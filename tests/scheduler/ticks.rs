@@ -82,7 +82,7 @@ fn nodes_that_stop_and_come_back_lose_no_tick_and_repeat_none() {
         scene.advance(1_300 * MS);
         scene.nodes.start([first, second]);
         // What a minority forgets, the others know.
-        scene.nodes.forget([first]);
+        scene.nodes.forget_unguarded([first]);
         scene.advance(700 * MS);
     }
     assert_once(&scene, 1..=99);

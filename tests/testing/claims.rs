@@ -119,7 +119,7 @@ fn a_node_that_forgets_forgets_promises_and_claims() {
     asked.nodes.start([0]);
     assert_eq!(asked.kept(), Some(kept(5)), "a stopped one keeps them");
     assert_eq!(asked.ask(prepare(4)), Err(Reason::Superseded));
-    asked.nodes.forget([0]);
+    asked.nodes.forget_unguarded([0]);
     assert_eq!(asked.kept(), None);
     assert_eq!(asked.ask(prepare(4)), promised(None));
 }

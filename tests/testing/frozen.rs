@@ -138,7 +138,7 @@ fn a_late_renewal_keeps_a_key_and_stores_none() {
 
     nodes.freeze([0]);
     asked.send(extend(&lease, &clock));
-    nodes.forget([0]);
+    nodes.forget_unguarded([0]);
     clock.advance(2 * NODE_TIMEOUT);
     nodes.thaw([0]);
     assert_eq!(asked.replies(), [Ok(Answer::Extended)]);
@@ -146,7 +146,7 @@ fn a_late_renewal_keeps_a_key_and_stores_none() {
 
     nodes.freeze([0]);
     asked.send(extend(&lease, &clock));
-    nodes.forget([0]);
+    nodes.forget_unguarded([0]);
     clock.advance(2 * NODE_TIMEOUT + MS);
     nodes.thaw([0]);
     assert_eq!(asked.replies(), [Err(Reason::Late)]);

@@ -99,7 +99,8 @@ async fn many_waiters_share_the_fallback() {
     clock.advance(SECOND / 2);
     let tries = acquires.load(Ordering::Relaxed) / nodes.len();
     // After a third of the TTL each, it would be 4,000.
-    assert!((1_500..3_200).contains(&tries), "{tries} tries in half a second");
+    // One a millisecond at most, with jitter.
+    assert!((300..1_000).contains(&tries), "{tries} tries in half a second");
     drop(held);
     clock.settle();
     for mut task in waiting {

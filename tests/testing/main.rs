@@ -2,12 +2,19 @@
 
 mod claims;
 mod clock;
+#[cfg(feature = "scheduler")]
+mod contexts;
 mod failures;
 mod frozen;
+mod goodput;
+
 mod load;
 mod managers;
 mod pauses;
+mod probations;
+mod seeds;
 mod tasks;
 mod threads;
+mod timers;
 mod turns;
 mod wakeups;

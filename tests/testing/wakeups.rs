@@ -85,7 +85,7 @@ async fn a_hint_that_is_lost_costs_a_second_and_not_the_ttl() {
     let mut waiting = clock.spawn(green.lock("x").wait(10 * MINUTE).into_future());
     clock.settle();
     // The keys go, and nobody gave them back.
-    nodes.forget(0..3);
+    nodes.forget_unguarded(0..3);
     clock.settle();
     assert!(!waiting.is_finished());
     clock.advance(SECOND + Duration::from_millis(41));
@@ -266,7 +266,7 @@ async fn who_held_for_long_does_not_wait_for_nodes_that_say_nothing() {
     clock.advance(SECOND);
     replica.partition(0..5);
     drop(lock);
-    nodes.forget(0..5);
+    nodes.forget_unguarded(0..5);
     let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
     clock.settle();
     replica.heal(0..5);

@@ -76,6 +76,12 @@ fn aims(samples: &Samples) -> Vec<Aim> {
         Limit::Below(0.1),
         to_rslock(samples, &case, waits::P99),
     );
+    let case = processes::case_held(4);
+    add(
+        format!("{case}: longest wait to the mean of a fair line"),
+        Limit::AtMost(4.0),
+        samples.spread(&ours(&case, processes::LONGEST_TO_FAIR)),
+    );
     for case in handover::Place::ALL.map(handover::Place::case) {
         add(
             format!("{case}: median to a round trip"),

@@ -62,7 +62,8 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
     let plot = |name: &str, what: &str| format!("![{what}]({name})\n\n");
     let none = String::new;
     let contended = contended::TASKS.map(contended::case);
-    let processes = processes::TASKS.map(processes::case);
+    let [few, many] = processes::TASKS;
+    let processes = [processes::case(few), processes::case(many), processes::case_held(many)];
     let tasks = distinct::TASKS.map(|tasks| (scenarios::tasks(tasks), distinct::case(tasks, 5)));
     let nodes = FEW_TASKS.into_iter().flat_map(|tasks| {
         NODES.map(|nodes| {

@@ -6,6 +6,7 @@ use super::contended::KINDS;
 use crate::{
     child::{Part, Turn, run_all},
     options::Options,
+    samples::tell,
     servers::Servers,
     waits::{Wait, Waits},
 };
@@ -14,14 +15,29 @@ use crate::{
 pub(crate) const TASKS: [usize; 2] = [1, 4];
 const PROCESSES: usize = 4;
 
+/// How long the name is held in the last case.
+const HOLD: Duration = Duration::from_millis(2);
+/// The longest wait, as a multiple of the mean wait in a line that serves all tasks in turn.
+pub(crate) const LONGEST_TO_FAIR: &str = "longest wait to the mean of a fair line";
+
 pub(crate) fn case(tasks: usize) -> String {
     format!("{PROCESSES} processes × {tasks}, one name")
 }
 
+pub(crate) fn case_held(tasks: usize) -> String {
+    format!("{}, held for {} ms", case(tasks), HOLD.as_millis())
+}
+
 pub(crate) fn measure(servers: &Servers, options: &Options) {
-    for tasks in TASKS {
+    let [few, many] = TASKS;
+    let cases = [
+        (case(few), few, Duration::ZERO),
+        (case(many), many, Duration::ZERO),
+        (case_held(many), many, HOLD),
+    ];
+    for (case, tasks, hold) in cases {
         options.rounds(&KINDS, |kind| {
-            let part = Part { kind, tasks, hold: Duration::ZERO, time: options.time };
+            let part = Part { kind, tasks, hold, time: options.time };
             let turns = run_all(servers, part, PROCESSES);
             let wait = |turn: &Turn| Wait {
                 time: Duration::from_nanos(turn.granted - turn.asked),
@@ -29,7 +45,9 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
             };
             let waits = turns.iter().map(|turns| turns.iter().map(wait).collect());
             let waits = Waits::of(&waits.collect::<Vec<_>>(), options.time);
-            waits.tell(&case(tasks), kind.name());
+            waits.tell(&case, kind.name());
+            let others = u32::try_from(PROCESSES * tasks - 1).expect("a few");
+            tell(&case, kind.name(), LONGEST_TO_FAIR, waits.longest_to_fair(others));
         });
     }
 }

@@ -20,6 +20,31 @@ fn a_prefix_and_a_hash_apply_in_the_order_of_the_calls() {
 }
 
 #[test]
+fn no_two_lists_of_parts_make_one_name() {
+    let id = key::query("id");
+    let of = |prefix: &str, id_of: &str| name(&id.clone().prefixed(prefix), &get(id_of));
+    assert_eq!(of("shop:", "/?id=eu:1"), some("shop:eu%3A1"));
+    assert_eq!(of("shop:eu:", "/?id=1"), some("shop:eu:1"));
+    assert_eq!(of("shop:", "/?id=eu%253A1"), some("shop:eu%253A1"));
+    let kept =
+        id.clone().prefixed("b:").only([Method::GET]).when(|_| true).optional().prefixed("a:");
+    assert_eq!(name(&kept, &get("/?id=x:y")), some("a:b:x%3Ay"));
+
+    let both = key::joined((key::query("a"), key::query("b").prefixed("b-")));
+    for (uri, joined) in
+        [("/?a=1&b=2", "1:b-2"), ("/?a=1:b-2&b=3", "1%3Ab-2:b-3"), ("/?a=1&b=2:b-3", "1:b-2%3Ab-3")]
+    {
+        assert_eq!(name(&both, &get(uri)), some(joined), "{uri}");
+    }
+    assert_eq!(name(&both.clone().prefixed("x:"), &get("/?a=1&b=2")), some("x:1:b-2"));
+    assert_eq!(name(&both, &get("/?a=1")), error("the query has no parameter b"));
+    assert_eq!(name(&both.clone().optional(), &get("/?a=1")), Ok(None));
+    let set = key::all((key::query("a"), key::query("b")));
+    let misplaced = key::joined((key::query("a"), set));
+    assert!(name(&misplaced, &get("/?a=1&b=2")).unwrap_err().contains("not a set"));
+}
+
+#[test]
 fn what_is_parsed_is_written_in_one_way() {
     let key = key::query("id").parsed::<u32>().prefixed("account:");
     for uri in ["/?id=42", "/?id=042", "/?id=%2B42", "/?id=%2B0042"] {

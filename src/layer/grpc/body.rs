@@ -38,6 +38,13 @@ impl<B: Body> GrpcBody<B> {
     }
 }
 
+/// An empty body: for layers outside that answer by themselves.
+impl<B> Default for GrpcBody<B> {
+    fn default() -> Self {
+        Self { body: HeldBody::Rejection(None) }
+    }
+}
+
 impl<B: Body> Body for GrpcBody<B> {
     type Data = B::Data;
     type Error = B::Error;

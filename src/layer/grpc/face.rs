@@ -11,6 +11,7 @@ use tower_service::Service;
 use super::{
     GrpcBody, GrpcFuture,
     status::{OnReject, answer},
+    timeout::timeout,
 };
 use crate::{
     guard::LockContext,
@@ -32,7 +33,7 @@ impl<K> RedlockLayer<K> {
     ///
     /// | what happened | status | details | did the method run? |
     /// |---|---|---|---|
-    /// | held by another | `ABORTED` | `RetryInfo`: when the holder's lease would end | no |
+    /// | held by another | `ABORTED` | `RetryInfo`: an [estimate](RedlockLayer::retry_after) of when it is free | no |
     /// | no quorum, too slow, shutting down | `UNAVAILABLE` | `RetryInfo`: 1 s | no |
     /// | the wait was over | as what was met last | | no |
     /// | lost while it ran | `UNKNOWN` | `ErrorInfo`: `LOCK_LOST`, domain `tower-redlock` | yes, to some point |
@@ -48,8 +49,9 @@ impl<K> RedlockLayer<K> {
     /// from the message, a method takes the lock by itself with
     /// [`try_run`](crate::LockRequest::try_run): its error becomes a status with `?`.
     ///
-    /// A `grpc-timeout` that is over before the answer begins drops the method, and the lock is
-    /// given back. A client that stops reading a stream keeps its lock, until `max_hold` at most.
+    /// A request waits for its lock no longer than its `grpc-timeout`, on the client's side as on the
+    /// server's. One that is over before the answer begins drops the method, and the lock is given
+    /// back. A client that stops reading a stream keeps its lock, until `max_hold` at most.
     /// Around a client's `Channel` the layer answers with the same statuses, without a request.
     pub fn grpc(self) -> RedlockLayer<K, Grpc> {
         self.with_face(|_| Grpc {
@@ -114,6 +116,8 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         self.face().token_header.strip(request.headers_mut());
         let on_reject = self.face().on_reject.clone();
-        GrpcFuture::new(self.begin(request), on_reject)
+        let timeout = timeout(request.headers());
+        let call = self.begin_with(request, |asked| asked.wait_at_most(timeout));
+        GrpcFuture::new(call, on_reject)
     }
 }

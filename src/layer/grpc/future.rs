@@ -47,7 +47,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        Poll::Ready(match ready!(this.call.as_mut().poll(cx)) {
+        Poll::Ready(match ready!(this.call.as_mut().poll_covered(cx)) {
             Ok((response, hold)) => Ok(response.map(|body| GrpcBody::of_service(body, hold))),
             Err(Error::Service(error)) => Err(error),
             Err(Error::Lock(error)) => {

@@ -24,12 +24,13 @@ impl Rejection<'_> {
             LockError::InvalidRequest(_) | LockError::InvalidResource(ResourceError::Setup(_)) => {
                 Code::Internal
             }
+            LockError::InvalidResource(ResourceError::NotFound(_)) => Code::Unimplemented,
             LockError::InvalidResource(_) => Code::InvalidArgument,
             _ => Code::Unavailable,
         };
         let mut details = ErrorDetails::new();
         if let Some(seconds) = self.retry_after() {
-            // Whole seconds are for HTTP; a lease may be shorter.
+            // Whole seconds are for HTTP; a turn may be shorter.
             let delay = match self.error().root() {
                 LockError::Held { retry_after: Some(exact), .. } if !exact.is_zero() => *exact,
                 _ => seconds,

@@ -8,7 +8,7 @@ use http::{HeaderName, Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{HttpBody, HttpFuture, OnReject, Problems, Rejection};
+use super::{HttpBody, HttpFuture, OnReject, Problems, Rejection, future::Asked};
 use crate::{
     guard::LockContext,
     layer::{RedlockLayer, RedlockService, ResourceKey, call::Enter, token_header::TokenHeader},
@@ -16,10 +16,22 @@ use crate::{
 
 /// Lock errors are HTTP responses. Made by [`RedlockLayer::http`].
 #[derive(Clone, Debug)]
-pub struct Http<R = Problems> {
+pub struct Http<R = Problems, M = Streamed> {
     pub(super) hold_body: bool,
-    token_header: TokenHeader,
+    pub(super) token_header: TokenHeader,
     pub(super) on_reject: R,
+    pub(super) mode: M,
+}
+
+/// The service reads the request's body under the lock, as it comes.
+#[derive(Clone, Copy, Debug)]
+pub struct Streamed(pub(super) ());
+
+impl<R, M> Http<R, M> {
+    pub(super) fn with_mode<N>(self, mode: N) -> Http<R, N> {
+        let Self { hold_body, token_header, on_reject, .. } = self;
+        Http { hold_body, token_header, on_reject, mode }
+    }
 }
 
 impl<K> RedlockLayer<K> {
@@ -27,34 +39,47 @@ impl<K> RedlockLayer<K> {
     ///
     /// | what happened | status | `Retry-After` | did the handler run? |
     /// |---|---|---|---|
-    /// | held by another | 409 | when the holder's lease would end | no |
+    /// | held by another | 409 | an [estimate](RedlockLayer::retry_after) of when it is free, in whole seconds | no |
     /// | no quorum, too slow, shutting down | 503 | 1 s | no |
     /// | the wait was over | as what was met last | | no |
-    /// | lost while it ran | 500, `outcome: unknown` | none: it may have happened | yes, to some point |
+    /// | lost while it ran, also inside its last poll | 500, `outcome: unknown` | none: it may have happened | yes, to some point |
     /// | no usable key | 400 | none | no |
     /// | a TTL or wait that the manager refuses, a key at the wrong place | 500 | none | no |
     ///
     /// The service's own error type stays what it was. The [`LockContext`] is in the request's
     /// extensions (with the feature `axum` it is an extractor), and the lock is held until the response's body has ended: see
     /// [`hold_body`](Self::hold_body).
+    ///
+    /// The service reads the request's body under the lock, so a client that sends it slowly, or never,
+    /// keeps the lock for `max_hold` at most. On routes that strangers reach:
+    /// [`read_body_first`](RedlockLayer::read_body_first).
     pub fn http(self) -> RedlockLayer<K, Http> {
         self.with_face(|_| Http {
             hold_body: true,
             token_header: TokenHeader::default(),
             on_reject: Problems(()),
+            mode: Streamed(()),
         })
     }
 }
 
-impl<K, R> RedlockLayer<K, Http<R>> {
+impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     /// Whether the lock is held until the response's body has ended, failed or was dropped.
     /// Default: yes. A body that outlives the lock is cut with an error.
+    ///
+    /// Over HTTP/1.0, where a body of unannounced length ends with the connection, no client could
+    /// tell that it was cut. There the whole body is read before the response is sent: a lost lock is
+    /// still answered by 500, and a body of more than 1 MiB too (`response-too-large`). A proxy
+    /// that speaks HTTP/1.0 to its servers (see nginx's `proxy_http_version`) is better told to
+    /// speak 1.1.
     ///
     /// A client that reads slowly so keeps the lock, for `max_hold` at the most. Where the response
     /// tells only of what is done already, hold no body, or keep `max_hold` short.
     ///
-    /// A response that upgrades the connection (101, or a 2xx to CONNECT) gives the lock back in
-    /// any case: what follows is no body.
+    /// A response that upgrades the connection (101, for a websocket, say, or a 2xx to CONNECT) is refused
+    /// with 500 (`upgrade-unguarded`), and an event at ERROR says why: what follows is no body, and
+    /// would go on without the lock. With `hold_body(false)` it passes, and the lock ends with it;
+    /// take one for the connection's life inside of its task then ([`run`](crate::LockRequest::run)).
     pub fn hold_body(mut self, hold: bool) -> Self {
         self.face.hold_body = hold;
         self
@@ -93,14 +118,15 @@ impl<K, R> RedlockLayer<K, Http<R>> {
     /// otherwise; a handler that failed by itself is not asked about.
     ///
     /// Closures need the type of their argument where they are written apart from this call.
-    pub fn on_reject<G>(self, answer: G) -> RedlockLayer<K, Http<G>>
+    pub fn on_reject<G>(self, answer: G) -> RedlockLayer<K, Http<G, M>>
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
-        self.with_face(|Http { hold_body, token_header, .. }| Http {
+        self.with_face(|Http { hold_body, token_header, mode, .. }| Http {
             hold_body,
             token_header,
             on_reject: answer,
+            mode,
         })
     }
 }
@@ -121,7 +147,7 @@ where
 {
     type Response = Response<HttpBody<A>>;
     type Error = S::Error;
-    type Future = HttpFuture<S, B, R>;
+    type Future = HttpFuture<S, B, R, A>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -130,7 +156,7 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         self.face().token_header.strip(request.headers_mut());
         let face = self.face().clone();
-        let connects = request.method() == http::Method::CONNECT;
-        HttpFuture::new(self.begin(request), face, connects)
+        let asked = Asked::of(&request);
+        HttpFuture::new(self.begin(request), face, asked)
     }
 }

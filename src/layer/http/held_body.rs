@@ -82,6 +82,11 @@ impl<B: Body> HeldBody<B> {
             HeldBodyProj::Open { mut body, hold: Some(hold) } => {
                 match hold.poll(cx, |cx| body.as_mut().poll_frame(cx)) {
                     Polled::Pending => Poll::Pending,
+                    // The lock ended inside this poll: an end, or trailers that say so, would make
+                    // the response complete.
+                    Polled::Ready(None | Some(Ok(_))) if !hold.lease().is_valid() => {
+                        Poll::Ready(self.cut())
+                    }
                     Polled::Ready(polled) => {
                         let is_last = match &polled {
                             // Nothing may follow trailers.

@@ -6,7 +6,7 @@ use http::{Response, StatusCode, header};
 use super::problem::problem;
 use crate::{
     error::LockError,
-    resource::{Resource, ResourceError},
+    resource::{BodyFault, Resource, ResourceError},
 };
 
 /// A request that was turned away, or that lost its lock before it was answered.
@@ -55,6 +55,12 @@ impl<'a> Rejection<'a> {
             | LockError::InvalidResource(ResourceError::Setup(_)) => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
+            LockError::InvalidResource(ResourceError::NotFound(_)) => StatusCode::NOT_FOUND,
+            LockError::InvalidResource(ResourceError::Body(fault)) => match fault {
+                BodyFault::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+                BodyFault::TimedOut { .. } => StatusCode::REQUEST_TIMEOUT,
+                BodyFault::Failed => StatusCode::BAD_REQUEST,
+            },
             LockError::InvalidResource(_) => StatusCode::BAD_REQUEST,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         }
@@ -82,6 +88,12 @@ impl<'a> Rejection<'a> {
             LockError::InvalidRequest(_) | LockError::InvalidResource(ResourceError::Setup(_)) => {
                 "bad-settings"
             }
+            LockError::InvalidResource(ResourceError::NotFound(_)) => "not-found",
+            LockError::InvalidResource(ResourceError::Body(fault)) => match fault {
+                BodyFault::TooLarge { .. } => "body-too-large",
+                BodyFault::TimedOut { .. } => "body-timed-out",
+                BodyFault::Failed => "body-failed",
+            },
             LockError::InvalidResource(_) => "bad-key",
             LockError::Closed => "shut-down",
             _ => "unavailable",
@@ -170,8 +182,13 @@ mod tests {
     use super::*;
     use crate::error::LossCause;
 
+    fn held(retry_after: Option<Duration>) -> LockError {
+        let votes = crate::error::Votes::default();
+        LockError::Held { retry_after, expires_in: None, owner: None, votes }
+    }
+
     fn after(retry_after: Option<Duration>) -> Option<Duration> {
-        let error = LockError::Held { retry_after, owner: None };
+        let error = held(retry_after);
         Rejection::new(&error, None).retry_after()
     }
 
@@ -187,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_the_wait_met_last_makes_the_answer() {
-        let last = Box::new(LockError::Held { retry_after: None, owner: None });
+        let last = Box::new(held(None));
         let waited = LockError::WaitTimedOut { waited: Duration::ZERO, last };
         assert_eq!(Rejection::new(&waited, None).status(), StatusCode::CONFLICT);
         let stopped = LockError::Lost { cause: LossCause::Released };

@@ -64,9 +64,10 @@ impl RedlockBuilder {
         if let Some((name, _)) = durations.iter().find(|(_, value)| value.is_zero()) {
             return Err(setting(name, "it is zero".into()));
         }
-        let waits = [("wait", self.wait), ("retry_delay", *self.retry_delay.end())];
-        let too_long = durations.iter().chain(&waits).find(|(_, value)| *value > MAX_DURATION);
-        if let Some((name, value)) = too_long {
+        let delay = [("retry_delay", *self.retry_delay.end())];
+        // The longest wait or hold is no limit.
+        let bounded = durations.iter().filter(|(name, _)| *name != "max_hold").chain(&delay);
+        if let Some((name, value)) = bounded.into_iter().find(|(_, value)| *value > MAX_DURATION) {
             return Err(setting(name, format!("{value:?} is longer than {MAX_DURATION:?}")));
         }
         if max_ttl < self.ttl {

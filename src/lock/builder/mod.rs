@@ -134,13 +134,14 @@ impl RedlockBuilder {
         self
     }
 
-    /// How long a request tries. Default zero: one attempt.
+    /// How long a request tries. Default zero: one attempt. [`Duration::MAX`] is no limit.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// The longest time that a lock is held, renewals included. Default 5 min.
+    /// The longest time that a lock is held, renewals included. Default 5 min. [`Duration::MAX`] is no
+    /// limit.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = max_hold;
         self

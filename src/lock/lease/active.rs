@@ -41,6 +41,8 @@ pub(crate) struct ActiveLease {
     overran: AtomicBool,
     /// How often the work has given a sign of life.
     pub(super) beats: AtomicU64,
+    /// The work is not expected to give signs of life at present.
+    pub(super) is_resting: AtomicBool,
     /// Guarded work is to come to an end, though the lock is valid. Written with the state locked.
     pub(super) asked_to_stop: AtomicBool,
 }
@@ -80,6 +82,7 @@ impl ActiveLease {
             polls: AtomicU64::new(0),
             overran: AtomicBool::new(false),
             beats: AtomicU64::new(0),
+            is_resting: AtomicBool::new(false),
             asked_to_stop: AtomicBool::new(false),
         })
     }
@@ -99,6 +102,11 @@ impl ActiveLease {
     /// When it was asked for, or handed on.
     pub(crate) fn started(&self) -> Timestamp {
         self.started
+    }
+
+    /// How long its request was to wait for it.
+    pub(crate) const fn wait(&self) -> Duration {
+        self.plan.wait
     }
 
     pub(crate) fn resource(&self) -> &Resource {
@@ -154,6 +162,13 @@ impl ActiveLease {
         self.timers().clock().now() >= end || !self.shared.is_valid_by_wall()
     }
 
+    /// When nothing of this grant goes on any more: it is not renewed beyond `max_hold`, and what it
+    /// had recorded is answered.
+    #[cfg(feature = "http")]
+    pub(crate) fn over_at(&self) -> Timestamp {
+        self.started + self.plan.max_hold + self.core().settings.max_ttl
+    }
+
     /// When guarded work is asked to stop, unless a renewal comes before; `None` once it is lost.
     pub(crate) fn soft_deadline(&self) -> Option<Timestamp> {
         let end = self.valid_until();
@@ -184,6 +199,23 @@ impl ActiveLease {
         (step > 0).then_some((poll, step > 1))
     }
 
+    /// Whether no guarded work was polled under it, nor made.
+    pub(crate) fn is_untaken(&self) -> bool {
+        self.polls.load(Ordering::SeqCst) == 0
+    }
+
+    /// Changes with every poll of guarded work.
+    pub(crate) fn polls(&self) -> u64 {
+        self.polls.load(Ordering::SeqCst) / STEPS
+    }
+
+    /// Whether the end of the validity is that of `max_hold`, which no renewal moves.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn is_in_last_validity(&self) -> bool {
+        let until = self.valid_until().as_nanos().max(self.ended.load(Ordering::SeqCst));
+        Timestamp::from_nanos(until) >= self.started + self.plan.max_hold
+    }
+
     /// A poll went on after the end: found out when it has ended, or while it goes on.
     pub(crate) fn note_overrun(&self) {
         if !self.overran.swap(true, Ordering::Relaxed) {
@@ -199,7 +231,7 @@ impl ActiveLease {
     /// The error for a grant that was fetched when it was over: nothing ran under it.
     pub(crate) fn too_slow(&self) -> LockError {
         let elapsed = self.timers().clock().now().since(self.started);
-        LockError::TooSlow { elapsed, validity: self.plan.validity }
+        LockError::TooSlow { elapsed, validity: self.plan.validity, votes: self.shared.votes() }
     }
 
     /// Why the lock is not held. Asked when [`is_valid`](Self::is_valid) said no; the algorithm is

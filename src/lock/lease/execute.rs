@@ -9,7 +9,7 @@ use super::{
     shared::{Grant, SharedLease, State},
 };
 use crate::{
-    error::{LockError, LossCause, ReleaseError, VoteOutcome},
+    error::{LockError, LossCause, ReleaseError, VoteOutcome, Votes},
     lock::{
         attempts::Pace, core::Core, overrun::OverrunWatch, release::Released, settings::Plan,
         stall::StallWatch,
@@ -161,7 +161,9 @@ impl SharedLease {
         if !state.sending {
             state = self.send_outbox(state);
             nudge = self.arm(&mut state, now);
-            if state.grant.holder_gone {
+            // One that a loss took is not to be dropped here, under the lock: the holder may have gone
+            // while the loss was logged.
+            if state.grant.holder_gone && ticket.is_none() {
                 ticket = state.ticket.take();
             }
         }
@@ -231,8 +233,14 @@ impl SharedLease {
     fn pace(&self, decision: Option<&Result<(), Refusal>>, now: Timestamp) -> Pace {
         let took = now.since(self.started);
         match decision {
-            Some(Ok(()) | Err(Refusal::Held { .. })) if took <= self.node_timeout / 2 => {
+            Some(Ok(()) | Err(Refusal::Held { .. })) if took <= self.node_timeout / 4 => {
                 Pace::Prompt
+            }
+            Some(Ok(()) | Err(Refusal::Held { .. })) if took <= self.node_timeout / 2 => {
+                Pace::InTime
+            }
+            Some(Ok(()) | Err(Refusal::Held { .. })) => {
+                Pace::Slow { node_timeout: self.node_timeout }
             }
             Some(Err(Refusal::NoQuorum { .. })) if took >= self.node_timeout => {
                 Pace::TimedOut { node_timeout: self.node_timeout }
@@ -386,10 +394,21 @@ impl SharedLease {
 
     fn refused(&self, refusal: Refusal) -> LockError {
         match refusal {
-            Refusal::Held { retry_after, owner } => LockError::Held { retry_after, owner },
+            Refusal::Held { expires_in, owner } => {
+                let votes = self.votes();
+                LockError::Held { retry_after: None, expires_in, owner, votes }
+            }
             Refusal::NoQuorum { votes } => LockError::NoQuorum { votes: self.core.votes(votes) },
-            Refusal::TooSlow { elapsed } => LockError::TooSlow { elapsed, validity: self.validity },
+            Refusal::TooSlow { elapsed } => {
+                LockError::TooSlow { elapsed, validity: self.validity, votes: self.votes() }
+            }
         }
+    }
+
+    /// What each node said last.
+    pub(super) fn votes(&self) -> Votes {
+        let votes = self.state().lease.votes();
+        self.core.named(votes)
     }
 
     fn lost(&self, loss: Loss, plan: &Plan) -> LossCause {

@@ -34,6 +34,9 @@ impl ActiveLease {
         state.grant.holder_gone = true;
         let now = self.timers().clock().now();
         let held = state.grant.held_since.take().map(|since| now.since(since));
+        if let Some(time) = held {
+            self.shared.core.usual.held(self.resource(), time);
+        }
         // Whoever comes next must not meet anybody who still believes in this grant.
         self.valid_until.store(0, Ordering::SeqCst);
         let Some((heir, waker, left)) = self.shared.hand_on(&mut state, now) else {

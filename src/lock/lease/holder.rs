@@ -37,6 +37,17 @@ impl ActiveLease {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Whether heartbeats and polls are expected: not between attempts, nor after the work has ended.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn set_resting(&self, is_resting: bool) {
+        self.is_resting.store(is_resting, Ordering::Relaxed);
+    }
+
+    /// Whether neither heartbeats nor polls are expected.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.is_resting.load(Ordering::Relaxed)
+    }
+
     /// How often the work has said so.
     pub(crate) fn beats(&self) -> u64 {
         self.beats.load(Ordering::Relaxed)

@@ -161,7 +161,7 @@ impl SharedLease {
             first_epoch: epoch,
             proposal: token,
             block,
-            waits: plan.tries_again(),
+            waits: plan.awaits_release(),
             token: AtomicU64::new(token),
             wall_until: AtomicU64::new(0),
             state: Mutex::new(State {

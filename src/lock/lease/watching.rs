@@ -29,11 +29,12 @@ impl ActiveLease {
         ask: impl FnOnce(&mut Grant) -> Option<T>,
         handed_on: T,
     ) -> Option<T> {
+        let waker = crate::sync::clone_waker(cx.waker());
         let Some(mut state) = self.state() else { return Some(handed_on) };
         let answer = ask(&mut state.grant);
         let replaced = match answer {
-            Some(_) => None,
-            None => state.grant.watchers.watch(&mut watch.0, cx.waker()),
+            Some(_) => Some(waker),
+            None => state.grant.watchers.watch(&mut watch.0, waker),
         };
         drop(state);
         drop(replaced);
@@ -107,6 +108,8 @@ impl ActiveLease {
     ) -> std::task::Poll<Option<u64>> {
         use std::task::Poll;
 
+        // Declared before the guard, so that it is dropped after it.
+        let waker = crate::sync::clone_waker(cx.waker());
         let Some(mut state) = self.state() else { return Poll::Ready(None) };
         let grant = &mut state.grant;
         if grant.renewals > seen {
@@ -115,7 +118,7 @@ impl ActiveLease {
         if grant.is_over() {
             return Poll::Ready(None);
         }
-        let replaced = grant.renewal_watchers.watch(&mut watch.0, cx.waker());
+        let replaced = grant.renewal_watchers.watch(&mut watch.0, waker);
         drop(state);
         drop(replaced);
         Poll::Pending

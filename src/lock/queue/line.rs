@@ -32,6 +32,8 @@ pub(super) struct Line {
     next_id: u64,
     /// How many stood in line when the nodes granted the lease that is held, its holder included.
     at_grant: usize,
+    /// How many were turned away and have not had the time of a turn since: they come back.
+    pub(super) turned_away: usize,
 }
 
 /// What the one at the head of a line is doing.
@@ -101,12 +103,14 @@ impl Line {
         self.patient.is_empty() && self.one_shots.is_empty()
     }
 
-    pub(super) fn join(&mut self, resource: &Resource, plan: &Plan, waker: &Waker) -> Place {
+    /// Takes a place. Its waker is set when the place is polled: cloning one is foreign code, which
+    /// is not called under the lock of the lines.
+    pub(super) fn join(&mut self, resource: &Resource, plan: &Plan) -> Place {
         let id = self.next_id;
         self.next_id += 1;
         let slot = Arc::new(Mutex::new(Slot::Waiting));
         let waiter = Waiter {
-            waker: waker.clone(),
+            waker: Waker::noop().clone(),
             resource: resource.clone(),
             plan: *plan,
             slot: Arc::clone(&slot),
@@ -149,6 +153,11 @@ impl Line {
     pub(super) fn first_patient(&self) -> Option<&Waiter> {
         let first = self.patient.first().map(|(_, waiter)| waiter);
         first.filter(|_| self.one_shots.is_empty())
+    }
+
+    /// The turn passes on: one of those that were turned away may have come back in its time.
+    pub(super) fn next_turn(&mut self) {
+        self.turned_away = self.turned_away.saturating_sub(1);
     }
 
     /// The nodes have granted the lease that is held.

@@ -10,7 +10,7 @@ use super::{
     queueing::Queueing,
 };
 use crate::{
-    error::LockError,
+    error::{LockError, Votes},
     lock::{
         lease::ActiveLease,
         settings::{LineBounds, Plan},
@@ -54,15 +54,15 @@ impl Queue {
             Head::Trying => None,
             Head::Refused(error) => Some(error.clone()),
             Head::Holding(lease) => {
-                let retry_after =
-                    lease.upgrade().map(|lease| lease.valid_until().since(self.now()));
-                Some(self.held_here(retry_after))
+                let expires_in = lease.upgrade().map(|lease| lease.valid_until().since(self.now()));
+                Some(self.held_here(expires_in))
             }
         }
     }
 
-    pub(super) fn held_here(&self, retry_after: Option<Duration>) -> LockError {
-        LockError::Held { retry_after, owner: Some(Arc::clone(&self.owner)) }
+    pub(super) fn held_here(&self, expires_in: Option<Duration>) -> LockError {
+        let owner = Some(Arc::clone(&self.owner));
+        LockError::Held { retry_after: None, expires_in, owner, votes: Votes::default() }
     }
 
     /// Counts a request that waits at the head of a line. `None` where too many requests wait, unless
@@ -78,18 +78,32 @@ impl Queue {
         Some(Waiting { queue: Arc::clone(self) })
     }
 
+    /// Counts a request that is turned away and will come back, and returns how many others want
+    /// the resource before it: those that wait here, and those that were turned away since their
+    /// turns.
+    pub(in crate::lock) fn turn_away(&self, resource: &Resource) -> usize {
+        let mut lines = self.lines();
+        let mut ahead = 0;
+        for name in resource.shared_names() {
+            if let Some(line) = lines.names.get_mut(name) {
+                ahead = ahead.max(line.len() + line.turned_away);
+                line.turned_away += 1;
+            }
+        }
+        ahead
+    }
+
     /// How many requests wait at the head of a line.
     pub(in crate::lock) fn heads(&self) -> usize {
         self.lines().heads
     }
 
-    /// Takes the turn on a name, or a place in its line.
+    /// Takes the turn on a name, or a place in its line, which has to be polled.
     pub(super) fn join(
         &self,
         name: &Arc<str>,
         resource: &Resource,
         plan: &Plan,
-        waker: &Waker,
     ) -> Result<Option<Place>, LockError> {
         let mut guard = self.lines();
         let lines = &mut *guard;
@@ -111,7 +125,7 @@ impl Queue {
             return Err(self.explain(&head).unwrap_or_else(|| self.held_here(None)));
         }
         lines.waiting += 1;
-        let place = line.join(resource, plan, waker);
+        let place = line.join(resource, plan);
         drop(guard);
         metrics::waits();
         Ok(Some(place))
@@ -124,6 +138,7 @@ impl Queue {
             let lines = &mut *guard;
             let Entry::Occupied(mut line) = lines.names.entry(Arc::clone(name)) else { return };
             line.get_mut().head = Head::Trying;
+            line.get_mut().next_turn();
             if let Some(waiter) = line.get_mut().pop_first() {
                 waiter.give(Slot::Turn);
                 Some((waiter, lines.wait_no_more(1)))
@@ -172,6 +187,7 @@ impl Queue {
         for name in names {
             if let Some(line) = lines.names.get_mut(name) {
                 line.head = Head::Holding(Arc::downgrade(&lease));
+                line.next_turn();
             }
         }
         Some((lease, heir.waker, lines.wait_no_more(1)))

@@ -46,7 +46,7 @@ impl Queueing {
                 return Poll::Ready(self.ticket.take().map(Turn::Ask).ok_or(LockError::Closed));
             };
             let Some(place) = &self.place else {
-                self.place = ticket.queue.join(name, &ticket.resource, plan, cx.waker())?;
+                self.place = ticket.queue.join(name, &ticket.resource, plan)?;
                 if self.place.is_none() {
                     ticket.turns += 1;
                 } else if ticket.turns > 0 {
@@ -55,15 +55,14 @@ impl Queueing {
                 }
                 continue;
             };
+            // Foreign code, which may leave a line: cloned before the lock, dropped after it.
+            let waker = crate::sync::clone_waker(cx.waker());
             let mut lines = ticket.queue.lines();
             let given = place.take();
             if matches!(given, Slot::Waiting) {
                 let waiter = lines.names.get_mut(name).and_then(|line| line.waiter(place));
-                let replaced = waiter
-                    .filter(|waiter| !waiter.waker.will_wake(cx.waker()))
-                    .map(|waiter| std::mem::replace(&mut waiter.waker, cx.waker().clone()));
+                let replaced = waiter.map(|waiter| std::mem::replace(&mut waiter.waker, waker));
                 drop(lines);
-                // Foreign code, which may leave a line.
                 drop(replaced);
                 return Poll::Pending;
             }

@@ -36,11 +36,14 @@ fn plan(is_one_shot: bool) -> Plan {
         on_overrun: Overrun::default(),
         stall_limit: None,
         heartbeat_within: None,
+        polled_within: None,
         keeps_records: false,
+        awaits_release: false,
         validity: second * 9,
         node_timeout: second / 20,
         stop_margin: second,
         gate: None,
+        retry_after: Duration::ZERO,
         slack: second,
     }
 }
@@ -100,7 +103,7 @@ fn a_single_attempt_takes_over_the_verdict_of_the_head() {
     let head = turn(&mut enter(&queue, &a, false));
     let mut early = enter(&queue, &a, true);
     assert!(poll(&mut early).is_pending(), "the head knows nothing yet");
-    let error = LockError::Held { retry_after: None, owner: Some("other".into()) };
+    let error = queue.held_here(None);
     head.report(&error);
     assert!(matches!(poll(&mut early), Poll::Ready(Err(found)) if found == error));
     let mut late = enter(&queue, &a, true);

@@ -7,6 +7,7 @@
 //! | when to try again, and whom to ask first | `outlook` |
 //! | the pause between two tries | `pause` |
 //! | the next try, begun where the pause ends | `standby` |
+//! | single attempts, and pauses between them that a release ends | `single` |
 //! | names that this process keeps to itself, while others wait | `rows` |
 //! | giving way to those others | `way` |
 
@@ -14,11 +15,15 @@ mod outlook;
 mod pause;
 mod registry;
 mod rows;
+#[cfg(feature = "scheduler")]
+mod single;
 mod standby;
 mod vigil;
 mod way;
 
 pub(super) use pause::Retries;
 pub(crate) use registry::Wakeups;
+#[cfg(feature = "scheduler")]
+pub(crate) use single::SingleAttempts;
 pub(super) use standby::{Begun, Standby, Tries, Wait};
 pub(super) use way::Way;

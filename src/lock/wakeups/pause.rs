@@ -28,9 +28,12 @@ use crate::{
 /// lost.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Shortest mean interval between the tries of all requests of a manager that are not prompted by a
+/// Minimum mean interval between the tries of all requests of a manager that would be told of a
 /// release. With more of them than fit, each one pauses for longer.
-const SPACING: Duration = Duration::from_micros(250);
+const TOLD_SPACING: Duration = Duration::from_millis(1);
+
+/// The same for requests whose tries no quorum answers: they find out that the servers are back.
+const SILENT_SPACING: Duration = Duration::from_micros(250);
 
 /// What one request knows of its tries so far.
 #[derive(Debug, Default)]
@@ -61,7 +64,7 @@ impl Retries {
         for stake in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.stakes) {
             stake.told = stake.vigil.told();
         }
-        Plan { gate: self.gate, ..plan }
+        Plan { gate: self.gate.or(plan.gate), ..plan }
     }
 
     /// It began then.
@@ -88,8 +91,8 @@ impl Retries {
             // One node's word decides nothing.
             return last.clone();
         }
-        if let (LockError::Held { retry_after, .. }, false) = (&error, self.split) {
-            self.held_for = Some(retry_after.unwrap_or(Duration::MAX));
+        if let (LockError::Held { expires_in, .. }, false) = (&error, self.split) {
+            self.held_for = Some(expires_in.unwrap_or(Duration::MAX));
         }
         self.last = Some(error.clone());
         error
@@ -124,6 +127,13 @@ impl Retries {
         core.wakeups.granted(resource, since);
     }
 
+    /// Listens for releases of the resource, if the manager does so at all.
+    pub(super) fn listen(&mut self, core: &Core, resource: &Resource) {
+        if core.settings.wakeups && self.waiting.is_none() {
+            self.waiting = Some(core.wakeups.wait(resource, &core.nodes));
+        }
+    }
+
     /// The pause after a try that failed.
     pub(crate) fn pause(
         &mut self,
@@ -132,14 +142,13 @@ impl Retries {
         plan: &Plan,
         deadline: Timestamp,
     ) -> Pause {
-        if core.settings.wakeups && self.waiting.is_none() {
-            self.waiting = Some(core.wakeups.wait(resource, &core.nodes));
-        }
+        self.listen(core, resource);
         let short = random::within(&core.settings.retry_delay);
-        let longest = LONGEST_PAUSE.min(plan.ttl / 3).max(spaced(core.queue.heads()));
-        // Who waited for a permit is one of many, and would be again.
-        let short = backoff(short, self.silent, longest).max(self.queued);
-        let long = self.held_for.map(|left| left.min(longest) + short);
+        let heads = core.queue.heads();
+        let longest = |spacing| LONGEST_PAUSE.min(plan.ttl / 3).max(spaced(spacing, heads));
+        // A request that waited for a permit is one of many, and would wait again.
+        let short = backoff(short, self.silent, longest(SILENT_SPACING)).max(self.queued);
+        let long = self.held_for.map(|left| left.min(longest(TOLD_SPACING)) + short);
         Pause::new(core, short, long, deadline)
     }
 }
@@ -147,9 +156,10 @@ impl Retries {
 /// The pause between two tries: ends when the name may be free, or when it is time to look.
 #[derive(Debug)]
 pub(crate) struct Pause {
-    /// For how long one waits that is not told of releases, or not by enough nodes.
+    /// Time from a release that too few nodes told of to the next try.
     short: Duration,
-    begun: Timestamp,
+    /// The end for one that is not told of releases.
+    blind_until: Timestamp,
     /// The end for one that is told of them.
     quiet_until: Timestamp,
     deadline: Timestamp,
@@ -163,7 +173,14 @@ impl Pause {
         let begun = core.clock().now();
         let quiet_until = begun + long.unwrap_or(short);
         let first = first_node(&core.nodes, patience(core.settings.node_timeout));
-        Self { short, begun, quiet_until, deadline, first, sleep: None }
+        Self { short, blind_until: begun + short, quiet_until, deadline, first, sleep: None }
+    }
+
+    /// A pause of this length, whether releases are told or not, that a release ends.
+    #[cfg(feature = "scheduler")]
+    pub(super) fn fixed(core: &Core, length: Duration, short: Duration) -> Self {
+        let pause = Self::new(core, short, Some(length), Timestamp::MAX);
+        Self { blind_until: pause.quiet_until, ..pause }
     }
 
     /// Ready when it is time for the next try; it is then known whom that asks first.
@@ -183,7 +200,7 @@ impl Pause {
                 Outlook::Free { listening, since } => {
                     since + take_turn(retries, listening, self.first)
                 }
-                Outlook::Blind => self.begun + self.short,
+                Outlook::Blind => self.blind_until,
                 Outlook::Stirring(since) => self.quiet_until.min(since + self.short),
                 Outlook::Quiet => self.quiet_until,
             };
@@ -235,9 +252,9 @@ impl Pause {
     }
 }
 
-/// The pause of each of many that keeps the spacing, with jitter.
-fn spaced(waiting: usize) -> Duration {
-    let pause = SPACING.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
+/// The pause of each of so many that keeps the spacing, with jitter.
+fn spaced(spacing: Duration, waiting: usize) -> Duration {
+    let pause = spacing.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
     random::within(&(pause / 2..=pause))
 }
 

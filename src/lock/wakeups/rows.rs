@@ -172,8 +172,9 @@ impl Rows {
         cx: &Context<'_>,
         (resource, now): (&Resource, Timestamp),
     ) -> Turn {
+        let waker = crate::sync::clone_waker(cx.waker());
         let mut state = crate::sync::lock(&self.state);
-        let replaced = state.watchers.watch(&mut watch.0, cx.waker());
+        let replaced = state.watchers.watch(&mut watch.0, waker);
         let turn = state.turn(resource, now);
         drop(state);
         drop(replaced);

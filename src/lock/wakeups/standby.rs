@@ -60,7 +60,7 @@ enum State {
         missed: bool,
         /// The task that waits, and the manager's.
         task: Option<Waker>,
-        own: Option<Waker>,
+        own: Option<Arc<Waker>>,
     },
     /// The try is being sent.
     Beginning {
@@ -180,17 +180,14 @@ impl Standby {
     ///
     /// If polled again after it was ready.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Begun> {
-        let waker = {
-            let mut state = self.state();
-            let (own, replaced) = match &mut *state {
-                State::Pausing { task, own, .. } => (own.clone(), task.replace(cx.waker().clone())),
-                State::Beginning { task } => (None, task.replace(cx.waker().clone())),
-                State::Begun(_) | State::Left => (None, None),
-            };
-            drop(state);
-            drop(replaced);
-            own.unwrap_or_else(|| cx.waker().clone())
+        let waker = crate::sync::clone_waker(cx.waker());
+        let (own, replaced) = match &mut *self.state() {
+            State::Pausing { task, own, .. } => (own.clone(), task.replace(waker)),
+            State::Beginning { task } => (None, task.replace(waker)),
+            State::Begun(_) | State::Left => (None, Some(waker)),
         };
+        drop(replaced);
+        let waker = own.unwrap_or_else(|| Arc::new(crate::sync::clone_waker(cx.waker())));
         // Who comes first begins; what wakes then is the manager's task.
         let _ = self.go_on(waker, By::Request);
         let mut state = self.state();
@@ -208,7 +205,7 @@ impl Standby {
     pub(crate) fn leave(&self) {
         let left = std::mem::replace(&mut *self.state(), State::Left);
         match left {
-            State::Pausing { own: Some(own), .. } => crate::sync::wake(own),
+            State::Pausing { own: Some(own), .. } => crate::sync::wake_by_ref(&own),
             State::Begun(begun) => {
                 if let Ok((lease, _)) = begun.lease {
                     lease.release(false);
@@ -219,7 +216,7 @@ impl Standby {
     }
 
     /// Begins the try when it is time for it.
-    fn go_on(&self, mut waker: Waker, by: By) -> Poll<()> {
+    fn go_on(&self, mut waker: Arc<Waker>, by: By) -> Poll<()> {
         let (permit, paused, own) = loop {
             let mut taken = match &mut *self.state() {
                 State::Pausing { paused, missed, .. } => {
@@ -263,7 +260,7 @@ impl Standby {
         self.begun(tries, lease);
         // The manager's task has nothing to wait for any more: it ends as well.
         if let (Some(own), By::Request) = (own, by) {
-            crate::sync::wake(own);
+            crate::sync::wake_by_ref(&own);
         }
         Poll::Ready(())
     }
@@ -271,9 +268,9 @@ impl Standby {
     /// The manager's task.
     async fn run(self: Arc<Self>) {
         poll_fn(|cx| {
-            let waker = cx.waker().clone();
+            let waker = Arc::new(crate::sync::clone_waker(cx.waker()));
             let replaced = match &mut *self.state() {
-                State::Pausing { own, .. } => own.replace(waker.clone()),
+                State::Pausing { own, .. } => own.replace(Arc::clone(&waker)),
                 _ => None,
             };
             drop(replaced);
@@ -283,15 +280,10 @@ impl Standby {
     }
 
     fn begun(&self, tries: Tries, lease: Result<Arc<ActiveLease>, LockError>) {
-        let mut state = self.state();
-        let State::Beginning { task } = &mut *state else {
-            drop(state);
-            if let Ok(lease) = lease {
-                lease.release(false);
-            }
-            return;
+        let task = match &mut *self.state() {
+            State::Beginning { task } => task.take(),
+            _ => None,
         };
-        let task = task.take();
         let mut is_decided = true;
         let lease = lease.map(|lease| {
             let mut watch = Watch::default();
@@ -301,9 +293,19 @@ impl Standby {
             }
             (lease, watch)
         });
+        let mut state = self.state();
+        let State::Beginning { task: polled } = &mut *state else {
+            drop(state);
+            if let Ok((lease, _)) = lease {
+                lease.release(false);
+            }
+            return;
+        };
+        // Polled in between, it does not know yet that the try has begun.
+        let polled = polled.take();
         *state = State::Begun(Box::new(Begun { tries, lease }));
         drop(state);
-        if let (Some(task), true) = (task, is_decided) {
+        if let Some(task) = polled.or_else(|| task.filter(|_| is_decided)) {
             crate::sync::wake(task);
         }
     }

@@ -45,8 +45,9 @@ impl Vigil {
         cx: &Context<'_>,
         look: impl FnOnce(&[Heard], usize) -> T,
     ) -> T {
+        let waker = crate::sync::clone_waker(cx.waker());
         let mut state = crate::sync::lock(&self.state);
-        let replaced = state.watchers.watch(&mut watch.0, cx.waker());
+        let replaced = state.watchers.watch(&mut watch.0, waker);
         let seen = look(&state.nodes, state.listening);
         drop(state);
         drop(replaced);

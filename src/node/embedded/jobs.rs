@@ -7,9 +7,13 @@ use crate::{
 
 /// The claims of jobs' ticks that an embedded node keeps.
 #[derive(Debug, Default)]
-pub(super) struct Jobs(HashMap<Arc<str>, Kept>);
+pub(super) struct Jobs {
+    kept: HashMap<Arc<str>, Kept>,
+    /// When the node lost what it knew, and 60 s: see [`Answer::Promised`].
+    floor: u64,
+}
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Kept {
     promised: u64,
     claim: Option<TickClaim>,
@@ -17,30 +21,52 @@ struct Kept {
 
 impl Jobs {
     pub(super) fn prepare(&mut self, job: &Arc<str>, token: u64) -> Result<Answer, Reason> {
+        let floor = self.floor;
         let kept = self.promise(job, token)?;
-        // Such a node never lost what it knew and went on.
-        Ok(Answer::Promised { floor: 0, claim: kept.claim.clone().map(Box::new) })
+        Ok(Answer::Promised { floor, claim: kept.claim.clone().map(Box::new) })
     }
 
     pub(super) fn claim(&mut self, job: &Arc<str>, claim: &TickClaim) -> Result<Answer, Reason> {
-        self.promise(job, claim.token)?.claim = Some(claim.clone());
+        let kept = self.promise(job, claim.token)?;
+        if kept.claim.as_ref().is_some_and(|kept| kept.supersedes(claim)) {
+            return Err(Reason::Superseded);
+        }
+        kept.claim = Some(claim.clone());
         Ok(Answer::Claimed)
     }
 
     pub(super) fn claims(&self, jobs: &[Arc<str>]) -> Answer {
-        let claim = |job| self.0.get(job).and_then(|kept: &Kept| kept.claim.clone());
-        Answer::Claims { floor: 0, claims: jobs.iter().map(claim).collect() }
+        let claim = |job| self.kept.get(job).and_then(|kept: &Kept| kept.claim.clone());
+        Answer::Claims { floor: self.floor, claims: jobs.iter().map(claim).collect() }
     }
 
     fn promise(&mut self, job: &Arc<str>, token: u64) -> Result<&mut Kept, Reason> {
-        if !self.0.contains_key(job) && self.0.len() >= Op::MAX_JOBS {
+        if !self.kept.contains_key(job) && self.kept.len() >= Op::MAX_JOBS {
             return Err(Reason::TooManyJobs);
         }
-        let kept = self.0.entry(Arc::clone(job)).or_default();
+        let kept = self.kept.entry(Arc::clone(job)).or_default();
         if kept.promised > token {
             return Err(Reason::Superseded);
         }
         kept.promised = token;
         Ok(kept)
+    }
+
+    #[cfg(feature = "testing")]
+    pub(super) fn above(floor: u64) -> Self {
+        Self { floor, ..Self::default() }
+    }
+
+    #[cfg(feature = "testing")]
+    pub(super) fn learn(&mut self, other: &Self) {
+        self.floor = self.floor.max(other.floor);
+        for (job, known) in &other.kept {
+            let kept = self.kept.entry(Arc::clone(job)).or_default();
+            kept.promised = kept.promised.max(known.promised);
+            let order = |kept: &Kept| kept.claim.as_ref().map(|claim| (claim.token, claim.number));
+            if order(known) > order(kept) {
+                kept.claim.clone_from(&known.claim);
+            }
+        }
     }
 }

@@ -89,12 +89,43 @@ impl EmbeddedNodes {
         self.clock.read(self.clock.now())
     }
 
-    /// Lets all nodes lose what they keep. Who listens goes on listening.
+    /// Lets all nodes lose what they keep, and grant no token up to `floor`. Who listens goes on
+    /// listening.
     #[cfg(feature = "testing")]
-    pub(crate) fn forget(&self) {
+    pub(crate) fn forget(&self, floor: u64) {
+        self.each_store(|_, store| *store = Store::above(floor));
+    }
+
+    /// The greatest fence.
+    #[cfg(feature = "testing")]
+    pub(crate) fn greatest_fence(&self) -> u64 {
+        let mut greatest = 0;
+        self.each_store(|_, store| greatest = greatest.max(store.greatest_fence()));
+        greatest
+    }
+
+    /// Takes over the fences, claims and records that the nodes of another set keep.
+    #[cfg(feature = "testing")]
+    pub(crate) fn learn(&self, other: &Self) {
+        // One store after the other is locked: two sets may learn from each other.
+        let mut known = HashMap::new();
+        other.each_store(|prefix, store| {
+            let mut copy = Store::default();
+            copy.learn(store);
+            known.insert(prefix.to_owned(), copy);
+        });
+        self.each_store(|prefix, store| {
+            if let Some(known) = known.get(prefix) {
+                store.learn(known);
+            }
+        });
+    }
+
+    #[cfg(feature = "testing")]
+    fn each_store(&self, mut what: impl FnMut(&str, &mut Store)) {
         for server in &*self.nodes {
-            for space in crate::sync::lock(&server.namespaces).values() {
-                *locked(&space.store) = Store::default();
+            for (prefix, space) in &*crate::sync::lock(&server.namespaces) {
+                what(prefix, &mut locked(&space.store));
             }
         }
     }

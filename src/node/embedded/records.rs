@@ -13,7 +13,7 @@ pub(super) struct Records {
     sweep_at: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Kept {
     record: Arc<Record>,
     expires: Timestamp,
@@ -71,6 +71,15 @@ impl Records {
             self.kept.remove(name);
         }
         Answer::Forgotten { existed }
+    }
+
+    #[cfg(feature = "testing")]
+    pub(super) fn learn(&mut self, other: &Self) {
+        for (name, known) in &other.kept {
+            if self.kept.get(name).is_none_or(|kept| known.record.is_done && !kept.record.is_done) {
+                self.kept.insert(Arc::clone(name), known.clone());
+            }
+        }
     }
 
     fn sweep(&mut self, now: Timestamp) {

@@ -88,6 +88,30 @@ impl Store {
         }
     }
 
+    /// A store that begins after one that was lost: no token is granted up to `floor`, and ticks of
+    /// jobs up to the time that it stands for count as started.
+    #[cfg(feature = "testing")]
+    pub(super) fn above(floor: u64) -> Self {
+        let fences = vec![floor; STRIPES].into_boxed_slice();
+        Self { fences, jobs: Jobs::above(floor), ..Self::default() }
+    }
+
+    /// The greatest fence.
+    #[cfg(feature = "testing")]
+    pub(super) fn greatest_fence(&self) -> u64 {
+        self.fences.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Takes over the fences, claims and records of another node.
+    #[cfg(feature = "testing")]
+    pub(super) fn learn(&mut self, other: &Self) {
+        for (fence, known) in self.fences.iter_mut().zip(&other.fences) {
+            *fence = (*fence).max(*known);
+        }
+        self.jobs.learn(&other.jobs);
+        self.records.learn(&other.records);
+    }
+
     pub(super) fn len(&self, now: Timestamp) -> usize {
         self.keys.values().filter(|key| now < key.expires).count()
     }

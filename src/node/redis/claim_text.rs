@@ -1,12 +1,15 @@
 //! A job's claim as a server keeps it: its token; tick, attempt, since when and until when (zero: not
-//! ended) of its run and of the run before (zeros: none); the owner.
+//! ended) of its run and of the run before (zeros: none); a `#` and its number; since when the job
+//! has its schedule, the schedule's fingerprint (zero: unknown), the length of who gave it and the
+//! name itself; the owner.
 //!
 //! The token comes first: of two claims the one with the greater number stands, where nodes learn
-//! from one another.
+//! from one another. An earlier version wrote the owner behind the runs, and takes what begins with
+//! `#` for the owner.
 
 use std::{io::Write, time::Duration};
 
-use crate::node::{TickClaim, TickRun};
+use crate::node::{ScheduleMark, TickClaim, TickRun};
 
 pub(super) fn write(to: &mut impl Write, claim: &TickClaim) {
     let none = TickRun::new(Duration::ZERO, 0, Duration::ZERO);
@@ -17,7 +20,12 @@ pub(super) fn write(to: &mut impl Write, claim: &TickClaim) {
         let ended = ended.map_or(0, |ended| ended.as_millis());
         let _ = write!(to, "{tick} {attempt} {since} {ended} ");
     }
-    let _ = write!(to, "{}", claim.owner);
+    let (since, fingerprint, by) = match &claim.schedule {
+        Some(mark) => (mark.since.as_millis(), mark.fingerprint, &*mark.owner),
+        None => (0, 0, ""),
+    };
+    let (number, len) = (claim.number, by.len());
+    let _ = write!(to, "#{number} {since} {fingerprint:x} {len} {by}{}", claim.owner);
 }
 
 /// The claim, if it was written by this crate.
@@ -26,7 +34,26 @@ pub(super) fn read(text: &str) -> Option<TickClaim> {
     let token = parts.next()?.parse().ok()?;
     let run = read_run(&mut parts)?;
     let before = Some(read_run(&mut parts)?).filter(|run| run.attempt > 0);
-    Some(TickClaim::new(token, run, parts.next()?.into(), before))
+    let rest = parts.next()?;
+    Some(match read_rest(rest) {
+        Some((number, schedule, owner)) => {
+            let claim = TickClaim::new(token, run, owner.into(), before);
+            TickClaim { number, schedule, ..claim }
+        }
+        None => TickClaim::new(token, run, rest.into(), before),
+    })
+}
+
+/// The number, the schedule and the owner; nothing in a claim of an earlier version.
+fn read_rest(text: &str) -> Option<(u32, Option<ScheduleMark>, &str)> {
+    let mut parts = text.strip_prefix('#')?.splitn(5, ' ');
+    let number = parts.next()?.parse().ok()?;
+    let since = Duration::from_millis(parts.next()?.parse().ok()?);
+    let fingerprint = u64::from_str_radix(parts.next()?, 16).ok()?;
+    let len = parts.next()?.parse().ok()?;
+    let (by, owner) = parts.next()?.split_at_checked(len)?;
+    let schedule = (fingerprint > 0).then(|| ScheduleMark::new(fingerprint, since, by.into()));
+    Some((number, schedule, owner))
 }
 
 fn read_run<'a>(parts: &mut impl Iterator<Item = &'a str>) -> Option<TickRun> {
@@ -71,9 +98,26 @@ mod tests {
             run in runs(),
             owner in ".{0,40}",
             before in proptest::option::of(runs()),
+            number: u32,
+            schedule in proptest::option::of((1..u64::MAX, any::<u64>(), ".{0,40}")),
         ) {
-            let claim = TickClaim::new(token, run, owner.into(), before);
+            let mut claim = TickClaim::new(token, run, owner.into(), before).numbered(number);
+            claim.schedule = schedule.map(|(fingerprint, since, by)| {
+                ScheduleMark::new(fingerprint, ms(since), by.into())
+            });
             prop_assert_eq!(read(&written(&claim)), Some(claim));
+        }
+
+        #[test]
+        fn a_claim_of_an_earlier_version_is_read(
+            token: u64,
+            run in runs(),
+            owner in "[^#].{0,40}",
+        ) {
+            let ended = run.ended.map_or(0, |ended| ended.as_millis());
+            let (tick, since) = (run.tick.as_millis(), run.since.as_millis());
+            let text = format!("{token} {tick} {} {since} {ended} 0 0 0 0 {owner}", run.attempt);
+            prop_assert_eq!(read(&text), Some(TickClaim::new(token, run, owner.into(), None)));
         }
 
         #[test]
@@ -95,10 +139,20 @@ mod tests {
         let run = TickRun::new(ms(1_000), 2, ms(1_003));
         let before = TickRun::new(ms(500), 1, ms(501)).ended(ms(502));
         let claim = TickClaim::new(7, run, "svc@host:1 a".into(), Some(before));
-        assert_eq!(written(&claim), "7 1000 2 1003 0 500 1 501 502 svc@host:1 a");
+        assert_eq!(read("7 1000 2 1003 0 500 1 501 502 svc@host:1 a"), Some(claim.clone()));
+        let mark = ScheduleMark::new(0xab, ms(400), "svc 2".into());
+        let claim = claim.numbered(1).by_schedule(mark);
+        let text = "7 1000 2 1003 0 500 1 501 502 #1 400 ab 5 svc 2svc@host:1 a";
+        assert_eq!((&*written(&claim), read(text)), (text, Some(claim)));
         let claim = TickClaim::new(7, run.ended(ms(1_009)), "".into(), None);
-        assert_eq!(written(&claim), "7 1000 2 1003 1009 0 0 0 0 ");
+        assert_eq!(written(&claim), "7 1000 2 1003 1009 0 0 0 0 #0 0 0 0 ");
         assert_eq!(read("7 1000 2 1003 1009 0 0 0 0 "), Some(claim));
+        // What only begins like it is the owner of an earlier version.
+        let owners = ["#", "#1", "#1 2 3 9 short", "#x 0 0 0 ", "#1 0 0 1 ä"];
+        for owner in owners {
+            let read = read(&format!("7 1000 2 1003 1009 0 0 0 0 {owner}")).unwrap();
+            assert!(read.schedule.is_none(), "{owner}");
+        }
     }
 
     #[test]

@@ -148,6 +148,10 @@ impl Node for RedisNode {
         self.status.wall(now)
     }
 
+    fn has_own_wall(&self) -> bool {
+        true
+    }
+
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
         self.board.add(name, &hints)
     }

@@ -2,6 +2,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -48,13 +49,17 @@ impl<K> OnceLayer<K, Always, Http<super::Problems, ByBody>> {
     ///     event
     /// }
     ///
-    /// let once = OnceLayer::by_body(Redlock::embedded(), key::json_pointer("/id").prefixed("stripe:"));
+    /// let once = OnceLayer::by_body(Redlock::embedded(), "stripe", key::json_pointer("/id"));
     /// let app: Router = Router::new().route("/stripe", post(handle)).route_layer(once);
     /// # let _ = app;
     /// ```
-    pub fn by_body(redlock: Redlock, key: K) -> Self {
+    ///
+    /// # Panics
+    ///
+    /// If the name can't be that of a layer: see [`new`](OnceLayer::new).
+    pub fn by_body(redlock: Redlock, name: impl Into<Arc<str>>, key: K) -> Self {
         let mode = ByBody { limit: DEFAULT_BODY_LIMIT };
-        OnceLayer::new(redlock, key).with_face(|complete, _| (complete, Http::new(mode)))
+        OnceLayer::new(redlock, name, key).with_face(|complete, _| (complete, Http::new(mode)))
     }
 }
 
@@ -70,12 +75,14 @@ impl<K, C, R> OnceLayer<K, C, Http<R, ByBody>> {
 
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, Http<R, ByBody>>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone,
+    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
     K: BodyKey + Clone,
-    C: CompletesHttp<A> + Clone,
+    C: CompletesHttp<A> + Clone + Send + 'static,
     R: OnReject + Clone,
-    B: Body + Unpin,
-    A: Body,
+    B: Body<Error: Send> + Send + 'static,
+    A: Body + Send + 'static,
 {
     type Response = Response<HttpBody<A>>;
     type Error = S::Error;
@@ -100,12 +107,14 @@ where
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the body or the inner future, then gives the key back. Once the service has
-/// answered, that is recorded all the same.
+/// Dropping it before the service was called drops the body, or gives the key back. After that the
+/// service runs to its end, and that is recorded, unless
+/// [`detached`](crate::OnceLayer::detached) says something else.
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics; the key is free then.
+/// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
+/// [`Unknown`](crate::Unknown).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct ByBodyFuture<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
@@ -134,12 +143,14 @@ type Start<S, K, C, R> = (OnceService<S, K, C, Http<R, ByBody>>, Parts);
 
 impl<S, B, K, C, R, A> Future for ByBodyFuture<S, B, K, C, R>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone,
+    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
     K: BodyKey,
-    C: CompletesHttp<A> + Clone,
+    C: CompletesHttp<A> + Clone + Send + 'static,
     R: OnReject + Clone,
-    B: Body + Unpin,
-    A: Body,
+    B: Body<Error: Send> + Send + 'static,
+    A: Body + Send + 'static,
 {
     type Output = Result<Response<HttpBody<A>>, S::Error>;
 
@@ -155,7 +166,7 @@ where
                         Err(incomplete) => {
                             let on_reject = &service.layer.face.on_reject;
                             let answer = reject(on_reject, refused(&incomplete), None);
-                            return Poll::Ready(Ok(answer.map(HttpBody::of_rejection)));
+                            return Poll::Ready(Ok(answer.map(HttpBody::of_bytes)));
                         }
                     };
                     let head = RequestHead::from(&parts);

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     error::LockError,
     layer::{KeyError, ResourceKey, http::HttpBody, token_header::TokenHeader},
-    once::{OnceLayer, OnceService, call::OnceCall, service::begin, terms},
+    once::{OnceLayer, OnceService, call::OnceCall, detach::Detach, service::begin},
     resource::Resource,
 };
 
@@ -26,6 +26,7 @@ pub struct Http<R = Problems, M = ByHead> {
     pub(super) missing: Missing,
     pub(super) token_header: TokenHeader,
     pub(super) on_reject: R,
+    pub(super) detached: bool,
     pub(super) mode: M,
 }
 
@@ -36,7 +37,7 @@ pub struct ByHead(());
 impl<M> Http<Problems, M> {
     pub(super) fn new(mode: M) -> Self {
         let (missing, token_header) = (Missing::Reject, TokenHeader::default());
-        Self { missing, token_header, on_reject: Problems(()), mode }
+        Self { missing, token_header, on_reject: Problems(()), detached: true, mode }
     }
 }
 
@@ -47,12 +48,13 @@ impl<K, C> OnceLayer<K, C> {
     /// |---|---|---|---|
     /// | the key is free | the handler's | the handler's | yes |
     /// | done before | 200, empty, `once: duplicate` | | no |
-    /// | another request with the key runs | 409, `in-progress` | when that one's lease would end | no |
+    /// | another request with the key runs | 409, `in-progress` | an estimate of when that one ends | no |
     /// | stopped in the middle, and [held](crate::Unknown::Hold) | 409, `unknown-outcome` | none: nobody knows when it is decided | no |
     /// | no key | 400, `bad-key`; or see [`missing`](Self::missing) | none | no |
     /// | a key that is no key | 400, `bad-key` | none | no |
     /// | no quorum, too slow, shutting down | 503 | 1 s | no |
-    /// | the lock was lost while it ran | 500, `lost`, `outcome: unknown` | none | yes, to some point |
+    /// | the lock was lost while it ran, or `max_hold` was over | 500, `lost`, `outcome: unknown` | none | yes, to some point |
+    /// | the sender went away | nobody is there | | yes, to its end: see [`detached`](Self::detached) |
     /// | a TTL or wait that the manager refuses, a set of names as a key | 500 | none | no |
     ///
     /// Refusals have problem bodies after RFC 9457: see [`on_reject`](Self::on_reject).
@@ -87,7 +89,7 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// async fn handle(event: String) {}
     ///
-    /// let once = OnceLayer::new(Redlock::embedded(), key::header("webhook-id").prefixed("pay:")).http();
+    /// let once = OnceLayer::new(Redlock::embedded(), "payments", key::header("webhook-id")).http();
     /// let app: Router = Router::new()
     ///     .route("/webhooks", post(handle))
     ///     .route_layer(once)
@@ -112,7 +114,7 @@ impl<K, C> OnceLayer<K, C> {
     ///     StatusCode::NO_CONTENT
     /// }
     ///
-    /// let once = OnceLayer::new(Redlock::embedded(), key::header("webhook-id")).http();
+    /// let once = OnceLayer::new(Redlock::embedded(), "hook", key::header("webhook-id")).http();
     /// // What checks the sender's signature goes outside: see `tower_redlock::once::http`.
     /// let app: Router = Router::new().route("/hook", post(handle)).route_layer(once);
     /// # let _ = app;
@@ -129,6 +131,21 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     /// request run in any case.
     pub fn missing(mut self, missing: Missing) -> Self {
         self.face.missing = missing;
+        self
+    }
+
+    /// Whether a request that has begun goes on when its client goes away, or a layer outside gives
+    /// it up (a timeout, say). Default: yes. So it is done once it has run, however short the client's
+    /// patience is, and the next try is told so. Else it is dropped in the middle, as if the process
+    /// had crashed: see [`Unknown`](crate::Unknown).
+    ///
+    /// It goes on as a task of the tokio runtime that polled it, in the span in which it began, under
+    /// its lock: renewed, stopped at [`max_hold`](OnceLayer::max_hold) at the latest, and awaited by
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown). What the runtime's end drops, and what was
+    /// polled outside a tokio runtime, is dropped in the middle; a WARN says so. Task-local values of
+    /// the connection's task are not there any more. A request without a key does not go on.
+    pub fn detached(mut self, detached: bool) -> Self {
+        self.face.detached = detached;
         self
     }
 
@@ -160,32 +177,37 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
-        self.with_face(|complete, Http { missing, token_header, mode, .. }| {
-            (complete, Http { missing, token_header, on_reject: answer, mode })
+        self.with_face(|complete, Http { missing, token_header, detached, mode, .. }| {
+            (complete, Http { missing, token_header, on_reject: answer, detached, mode })
         })
     }
 }
 
 impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
     /// Begins a call of the service, which was made ready.
-    pub(super) fn begin_http<B>(
+    pub(super) fn begin_http<B, A>(
         &mut self,
         request: Request<B>,
         found: Result<Option<Resource>, KeyError>,
     ) -> HttpFuture<S, B, C, R>
     where
-        S: Service<Request<B>> + Clone,
-        C: Clone,
+        S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Send + 'static,
+        C: CompletesHttp<A> + Clone + Send + 'static,
         R: Clone,
+        B: Send + 'static,
+        A: Send + 'static,
     {
         let face = &self.layer.face;
         let (judge, on_reject) = (Successes(self.layer.complete.clone()), face.on_reject.clone());
-        let not_reserved = |key| Ok(terms::not_reserved(key)?);
-        let found = found.and_then(|key| key.map(not_reserved).transpose());
         let call = match face.missing.settle(found) {
             Ok(Some(key)) => {
-                let (asked, token_header) = (self.layer.request(&key), face.token_header.clone());
-                begin(asked, HttpCall::new(self.take_ready(), request, token_header), judge)
+                let (asked, token_header) =
+                    (self.layer.request_for(&key), face.token_header.clone());
+                let detach = face.detached.then(Detach::new);
+                let call = HttpCall::new(self.take_ready(), request, token_header);
+                begin(asked, call, judge).detached(detach)
             }
             Ok(None) => OnceCall::unguarded(self.inner.call(request), judge),
             Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), judge),
@@ -196,11 +218,14 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
 
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, Http<R>>
 where
-    S: Service<Request<B>, Response = Response<A>> + Clone,
+    S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
     K: ResourceKey<Request<B>>,
-    C: CompletesHttp<A> + Clone,
+    C: CompletesHttp<A> + Clone + Send + 'static,
     R: OnReject + Clone,
-    A: Body,
+    B: Send + 'static,
+    A: Body + Send + 'static,
 {
     type Response = Response<HttpBody<A>>;
     type Error = S::Error;

@@ -28,12 +28,13 @@ pub(super) type Call<S, B, C> = OnceCall<HttpCall<S, B>, Unchecked, Successes<C>
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the inner future, then gives the key back. Once the service has answered, that
-/// is recorded all the same.
+/// Dropping it before the service was called gives the key back. After that the service runs to its
+/// end, and that is recorded, unless [`detached`](crate::OnceLayer::detached) says something else.
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics; the key is free then.
+/// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
+/// [`Unknown`](crate::Unknown).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct HttpFuture<S: Service<Request<B>>, B, C, R> {
@@ -73,7 +74,7 @@ where
             Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),
             Err(OnceError::Lock(error)) => reject(on_reject, Refused::Lock(&error), resource),
         };
-        Poll::Ready(Ok(answer.map(HttpBody::of_rejection)))
+        Poll::Ready(Ok(answer.map(HttpBody::of_bytes)))
     }
 }
 

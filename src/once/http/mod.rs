@@ -13,8 +13,10 @@
 //! | Shopify | `key::header("x-shopify-event-id")` |
 //! | Stripe | `key::json_pointer("/id")`, with [`OnceLayer::by_body`](crate::OnceLayer::by_body) |
 //!
-//! Each sender counts for itself: give its keys a prefix of their own. Keep them for longer than it
-//! goes on sending ([`retain`](crate::OnceLayer::retain)).
+//! Each sender counts for itself: its layer has a name of its own, which stands before its keys. So
+//! does each route of one sender whose handler does something else: an event that was handled behind
+//! a layer is a duplicate on all routes that this layer is around. Keep keys for longer than the
+//! sender goes on sending ([`retain`](crate::OnceLayer::retain)).
 //!
 //! **Signatures are checked before this layer**, by one outside of it. Were they checked behind it,
 //! anybody who can guess an event's name could block it before its sender has sent it, and would
@@ -51,8 +53,8 @@
 //!
 //! # fn apply(_: &str) -> std::io::Result<()> { Ok(()) }
 //! let redlock = Redlock::embedded();
-//! let github = OnceLayer::new(redlock.clone(), key::header("x-github-delivery").prefixed("github:"));
-//! let stripe = OnceLayer::by_body(redlock, key::json_pointer("/id").prefixed("stripe:"));
+//! let github = OnceLayer::new(redlock.clone(), "github", key::header("x-github-delivery"));
+//! let stripe = OnceLayer::by_body(redlock, "stripe", key::json_pointer("/id"));
 //! let app: Router = Router::new()
 //!     .route("/github", post(handle).layer(github.http()))
 //!     .route("/stripe", post(handle).layer(stripe))

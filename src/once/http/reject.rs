@@ -27,7 +27,7 @@ pub enum Refused<'a> {
     /// Another request with the key runs.
     #[non_exhaustive]
     InProgress {
-        /// When the key would be free if the lock is not renewed.
+        /// When to come back: an estimate from the usual duration of such work.
         retry_after: Option<Duration>,
         /// Who runs it, as that client calls itself.
         by: Option<&'a str>,
@@ -51,7 +51,8 @@ pub enum Refused<'a> {
     BodyFailed,
     /// The key was used for another request: of another method, path or body.
     KeyReused,
-    /// It is done, and its response is not there to be sent again.
+    /// It is done, and its response is not there to be sent again: it was not kept, as it was too large,
+    /// or its process ended before, or the store has lost it.
     #[non_exhaustive]
     NotKept {
         /// The status of that response, if it is known.
@@ -87,10 +88,12 @@ impl<'a> Rejection<'a> {
     pub fn status(&self) -> StatusCode {
         match self.reason {
             Refused::Lock(error) => self.lock(error).status(),
-            Refused::InProgress { .. } | Refused::Unknown { .. } => StatusCode::CONFLICT,
+            Refused::InProgress { .. } | Refused::Unknown { .. } | Refused::NotKept { .. } => {
+                StatusCode::CONFLICT
+            }
             Refused::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Refused::BodyFailed => StatusCode::BAD_REQUEST,
-            Refused::KeyReused | Refused::NotKept { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            Refused::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
             Refused::StoreFailed(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }

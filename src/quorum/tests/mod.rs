@@ -12,7 +12,8 @@
 //! | nodes that come back without their keys, over random worlds | `restarts` |
 //! | every attempt ends, in time, and the order of the answers does not matter | `decision` |
 //! | many that start at once, until one wins | `contention` |
-//! | jobs: one start per tick, over random worlds | `claims` |
+//! | jobs: which run is the latest, case by case | `claims` |
+//! | jobs: one start per tick, over random worlds | `claim_worlds` |
 //! | a lower `max_ttl`, with long TTLs still about, over random worlds | `lowering` |
 //! | records of work that is done: what a quorum keeps, every quorum tells | `records` |
 //! | names that move between servers, for the rule of who votes and who starts | `names` |
@@ -22,6 +23,7 @@
 
 mod attempt;
 mod cases;
+mod claim_worlds;
 mod claims;
 mod contention;
 mod decision;

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | what users write | [`CronSchedule`] |
 //! | which local times match | `expression` |
-//! | what is wrong with an expression | `fault` |
+//! | one field: numbers, names, ranges, steps | `field` |
+//! | which dates match: months, days, `L`, `W`, `#` | `days` |
 //! | when a local time is | `zone` |
 //! | ticks: both together | `ticks` |
 
+mod days;
 mod expression;
-mod fault;
+mod field;
 mod schedule;
 mod ticks;
 mod zone;

@@ -21,10 +21,33 @@ use crate::schedule::{Schedule, ScheduleError};
 ///
 /// # Expressions
 ///
-/// Five fields (minute, hour, day of month, month, day of week), or six with the second first:
-/// `*`, lists, ranges, steps, names of months and days, `L`, `W`, `#`; and `@yearly`, `@monthly`,
-/// `@weekly`, `@daily`, `@hourly`. Where both the day of month and the day of week are given, either
-/// one is enough; with `+` before the day of week, both are needed. Sunday is 0 and 7.
+/// Five fields (minute, hour, day of month, month, day of week), or six with the second first. They
+/// are read as Vixie cron reads them, whose manual is crontab(5), with the additions that are named
+/// here. An expression that it takes, and that would surprise, is refused.
+///
+/// | in a field | what | refused |
+/// |---|---|---|
+/// | `*` | every value | as a part of a list |
+/// | `5`, `FRI`, `JAN` | one value; Sunday is 0 and 7. Names are the first three letters of a month or day, in either case, in their own field | `0 9 FRI * *`, `MONDAY`, `?` |
+/// | `9-17`, `MON-FRI` | a range with both ends | one that goes backwards. Only `SUN` may end a range of days that it may begin as well: `SAT-SUN`, but not `SUN-SUN` |
+/// | `*/15`, `9-17/2` | every so many from the first value on, anew in each hour, day, month, … | a step that leaves only the first value, as `*/90`; one without a range, as `5/15` |
+/// | `1,15,20-25` | a list of these | an empty entry |
+/// | `L`, `LW` | the last day of the month, the last one from Monday to Friday | an `L` alone in the day of week |
+/// | `15W` | the day from Monday to Friday that is nearest to the 15th in the same month | |
+/// | `FRI#2`, `FRIL` | the second Friday of the month, the last one | more than one day before the `#` or `L` |
+///
+/// `@yearly` (or `@annually`), `@monthly`, `@weekly`, `@daily` (or `@midnight`) and `@hourly` stand
+/// for `0 0 1 1 *`, `0 0 1 * *`, `0 0 * * 0`, `0 0 * * *` and `0 * * * *`. `@reboot` is refused: a
+/// fleet has no start of its own.
+///
+/// # Day of month and day of week
+///
+/// Where both are restricted, **either one is enough**: `0 0 1 * MON` is the first of the month and
+/// every Monday. A field that begins with `*` is not restricted, not by a step either, and then
+/// **both have to match**: `0 0 */2 * MON` is each Monday with an odd date. With a `+` before the day
+/// of week both have to match as well: `0 0 1-7 * +MON`. What would always match beside another
+/// restriction (`0 0 1-31 * MON`) is refused, and so is a list of days with a `*/2` in it, as its
+/// order would decide.
 ///
 /// # When the clocks change
 ///
@@ -34,7 +57,7 @@ use crate::schedule::{Schedule, ScheduleError};
 /// | intervals: `*` or `/` in the second, minute or hour, as `*/30 * * * *` | skipped | both times, in order |
 ///
 /// The zone database is part of the program: replicas of the same build have the same ticks,
-/// whatever is installed on their machines. There are no ticks after the year 4999.
+/// whatever is installed on their machines. The last ticks are in the year 9999.
 #[derive(Clone, Debug)]
 #[must_use = "a cron schedule does nothing until a job has it"]
 pub struct CronSchedule {

@@ -1,9 +1,8 @@
-use std::fmt;
-
 use super::{expression::Expression, zone::Zone};
 use crate::schedule::{ScheduleError, WallTime};
 
 /// The moments at which the clocks of a zone show what an expression matches.
+#[derive(Debug)]
 pub(in crate::schedule) struct CronTicks {
     text: String,
     expression: Expression,
@@ -17,6 +16,26 @@ impl CronTicks {
             Some(zone) => Ok(Self { text, expression, zone }),
             None => Err(ScheduleError::UnknownZone { zone: zone.into(), expression: text }),
         }
+    }
+
+    /// The expression as it was written.
+    pub(in crate::schedule) fn text(&self) -> &str {
+        self.text.trim()
+    }
+
+    /// The expression with six fields in upper case, one space between two.
+    pub(in crate::schedule) fn canonical(&self) -> &str {
+        self.expression.canonical()
+    }
+
+    /// The zone's name in the database.
+    pub(in crate::schedule) fn zone(&self) -> &str {
+        self.zone.name()
+    }
+
+    /// The time of day, in seconds, of an expression that matches once each day.
+    pub(in crate::schedule) fn daily(&self) -> Option<u64> {
+        u64::try_from(self.expression.daily()?).ok()
     }
 
     pub(in crate::schedule) fn next(&self, after: WallTime) -> Option<WallTime> {
@@ -61,11 +80,5 @@ impl CronTicks {
             }
             local = shown;
         }
-    }
-}
-
-impl fmt::Debug for CronTicks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cron {:?} in {}", self.text, self.zone.name())
     }
 }

@@ -14,6 +14,8 @@ pub(super) fn due(times: Timetable<'_>, record: &Record, now: WallTime) -> Due {
         Some(tick) => (tick, Some(record.last_end.unwrap_or(tick))),
         None => (just_before(record.base), record.last_end),
     };
+    // Where it is not known whether there was a run, the next is not put off; only its name is new.
+    let after = record.burnt.map_or(after, |burnt| after.max(burnt));
     let Some(tick) = times.schedule.next(after, end) else { return Due::Never { missed } };
     let start = times.start(tick);
     if start > now {

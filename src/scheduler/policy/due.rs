@@ -83,6 +83,19 @@ fn choose(
     }
 }
 
+/// The tick whose runs were broken off, and that is not repeated any more.
+pub(in crate::scheduler) fn given_up(
+    schedule: &Schedule,
+    job: &str,
+    policy: &Policy,
+    record: &Record,
+    now: WallTime,
+) -> Option<WallTime> {
+    let tick = record.tick.filter(|_| record.unfinished)?;
+    let is_late = Timetable { schedule, job }.start(tick) < policy.horizon(now);
+    (is_late || record.attempt >= policy.max_attempts).then_some(tick)
+}
+
 fn wait(times: Timetable<'_>, after: WallTime, missed: Option<MissedTicks>) -> Due {
     match times.next(after) {
         Some(tick) => Due::Wait { tick, start: times.start(tick), missed },

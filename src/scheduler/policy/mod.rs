@@ -25,7 +25,7 @@ mod tests;
 mod timetable;
 
 pub(in crate::scheduler) use self::{
-    due::{Due, due},
+    due::{Due, due, given_up},
     overlap::next_overlap,
     record::Record,
     rules::Policy,

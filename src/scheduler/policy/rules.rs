@@ -14,6 +14,8 @@ pub(in crate::scheduler) struct Policy {
     /// How long after its start a tick is on time, unless the next one's start comes first.
     pub(in crate::scheduler) start_within: Duration,
     pub(in crate::scheduler) overlap: Overlap,
+    /// How many runs of a tick may be broken off.
+    pub(in crate::scheduler) max_attempts: u32,
 }
 
 impl Default for Policy {
@@ -23,6 +25,7 @@ impl Default for Policy {
             catch_up: Duration::from_secs(24 * 60 * 60),
             start_within: Duration::from_secs(60),
             overlap: Overlap::default(),
+            max_attempts: 10,
         }
     }
 }

@@ -99,7 +99,7 @@ fn who_leaves_the_line_is_passed_over() {
 fn a_single_attempt_is_told_who_holds_it_before_and_after_a_hand_off() {
     let scene = Scene::new();
     let single = || match poll(&mut scene.request("x").wait(Duration::ZERO).into_future()) {
-        Poll::Ready(Err(LockError::Held { owner, retry_after: Some(after) })) => {
+        Poll::Ready(Err(LockError::Held { owner, expires_in: Some(after), .. })) => {
             assert_eq!(owner.as_deref(), Some("we"));
             after
         }

@@ -3,7 +3,7 @@
 use std::{future::Future, pin::Pin};
 
 use tokio::sync::oneshot;
-use tower_redlock::{Once, OnceError};
+use tower_redlock::{Once, OnceError, Resource};
 
 use super::scene::{Scene, TTL, WAIT, granted, poll};
 
@@ -25,7 +25,7 @@ fn once(scene: &Scene) -> (Run, oneshot::Sender<()>) {
 fn work_that_is_done_once_hands_its_lease_on_to_nobody() {
     let scene = Scene::new();
     let (mut run, end) = once(&scene);
-    let mut plain = scene.waiter("once:k");
+    let mut plain = scene.waiter(&Resource::of_once("k").unwrap());
     end.send(()).unwrap();
     assert!(poll(&mut run).is_ready());
     drop(granted(&mut plain));
@@ -35,7 +35,7 @@ fn work_that_is_done_once_hands_its_lease_on_to_nobody() {
 #[test]
 fn work_that_is_done_once_takes_over_no_lease() {
     let scene = Scene::new();
-    let plain = scene.lock("once:k");
+    let plain = scene.lock(&Resource::of_once("k").unwrap());
     let (mut run, end) = once(&scene);
     let (mut next, next_end) = once(&scene);
     drop(plain);

@@ -12,7 +12,7 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, Lock, LockRequest, NodeHealth, Redlock, RedlockBuilder,
+    EmbeddedNodes, Lock, LockRequest, NodeHealth, Redlock, RedlockBuilder, Resource, ResourceError,
     lock::Acquire,
     node::{Node, Op, Reply},
     time::{Clock, Timestamp},
@@ -127,19 +127,23 @@ impl Scene {
         self.counts.all.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn request(&self, name: &str) -> LockRequest {
+    pub(crate) fn request(&self, name: impl Name) -> LockRequest {
         self.redlock.lock(name).wait(WAIT)
     }
 
-    pub(crate) fn lock(&self, name: &str) -> Lock {
+    pub(crate) fn lock(&self, name: impl Name) -> Lock {
         granted(&mut self.request(name).into_future())
     }
 
     /// Stands in line.
-    pub(crate) fn waiter(&self, name: &str) -> Acquire {
+    pub(crate) fn waiter(&self, name: impl Name) -> Acquire {
         waiting(self.request(name))
     }
 }
+
+pub(crate) trait Name: TryInto<Resource, Error = ResourceError> {}
+
+impl<N: TryInto<Resource, Error = ResourceError>> Name for N {}
 
 pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))

@@ -158,10 +158,12 @@ fn a_body_that_outlives_the_lock_is_cut_with_an_error_and_not_polled_again() {
     bench.clock.advance(just_before(VALIDITY));
     assert!(next(&mut body).is_ready(), "there is a nanosecond left");
     bench.clock.advance(crate::tools::NANO);
+    assert!(next(&mut body).is_pending(), "the server sends what it has");
+    assert_eq!(*releases.lock().unwrap(), [true; 5]);
+    assert!(!body.is_end_stream());
     let Poll::Ready(Some(Err(error))) = next(&mut body) else { panic!("not cut") };
     assert!(matches!(error, BodyError::Lost(LockError::Lost { .. })), "{error:?}");
     assert!(error.to_string().starts_with("the response was cut: "), "{error}");
-    assert_eq!(*releases.lock().unwrap(), [true; 5]);
     assert!(body.is_end_stream());
     assert!(matches!(next(&mut body), Poll::Ready(None)));
 }
@@ -204,7 +206,7 @@ fn a_body_that_need_not_be_held_outlives_the_lock() {
 }
 
 #[test]
-fn a_connection_that_changes_its_protocol_gives_the_lock_back_at_the_response() {
+fn an_upgrade_passes_only_where_it_may_outlive_the_lock() {
     let upgrades = [
         (Method::POST, StatusCode::SWITCHING_PROTOCOLS, true),
         (Method::CONNECT, StatusCode::OK, true),
@@ -212,13 +214,22 @@ fn a_connection_that_changes_its_protocol_gives_the_lock_back_at_the_response() 
         (Method::POST, StatusCode::OK, false),
     ];
     for (method, status, is_upgrade) in upgrades {
-        let bench = Bench::new();
-        let request = Request::builder().method(method.clone()).uri("/").body(()).unwrap();
-        let mut response = Response::new(Scripted::new([data(), data()]));
-        *response.status_mut() = status;
-        let response = answer(&bench.layer(), request, response);
-        assert_eq!(bench.is_free(), is_upgrade, "{method} {status}");
+        let (bench, flag, releases) = watched();
+        let request = || Request::builder().method(method.clone()).uri("/").body(()).unwrap();
+        let respond = |dropped| {
+            let body = Scripted { dropped, ..Scripted::new([data(), data()]) };
+            let mut response = Response::new(body);
+            *response.status_mut() = status;
+            response
+        };
+        let held = answer(&bench.layer(), request(), respond(Some(flag)));
+        let expected = if is_upgrade { StatusCode::INTERNAL_SERVER_ERROR } else { status };
+        assert_eq!(held.status(), expected, "{method} {status}");
         assert_eq!(bench.is_held(), !is_upgrade, "{method} {status}");
-        drop(response);
+        drop(held);
+        assert_eq!(*releases.lock().unwrap(), [true; 5], "behind the response: {method} {status}");
+        let passed = answer(&bench.layer().hold_body(false), request(), respond(None));
+        assert_eq!(passed.status(), status);
+        assert!(bench.is_free());
     }
 }

@@ -8,6 +8,8 @@ mod frozen;
 mod http2;
 mod log;
 mod majority;
+mod overruns;
 mod site;
+mod slow_senders;
 mod stalled;
 mod streams;

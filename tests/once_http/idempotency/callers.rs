@@ -38,7 +38,7 @@ async fn one_caller_never_sees_the_answer_of_another() {
 #[tokio::test]
 async fn without_a_scope_all_share_their_keys() {
     let site = Site::new();
-    let once = OnceLayer::idempotency(site.at_blue.clone()).scope(Scope::none());
+    let once = OnceLayer::idempotency(site.at_blue.clone(), "pay").scope(Scope::none());
     let client = serve(app(&site.runs).route_layer(once)).await;
     for caller in ["alice", "bob"] {
         assert_eq!(client.send(pay_as(caller, "k", "x")).await.body, "secret of alice");
@@ -55,7 +55,7 @@ async fn a_caller_who_is_not_known_is_turned_away_whatever_is_said_of_keys() {
     client.send(nobody).await.assert_problem(400, None, "bad-key", "not-run");
     // What should tell is not there at all: the service is put together wrongly.
     let principal = key::extension(|(): &()| "alice");
-    let once = OnceLayer::idempotency(site.at_blue.clone()).scope(principal);
+    let once = OnceLayer::idempotency(site.at_blue.clone(), "pay").scope(principal);
     let client = serve(app(&site.runs).route_layer(once)).await;
     client.send(pay("k", "x")).await.assert_problem(500, None, "bad-settings", "not-run");
     assert_eq!(site.runs.count(), 0);
@@ -67,7 +67,7 @@ async fn callers_who_need_no_keys_pass() {
     let caller = |request: &Request<_>| {
         Some(request.headers()["x-caller"].to_str().unwrap().to_owned()).filter(|it| it != "root")
     };
-    let once = OnceLayer::idempotency(site.at_blue.clone()).scope(caller);
+    let once = OnceLayer::idempotency(site.at_blue.clone(), "pay").scope(caller);
     let client = serve(app(&site.runs).route_layer(once)).await;
     for _ in 0..2 {
         let answer = client.send(pay_as("root", "k", "x")).await;

@@ -1,6 +1,9 @@
 //! Responses that are streamed, or too large to be kept.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use axum::{Router, body::Body, routing::post};
 use bytes::Bytes;
@@ -13,12 +16,18 @@ use http_body_util::{
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use tokio::task::JoinHandle;
+use tower_redlock::once::OnceState;
 
 use super::tools::{layer, pay};
 use crate::{
-    client::Client,
-    site::{Site, serve, soon},
+    client::{Client, SOON},
+    site::{Site, TTL, serve, soon},
+    support::eventually_async,
 };
+
+const MAX_HOLD: Duration = Duration::from_secs(60);
+/// Less than the default `stop_margin`.
+const MARGIN: Duration = Duration::from_millis(500);
 
 type Feed = Sender<Bytes, std::io::Error>;
 type Opening = JoinHandle<Result<Response<Incoming>, legacy::Error>>;
@@ -43,7 +52,8 @@ async fn streams() -> Streams {
             Response::builder().header("trailer", "x-sum").body(Body::new(body)).unwrap()
         }),
     );
-    let client = serve(app.route_layer(layer(&site.at_blue).response_limit(10))).await;
+    let client =
+        serve(app.route_layer(layer(&site.at_blue).response_limit(10).max_hold(MAX_HOLD))).await;
     Streams { site, client, feeds }
 }
 
@@ -65,7 +75,7 @@ async fn a_stream_that_is_small_goes_out_when_it_is_kept_with_its_trailers() {
     feed.send_data("12345".into()).await.unwrap();
     // It is held back while others are told that it runs.
     let other = streams.client.send(pay("k", "")).await;
-    other.assert_problem(409, Some("10"), "in-progress", "not-run");
+    other.assert_problem(409, Some(SOON), "in-progress", "not-run");
     assert!(!answer.is_finished());
     feed.send_data("67890".into()).await.unwrap();
     let trailers = HeaderMap::from_iter([("x-sum".parse().unwrap(), "7".parse().unwrap())]);
@@ -92,7 +102,7 @@ async fn a_larger_stream_goes_on_intact_and_is_done_without_a_response() {
     // The response has begun, and its body goes on.
     let answer = soon("the answer", answer).await.unwrap().unwrap();
     let again = streams.client.send(pay("k", "")).await;
-    again.assert_problem(422, None, "response-not-kept", "done");
+    again.assert_problem(409, None, "response-not-kept", "done");
     assert!(String::from_utf8_lossy(&again.body).contains("answered 200"));
     feed.send_data("2345".into()).await.unwrap();
     drop(feed);
@@ -113,22 +123,84 @@ async fn a_response_that_breaks_off_is_done_all_the_same_and_breaks_off_for_the_
         assert!(answer.into_body().collect().await.is_err());
     }
     let again = streams.client.send(pay("k", "")).await;
-    again.assert_problem(422, None, "response-not-kept", "done");
+    again.assert_problem(409, None, "response-not-kept", "done");
     assert_eq!(streams.site.runs.count(), 1);
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_behind_the_answer_leaves_a_request_that_is_done() {
+async fn a_client_that_goes_away_behind_the_answer_finds_it_again() {
     let streams = streams().await;
     let (answer, mut feed) = streams.first().await;
     feed.send_data("12345".into()).await.unwrap();
     answer.abort();
-    // The response is dropped at the server.
-    crate::support::eventually_async("it is dropped", async || {
-        feed.send_data("x".into()).await.is_err()
+    assert!(answer.await.unwrap_err().is_cancelled());
+    let again = streams.client.send(pay("k", "")).await;
+    again.assert_problem(409, Some(SOON), "in-progress", "not-run");
+    feed.send_data("67890".into()).await.unwrap();
+    drop(feed);
+    eventually_async("it is kept", async || streams.client.send(pay("k", "")).await.code() == 200)
+        .await;
+    let again = streams.client.send(pay("k", "")).await;
+    assert_eq!(
+        (&again.body[..], again.header("idempotency-replayed")),
+        (&b"1234567890"[..], Some("true"))
+    );
+    assert_eq!(streams.site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_that_outlives_max_hold_goes_on_intact_and_is_done_without_a_response() {
+    let streams = streams().await;
+    let (answer, mut feed) = streams.first().await;
+    feed.send_data("12345".into()).await.unwrap();
+    streams.site.clock.advance(MAX_HOLD.saturating_sub(MARGIN));
+    let answer = soon("the answer", answer).await.unwrap().unwrap();
+    assert_eq!(answer.status(), 200);
+    let again = streams.client.send(pay("k", "")).await;
+    again.assert_problem(409, None, "response-not-kept", "done");
+    feed.send_data("67890".into()).await.unwrap();
+    drop(feed);
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "1234567890");
+    streams.client.send(pay("k", "x")).await.assert_problem(422, None, "key-reused", "not-run");
+    assert_eq!(streams.site.runs.count(), 1);
+}
+
+/// The process gets no processor between the soft deadline and the end.
+#[tokio::test]
+async fn a_stream_that_is_stopped_with_its_lock_is_done_all_the_same() {
+    let streams = streams().await;
+    let (answer, mut feed) = streams.first().await;
+    feed.send_data("12345".into()).await.unwrap();
+    let again = streams.client.send(pay("k", "")).await;
+    again.assert_problem(409, Some(SOON), "in-progress", "not-run");
+    streams.site.clock.advance(MAX_HOLD);
+    let answer = soon("the answer", answer).await.unwrap().unwrap();
+    assert_eq!(answer.status(), 500);
+    let again = streams.client.send(pay("k", "")).await;
+    again.assert_problem(409, None, "response-not-kept", "done");
+    assert_eq!(streams.site.runs.count(), 1);
+}
+
+/// As after a crash: nobody tells the nodes anything from there on.
+#[tokio::test]
+async fn what_is_cut_off_while_its_answer_is_read_is_done_all_the_same() {
+    let streams = streams().await;
+    let site = &streams.site;
+    let (_answer, mut feed) = streams.first().await;
+    feed.send_data("12345".into()).await.unwrap();
+    let key = "idempotency:pay:5:alice:k";
+    eventually_async("its head is recorded", async || {
+        let status = site.at_green.once(key).status().await.unwrap();
+        status.is_some_and(|status| status.state == OnceState::Done)
     })
     .await;
     let again = streams.client.send(pay("k", "")).await;
-    again.assert_problem(422, None, "response-not-kept", "done");
-    assert_eq!(streams.site.runs.count(), 1);
+    again.assert_problem(409, Some(SOON), "in-progress", "not-run");
+    site.blue.partition(0..3);
+    site.clock.advance(TTL);
+    let green = serve(
+        Router::new().route("/pay", post(async || "again")).route_layer(layer(&site.at_green)),
+    );
+    let again = green.await.send(pay("k", "")).await;
+    again.assert_problem(409, None, "response-not-kept", "done");
 }

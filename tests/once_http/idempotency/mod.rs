@@ -6,4 +6,4 @@ mod refused;
 mod replay;
 mod statuses;
 mod stores;
-mod tools;
+pub(crate) mod tools;

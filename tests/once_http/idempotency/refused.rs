@@ -137,14 +137,14 @@ async fn what_can_not_be_known_is_not_answered_as_done() {
     lost.assert_problem(500, None, "lost", "unknown");
     green.send(pay("k", "")).await.assert_problem(409, None, "unknown-outcome", "unknown");
     // A person finds out that it was done; what was answered nobody knows.
-    let name = "idempotency:5:alice:k";
+    let name = "idempotency:pay:5:alice:k";
     site.at_green.once(name).mark_done().now_or_never().expect("at once").unwrap();
-    green.send(pay("k", "")).await.assert_problem(422, None, "response-not-kept", "done");
+    green.send(pay("k", "")).await.assert_problem(409, None, "response-not-kept", "done");
     assert_eq!(site.runs.count(), 1);
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_mid_run_leaves_the_key_free() {
+async fn an_attached_client_that_goes_away_mid_run_leaves_the_key_free() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(
@@ -154,7 +154,7 @@ async fn a_client_that_goes_away_mid_run_leaves_the_key_free() {
             _ => "paid",
         }),
     );
-    let client = serve(app.route_layer(layer(&site.at_blue))).await;
+    let client = serve(app.route_layer(layer(&site.at_blue).detached(false))).await;
     let gone = client.clone();
     let gone = tokio::spawn(async move { gone.send(pay("k", "")).await });
     site.runs(1).await;

@@ -14,7 +14,7 @@ use tower_redlock::{
 
 use super::tools::{both, layer, pay, stored};
 use crate::{
-    client::Answer,
+    client::{Answer, SOON},
     site::{HOUR, Site, serve, soon},
 };
 
@@ -118,7 +118,7 @@ async fn of_fifty_at_once_one_runs_and_all_get_its_answer_in_the_end() {
     let others = (0..50).map(|i| if i % 2 == 0 { &blue } else { &green });
     let early = others.clone().map(|client| client.send(pay("k", "3 EUR")));
     for answer in soon("answers", join_all(early)).await {
-        answer.assert_problem(409, Some("10"), "in-progress", "not-run");
+        answer.assert_problem(409, Some(SOON), "in-progress", "not-run");
     }
     go.notify_one();
     let first = first.await.unwrap();
@@ -176,13 +176,34 @@ async fn an_empty_answer_is_sent_again_as_such() {
 }
 
 #[tokio::test]
+async fn the_methods_that_need_a_key_are_for_the_user_to_say() {
+    let site = Site::new();
+    let runs = site.runs.clone();
+    let app = Router::new().route("/pay", axum::routing::any(async move || runs.run().to_string()));
+    let once = layer(&site.at_blue).methods([http::Method::POST, http::Method::GET]);
+    let client = serve(app.route_layer(once)).await;
+    let send = async |method: http::Method| {
+        let mut request = pay("k", "");
+        *request.method_mut() = method;
+        client.send(request).await
+    };
+    for run in ["1", "2"] {
+        assert_eq!(send(http::Method::PUT).await.body, run);
+    }
+    let first = send(http::Method::POST).await;
+    assert_replayed(&first, &send(http::Method::POST).await);
+    let bare = http::Request::get("/pay").header("x-caller", "alice").body("".into()).unwrap();
+    assert_eq!(client.send(bare).await.code(), 400, "GET needs one here");
+}
+
+#[tokio::test]
 async fn safe_methods_pass_with_a_key_and_without() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route("/pay", axum::routing::any(async move || runs.run().to_string()));
     // Not even a caller is asked for.
-    let once =
-        OnceLayer::idempotency(site.at_blue.clone()).scope(tower_redlock::key::header("x-caller"));
+    let once = OnceLayer::idempotency(site.at_blue.clone(), "pay")
+        .scope(tower_redlock::key::header("x-caller"));
     let client = serve(app.route_layer(once)).await;
     for run in 1..3 {
         for method in ["GET", "HEAD", "OPTIONS", "TRACE"] {

@@ -11,19 +11,27 @@ use std::{
 };
 
 use axum::{Router, routing::post};
+use tokio::sync::Notify;
 use tower_redlock::{
     FencingToken, LockContext,
-    once::{MemoryStore, ResponseStore, StoreError, StoredBy, StoredResponse},
+    once::{
+        MemoryStore, OnceState, OnceStatus, ResponseStore, StoreError, StoredBy, StoredResponse,
+    },
 };
 
 use super::tools::{layer, pay};
-use crate::site::{HOUR, Runs, Site, TTL, serve, soon};
+use crate::{
+    client::{Client, SOON},
+    site::{HOUR, Runs, Site, TTL, serve, soon},
+    support::eventually_async,
+};
 
 const FINE: u8 = 0;
 const FAILS: u8 = 1;
 const HANGS: u8 = 2;
 const PUTS_AND_HANGS: u8 = 3;
 const PUTS_AND_FAILS: u8 = 4;
+const WAITS: u8 = 5;
 
 /// A store as somebody else would write it, which does as it is told.
 #[derive(Clone)]
@@ -31,6 +39,7 @@ struct Other {
     memory: MemoryStore,
     mood: Arc<AtomicU8>,
     puts: Arc<Mutex<Vec<(String, Duration, u64)>>>,
+    go: Arc<Notify>,
 }
 
 type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
@@ -38,7 +47,7 @@ type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 impl Other {
     fn new() -> Self {
         let memory = MemoryStore::new();
-        Self { memory, mood: Arc::default(), puts: Arc::default() }
+        Self { memory, mood: Arc::default(), puts: Arc::default(), go: Arc::default() }
     }
 
     fn is(&self, mood: u8) {
@@ -55,6 +64,13 @@ impl Other {
                     PUTS_AND_HANGS => Box::pin(pending()),
                     _ => Box::pin(ready(Err(StoreError::failed("behind the deed")))),
                 }
+            }
+            WAITS => {
+                let (go, answer) = (Arc::clone(&self.go), what());
+                Box::pin(async move {
+                    go.notified().await;
+                    answer
+                })
             }
             _ => Box::pin(pending()),
         }
@@ -101,13 +117,13 @@ async fn responses_are_put_under_the_token_before_the_record_and_not_on_the_node
     let client = serve(app(&site.runs).route_layer(once)).await;
     let first = client.send(pay("k", "")).await;
     let (key, retain, token) = store.puts.lock().unwrap()[0].clone();
-    assert_eq!((key.as_str(), retain), ("idempotency:5:alice:k", HOUR));
+    assert_eq!((key.as_str(), retain), ("idempotency:pay:5:alice:k", HOUR));
     assert_eq!(first.body, format!("1 {token}"));
     assert_eq!(client.send(pay("k", "")).await.body, first.body);
     assert_eq!((site.runs.count(), store.puts()), (1, 1));
     // Who has no such store knows that it is done.
     let other = serve(app(&site.runs).route_layer(layer(&site.at_green))).await;
-    other.send(pay("k", "")).await.assert_problem(422, None, "response-not-kept", "done");
+    other.send(pay("k", "")).await.assert_problem(409, None, "response-not-kept", "done");
 }
 
 #[tokio::test]
@@ -131,7 +147,7 @@ async fn where_the_store_fails_the_request_is_done_all_the_same() {
     store.is(FAILS);
     assert_eq!(client.send(pay("k", "")).await.code(), 200);
     store.is(FINE);
-    client.send(pay("k", "")).await.assert_problem(422, None, "response-not-kept", "done");
+    client.send(pay("k", "")).await.assert_problem(409, None, "response-not-kept", "done");
     assert_eq!(site.runs.count(), 1);
     store.is(PUTS_AND_FAILS);
     let first = client.send(pay("other", "")).await;
@@ -147,32 +163,58 @@ async fn a_response_that_the_store_has_lost_is_not_made_up() {
         serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
     client.send(pay("k", "")).await;
     client.send(pay("other", "")).await;
-    client.send(pay("k", "")).await.assert_problem(422, None, "response-not-kept", "done");
+    client.send(pay("k", "")).await.assert_problem(409, None, "response-not-kept", "done");
     // And one of another holder is not this one's.
-    let stored = store.get("idempotency:5:alice:other").await.unwrap().unwrap();
+    let stored = store.get("idempotency:pay:5:alice:other").await.unwrap().unwrap();
     let newer = FencingToken::new(stored.token.get() + 1);
-    store.put("idempotency:5:alice:other", stored.response, HOUR, newer).await.unwrap();
-    client.send(pay("other", "")).await.assert_problem(422, None, "response-not-kept", "done");
+    store.put("idempotency:pay:5:alice:other", stored.response, HOUR, newer).await.unwrap();
+    client.send(pay("other", "")).await.assert_problem(409, None, "response-not-kept", "done");
 }
 
-/// A process that is lost between the store and the record.
-#[tokio::test]
-async fn what_crashes_between_the_store_and_the_record_runs_again_under_a_newer_token() {
+/// Two replicas with one store; the first request's response is being put there when blue's process is
+/// cut off: before its head is recorded, or after that.
+async fn cut_off_while_put(before: bool) -> (Site, Other, [Client; 2]) {
     let (site, store) = (Site::new(), Other::new());
-    let blue = serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
+    let (blue_nodes, runs) = (site.blue.clone(), site.runs.clone());
+    let cut = Router::new().route(
+        "/pay",
+        post(async move |lock: LockContext| {
+            if before {
+                blue_nodes.partition(0..3);
+            }
+            format!("{} {}", runs.run(), lock.fencing_token())
+        }),
+    );
+    let blue = serve(cut.route_layer(layer(&site.at_blue).store(store.clone()))).await;
     let green =
         serve(app(&site.runs).route_layer(layer(&site.at_green).store(store.clone()))).await;
     store.is(PUTS_AND_HANGS);
     let client = blue.clone();
-    let crashed = tokio::spawn(async move { client.send(pay("k", "")).await });
-    crate::support::eventually_async("it is put", async || store.puts() == 1).await;
-    site.blue.partition(0..3);
+    let cut_off = tokio::spawn(async move { client.send(pay("k", "")).await });
+    eventually_async("it is put", async || store.puts() == 1).await;
+    if !before {
+        let recorded = async || site.at_green.once("idempotency:pay:5:alice:k").status().await;
+        eventually_async("its head is recorded", async || {
+            matches!(recorded().await, Ok(Some(OnceStatus { state: OnceState::Done, .. })))
+        })
+        .await;
+        site.blue.partition(0..3);
+    }
+    // Steps, as the record is tried for before the lock is over.
+    while !cut_off.is_finished() {
+        site.clock.advance(Duration::from_millis(10));
+        tokio::task::yield_now().await;
+    }
+    // The handler has done what it says.
+    assert!(cut_off.await.unwrap().body.starts_with(b"1 "));
     site.clock.advance(TTL);
-    let answer = soon("the answer", crashed).await.unwrap();
-    answer.assert_problem(500, None, "lost", "unknown");
-    assert_eq!(store.memory.len(), 1);
-
     store.is(FINE);
+    (site, store, [blue, green])
+}
+
+#[tokio::test]
+async fn what_crashes_before_the_record_of_its_head_runs_again_under_a_newer_token() {
+    let (_site, store, [_, green]) = cut_off_while_put(true).await;
     let second = green.send(pay("k", "")).await;
     assert!(second.body.starts_with(b"2 "), "{second:?}");
     assert_eq!(green.send(pay("k", "")).await.body, second.body);
@@ -181,26 +223,78 @@ async fn what_crashes_between_the_store_and_the_record_runs_again_under_a_newer_
 }
 
 #[tokio::test]
+async fn what_crashes_while_it_is_put_is_done_and_answered_from_the_store() {
+    let (site, _store, [_, green]) = cut_off_while_put(false).await;
+    let again = green.send(pay("k", "")).await;
+    assert!(again.body.starts_with(b"1 "), "{again:?}");
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    green.send(pay("k", "x")).await.assert_problem(422, None, "key-reused", "not-run");
+    assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_until_max_hold_holds_up_no_answer() {
+    let (site, store) = (Site::new(), Other::new());
+    let once = layer(&site.at_blue).store(store.clone()).max_hold(TTL);
+    let client = serve(app(&site.runs).route_layer(once)).await;
+    store.is(HANGS);
+    let first = client.clone();
+    let first = tokio::spawn(async move { first.send(pay("k", "")).await });
+    eventually_async("it is put", async || store.puts() == 1).await;
+    let again = client.send(pay("k", "")).await;
+    again.assert_problem(409, Some(SOON), "in-progress", "not-run");
+    // Less than the default `stop_margin` before the end.
+    site.clock.advance(TTL.saturating_sub(Duration::from_millis(500)));
+    assert_eq!(soon("the answer", first).await.unwrap().code(), 200);
+    store.is(FINE);
+    client.send(pay("k", "")).await.assert_problem(409, None, "response-not-kept", "done");
+    assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
 async fn a_client_that_goes_away_while_its_answer_is_put_finds_it_again() {
     let (site, store) = (Site::new(), Other::new());
     let client =
         serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
+    store.is(WAITS);
+    let gone = client.clone();
+    let gone = tokio::spawn(async move { gone.send(pay("k", "")).await });
+    eventually_async("it is put", async || store.puts() == 1).await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    let again = client.send(pay("k", "")).await;
+    again.assert_problem(409, Some(SOON), "in-progress", "not-run");
+    store.is(FINE);
+    store.go.notify_one();
+    eventually_async("it is recorded", async || client.send(pay("k", "")).await.code() == 200)
+        .await;
+    let again = client.send(pay("k", "")).await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"), "{again:?}");
+    assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn an_attached_client_that_goes_away_leaves_what_the_store_has() {
+    let (site, store) = (Site::new(), Other::new());
+    let once = layer(&site.at_blue).store(store.clone()).detached(false);
+    let client = serve(app(&site.runs).route_layer(once)).await;
     for (mood, key) in [(PUTS_AND_HANGS, "a"), (HANGS, "b")] {
         store.is(mood);
         let before = store.puts();
         let gone = client.clone();
         let gone = tokio::spawn(async move { gone.send(pay(key, "")).await });
-        crate::support::eventually_async("it is put", async || store.puts() == before + 1).await;
+        eventually_async("it is put", async || store.puts() == before + 1).await;
         gone.abort();
         store.is(FINE);
         // No lock, and the record.
-        crate::support::eventually_async("it is recorded", async || {
-            site.at_blue.inspect(format!("once:idempotency:5:alice:{key}")).await.unwrap().is_none()
+        eventually_async("it is recorded", async || {
+            let name = format!("once:idempotency:pay:5:alice:{key}");
+            site.at_blue.inspect(name).await.unwrap().is_none()
         })
         .await;
         let again = client.send(pay(key, "")).await;
         match mood {
-            HANGS => again.assert_problem(422, None, "response-not-kept", "done"),
+            HANGS => again.assert_problem(409, None, "response-not-kept", "done"),
             _ => assert_eq!(again.header("idempotency-replayed"), Some("true"), "{again:?}"),
         }
     }

@@ -13,11 +13,11 @@ use tower_redlock::{
 
 use crate::{client::Client, site::serve};
 
-pub(super) type Layer<St> = OnceLayer<Key<Header>, Always, Http<Problems, Idempotency<St>>>;
+pub(crate) type Layer<St> = OnceLayer<Key<Header>, Always, Http<Problems, Idempotency<St>>>;
 
 /// Keys belong to whom `x-caller` names: in production, something that a caller can't choose.
-pub(super) fn layer(redlock: &Redlock) -> Layer<tower_redlock::once::http::OnNodes> {
-    OnceLayer::idempotency(redlock.clone()).scope(key::header("x-caller"))
+pub(crate) fn layer(redlock: &Redlock) -> Layer<tower_redlock::once::http::OnNodes> {
+    OnceLayer::idempotency(redlock.clone(), "pay").scope(key::header("x-caller"))
 }
 
 pub(super) fn stored(redlock: &Redlock, store: &MemoryStore) -> Layer<MemoryStore> {
@@ -30,7 +30,7 @@ pub(super) async fn both(app: &Router, on_nodes: [&Redlock; 2]) -> (Client, Clie
     (serve(blue).await, serve(green).await)
 }
 
-pub(super) fn pay(key: &str, body: impl Into<Body>) -> Request<Body> {
+pub(crate) fn pay(key: &str, body: impl Into<Body>) -> Request<Body> {
     pay_as("alice", key, body)
 }
 

@@ -6,12 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use rustix::process::Signal;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
 };
-use tower_redlock::{Redlock, Term};
+use tower_redlock::{Leadership, Redlock, Term};
 
 use super::{
     child::{Kin, orders},
@@ -177,7 +178,7 @@ async fn a_thread_that_hangs_is_told_of_and_loses_the_lock() {
     assert!(!known.is_leader());
     go_on.send(()).unwrap();
     // The poll began under the lock: its result stands.
-    assert_eq!(thread.join().unwrap(), Ok(()));
+    assert_eq!(thread.join().unwrap(), Ok(Some(())));
     assert!(causes.try_recv().is_err(), "the work had returned");
     second.abort();
 }
@@ -188,7 +189,70 @@ async fn when_the_run_has_ended_the_lock_is_free() {
     let (a, b) = (scene.direct(patient()).await, scene.direct(patient()).await);
     for _ in 0..50 {
         a.leader("x").run(|term| async move { term.fencing_token() }).await.unwrap();
-        b.lock("leader:x").await.expect("no wait is needed").release().await.unwrap();
+        b.lock(tower_redlock::Resource::of_leader("x").unwrap())
+            .await
+            .expect("no wait is needed")
+            .release()
+            .await
+            .unwrap();
     }
     scene.all_keys_gone().await;
+}
+
+/// Longer than any hand-over takes that is woken; a busy machine gets as much more.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_resigns_is_followed_within_a_few_round_trips() {
+    const ROUNDS: usize = 40;
+    let scene = Scene::new(5);
+    let mut candidates = Vec::new();
+    for _ in 0..4 {
+        let redlock = scene.direct(Redlock::builder()).await;
+        let leader = redlock.leader("x").resign_grace(HANG_GUARD);
+        let run = leader.run_until_stopped(|term| async move {
+            term.stopping().await;
+            Ok::<_, std::convert::Infallible>(())
+        });
+        candidates.push((leader, tokio::spawn(run)));
+    }
+    let leads = || candidates.iter().position(|(leader, _)| leader.is_leader());
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        eventually_async("somebody leads", async || leads().is_some()).await;
+        let former = leads().expect("it just led");
+        // The others stand by, and listen.
+        eventually_async("the others know", async || {
+            let standing_by =
+                |at: &Leadership| matches!(at, Leadership::Standby { leader: Some(_) });
+            let mut others = candidates.iter().enumerate().filter(|(number, _)| *number != former);
+            others.all(|(_, (leader, _))| standing_by(&leader.transitions().borrow()))
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let mut elected: FuturesUnordered<_> = candidates
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| *number != former)
+            .map(|(_, (leader, _))| async {
+                let mut transitions = leader.transitions();
+                transitions.wait_for(Leadership::is_leading).await.map(drop)
+            })
+            .collect();
+        let since = Instant::now();
+        let next = async {
+            elected.next().await.expect("there are others").unwrap();
+            since.elapsed()
+        };
+        let both = async { tokio::join!(next, candidates[former].0.resign()).0 };
+        took.push(tokio::time::timeout(HANG_GUARD, both).await.expect("another leads"));
+    }
+    took.sort_unstable();
+    let (median, longest) = (took[ROUNDS / 2], took[ROUNDS - 1]);
+    println!("followed after {:.2?} to {longest:.2?}, median {median:.2?}", took[0]);
+    assert!(median < RENEWAL_INTERVAL / 10, "{took:?}");
+    for (leader, run) in candidates {
+        leader.stop().await;
+        run.await.unwrap().unwrap();
+    }
 }

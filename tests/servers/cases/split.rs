@@ -29,7 +29,7 @@ async fn both_attempts_end(count: usize) {
     let (in_a, in_b) = tokio::join!(a.lock("x"), b.lock("x"));
     assert!(started.elapsed() < HANG_GUARD);
     for (result, other) in [(in_a, "client 1"), (in_b, "client 0")] {
-        let Err(LockError::Held { retry_after: Some(after), owner }) = result else {
+        let Err(LockError::Held { expires_in: Some(after), owner, .. }) = result else {
             panic!("{result:?}")
         };
         assert_eq!(owner.as_deref(), Some(other));

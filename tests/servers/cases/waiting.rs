@@ -35,7 +35,7 @@ async fn who_waits_in_vain_is_told_who_held_it_last_and_leaves_no_key() {
     let elapsed = started.elapsed();
     let Err(LockError::WaitTimedOut { waited, last }) = result else { panic!("{result:?}") };
     assert!(wait <= waited && waited <= elapsed && elapsed < HANG_GUARD);
-    let LockError::Held { owner, retry_after: Some(_) } = *last else { panic!("{last:?}") };
+    let LockError::Held { owner, expires_in: Some(_), .. } = *last else { panic!("{last:?}") };
     assert_eq!(owner.as_deref(), Some("holder"));
     drop(lock);
     scene.all_keys_gone().await;

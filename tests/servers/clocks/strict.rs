@@ -153,7 +153,7 @@ async fn what_is_told_of_a_lease_is_without_the_backstop() {
         assert!((day..=day + 60_000).contains(&server.pttl(KEY)), "the key itself lives longer");
     }
     let error = in_time(async { other.lock("a").await }).await.unwrap_err();
-    let LockError::Held { retry_after: Some(after), owner } = error else { panic!("{error}") };
+    let LockError::Held { expires_in: Some(after), owner, .. } = error else { panic!("{error}") };
     assert_eq!(owner.as_deref(), Some("holder"));
     assert!(after <= LONG && after > LONG / 2, "{after:?}");
     let holder = in_time(async { other.inspect("a").await }).await.unwrap().expect("it is held");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::node::{Answer, Op, TickClaim};
+use tower_redlock::node::{Answer, Op, ScheduleMark, TickClaim};
 use tower_redlock::{MAX_NAME_BYTES, Reason};
 
 use super::Subject;
@@ -19,6 +19,8 @@ on_both! {
     a_claim_is_told_by_the_next_prepare_and_on_demand
     a_later_claim_replaces_the_one_before
     the_end_of_a_run_is_kept_by_a_claim_with_the_same_token
+    of_claims_with_one_token_the_last_stands
+    schedules_are_kept_with_all_they_tell
     runs_before_are_kept_with_all_they_tell
     owners_come_back_as_they_are
     job_names_are_kept_apart_whatever_they_are
@@ -98,6 +100,34 @@ async fn the_end_of_a_run_is_kept_by_a_claim_with_the_same_token(subject: &Subje
     assert_eq!(say(subject, claims(["a"])).await, told([Some(&ended)]));
     assert_eq!(say(subject, prepare("a", 11)).await, promised(Some(&ended)));
     assert_eq!(say(subject, claim("a", &ended)).await, SUPERSEDED, "it is too late for that");
+}
+
+async fn of_claims_with_one_token_the_last_stands(subject: &Subject) {
+    let begun = of_tick(10, 100);
+    let back = of_tick(10, 90).numbered(1);
+    assert_eq!(say(subject, claim("a", &begun)).await, CLAIMED);
+    assert_eq!(say(subject, claim("a", &begun)).await, CLAIMED, "once more");
+    assert_eq!(say(subject, claim("a", &back)).await, CLAIMED);
+    // Sent before that, and late.
+    assert_eq!(say(subject, claim("a", &begun)).await, SUPERSEDED);
+    assert_eq!(say(subject, claim("a", &back)).await, CLAIMED);
+    assert_eq!(say(subject, claim("a", &back.clone().numbered(11))).await, CLAIMED);
+    assert_eq!(say(subject, claim("a", &back.clone().numbered(9))).await, SUPERSEDED);
+    let last = back.numbered(11);
+    assert_eq!(say(subject, claims(["a"])).await, told([Some(&last)]));
+    assert_eq!(say(subject, prepare("a", 10)).await, promised(Some(&last)));
+    assert_eq!(say(subject, claim("a", &of_tick(11, 200))).await, CLAIMED, "another token");
+}
+
+async fn schedules_are_kept_with_all_they_tell(subject: &Subject) {
+    let fingerprints = [1, 0xabc, u64::MAX];
+    for (token, (fingerprint, by)) in (10..).zip(fingerprints.into_iter().zip(["", "a b", "日本#"]))
+    {
+        let mark = ScheduleMark::new(fingerprint, Duration::from_millis(token), by.into());
+        let kept = of_tick(token, 100).by_schedule(mark);
+        assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
+        assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]));
+    }
 }
 
 async fn runs_before_are_kept_with_all_they_tell(subject: &Subject) {

@@ -42,7 +42,7 @@ async fn a_lock_on_a_foreign_key_is_refused_as_held_by_nobody_known() {
     let error = manager.lock("a").await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("held by another client"), "{text}");
-    assert!(matches!(error, LockError::Held { retry_after: None, owner: None }), "{error:?}");
+    assert!(matches!(error, LockError::Held { expires_in: None, owner: None, .. }), "{error:?}");
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! An address that moves between two live servers again and again, under load.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
+    convert::Infallible,
     net::SocketAddr,
     sync::{
         Arc, Mutex,
@@ -10,8 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::task::JoinHandle;
 use tower_redlock::{
-    Redlock,
+    Once, Redlock,
     node::redis::{Address, Connecting, Connector, SocketConnector},
 };
 
@@ -23,6 +25,8 @@ const MOVES: usize = 6;
 
 const MAX_TTL: Duration = Duration::from_millis(500);
 const NAMES: usize = 4;
+/// Clients that came after a move and still work, at most.
+const NEWCOMERS: usize = 4;
 
 /// A lookup whose answer for the first node changes.
 #[derive(Clone, Debug)]
@@ -60,6 +64,9 @@ struct Ledger {
     overlaps: Vec<String>,
     repeated: Vec<String>,
     out_of_order: Vec<String>,
+    /// How much work was done once, and what was done once more.
+    done: BTreeSet<u64>,
+    done_again: Vec<String>,
 }
 
 impl Ledger {
@@ -105,6 +112,42 @@ async fn work(redlock: Redlock, client: usize, ledger: Arc<Mutex<Ledger>>, stop:
     }
 }
 
+/// Does work once, piece after piece, until it is told to stop. All clients do the same pieces, and go
+/// back to earlier ones.
+async fn work_once(
+    redlock: Redlock,
+    client: usize,
+    ledger: Arc<Mutex<Ledger>>,
+    stop: Arc<AtomicBool>,
+) {
+    let mut pieces = 0_u64..;
+    while !stop.load(Ordering::Relaxed) {
+        let newest = ledger.lock().unwrap().done.last().map_or(0, |newest| newest + 1);
+        // One that was done by another, maybe over other servers, or a new one.
+        let piece = if pieces.next().is_some_and(|turn| turn % 2 == 0) {
+            newest.saturating_sub(client as u64 % 7)
+        } else {
+            newest
+        };
+        let work = redlock.once(format!("piece-{piece}")).wait(MAX_TTL / 2);
+        let done = work.run(|_| async { Ok::<_, Infallible>(()) }).await;
+        if let Ok(Once::Ran(())) = done {
+            let mut ledger = ledger.lock().unwrap();
+            if !ledger.done.insert(piece) {
+                ledger.done_again.push(format!("{piece} by {client}"));
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+async fn end((stop, tasks): (Arc<AtomicBool>, [JoinHandle<()>; 2])) {
+    stop.store(true, Ordering::Relaxed);
+    for task in tasks {
+        in_time(task).await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_overlap_and_no_token_twice() {
     let moves = std::env::var("REDLOCK_MOVES").map_or(MOVES, |moves| moves.parse().unwrap());
@@ -124,20 +167,29 @@ async fn no_overlap_and_no_token_twice() {
         let urls = [servers[0].url(), b, c];
         guarded(builder, urls).connector(directory.clone()).build().unwrap()
     };
-    let (ledger, stop) =
-        (Arc::new(Mutex::new(Ledger::default())), Arc::new(AtomicBool::new(false)));
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
     let start = |redlock: &Redlock, number| {
-        tokio::spawn(work(redlock.clone(), number, Arc::clone(&ledger), Arc::clone(&stop)))
+        let stop = Arc::new(AtomicBool::new(false));
+        let shared = || (redlock.clone(), number, Arc::clone(&ledger), Arc::clone(&stop));
+        let (locks, once) = (shared(), shared());
+        let tasks = [
+            tokio::spawn(work(locks.0, locks.1, locks.2, locks.3)),
+            tokio::spawn(work_once(once.0, once.1, once.2, once.3)),
+        ];
+        (stop, tasks)
     };
-    // The first one stays; another one comes after each move, and replaces the one before.
+    // The first one stays; another one comes after each move, and works during a few more.
     let stays = client(true);
     all_vote(&stays).await;
-    let mut tasks = vec![start(&stays, 0)];
-    let mut newest = None;
+    let stayed = start(&stays, 0);
+    let mut working = VecDeque::new();
     for number in 1..=moves {
         directory.lead_to(&servers[if number % 2 == 1 { 3 } else { 0 }]);
         let newcomer = client(false);
-        tasks.push(start(&newcomer, number));
+        working.push_back(start(&newcomer, number));
+        if working.len() > NEWCOMERS {
+            end(working.pop_front().unwrap()).await;
+        }
         // Its server is not the one that the others are connected to: it is found displaced, in
         // probation or blank, and then votes.
         eventually_async("the server that the name leads to is enrolled", async || {
@@ -150,17 +202,17 @@ async fn no_overlap_and_no_token_twice() {
         tokio::time::sleep(MAX_TTL / 2).await;
         links.iter().for_each(Proxy::resume);
         // The links that were open stay open: both servers have clients.
-        newest = Some(newcomer);
     }
-    stop.store(true, Ordering::Relaxed);
-    for task in tasks {
-        in_time(task).await.unwrap();
+    working.push_back(stayed);
+    for work in working {
+        end(work).await;
     }
-    drop(newest);
     let ledger = ledger.lock().unwrap();
-    println!("{moves} moves, {} grants", ledger.grants);
+    println!("{moves} moves, {} grants, {} pieces done once", ledger.grants, ledger.done.len());
     assert!(ledger.grants > moves * 10, "{} grants", ledger.grants);
+    assert!(ledger.done.len() > moves, "{} pieces", ledger.done.len());
     assert_eq!(ledger.overlaps, Vec::<String>::new());
+    assert_eq!(ledger.done_again, Vec::<String>::new());
     assert_eq!(ledger.repeated, Vec::<String>::new());
     assert_eq!(ledger.out_of_order, Vec::<String>::new());
 }

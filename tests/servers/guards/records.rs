@@ -23,11 +23,27 @@ async fn a_node_that_forgot_has_the_highest_marks_before_it_votes() {
     let redlock = settled(&servers).await;
     marks(
         &servers[0],
-        &[("a", "5 x"), ("b", "7"), ("c", "10 of node 1"), ("big", "9007199254740991")],
+        &[
+            ("a", "5 x"),
+            ("b", "7"),
+            ("c", "10 of node 1"),
+            ("big", "9007199254740991"),
+            ("claim:first", "7 1 1 1 0 0 0 0 0 #9 0 0 0 o"),
+            ("claim:last", "7 1 1 1 0 0 0 0 0 #10 0 0 0 o"),
+            ("claim:old", "7 1 1 1 0 0 0 0 0 o"),
+        ],
     );
     marks(
         &servers[2],
-        &[("a", "9 y"), ("c", "9 of node 3"), ("d", "0"), ("odd name\n%", "3 a b c")],
+        &[
+            ("a", "9 y"),
+            ("c", "9 of node 3"),
+            ("d", "0"),
+            ("odd name\n%", "3 a b c"),
+            ("claim:first", "7 0 1 1 0 0 0 0 0 #10 0 0 0 o"),
+            ("claim:last", "7 0 1 1 0 0 0 0 0 #9 0 0 0 o"),
+            ("claim:old", "7 0 1 1 0 0 0 0 0 #1 0 0 0 o"),
+        ],
     );
     servers[1].restart();
     probation(&redlock, &[1]).await;
@@ -46,11 +62,18 @@ async fn a_node_that_forgot_has_the_highest_marks_before_it_votes() {
         ("big", "9007199254740991"),
         ("d", "0"),
         ("odd name\n%", "3 a b c"),
+        // Of claims with one token, the last.
+        ("claim:first", "7 0 1 1 0 0 0 0 0 #10 0 0 0 o"),
+        ("claim:last", "7 1 1 1 0 0 0 0 0 #10 0 0 0 o"),
+        ("claim:old", "7 0 1 1 0 0 0 0 0 #1 0 0 0 o"),
+        ("promise:first", "7"),
+        ("promise:last", "7"),
+        ("promise:old", "7"),
     ];
     assert_eq!(pairs(found.pop().unwrap()), map(&expected));
     votes(&redlock, 1).await;
     // The others are left as they were.
-    assert_eq!(hash(&servers[0], MARKS).len(), 4);
+    assert_eq!(hash(&servers[0], MARKS).len(), 7);
 }
 
 #[tokio::test]

@@ -134,7 +134,7 @@ async fn both(scene: &Scene) -> [Redlock; 2] {
 async fn of_fifty_deliveries_of_each_webhook_one_is_handled_to_success() {
     let (scene, effects) = (Scene::new(3), Effects::new());
     let apps = both(&scene).await.map(|redlock| {
-        app().route_layer(OnceLayer::new(redlock, key::header("idempotency-key")).http())
+        app().route_layer(OnceLayer::new(redlock, "hook", key::header("idempotency-key")).http())
     });
     for bodies in deliver_all(apps, &effects).await {
         assert_eq!(bodies.iter().filter(|body| body.is_empty()).count(), DUPLICATES - 1);
@@ -145,9 +145,9 @@ async fn of_fifty_deliveries_of_each_webhook_one_is_handled_to_success() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_fifty_copies_of_each_request_one_runs_and_all_get_its_bytes() {
     let (scene, effects) = (Scene::new(3), Effects::new());
-    let apps = both(&scene)
-        .await
-        .map(|redlock| app().route_layer(OnceLayer::idempotency(redlock).scope(Scope::none())));
+    let apps = both(&scene).await.map(|redlock| {
+        app().route_layer(OnceLayer::idempotency(redlock, "pay").scope(Scope::none()))
+    });
     for bodies in deliver_all(apps, &effects).await {
         assert!(bodies.iter().all(|body| *body == bodies[0]));
     }
@@ -158,7 +158,7 @@ async fn of_fifty_copies_of_each_request_one_runs_and_all_get_its_bytes() {
 async fn a_store_gives_the_same_bytes_and_the_nodes_keep_little() {
     let (scene, effects, store) = (Scene::new(3), Effects::new(), MemoryStore::new());
     let apps = both(&scene).await.map(|redlock| {
-        let once = OnceLayer::idempotency(redlock).scope(Scope::none()).store(store.clone());
+        let once = OnceLayer::idempotency(redlock, "pay").scope(Scope::none()).store(store.clone());
         app().route_layer(once)
     });
     for bodies in deliver_all(apps, &effects).await {

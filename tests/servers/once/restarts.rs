@@ -2,11 +2,11 @@
 
 use std::convert::Infallible;
 
-use tower_redlock::{Once, Redlock};
+use tower_redlock::{LockError, Once, OnceError, Redlock, Unknown};
 
 use crate::{
-    guards::scene::{forgets, settled},
-    support::{RedisServer, eventually_async},
+    guards::scene::{forgets, in_time, manager, settled},
+    support::{HANG_GUARD, RedisServer, eventually_async},
 };
 
 async fn run(redlock: &Redlock, key: &str) -> Once<()> {
@@ -22,6 +22,42 @@ async fn complete(servers: &[RedisServer]) -> Redlock {
     })
     .await;
     redlock
+}
+
+/// The nodes of a new set take over each other's records, of which there are none.
+#[tokio::test]
+async fn a_set_that_is_ready_tells_of_records() {
+    for count in [2, 3, 5] {
+        let servers = RedisServer::start_n(count);
+        let redlock = manager(&servers);
+        in_time(redlock.ready()).await.unwrap();
+        for key in 0..KEYS {
+            assert_eq!(run(&redlock, &format!("key {key}")).await, Once::Ran(()));
+        }
+    }
+}
+
+/// Has the servers take over records again, of which they say nothing until they are done with it.
+fn take_over(servers: &[RedisServer]) {
+    for server in servers {
+        server.cli(&["HSET", "redlock:meta", "once", "copying"]);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_waits_outlasts_the_taking_over_of_records() {
+    let servers = RedisServer::start_n(3);
+    let redlock = complete(&servers).await;
+    for (key, unknown) in [("a", Unknown::Release), ("b", Unknown::Hold(HANG_GUARD))] {
+        take_over(&servers);
+        let ended = redlock.once(key).run(|_| async { Ok::<_, Infallible>(()) }).await;
+        assert!(matches!(ended, Err(OnceError::Lock(LockError::NoQuorum { .. }))), "{ended:?}");
+        take_over(&servers);
+        let request = redlock.once(key).wait(HANG_GUARD * 2).unknown(unknown);
+        assert_eq!(request.run(|_| async { Ok::<_, Infallible>(()) }).await, Ok(Once::Ran(())));
+        let again = redlock.once(key).wait(HANG_GUARD).run(|_| async { Ok::<_, Infallible>(()) });
+        assert!(matches!(again.await, Ok(Once::AlreadyDone { .. })));
+    }
 }
 
 const KEYS: usize = 20;

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     error::Reason,
     node::redis::{
+        claim_text,
         decode::{int, reason, text},
         scripts,
     },
@@ -33,7 +34,7 @@ const PAUSE: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::f
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) fences: BTreeMap<String, u64>,
-    /// A mark's value begins with its number; the highest stands.
+    /// A mark's value begins with its number; the highest stands, of claims with one token the last.
     pub(super) marks: BTreeMap<String, String>,
     pub(super) floor: u64,
     pub(super) max_ttl: Duration,
@@ -49,7 +50,7 @@ impl Known {
         }
         for (name, mark) in other.marks {
             let known = self.marks.entry(name).or_default();
-            if leading_number(&mark) > leading_number(known) || known.is_empty() {
+            if order(&mark) > order(known) || known.is_empty() {
                 *known = mark;
             }
         }
@@ -261,6 +262,11 @@ async fn answers<const N: usize>(
 fn is_stripe(field: &str) -> bool {
     let stripe = field.strip_prefix('f').and_then(|number| number.parse::<usize>().ok());
     stripe.is_some_and(|stripe| stripe < STRIPES)
+}
+
+/// Of two values of a mark, the greater one stands.
+fn order(mark: &str) -> (u64, u32) {
+    (leading_number(mark), claim_text::read(mark).map_or(0, |claim| claim.number))
 }
 
 fn leading_number(text: &str) -> u64 {

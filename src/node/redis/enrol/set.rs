@@ -303,6 +303,10 @@ impl NodeSet {
         if standing.tag.is_active() && standing.tag.layout() == &*self.layout.hash {
             self.floor.fetch_max(standing.floor, Ordering::Relaxed);
         }
+        if standing.copying && standing.tag.is_active() {
+            // Before its votes count: nobody is to see one that votes, and not that it copies.
+            self.members()[node].status.set_copying(true);
+        }
         let mut state = self.state();
         state.run_ids[node] = Some(Arc::clone(&standing.run_id));
         let (sight, bar) = self.judge(node, standing, state.enrolment.is_elsewhere(node));

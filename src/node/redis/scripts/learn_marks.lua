@@ -1,12 +1,20 @@
 -- Tells a node in probation what others know of jobs: of two values, the one with the greater first
--- number stands. KEYS: meta, marks. ARGV: the tag of the probation, then field and value of each mark.
+-- number stands; of two claims with one token, the one with the greater number behind its `#`.
+-- KEYS: meta, marks. ARGV: the tag of the probation, then field and value of each mark.
 -- Answers 1; 0 where it is another probation.
 if redis.call('HGET', KEYS[1], 'tag') ~= ARGV[1] then return 0 end
 
+local function order(value)
+  local first, number = string.match(value, '^(%d+) %d+ %d+ %d+ %d+ %d+ %d+ %d+ %d+ #(%d+) ')
+  return tonumber(first or string.match(value, '^%d+') or -1), tonumber(number or 0)
+end
+
 local function merge(field, value)
-  local number = tonumber(string.match(value, '^%d+'))
-  local stored = tonumber(string.match(redis.call('HGET', KEYS[2], field) or '', '^%d+') or -1)
-  if number and number > stored then redis.call('HSET', KEYS[2], field, value) end
+  local first, number = order(value)
+  local stored, stored_number = order(redis.call('HGET', KEYS[2], field) or '')
+  if first > stored or (first == stored and first >= 0 and number > stored_number) then
+    redis.call('HSET', KEYS[2], field, value)
+  end
 end
 
 for at = 2, #ARGV, 2 do

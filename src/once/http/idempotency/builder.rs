@@ -1,5 +1,7 @@
 use std::{fmt, future::Ready, sync::Arc, time::Duration};
 
+use http::Method;
+
 use super::Unscoped;
 use crate::{
     lock::Redlock,
@@ -21,6 +23,15 @@ pub struct Idempotency<St = OnNodes> {
     pub(super) response_limit: usize,
     pub(super) headers: StoredHeaders,
     pub(super) store: Option<Arc<St>>,
+    /// Those whose requests need a key; unset means all but the safe ones.
+    methods: Option<Arc<[Method]>>,
+}
+
+impl<St> Idempotency<St> {
+    /// Whether requests of the method need a key.
+    pub(super) fn applies_to(&self, method: &Method) -> bool {
+        self.methods.as_ref().map_or(!method.is_safe(), |methods| methods.contains(method))
+    }
 }
 
 impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
@@ -34,7 +45,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | the same request was answered before | that answer, `idempotency-replayed: true` | no |
     /// | another request was answered under the key: of another method, path, query or body | 422, `key-reused` | no |
     /// | a request with the key runs, the same or another | 409, `in-progress`, `Retry-After` | no |
-    /// | the answer was too large to be kept, or the store has lost it | 422, `response-not-kept`, `outcome: done` | no |
+    /// | it is done, and its answer was not kept: it was too large, came too late, or the store has lost it | 409, `response-not-kept`, `outcome: done` | no |
     /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
     /// | no key | 400, `bad-key`; or see [`missing`](OnceLayer::missing) | no |
     /// | a key or a scope that is none | 400, `bad-key` | no |
@@ -46,22 +57,28 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// that is [held](crate::Unknown::Hold), settings.
     ///
     /// GET, HEAD, OPTIONS and TRACE pass as they are, with a key or without one: they have no effect
-    /// that must not happen twice. The key is a string in double quotes, or bare: see
+    /// that must not happen twice; [`methods`](OnceLayer::methods) says which do not. The key is a string in double quotes, or bare: see
     /// [`key::idempotency_key`](crate::key::idempotency_key).
     ///
     /// # Which answers are kept
     ///
     /// Those that answer the request for good: 2xx, 3xx and 4xx of the handler, but not 401, 408, 409,
-    /// 425 and 429. After these, after a 5xx, an error, a panic or a client that went away the key is
-    /// free again. [`complete_when`](OnceLayer::complete_when) says something else.
+    /// 425 and 429. After these, after a 5xx or an error the key is free again; after a panic see
+    /// [`Unknown`](crate::Unknown). A client that goes away changes nothing: its request runs to its
+    /// end, and its answer is kept for the next try, see [`detached`](OnceLayer::detached). [`complete_when`](OnceLayer::complete_when) says something else.
     ///
     /// Of an answer its status, its body and [some headers](StoredHeaders) are kept, for
     /// [`retain`](OnceLayer::retain); trailers are not, and never `set-cookie`. To be kept, its body
     /// is read while the lock is held, up to [`response_limit`](OnceLayer::response_limit), and goes
     /// out then, intact. A larger one goes out as it comes, after what was read; of it the nodes keep
-    /// that the request is done, and its status. So does one that breaks off. A body that goes on
-    /// for long (events, say) would be waited for until `max_hold`: such routes don't belong behind
-    /// this layer.
+    /// that the request is done, and its status. So does one that breaks off.
+    ///
+    /// A request is done once its handler has made the head of such an answer. Where its body, or the
+    /// store, takes any time after that, the nodes are told at once that it is done, and with what
+    /// status: a crash then loses the answer, and not that. What is not kept a `stop_margin` before
+    /// the end of `max_hold`, or of a lock that can't be renewed, goes out as it comes. A body that
+    /// goes on for long (events, say) is held back until then: such routes don't belong behind this
+    /// layer.
     ///
     /// # Where they are kept
     ///
@@ -72,8 +89,8 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// # Deciding by hand
     ///
     /// For [`mark_done`](crate::OnceRequest::mark_done) and [`forget`](crate::OnceRequest::forget),
-    /// the key of [`Redlock::once`] is `idempotency:`, each name of the scope with its length before
-    /// it, and the header's text: `idempotency:5:alice:8e03978e`. Logs tell it, with `once:` before
+    /// the key of [`Redlock::once`] is `idempotency:`, the layer's name, each name of the scope with
+    /// its length before it, and the header's text: `idempotency:payments:5:alice:8e03978e`. Logs tell it, with `once:` before
     /// it. Of a request that was marked by hand there is no answer: `response-not-kept`.
     ///
     /// ```
@@ -95,7 +112,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// }
     ///
     /// let tenant = key::extension(|caller: &Principal| format!("tenant:{}", caller.tenant));
-    /// let once = OnceLayer::idempotency(Redlock::embedded()).scope(tenant);
+    /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments").scope(tenant);
     /// let app: Router = Router::new()
     ///     .route("/payments", post(pay))
     ///     .route_layer(once)
@@ -110,20 +127,25 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// use axum::{Router, routing::post};
     /// use tower_redlock::{OnceLayer, Redlock};
     ///
-    /// let once = OnceLayer::idempotency(Redlock::embedded());
+    /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments");
     /// let app: Router = Router::new().route("/payments", post(async || "paid")).route_layer(once);
     /// ```
     ///
     /// Source: J. Jena, S. Dalal, *The Idempotency-Key HTTP Header Field*
     /// (draft-ietf-httpapi-idempotency-key-header-07).
-    pub fn idempotency(redlock: Redlock) -> Self {
+    ///
+    /// # Panics
+    ///
+    /// If the name can't be that of a layer: see [`new`](OnceLayer::new).
+    pub fn idempotency(redlock: Redlock, name: impl Into<Arc<str>>) -> Self {
         let mode = Idempotency {
             body_limit: DEFAULT_BODY_LIMIT,
             response_limit: DEFAULT_RESPONSE_LIMIT,
             headers: StoredHeaders::default(),
             store: None,
+            methods: None,
         };
-        let unscoped = OnceLayer::new(redlock, Unscoped(()));
+        let unscoped = OnceLayer::new(redlock, name, Unscoped(()));
         unscoped.with_face(|complete, _| (complete, Http::new(mode)))
     }
 }
@@ -145,6 +167,25 @@ impl<C, R, St> OnceLayer<Unscoped, C, Http<R, Idempotency<St>>> {
 }
 
 impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
+    /// The methods whose requests need a key; others pass as they are. Default: all but GET, HEAD,
+    /// OPTIONS and TRACE.
+    ///
+    /// PUT and DELETE are idempotent where the service is written so, and may do without.
+    ///
+    /// ```
+    /// use http::Method;
+    /// use tower_redlock::{OnceLayer, Redlock, once::Scope};
+    ///
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(Scope::none())
+    ///     .methods([Method::POST, Method::PATCH]);
+    /// ```
+    pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
+        self.face.mode.methods = Some(methods.into_iter().collect());
+        self
+    }
+
     /// The most data that a request's body may have, in bytes. Default:
     /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. The body is read whole, as it
     /// tells whether a request is the same, and handed on as it was: see
@@ -169,34 +210,36 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
 
     /// Keeps responses in `store`, and on the nodes only where they are.
     ///
-    /// A response is put there before it is recorded that its request is done, under the lock and its
-    /// fencing token. After a crash in between, the request runs again, under a newer token, and its
-    /// response takes the other's place. Where the store fails then, the request is done all the same, and
+    /// A response is put there under the lock and its fencing token, before the nodes keep where it is.
+    /// While that takes time they are told that the request is done, so that after a crash in between
+    /// its answer is found if the store has it. A crash before that: the request runs again, under a
+    /// newer token, and its response takes the other's place. Where the store fails then, the request is done all the same, and
     /// its response is lost unless the store has it; a WARN says so.
     ///
     /// ```
     /// use tower_redlock::{OnceLayer, Redlock, once::{MemoryStore, Scope}};
     ///
     /// # let _layer =
-    /// OnceLayer::idempotency(Redlock::embedded())
+    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
     ///     .scope(Scope::none())
     ///     .response_limit(1 << 20)
     ///     .store(MemoryStore::new());
     /// ```
     pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, Http<R, Idempotency<T>>> {
         self.with_face(|complete, face| {
-            let Http { missing, token_header, on_reject, mode } = face;
-            let Idempotency { body_limit, response_limit, headers, .. } = mode;
+            let Http { missing, token_header, on_reject, detached, mode } = face;
+            let Idempotency { body_limit, response_limit, headers, methods, .. } = mode;
             let store = Some(Arc::new(store));
-            let mode = Idempotency { body_limit, response_limit, headers, store };
-            (complete, Http { missing, token_header, on_reject, mode })
+            let mode = Idempotency { body_limit, response_limit, headers, store, methods };
+            (complete, Http { missing, token_header, on_reject, detached, mode })
         })
     }
 }
 
 impl<St> Clone for Idempotency<St> {
     fn clone(&self) -> Self {
-        Self { headers: self.headers.clone(), store: self.store.clone(), ..*self }
+        let (headers, methods) = (self.headers.clone(), self.methods.clone());
+        Self { headers, store: self.store.clone(), methods, ..*self }
     }
 }
 

@@ -10,6 +10,9 @@ use crate::once::{Fingerprint, StoredResponse};
 pub(super) struct First {
     pub(super) fingerprint: Fingerprint,
     pub(super) response: Kept,
+    /// The response is known, and whoever has it is about to keep it: where the lock is free, they
+    /// never came to that. Only with [`Kept::Not`] and [`Kept::InStore`].
+    pub(super) is_pending: bool,
 }
 
 /// Where its response is.
@@ -34,14 +37,14 @@ impl Kept {
 const VERSION: u8 = 1;
 
 impl First {
-    /// The format's version in a byte, the fingerprint, a byte for where the response is, and the
-    /// response or its status.
+    /// The format's version in a byte, the fingerprint, a byte for where the response is (in upper
+    /// case while that is still to come), and the response or its status.
     pub(super) fn encode(&self) -> Arc<[u8]> {
         let mut record = vec![VERSION];
         record.extend(self.fingerprint.as_bytes());
         match &self.response {
             Kept::Not(status) => {
-                record.push(b'n');
+                record.push(if self.is_pending { b'N' } else { b'n' });
                 record.extend(status.as_u16().to_be_bytes());
             }
             Kept::Here(response) => {
@@ -49,7 +52,7 @@ impl First {
                 record.extend(response.encode());
             }
             Kept::InStore(status) => {
-                record.push(b's');
+                record.push(if self.is_pending { b'S' } else { b's' });
                 record.extend(status.as_u16().to_be_bytes());
             }
         }
@@ -68,13 +71,13 @@ impl First {
             _ => None,
         };
         let response = match place {
-            b'n' => Kept::Not(status()?),
-            b's' => Kept::InStore(status()?),
+            b'n' | b'N' => Kept::Not(status()?),
+            b's' | b'S' => Kept::InStore(status()?),
             b'h' => Kept::Here(StoredResponse::decode(Bytes::copy_from_slice(rest)).ok()?),
             _ => return None,
         };
         let fingerprint = Fingerprint::from_bytes(fingerprint.try_into().ok()?);
-        Some(Self { fingerprint, response })
+        Some(Self { fingerprint, response, is_pending: place.is_ascii_uppercase() })
     }
 }
 
@@ -94,7 +97,10 @@ mod tests {
             Kept::InStore(StatusCode::NOT_FOUND),
         ];
         let fingerprint = Fingerprint::from_bytes([7; 32]);
-        places.map(|response| First { fingerprint, response }).into()
+        let [not, here, stored] =
+            places.map(|response| First { fingerprint, response, is_pending: false });
+        let pending = [&not, &stored].map(|first| First { is_pending: true, ..first.clone() });
+        [vec![not, here, stored], pending.into()].concat()
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::{
     once::{
         Fingerprint, Intact, OnceError, OnceRequest, ReadBody, ResponseStore, Unchecked, WholeBody,
         call::OnceCall,
+        detach::Detach,
         http::{
             CompletesHttp, OnReject, Refused,
             by_body::refused,
@@ -41,19 +42,21 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the body or the inner future, then gives the key back. Once the response was
-/// read, that the request is done is recorded all the same.
+/// Dropping it before the service was called drops the body, or gives the key back. After that the
+/// service runs to its end, and its response is kept, unless
+/// [`detached`](crate::OnceLayer::detached) says something else.
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics; the key is free then.
+/// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
+/// [`Unknown`](crate::Unknown).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct IdempotencyFuture<S, B, A, C, R, St>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>>,
     B: Body,
-    A: Body + Unpin,
+    A: Body,
     C: CompletesHttp<A>,
     St: ResponseStore,
 {
@@ -73,7 +76,7 @@ enum State<S, B, A, C, St>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>>,
     B: Body,
-    A: Body + Unpin,
+    A: Body,
     C: CompletesHttp<A>,
     St: ResponseStore,
 {
@@ -103,6 +106,7 @@ pub(super) struct Start<S, C, St> {
     pub(super) key: Arc<str>,
     pub(super) complete: C,
     pub(super) token_header: TokenHeader,
+    pub(super) detached: bool,
     pub(super) mode: Idempotency<St>,
 }
 
@@ -110,7 +114,7 @@ impl<S, B, A, C, R, St> IdempotencyFuture<S, B, A, C, R, St>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>>,
     B: Body,
-    A: Body + Unpin,
+    A: Body,
     C: CompletesHttp<A>,
     St: ResponseStore,
 {
@@ -134,10 +138,12 @@ where
 
 impl<S, B, A, C, R, St> Future for IdempotencyFuture<S, B, A, C, R, St>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>>,
-    B: Body + Unpin,
-    A: Body + Unpin,
-    C: CompletesHttp<A>,
+    S: Service<Request<Intact<B>>, Response = Response<A>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: Body<Error: Send> + Send + 'static,
+    A: Body<Error: Send> + Send + 'static,
+    C: CompletesHttp<A> + Send + 'static,
     R: OnReject,
     St: ResponseStore,
 {
@@ -200,13 +206,15 @@ impl<S, C, St> Start<S, C, St> {
     /// The body was read.
     fn call<B, A>(self, body: WholeBody) -> State<S, B, A, C, St>
     where
-        S: Service<Request<Intact<B>>, Response = Response<A>>,
-        B: Body,
-        A: Body + Unpin,
-        C: CompletesHttp<A>,
+        S: Service<Request<Intact<B>>, Response = Response<A>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Send + 'static,
+        B: Body<Error: Send> + Send + 'static,
+        A: Body<Error: Send> + Send + 'static,
+        C: CompletesHttp<A> + Send + 'static,
         St: ResponseStore,
     {
-        let Self { service, parts, asked, key, complete, token_header, mode } = self;
+        let Self { service, parts, asked, key, complete, token_header, detached, mode } = self;
         let fingerprint = Fingerprint::of(&RequestHead::from(&parts), body.data());
         let Idempotency { response_limit: limit, headers, store, .. } = mode;
         let store = store.map(|store| (store, key));
@@ -219,7 +227,7 @@ impl<S, C, St> Start<S, C, St> {
             call: HttpCall::new(service, request, token_header),
             keep: Keep { complete, fingerprint, limit, headers, retain, store: put },
         };
-        let call = begin(asked, call, Recorded);
+        let call = begin(asked, call, Recorded).detached(detached.then(Detach::new));
         State::Calling { call, fingerprint: Some(fingerprint), store }
     }
 }
@@ -228,7 +236,7 @@ impl<S, B, A, C, R, St> fmt::Debug for IdempotencyFuture<S, B, A, C, R, St>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>>,
     B: Body,
-    A: Body + Unpin,
+    A: Body,
     C: CompletesHttp<A>,
     St: ResponseStore,
 {

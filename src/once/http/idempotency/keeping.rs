@@ -51,7 +51,7 @@ impl<S, B, A, C, St> Work for KeepingCall<S, B, C, St>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>>,
     B: Body,
-    A: Body + Unpin,
+    A: Body,
     C: CompletesHttp<A>,
     St: ResponseStore,
 {
@@ -84,10 +84,14 @@ impl<A: Body> Completes<Made<A>> for Recorded {
     fn payload(&self, made: &Made<A>) -> Arc<[u8]> {
         made.record.clone().unwrap_or_default()
     }
+
+    fn is_settled(&self, payload: &[u8]) -> bool {
+        First::decode(payload).is_none_or(|first| !first.is_pending)
+    }
 }
 
 /// Calls the service; reads the response's body, if it is to be kept; puts it into the store, if
-/// there is one.
+/// there is one. What takes longer than the lock lasts is left: the response goes out all the same.
 #[pin_project]
 pub(super) struct Keeping<F, A: Body, C, St: ResponseStore> {
     #[pin]
@@ -125,7 +129,7 @@ impl<F, A: Body, C, St: ResponseStore> Keeping<F, A, C, St> {
 impl<F, E, A, C, St> Future for Keeping<F, A, C, St>
 where
     F: Future<Output = Result<Response<A>, E>>,
-    A: Body + Unpin,
+    A: Body,
     C: CompletesHttp<A>,
     St: ResponseStore,
 {
@@ -145,7 +149,8 @@ where
                         Some((keep, context)) if keep.complete.completes(&response, is_final) => {
                             let (parts, body) = response.into_parts();
                             let (fingerprint, retain) = (keep.fingerprint, keep.retain);
-                            let first = First { fingerprint, response: Kept::Not(parts.status) };
+                            let response = Kept::Not(parts.status);
+                            let first = First { fingerprint, response, is_pending: false };
                             let answered = Answered::new(context, retain, first);
                             let read = ReadBody::new(&parts.headers, body, keep.limit);
                             let answered = Some((parts, keep, answered));
@@ -159,7 +164,15 @@ where
                     }
                 }
                 StateProj::Reading { read, answered } => {
-                    let body = ready!(Pin::new(read).poll(cx));
+                    let body = match Pin::new(&mut *read).poll(cx) {
+                        Poll::Ready(body) => body,
+                        Poll::Pending => {
+                            let (_, _, answer) = answered.as_mut().expect(AFTER);
+                            ready!(answer.poll_stop(cx));
+                            answer.is_late();
+                            Err(read.stop())
+                        }
+                    };
                     let (parts, keep, mut answer) = answered.take().expect(AFTER);
                     let kept = match body {
                         Ok(body) => {
@@ -188,10 +201,15 @@ where
                     }
                 }
                 StateProj::Putting { put, answered, key } => {
-                    let put = ready!(put.poll(cx));
+                    let put = put.poll(cx);
+                    if put.is_pending() {
+                        let (_, answer) = answered.as_mut().expect(AFTER);
+                        ready!(answer.poll_stop(cx));
+                        answer.is_late();
+                    }
                     let (response, answer) = answered.take().expect(AFTER);
                     // After an error it may be there all the same: the token will tell.
-                    if let Err(error) = put {
+                    if let Poll::Ready(Err(error)) = put {
                         not_put(key, &error);
                     }
                     let record = answer.finish(None);

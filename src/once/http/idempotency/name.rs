@@ -10,10 +10,15 @@ use crate::{
 /// What the locks put before it.
 const LOCK_PREFIX_BYTES: usize = "once:".len();
 
-/// The name of a key's record. Two pairs of a scope and a key never share one: each name of the scope
-/// is preceded by its length, and what is too long is hashed.
-pub(super) fn name(scope: &Resource, key: &Resource) -> Result<Resource, ResourceError> {
-    let mut name = PREFIX.to_owned();
+/// The name of a key's record. Two layers, scopes or keys never share one: a layer's name has no
+/// colon, each name of the scope is preceded by its length, and what is too long is hashed.
+pub(super) fn name(
+    layer: &str,
+    scope: &Resource,
+    key: &Resource,
+) -> Result<Resource, ResourceError> {
+    let mut name = format!("{PREFIX}{layer}:");
+    let scope_at = name.len();
     for part in scope.names() {
         // Writing to a string does not fail.
         let _ = write!(name, "{}:{part}:", part.len());
@@ -23,7 +28,7 @@ pub(super) fn name(scope: &Resource, key: &Resource) -> Result<Resource, Resourc
     }
     if name.len() > MAX_NAME_BYTES - LOCK_PREFIX_BYTES {
         let hash = Sha256::digest(name.as_bytes());
-        name.truncate(PREFIX.len());
+        name.truncate(scope_at);
         // No length begins so.
         name.push_str("sha256:");
         for byte in hash {
@@ -41,25 +46,25 @@ mod tests {
 
     fn of(scope: &[&str], key: &str) -> String {
         let scope = Resource::new(scope.iter().copied()).unwrap();
-        name(&scope, &Resource::try_from(key).unwrap()).unwrap().to_string()
+        name("pay", &scope, &Resource::try_from(key).unwrap()).unwrap().to_string()
     }
 
     #[test]
     fn it_stays_what_it_is_in_records_that_live_for_days() {
-        assert_eq!(of(&["alice"], "k"), "idempotency:5:alice:k");
-        assert_eq!(of(&["b", "a"], "k"), "idempotency:1:a:1:b:k");
+        assert_eq!(of(&["alice"], "k"), "idempotency:pay:5:alice:k");
+        assert_eq!(of(&["b", "a"], "k"), "idempotency:pay:1:a:1:b:k");
         let long = "x".repeat(512);
         // Computed apart from this code, by another implementation of SHA-256.
-        let hash = "d6ab525b30130909b77d859d082c29a0f8c3a5f51d73d36809010072cecee920";
-        assert_eq!(of(&[&long], "k"), format!("idempotency:sha256:{hash}"));
+        let hash = "33429d145bfeac6c4797a758024937c193bbc535f901b1a326c404c7dc2a07e9";
+        assert_eq!(of(&[&long], "k"), format!("idempotency:pay:sha256:{hash}"));
     }
 
     #[test]
     fn only_what_is_too_long_is_hashed() {
-        let fits = "x".repeat(512 - "once:idempotency:1:s:".len());
-        assert_eq!(of(&["s"], &fits), format!("idempotency:1:s:{fits}"));
+        let fits = "x".repeat(512 - "once:idempotency:pay:1:s:".len());
+        assert_eq!(of(&["s"], &fits), format!("idempotency:pay:1:s:{fits}"));
         let long = of(&["s"], &format!("{fits}x"));
-        assert!(long.starts_with("idempotency:sha256:"), "{long}");
+        assert!(long.starts_with("idempotency:pay:sha256:"), "{long}");
         assert_ne!(long, of(&["s"], &format!("{fits}y")));
     }
 

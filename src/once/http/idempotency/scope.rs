@@ -25,7 +25,16 @@ impl<Request> ResourceKey<Request> for Scope {
     }
 }
 
+/// Implemented by nothing: the impl below makes the compiler show the message of [`ResourceKey`].
+pub trait Scoped {}
+
+impl<Request: Scoped> ResourceKey<Request> for Unscoped {
+    fn key(&self, _: &Request) -> Result<Option<Resource>, KeyError> {
+        Err(KeyError::setup("the layer was not told whose keys they are"))
+    }
+}
+
 /// A layer for `Idempotency-Key` that was not told whose keys they are: it is no layer before
 /// [`scope`](crate::OnceLayer::scope) says so.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Unscoped(pub(super) ());

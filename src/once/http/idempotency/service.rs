@@ -25,24 +25,26 @@ impl<S, K, C, R, St> OnceService<S, K, C, Http<R, Idempotency<St>>> {
     where
         K: ResourceKey<Request<B>>,
     {
-        if request.method().is_safe() {
+        if !self.layer.face.mode.applies_to(request.method()) {
             return Ok(None);
         }
         let Some(scope) = self.layer.key.key(request)? else { return Ok(None) };
         let key = key::idempotency_key().key(request);
         let Some(key) = self.layer.face.missing.settle(key)? else { return Ok(None) };
-        Ok(Some(name(&scope, &key)?))
+        Ok(Some(name(self.layer.name(), &scope, &key)?))
     }
 }
 
 impl<S, K, C, R, St, B, A> Service<Request<B>> for OnceService<S, K, C, Http<R, Idempotency<St>>>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone,
+    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
     K: ResourceKey<Request<B>>,
-    C: CompletesHttp<A> + Clone,
+    C: CompletesHttp<A> + Clone + Send + 'static,
     R: OnReject + Clone,
-    B: Body + Unpin,
-    A: Body + Unpin,
+    B: Body<Error: Send> + Send + 'static,
+    A: Body<Error: Send> + Send + 'static,
     St: ResponseStore,
 {
     type Response = Response<Intact<A>>;
@@ -65,10 +67,11 @@ where
                 let read = ReadBody::new(&parts.headers, body, mode.body_limit);
                 let start = Start {
                     parts,
-                    asked: self.layer.request(&name),
                     key: Arc::from(name.to_string()),
+                    asked: self.layer.request(Ok(name)),
                     complete: self.layer.complete.clone(),
                     token_header,
+                    detached: face.detached,
                     mode,
                     service: self.take_ready(),
                 };

@@ -17,8 +17,8 @@ fn no_quorum(actions: &[Action]) -> &[VoteOutcome] {
     }
 }
 
-fn refused_as_held(retry_after: Option<Duration>, owner: &str) -> Action {
-    Action::Refused(Refusal::Held { retry_after, owner: Some(owner.into()) })
+fn refused_as_held(expires_in: Option<Duration>, owner: &str) -> Action {
+    Action::Refused(Refusal::Held { expires_in, owner: Some(owner.into()) })
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn giving_up_while_acquiring_releases_everywhere() {
 }
 
 #[test]
-fn retry_after_is_when_a_quorum_would_be_free() {
+fn expires_in_is_when_a_quorum_would_be_free() {
     let after = |left: [Option<u64>; 5]| {
         let mut bench = Bench::start(5);
         let mut last = Vec::new();
@@ -221,7 +221,7 @@ fn retry_after_is_when_a_quorum_would_be_free() {
             last.extend(bench.vote(node, held("a", left)));
         }
         match last.pop() {
-            Some(Action::Refused(Refusal::Held { retry_after, .. })) => retry_after,
+            Some(Action::Refused(Refusal::Held { expires_in, .. })) => expires_in,
             other => panic!("{other:?}"),
         }
     };

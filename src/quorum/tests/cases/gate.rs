@@ -51,10 +51,10 @@ fn who_is_kept_out_has_asked_one_node_and_gives_back_to_that_one() {
     let mut bench = Bench::with(gated(0));
     let actions = bench.vote(0, held("other", Some(5_000)));
     assert_eq!((asked(&actions), released(&actions)), (vec![], vec![0]));
-    let Some(Action::Refused(Refusal::Held { retry_after, owner })) = actions.last() else {
+    let Some(Action::Refused(Refusal::Held { expires_in, owner })) = actions.last() else {
         panic!("{actions:?}")
     };
-    assert_eq!((owner.as_deref(), *retry_after), (Some("other"), Some(Duration::from_secs(5))));
+    assert_eq!((owner.as_deref(), *expires_in), (Some("other"), Some(Duration::from_secs(5))));
     assert!(bench.acknowledge(0, false).is_empty());
     assert_eq!(bench.lease.next_wake(), None);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, PROPOSAL, at, extended, renewed, round, terms};
+use super::bench::{Bench, PROPOSAL, at, extended, held, renewed, round, terms};
 use crate::quorum::{Action, Event, Halt, Heir, Inheritance, Loss, Terms};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -56,6 +56,20 @@ fn what_is_not_held_or_not_renewed_is_not_handed_on() {
         None,
         "past the holder's limit, and not told so yet"
     );
+}
+
+/// Until a quorum confirms the key again.
+#[test]
+fn what_a_node_took_back_is_not_handed_on() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    assert_eq!(bench.extension(1, 3_000, held("b", Some(1_000))), []);
+    assert_eq!(bench.lease.end(), at(9_000), "the holder's validity stays");
+    assert_eq!(bench.hand_on(heir()), None);
+    bench.extension(0, 3_000, extended());
+    assert_eq!(bench.hand_on(heir()), None, "one of three");
+    assert_eq!(bench.extension(2, 3_000, extended()), [renewed(12_000)]);
+    assert!(bench.hand_on(heir()).is_some());
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! | another holder of the same process | `handoff` |
 //! | giving back | `release` |
 //! | one node is asked first | `gate` |
+//! | servers that name each other, and those that do not | `views` |
 
 #![expect(clippy::unnecessary_wraps, reason = "what a node says is written as it arrives")]
 
@@ -23,3 +24,4 @@ mod handoff;
 mod release;
 mod renewal;
 mod rounds;
+mod views;

@@ -25,6 +25,19 @@ fn a_triggered_run_puts_off_the_first() {
 }
 
 #[test]
+fn what_is_lost_puts_nothing_off() {
+    // Servers that are new, or forgot: whether there was a run is not known.
+    let fresh = Record { base: at(50), burnt: Some(at(49)), ..NEW };
+    assert_eq!(ask(&fresh, 50), run(50, None));
+    // A tick keeps its name to itself.
+    let behind = Record { base: at(5), burnt: Some(at(49)), ..NEW };
+    let soonest = WallTime::from_millis(49_001);
+    assert_eq!(ask(&behind, 20), Due::Wait { tick: soonest, start: soonest, missed: None });
+    // A run that is known counts.
+    assert_eq!(ask(&Record { burnt: Some(at(7)), ..ran_until(5, 8) }, 9), wait(18, None));
+}
+
+#[test]
 fn a_run_whose_end_is_not_known_counts_from_its_tick() {
     let broken_off = Record { last_end: None, ..ran(5) };
     assert_eq!(ask(&broken_off, 6), wait(15, None));

@@ -1,6 +1,6 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::*;
+use super::{super::given_up, *};
 
 #[test]
 fn a_tick_is_run_at_its_start_and_once() {
@@ -108,6 +108,42 @@ fn a_broken_off_run_goes_first_whatever_has_passed() {
 }
 
 #[test]
+fn a_broken_off_run_is_given_up_after_the_window_or_the_last_attempt() {
+    let schedule = Schedule::every(seconds(10));
+    let policy = Policy { catch_up: seconds(100), max_attempts: 3, ..Policy::default() };
+    let broken_off = Record { last_end: None, unfinished: true, attempt: 1, ..ran(20) };
+    let ask = |record: &Record, now| given_up(&schedule, JOB, &policy, record, at(now));
+    assert_eq!(ask(&broken_off, 120), None);
+    assert_eq!(ask(&broken_off, 121), Some(at(20)));
+    let often = |attempt| Record { attempt, ..broken_off.clone() };
+    assert_eq!(
+        [2, 3, 4].map(|attempt| ask(&often(attempt), 30)),
+        [None, Some(at(20)), Some(at(20))]
+    );
+    assert_eq!(ask(&Record { unfinished: false, ..often(9) }, 1_000), None);
+}
+
+#[test]
+fn ticks_before_the_schedule_was_changed_are_none_of_its_own() {
+    let schedule = Schedule::every(seconds(10));
+    for missed in [Missed::Skip, Missed::RunLatest, Missed::RunAll { at_most: 5 }] {
+        let policy = policy(missed, Overlap::Skip);
+        let changed = Record { base: at(75), ..ran(20) };
+        assert_eq!(due(&schedule, JOB, &policy, &changed, at(79)), wait(80, None));
+        assert_eq!(due(&schedule, JOB, &policy, &changed, at(80)), run(80, None));
+    }
+}
+
+#[test]
+fn ticks_that_may_have_run_are_not_repeated() {
+    let schedule = Schedule::every(seconds(10));
+    let policy = policy(Missed::RunLatest, Overlap::Skip);
+    let forgotten = Record { burnt: Some(at(45)), ..NEW };
+    assert_eq!(due(&schedule, JOB, &policy, &forgotten, at(49)), wait(50, None));
+    assert_eq!(due(&schedule, JOB, &policy, &forgotten, at(55)), run(50, None));
+}
+
+#[test]
 fn a_clock_behind_the_watermark_waits_for_the_tick_after_it() {
     let (schedule, policy) = every_ten();
     assert_eq!(due(&schedule, JOB, &policy, &ran(50), at(15)), wait(60, None));
@@ -129,7 +165,7 @@ fn a_single_tick_is_run_missed_or_past() {
 
 #[test]
 fn a_schedule_that_ends_or_is_wrong_has_no_more_ticks() {
-    let ends = Schedule::custom(|after: WallTime| (after < at(20)).then_some(at(20)));
+    let ends = Schedule::custom("once", |after: WallTime| (after < at(20)).then_some(at(20)));
     let (_, policy) = every_ten();
     assert_eq!(due(&ends, JOB, &policy, &NEW, at(20)), run(20, None));
     assert_eq!(due(&ends, JOB, &policy, &ran(20), at(20)), Due::Never { missed: None });

@@ -46,7 +46,7 @@ fn policy(missed: Missed, overlap: Overlap) -> Policy {
 }
 
 /// Registered at the epoch, never run.
-const NEW: Record = Record { tick: None, last_end: None, unfinished: false, base: WallTime::ZERO };
+const NEW: Record = Record::new(WallTime::ZERO);
 
 /// The tick of this second was claimed, and its run ended in the same second.
 fn ran(tick: u64) -> Record {

@@ -26,13 +26,13 @@ impl Case {
             let index = ticks.partition_point(|tick| *tick <= after.as_millis());
             ticks.get(index).copied().map(WallTime::from_millis)
         };
-        Schedule::custom(next).jitter(Duration::from_millis(self.jitter))
+        Schedule::custom("model", next).jitter(Duration::from_millis(self.jitter))
     }
 
     /// Ticks that are not done with, and their starts.
     fn ahead(&self) -> Vec<(WallTime, WallTime)> {
         let schedule = self.schedule();
-        let floor = self.record.tick.unwrap_or(self.record.base);
+        let floor = self.record.base.max(self.record.tick.unwrap_or(WallTime::ZERO));
         let ticks = self.ticks.iter().copied().map(WallTime::from_millis);
         let ticks = ticks.filter(|tick| *tick > floor);
         ticks.map(|tick| (tick, schedule.start(JOB, tick))).collect()
@@ -88,10 +88,11 @@ fn case() -> impl Strategy<Value = Case> {
             catch_up,
             start_within,
             overlap,
+            ..Policy::default()
         },
     );
     let record = (option::of(moment()), option::of(moment()), moment())
-        .prop_map(|(tick, last_end, base)| Record { tick, last_end, unfinished: false, base });
+        .prop_map(|(tick, last_end, base)| Record { tick, last_end, ..Record::new(base) });
     (btree_set(1..MOMENTS, 0..40), 0..30_u64, policy, record, moment()).prop_map(
         |(ticks, jitter, policy, record, now)| Case {
             ticks: ticks.into_iter().collect(),
@@ -164,7 +165,9 @@ proptest! {
     #[test]
     fn overlaps_are_the_ticks_that_start_after_what_was_seen(case in case()) {
         let running = case.record.tick.unwrap_or(case.record.base);
-        let first = case.ahead().into_iter().find(|(_, start)| *start > case.now);
+        let record = Record { base: WallTime::ZERO, tick: Some(running), ..case.record.clone() };
+        let ahead = Case { record, ..case.clone() }.ahead();
+        let first = ahead.into_iter().find(|(_, start)| *start > case.now);
         prop_assert_eq!(next_overlap(&case.schedule(), JOB, running, case.now), first);
     }
 

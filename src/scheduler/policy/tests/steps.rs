@@ -16,7 +16,7 @@ const BACK: usize = 100;
 fn counted(millis: u64) -> (Schedule, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
-    let schedule = Schedule::custom(move |after: WallTime| {
+    let schedule = Schedule::custom("counted", move |after: WallTime| {
         let asked = count.fetch_add(1, Ordering::Relaxed);
         assert!(asked < 1_000_000, "does not end");
         Some(WallTime::from_millis((after.as_millis() / millis + 1) * millis))

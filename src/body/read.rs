@@ -22,10 +22,8 @@ const FRAMES_PER_POLL: u32 = 64;
 /// grows with what came, not with what was announced. Trailers are bounded by the server that
 /// reads them from the connection.
 ///
-/// Bodies that are not `Unpin` are read as `Box::pin(body)`: what was read and the rest are handed on
-/// together, so the body has to move.
-///
-/// There is no time-out in it: put one around a service that reads what strangers send.
+/// There is no time-out in it: put one around a service that reads what strangers send. (The layers
+/// of [`read_body_first`](crate::RedlockLayer::read_body_first) have one.)
 ///
 /// # Errors
 ///
@@ -61,7 +59,8 @@ const FRAMES_PER_POLL: u32 = 64;
 /// ```
 #[must_use = "futures do nothing unless polled"]
 pub struct ReadBody<B> {
-    body: Option<B>,
+    /// In its own memory: what was read and the rest are handed on together, so the body moves.
+    body: Option<Pin<Box<B>>>,
     announced: u64,
     limit: usize,
     collected: Collected,
@@ -76,14 +75,22 @@ impl<B: Body> ReadBody<B> {
         let length =
             headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let announced = body.size_hint().lower().max(length.unwrap_or(0));
-        Self { body: Some(body), announced, limit, collected: Collected::default() }
+        Self { body: Some(Box::pin(body)), announced, limit, collected: Collected::default() }
     }
 }
 
 impl<B> ReadBody<B> {
-    fn take(&mut self) -> (B, Collected) {
+    fn take(&mut self) -> (Pin<Box<B>>, Collected) {
         let body = self.body.take().expect("polled after it was ready");
         (body, std::mem::take(&mut self.collected))
+    }
+
+    /// Ends it where it is: what was read, and the rest.
+    pub(crate) fn stop(&mut self) -> Incomplete<B>
+    where
+        B: Body,
+    {
+        self.too_large()
     }
 
     fn too_large(&mut self) -> Incomplete<B>
@@ -96,7 +103,7 @@ impl<B> ReadBody<B> {
     }
 }
 
-impl<B: Body + Unpin> Future for ReadBody<B> {
+impl<B: Body> Future for ReadBody<B> {
     type Output = Result<WholeBody, Incomplete<B>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -109,7 +116,7 @@ impl<B: Body + Unpin> Future for ReadBody<B> {
             if body.is_end_stream() {
                 return Poll::Ready(Ok(this.take().1.finish()));
             }
-            match ready!(Pin::new(body).poll_frame(cx)) {
+            match ready!(body.as_mut().poll_frame(cx)) {
                 None => return Poll::Ready(Ok(this.take().1.finish())),
                 Some(Err(error)) => {
                     let (_, read) = this.take();

@@ -1,4 +1,4 @@
-use std::fmt;
+use std::{fmt, pin::Pin};
 
 use http_body::Body;
 
@@ -8,11 +8,11 @@ use super::{Intact, WholeBody};
 pub struct Incomplete<B: Body> {
     error: ReadBodyError<B::Error>,
     read: WholeBody,
-    rest: Option<B>,
+    rest: Option<Pin<Box<B>>>,
 }
 
 impl<B: Body> Incomplete<B> {
-    pub(super) const fn too_large(limit: usize, read: WholeBody, rest: B) -> Self {
+    pub(super) const fn too_large(limit: usize, read: WholeBody, rest: Pin<Box<B>>) -> Self {
         Self { error: ReadBodyError::TooLarge { limit }, read, rest: Some(rest) }
     }
 

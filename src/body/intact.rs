@@ -39,6 +39,8 @@ enum Rest<B: Body> {
     /// All of it was read.
     None,
     Body(#[pin] B),
+    /// It has been polled, and does not move.
+    Begun(Pin<Box<B>>),
     Failed(Option<B::Error>),
 }
 
@@ -48,9 +50,9 @@ impl<B: Body> Intact<B> {
         Self { read: Bytes::new(), trailers: None, rest: Rest::Body(body) }
     }
 
-    pub(super) fn begun(read: WholeBody, rest: B) -> Self {
+    pub(super) fn begun(read: WholeBody, rest: Pin<Box<B>>) -> Self {
         let (read, trailers) = read.into_parts();
-        Self { read, trailers, rest: Rest::Body(rest) }
+        Self { read, trailers, rest: Rest::Begun(rest) }
     }
 
     pub(super) fn failing(read: WholeBody, error: B::Error) -> Self {
@@ -89,6 +91,7 @@ impl<B: Body> Body for Intact<B> {
             RestProj::None => None,
             RestProj::Failed(error) => error.take().map(Err),
             RestProj::Body(rest) => ready!(rest.poll_frame(cx)),
+            RestProj::Begun(rest) => ready!(rest.as_mut().poll_frame(cx)),
         };
         let whole = |mut data: B::Data| data.copy_to_bytes(data.remaining());
         let rest = rest.map(|frame| frame.map(|frame| frame.map_data(whole)));
@@ -102,6 +105,7 @@ impl<B: Body> Body for Intact<B> {
             && match &self.rest {
                 Rest::None => true,
                 Rest::Body(rest) => rest.is_end_stream(),
+                Rest::Begun(rest) => rest.is_end_stream(),
                 Rest::Failed(error) => error.is_none(),
             }
     }
@@ -113,6 +117,7 @@ impl<B: Body> Body for Intact<B> {
             Rest::None if self.trailers.is_some() => SizeHint::default(),
             Rest::None => return SizeHint::with_exact(read),
             Rest::Body(rest) => rest.size_hint(),
+            Rest::Begun(rest) => rest.size_hint(),
             Rest::Failed(_) => SizeHint::default(),
         };
         let mut both = SizeHint::default();
@@ -129,7 +134,7 @@ impl<B: Body> fmt::Debug for Intact<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rest = match &self.rest {
             Rest::None => "none",
-            Rest::Body(_) => "unread",
+            Rest::Body(_) | Rest::Begun(_) => "unread",
             Rest::Failed(_) => "failed",
         };
         f.debug_struct("Intact")

@@ -1,0 +1,40 @@
+use std::{convert::Infallible, fmt::Display};
+
+use super::Error;
+use crate::once::OnceError;
+
+/// Lock errors as responses. Implemented by nothing: it makes the compiler say what a layer in front
+/// of a router lacks, where that asks for a service that never fails.
+#[diagnostic::on_unimplemented(
+    message = "the errors of a lock are no responses here",
+    label = "this service may fail, with the errors of a lock",
+    note = "call `.http()` (or `.grpc()`) on the layer: lock errors are responses then",
+    note = "or handle them outside of the layer, with axum's `HandleErrorLayer`"
+)]
+pub trait AsResponse {
+    #[doc(hidden)]
+    fn never(error: &dyn Display) -> Infallible;
+}
+
+/// For the message where `.http()` was forgotten: see [`AsResponse`].
+///
+/// ```compile_fail,E0277
+/// use axum::{Router, extract::Request, routing::post};
+/// use tower_redlock::{Redlock, RedlockLayer};
+///
+/// let path = |request: &Request| request.uri().path().to_owned();
+/// let layer = RedlockLayer::new(Redlock::embedded(), path);
+/// let app: Router = Router::new().route("/", post(async || "done")).layer(layer);
+/// ```
+impl<E: AsResponse + Display> From<Error<E>> for Infallible {
+    fn from(error: Error<E>) -> Self {
+        E::never(&error)
+    }
+}
+
+/// For the message where `.http()` was forgotten: see [`AsResponse`].
+impl<E: AsResponse + Display> From<OnceError<E>> for Infallible {
+    fn from(error: OnceError<E>) -> Self {
+        E::never(&error)
+    }
+}

@@ -1,0 +1,83 @@
+//! A response that is read whole under its lock, for clients that see no end of a body but that of
+//! the connection.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{Response, StatusCode, response::Parts};
+use http_body::Body;
+use pin_project::pin_project;
+
+use super::{
+    HttpBody,
+    held_body::{HeldBody, Out},
+    problem::problem,
+};
+use crate::{error::LockError, guard::Hold};
+
+/// Maximum size of a response of unannounced length to a client of HTTP/1.0, in bytes: 1 MiB.
+pub const GATHER_LIMIT: usize = 1 << 20;
+
+/// Reads a response's body. Fails where the lock ends before the body does.
+#[pin_project]
+pub(super) struct Gather<A> {
+    #[pin]
+    body: HeldBody<A>,
+    head: Option<Parts>,
+    read: BytesMut,
+}
+
+impl<A: Body> Gather<A> {
+    pub(super) fn new(response: Response<A>, hold: Option<Hold>) -> Self {
+        let (head, body) = response.into_parts();
+        Self { body: HeldBody::new(body, hold), head: Some(head), read: BytesMut::new() }
+    }
+}
+
+impl<A: Body> Future for Gather<A> {
+    type Output = Result<Response<HttpBody<A>>, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let body = loop {
+            match ready!(this.body.as_mut().poll_out(cx)) {
+                Some(Out::Frame(frame)) => {
+                    // HTTP/1.0 has no trailers.
+                    if let Ok(data) = frame.into_data() {
+                        this.read.put(data);
+                    }
+                }
+                Some(Out::Cut(error)) => return Poll::Ready(Err(error)),
+                Some(Out::Failed(error)) => break HttpBody::of_failure(error),
+                Some(Out::Rejection(_)) | None => {
+                    break HttpBody::of_bytes(std::mem::take(this.read).freeze());
+                }
+            }
+            if this.read.len() > GATHER_LIMIT {
+                // The body first, and with it the lock.
+                this.body.set(HeldBody::Cut);
+                return Poll::Ready(Ok(too_large().map(HttpBody::of_bytes)));
+            }
+        };
+        let head = this.head.take().expect("polled after it was ready");
+        Poll::Ready(Ok(Response::from_parts(head, body)))
+    }
+}
+
+fn too_large() -> Response<Bytes> {
+    crate::log::warn!(
+        limit = GATHER_LIMIT,
+        "response dropped: a client of HTTP/1.0 could not tell whether a lost lock cut it; let its \
+         proxy speak HTTP/1.1, announce the length, or say hold_body(false)"
+    );
+    problem(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "response-too-large",
+        "the request ran, and its response is too large to be sent over HTTP/1.0: use HTTP/1.1",
+        true,
+    )
+}

@@ -1,0 +1,158 @@
+//! Usual holding times, by class of names: from them a caller that is turned away learns when to
+//! come back.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use crate::{
+    random,
+    resource::Resource,
+    stripe::{STRIPES, fnv},
+};
+
+/// Estimate for names of which no lock has been held yet.
+const UNKNOWN: Duration = Duration::from_secs(1);
+/// Smallest estimate: callers do not come back faster.
+const SHORTEST: Duration = Duration::from_millis(10);
+/// Share of the newest holding time in the mean, as a divisor.
+const WEIGHT: u64 = 8;
+
+/// Moving means of the holding times that this process has measured, in µs; 0 where nothing is
+/// known. The last one is that of all names.
+///
+/// Names of one class differ only in parts that contain a digit: `account:7` and `account:8`. Classes
+/// share stripes, so that memory does not grow with the names.
+pub(crate) struct Usual(Box<[AtomicU64]>);
+
+impl Usual {
+    pub(crate) fn new() -> Self {
+        Self((0..=STRIPES).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Adds the time that a lock was held.
+    pub(crate) fn held(&self, resource: &Resource, time: Duration) {
+        let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
+        for slot in resource.names().map(class).chain([STRIPES]) {
+            let mean = &self.0[slot];
+            // A measurement that gets lost between two threads does not matter.
+            let next = match mean.load(Ordering::Relaxed) {
+                0 => time,
+                old => old - old / WEIGHT + time / WEIGHT,
+            };
+            mean.store(next.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the usual holding time of the resource: the longest of its names.
+    fn of(&self, resource: &Resource) -> Option<Duration> {
+        let known = |slot: usize| match self.0[slot].load(Ordering::Relaxed) {
+            0 => None,
+            micros => Some(Duration::from_micros(micros)),
+        };
+        resource.names().map(class).filter_map(known).max().or_else(|| known(STRIPES))
+    }
+
+    /// Returns when to come back for a held resource, with `ahead` other callers before this one:
+    /// about one usual holding time for each and for the holder, drawn at random within one of them,
+    /// and at most `max`. Where nothing was measured, about a second, or the rest of the holder's
+    /// lease where that is shorter.
+    pub(crate) fn retry_after(
+        &self,
+        resource: &Resource,
+        ahead: usize,
+        expires_in: Option<Duration>,
+        max: Duration,
+    ) -> Duration {
+        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
+        let (usual, ahead) = match self.of(resource) {
+            Some(usual) => (usual.max(SHORTEST), ahead),
+            None => (expires_in.map_or(UNKNOWN, |end| end.clamp(SHORTEST, UNKNOWN)), 0),
+        };
+        let from = usual.saturating_mul(ahead).saturating_add(usual / 2);
+        let to = from.saturating_add(usual);
+        random::within(&if to > max { max / 2..=max } else { from..=to })
+    }
+}
+
+impl fmt::Debug for Usual {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Usual").finish_non_exhaustive()
+    }
+}
+
+/// The class of a name.
+fn class(name: &str) -> usize {
+    let parts = name.split([':', '/']).filter(|part| !part.bytes().any(|b| b.is_ascii_digit()));
+    let hash = parts.fold(0_u64, |hash, part| hash.rotate_left(7) ^ fnv(part));
+    let folded = hash ^ (hash >> 32);
+    usize::try_from(folded % STRIPES as u64).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: Duration = Duration::from_secs(30);
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn resource(name: &str) -> Resource {
+        Resource::try_from(name).unwrap()
+    }
+
+    /// The least and the greatest of many draws.
+    fn drawn(draw: impl Fn() -> Duration) -> (Duration, Duration) {
+        let all: Vec<_> = (0..500).map(|_| draw()).collect();
+        (*all.iter().min().unwrap(), *all.iter().max().unwrap())
+    }
+
+    #[test]
+    fn each_caller_gets_its_own_slot() {
+        let usual = Usual::new();
+        (0..100).for_each(|_| usual.held(&resource("account:7"), ms(30)));
+        for ahead in [0, 1, 19] {
+            let after = || usual.retry_after(&resource("account:8"), ahead, Some(ms(1_920)), MAX);
+            let (least, most) = drawn(after);
+            let slot = ms(30) * u32::try_from(ahead).unwrap();
+            assert!(least >= slot + ms(14) && most <= slot + ms(46), "{ahead}: {least:?} {most:?}");
+            assert!(most > least + ms(20), "spread: {least:?} {most:?}");
+        }
+    }
+
+    #[test]
+    fn classes_are_told_apart_and_the_rest_is_like_all() {
+        let usual = Usual::new();
+        (0..100).for_each(|_| usual.held(&resource("job:1"), ms(8_000)));
+        (0..100).for_each(|_| usual.held(&resource("/accounts/1/withdraw"), ms(40)));
+        let known = |name: &str| usual.of(&resource(name)).unwrap();
+        let near = |a: Duration, b: Duration| a.abs_diff(b) < b / 10;
+        assert!(near(known("job:2"), ms(8_000)));
+        assert!(near(known("/accounts/77/withdraw"), ms(40)));
+        assert!(near(known("other"), ms(40)), "the mean of all follows the newest");
+    }
+
+    #[test]
+    fn nothing_measured_is_a_second_or_the_rest_of_the_lease() {
+        let usual = Usual::new();
+        let after = |expires_in| drawn(|| usual.retry_after(&resource("x"), 50, expires_in, MAX));
+        let (least, most) = after(Some(ms(8_000)));
+        assert!(least >= ms(500) && most <= ms(1_500), "{least:?} {most:?}");
+        let (least, most) = after(Some(ms(100)));
+        assert!(least >= ms(50) && most <= ms(150), "{least:?} {most:?}");
+    }
+
+    #[test]
+    fn estimates_are_bounded_and_still_spread() {
+        let usual = Usual::new();
+        usual.held(&resource("x"), ms(300_000));
+        let (least, most) = drawn(|| usual.retry_after(&resource("x"), 3, None, MAX));
+        assert!(least >= MAX / 2 && most <= MAX && most > least + ms(5_000), "{least:?} {most:?}");
+        usual.held(&resource("x"), Duration::MAX);
+        assert!(usual.retry_after(&resource("x"), usize::MAX, None, MAX) <= MAX);
+    }
+}

@@ -1,0 +1,67 @@
+//! Single attempts at a resource, and pauses between them that a release ends.
+
+use std::{
+    future::{IntoFuture, poll_fn},
+    time::Duration,
+};
+
+use super::pause::{Pause, Retries};
+use crate::{
+    error::LockError,
+    lock::{Lock, LockRequest, settings::Plan},
+};
+
+/// Attempts of one that decides by itself when to ask again: a candidate, or a job.
+///
+/// Unlike a request that waits, it asks only while it is polled: a lock is never granted to a task
+/// that its runtime has forgotten. Nor does it stand in the local line meanwhile.
+#[derive(Debug)]
+pub(crate) struct SingleAttempts {
+    request: LockRequest,
+    plan: Plan,
+    retries: Retries,
+    /// The last attempt asked one node first, and was refused.
+    was_gated: bool,
+}
+
+impl SingleAttempts {
+    /// Nothing is sent, and nothing listened for, before the first attempt.
+    ///
+    /// # Errors
+    ///
+    /// The request's options are not valid.
+    pub(crate) fn new(request: LockRequest) -> Result<Self, LockError> {
+        let mut request = request.wait(Duration::ZERO);
+        request.overrides.awaits_release = true;
+        let plan = request.plan()?;
+        Ok(Self { request, plan, retries: Retries::default(), was_gated: false })
+    }
+
+    /// Asks once. A refusal marks the holder's key, so that its release is told.
+    pub(crate) async fn attempt(&mut self) -> Result<Lock, LockError> {
+        let mut request = self.request.clone();
+        request.overrides.gate = self.retries.begin(self.plan).gate;
+        self.was_gated = request.overrides.gate.is_some();
+        // Earlier than the attempt: what is told in between is taken for news.
+        self.retries.began(request.core.clock().now());
+        let result = request.into_future().await;
+        if let Err(error) = &result {
+            self.retries.failed(error.clone(), 0, false);
+        }
+        result
+    }
+
+    /// Pauses for this long, or until the resource may be free.
+    ///
+    /// `short` is the pause where that is likely and not certain: too few nodes told of a release,
+    /// or the one node that was asked first refused.
+    pub(crate) async fn pause(&mut self, length: Duration, short: Duration) {
+        let Self { request: LockRequest { core, resource, .. }, plan, retries, was_gated } = self;
+        if let Ok(resource) = resource {
+            retries.listen(core, resource);
+        }
+        let length = if *was_gated { short } else { length };
+        let mut pause = Pause::fixed(core, length, short);
+        poll_fn(|cx| pause.poll(retries, core, plan, cx)).await;
+    }
+}

@@ -1,0 +1,285 @@
+//! One job, as its task and the handles see it.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
+
+use tokio::sync::Notify;
+
+use super::{
+    FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob, Trigger, TriggerError,
+    trigger::Asked,
+};
+use crate::{lock::claims::Kept, metrics, quorum::claims::Latest, schedule::WallTime, sync::Guard};
+
+/// See the module.
+pub(super) struct SharedJob {
+    pub(super) name: Arc<str>,
+    inner: Mutex<Inner>,
+    /// Something was asked for.
+    pub(super) asked: Notify,
+}
+
+struct Inner {
+    status: JobStatus,
+    /// What it does while nothing runs and it is not paused.
+    state: JobState,
+    triggers: VecDeque<Asked>,
+    /// The request that the present run, or the try at one, is for.
+    trigger: Option<u64>,
+    /// Requests that nothing came of, as the scheduler was shut down.
+    cancelled: Vec<u64>,
+    /// Why it runs no more.
+    ended: Option<Arc<str>>,
+    /// Its task is gone.
+    is_gone: bool,
+    blocks: bool,
+}
+
+fn fleet_run(latest: &Latest) -> FleetRun {
+    let at = |time| SystemTime::from(WallTime::since_epoch(time));
+    FleetRun {
+        tick: (!latest.run.tick.is_zero()).then(|| at(latest.run.tick)),
+        since: at(latest.run.since),
+        ended: latest.run.ended.map(at),
+        owner: latest.owner.clone(),
+    }
+}
+
+/// Maximum number of requests for runs that wait for their turn.
+const MAX_TRIGGERS: usize = 1_000;
+
+impl SharedJob {
+    pub(super) fn new(name: Arc<str>, schedule: &str) -> Self {
+        let status = JobStatus {
+            name: Arc::clone(&name),
+            schedule: schedule.into(),
+            state: JobState::Starting,
+            finding: None,
+            next_tick: None,
+            paused: false,
+            running: None,
+            last: None,
+            fleet: None,
+            counts: JobCounts::default(),
+        };
+        let inner = Inner {
+            status,
+            state: JobState::Starting,
+            triggers: VecDeque::new(),
+            trigger: None,
+            cancelled: Vec::new(),
+            ended: None,
+            is_gone: false,
+            blocks: false,
+        };
+        Self { name, inner: Mutex::new(inner), asked: Notify::new() }
+    }
+
+    fn inner(&self) -> Guard<'_, Inner> {
+        crate::sync::lock(&self.inner)
+    }
+
+    pub(super) fn status(&self) -> JobStatus {
+        let inner = self.inner();
+        let mut status = inner.status.clone();
+        status.state = match &inner.ended {
+            _ if status.running.is_some() => JobState::Running,
+            Some(reason) => JobState::Ended { reason: Arc::clone(reason) },
+            None if status.paused => JobState::Paused,
+            None => inner.state.clone(),
+        };
+        status
+    }
+
+    pub(super) fn set_state(&self, state: JobState) {
+        let former = std::mem::replace(&mut self.inner().state, state);
+        drop(former);
+    }
+
+    pub(super) fn set_paused(&self, paused: bool) {
+        self.inner().status.paused = paused;
+        self.asked.notify_one();
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.inner().status.paused
+    }
+
+    pub(super) fn trigger_run(&self, id: u64) -> Result<Trigger, TriggerError> {
+        let (trigger, asked) = Trigger::new(id);
+        {
+            let mut inner = self.inner();
+            if let Some(reason) = &inner.ended {
+                let (job, reason) = (Arc::clone(&self.name), Arc::clone(reason));
+                return Err(TriggerError::Ended { job, reason });
+            }
+            if inner.triggers.len() >= MAX_TRIGGERS {
+                let (job, pending) = (Arc::clone(&self.name), inner.triggers.len());
+                return Err(TriggerError::TooMany { job, pending });
+            }
+            inner.triggers.push_back(asked);
+        }
+        self.asked.notify_one();
+        Ok(trigger)
+    }
+
+    pub(super) fn take_trigger(&self) -> Option<Asked> {
+        let mut inner = self.inner();
+        let asked = inner.triggers.pop_front()?;
+        inner.trigger = Some(asked.id);
+        Some(asked)
+    }
+
+    /// The request that is being worked on.
+    pub(super) fn trigger(&self) -> Option<u64> {
+        self.inner().trigger
+    }
+
+    /// Nothing more comes of the request that was being worked on.
+    pub(super) fn trigger_is_over(&self, is_cancelled: bool) {
+        let mut inner = self.inner();
+        let id = inner.trigger.take();
+        inner.cancelled.extend(id.filter(|_| is_cancelled));
+    }
+
+    pub(super) fn cancelled(&self) -> Vec<u64> {
+        self.inner().cancelled.clone()
+    }
+
+    pub(super) fn set_next(&self, tick: Option<WallTime>) {
+        {
+            let mut inner = self.inner();
+            inner.status.next_tick = tick.map(SystemTime::from);
+            if let Some(at) = inner.status.next_tick {
+                inner.state = JobState::WaitingForTick { at };
+            }
+        }
+        metrics::job_next_tick(
+            &self.name,
+            tick.map(|tick| Duration::from_millis(tick.as_millis())),
+        );
+    }
+
+    pub(super) fn set_finding(&self, finding: &str) {
+        self.inner().status.finding = Some(finding.into());
+    }
+
+    pub(super) fn count(&self, count: impl FnOnce(&mut JobCounts)) {
+        count(&mut self.inner().status.counts);
+    }
+
+    pub(super) fn seen(&self, latest: Option<&Latest>) {
+        self.inner().status.fleet = latest.map(fleet_run);
+    }
+
+    /// Whether another replica was seen to run it, and not to end.
+    pub(super) fn goes_elsewhere(&self) -> bool {
+        let status = &self.inner().status;
+        let is_open = |run: &FleetRun| run.tick.is_some() && run.ended.is_none();
+        status.running.is_none() && status.fleet.as_ref().is_some_and(is_open)
+    }
+
+    /// Takes the end of the run that was seen, or a later run. Whether there is one, not after
+    /// `limit`.
+    pub(super) fn refresh(&self, kept: &Kept, limit: WallTime) -> bool {
+        let Some(latest) = &kept.latest else { return false };
+        let (run, new) = (&latest.run, fleet_run(latest));
+        let times = [run.tick, run.since, run.ended.unwrap_or_default()];
+        let is_sane = times.iter().all(|time| WallTime::since_epoch(*time) <= limit);
+        let fleet = &mut self.inner().status.fleet;
+        let is_news = fleet.as_ref().is_some_and(|old| {
+            let is_later = new.tick > old.tick || new.tick == old.tick && new.since > old.since;
+            let has_ended = new.tick == old.tick && new.ended > old.ended;
+            is_later || has_ended
+        });
+        if is_sane && is_news {
+            *fleet = Some(new);
+        }
+        is_sane && is_news
+    }
+
+    /// `blocks`: its end can't be hastened.
+    pub(super) fn started(&self, running: RunningJob, blocks: bool) {
+        let mut inner = self.inner();
+        inner.status.next_tick = None;
+        inner.status.running = Some(running);
+        inner.status.counts.started += 1;
+        inner.blocks = blocks;
+    }
+
+    /// The present attempt failed.
+    pub(super) fn attempt_failed(&self, error: Arc<str>) {
+        if let Some(running) = &mut self.inner().status.running {
+            running.last_error = Some(error);
+        }
+    }
+
+    pub(super) fn tries_again(&self, attempt: u32) {
+        if let Some(running) = &mut self.inner().status.running {
+            running.attempt = attempt;
+        }
+    }
+
+    /// The run that is going.
+    pub(super) fn running(&self) -> Option<RunningJob> {
+        self.inner().status.running.clone()
+    }
+
+    /// `now`: by the wall clock.
+    pub(super) fn ended(&self, outcome: &Outcome, took: Duration, now: WallTime) {
+        {
+            let mut inner = self.inner();
+            inner.blocks = false;
+            inner.state = JobState::Finishing;
+            inner.status.counts.count(outcome);
+            if let Some(RunningJob { tick, since, .. }) = inner.status.running.take() {
+                let outcome = outcome.clone();
+                inner.status.last = Some(LastRun { tick, started: since, took, outcome });
+            }
+        }
+        metrics::job_run(&self.name, outcome.label(), took);
+        if *outcome == Outcome::Finished {
+            metrics::job_succeeded(&self.name, Duration::from_millis(now.as_millis()));
+        }
+    }
+
+    /// It runs no more; the first reason counts. The requests that were pending are returned.
+    pub(super) fn set_gone(&self, reason: &str) -> Vec<Asked> {
+        let mut inner = self.inner();
+        inner.ended.get_or_insert_with(|| reason.into());
+        inner.is_gone = true;
+        inner.status.next_tick = None;
+        // A thread goes on where the task that waits for it is gone.
+        if !inner.blocks {
+            inner.status.running = None;
+        }
+        let pending = Vec::from(std::mem::take(&mut inner.triggers));
+        inner.cancelled.extend(pending.iter().map(|asked| asked.id));
+        pending
+    }
+
+    /// Says why it is about to end.
+    pub(super) fn set_ended(&self, reason: &str) {
+        self.inner().ended.get_or_insert_with(|| reason.into());
+    }
+
+    /// Whether nothing is gained by waiting for it with its work dropped.
+    pub(super) fn is_gone_or_blocks(&self) -> bool {
+        let inner = self.inner();
+        inner.is_gone || inner.blocks
+    }
+
+    /// Whether nothing runs, and the last run was broken off.
+    pub(super) fn was_stopped(&self) -> bool {
+        let status = &self.inner().status;
+        let stopped = |last: &LastRun| last.outcome == Outcome::Stopped;
+        status.running.is_none() && status.last.as_ref().is_some_and(stopped)
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.inner().status.running.is_some()
+    }
+}

@@ -1,0 +1,132 @@
+//! Runs on demand, and how they come out.
+
+use std::{
+    error::Error,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use tokio::sync::oneshot;
+
+use super::{Outcome, SkipReason, UnknownJob};
+
+/// A run that was asked for with [`SchedulerHandle::trigger`](super::SchedulerHandle::trigger).
+///
+/// As a future it returns the [`Outcome`] of the run, retries included, or the reason why there was
+/// none. The run does not depend on it: dropping it changes nothing.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_redlock::{Job, Redlock, Scheduler, schedule::Schedule, scheduler::Outcome};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let jobs = Scheduler::new(Redlock::embedded())
+///     .job(Job::new("report", Schedule::every(Duration::from_secs(3600)), |_| async {}))
+///     .start()?;
+/// assert_eq!(jobs.trigger("report")?.await?, Outcome::Finished);
+/// # jobs.shutdown(Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cancel safety
+///
+/// Safe: polling it through a reference, as in a `select!`, loses nothing.
+///
+/// # Panics
+///
+/// If polled again after it was ready.
+#[derive(Debug)]
+pub struct Trigger {
+    id: u64,
+    end: oneshot::Receiver<End>,
+}
+
+type End = Result<Outcome, SkipReason>;
+
+impl Trigger {
+    pub(super) fn new(id: u64) -> (Self, Asked) {
+        let (answer, end) = oneshot::channel();
+        (Self { id, end }, Asked { id, answer })
+    }
+
+    /// The number of this request, counted from 1 in its scheduler: the
+    /// [events](super::JobEvent::trigger) and log lines of the run have it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Future for Trigger {
+    type Output = Result<Outcome, SkipReason>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let end = ready!(Pin::new(&mut self.end).poll(cx));
+        // Dropped without an answer: with the runtime that the job ran on.
+        Poll::Ready(end.unwrap_or(Err(SkipReason::Ended)))
+    }
+}
+
+/// The other end of a [`Trigger`]. To be answered without a mutex held, as that wakes a task.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) id: u64,
+    answer: oneshot::Sender<End>,
+}
+
+impl Asked {
+    pub(super) fn answer(self, end: End) {
+        crate::sync::assert_unlocked();
+        // Nobody may be waiting.
+        let _ = self.answer.send(end);
+    }
+}
+
+/// Why a run was not asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TriggerError {
+    /// There is no such job.
+    UnknownJob(UnknownJob),
+    /// The job does not run any more on this replica.
+    Ended {
+        /// The job.
+        job: Arc<str>,
+        /// Why it has ended.
+        reason: Arc<str>,
+    },
+    /// The scheduler is being shut down.
+    ShuttingDown,
+    /// As many runs of the job as are remembered wait for their turn already.
+    TooMany {
+        /// The job.
+        job: Arc<str>,
+        /// How many.
+        pending: usize,
+    },
+}
+
+impl fmt::Display for TriggerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownJob(error) => error.fmt(f),
+            Self::Ended { job, reason } => write!(f, "job {job:?} has ended: {reason}"),
+            Self::ShuttingDown => f.write_str("the scheduler is being shut down"),
+            Self::TooMany { job, pending } => {
+                write!(f, "{pending} triggered runs of job {job:?} are pending already")
+            }
+        }
+    }
+}
+
+impl Error for TriggerError {}
+
+impl From<UnknownJob> for TriggerError {
+    fn from(error: UnknownJob) -> Self {
+        Self::UnknownJob(error)
+    }
+}

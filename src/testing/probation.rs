@@ -1,0 +1,86 @@
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use super::server::{Server, Standing};
+use crate::{quorum::rules, time::Timestamp, token::TOKEN_LEAD};
+
+/// The probations of a set of servers that may have forgotten locks, as under
+/// [`RestartGuard::Quarantine`](crate::RestartGuard): see R6 in `docs/design.md`.
+#[derive(Debug)]
+pub(super) struct Probations {
+    servers: OnceLock<Vec<Weak<Server>>>,
+    /// The longest TTL that clients asked for, in ms.
+    max_ttl: AtomicU64,
+    /// One at a time ends probations.
+    turn: Mutex<()>,
+}
+
+/// The default TTL of a manager, in ms.
+const DEFAULT_TTL: u64 = 10_000;
+/// The default drift factor of a manager.
+const DRIFT_FACTOR: f64 = 0.01;
+/// The first token above a floor is asked for a moment after the probation, in µs.
+const FLOOR_SLACK: u64 = 1_000;
+
+impl Probations {
+    pub(super) fn new() -> Self {
+        let max_ttl = AtomicU64::new(DEFAULT_TTL);
+        Self { servers: OnceLock::new(), max_ttl, turn: Mutex::default() }
+    }
+
+    pub(super) fn of(&self, servers: &[Arc<Server>]) {
+        self.servers.get_or_init(|| servers.iter().map(Arc::downgrade).collect());
+    }
+
+    pub(super) fn asked_for(&self, ttl: Duration) {
+        let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self.max_ttl.fetch_max(millis, Ordering::Relaxed);
+    }
+
+    /// The longest TTL that was asked for, and the drift.
+    pub(super) fn length(&self) -> Duration {
+        let max_ttl = Duration::from_millis(self.max_ttl.load(Ordering::Relaxed));
+        max_ttl.saturating_add(rules::drift(max_ttl, DRIFT_FACTOR))
+    }
+
+    /// Ends the probations of servers that have waited, where enough others vote to learn from, or
+    /// where a quorum begins anew.
+    pub(super) fn end(&self, now: Timestamp) {
+        let _turn = crate::sync::lock(&self.turn);
+        let servers: Vec<_> =
+            self.servers.get().into_iter().flatten().filter_map(Weak::upgrade).collect();
+        let of = |standing| {
+            let servers = servers.iter().filter(move |server| server.standing(now) == standing);
+            servers.cloned().collect::<Vec<_>>()
+        };
+        let (waited, voting) = (of(Standing::Waited), of(Standing::Votes));
+        let quorum = rules::quorum(servers.len());
+        if voting.len() > servers.len() - quorum {
+            for server in &waited {
+                let set = server.set();
+                for other in &voting {
+                    set.learn(&other.set());
+                }
+            }
+        } else if waited.len() >= quorum {
+            let sets = || servers.iter().map(|server| server.set());
+            let wall = sets().map(|set| set.wall()).max().unwrap_or_default();
+            let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
+            let ahead = wall.saturating_add(TOKEN_LEAD - FLOOR_SLACK);
+            let floor = sets().map(|set| set.greatest_fence()).fold(ahead, u64::max);
+            for server in &waited {
+                server.set().forget(floor);
+            }
+        } else {
+            return;
+        }
+        for server in &waited {
+            server.end_probation();
+        }
+    }
+}

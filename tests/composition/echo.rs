@@ -1,0 +1,72 @@
+//! A service for requests of any body, and what a server asks of a stack.
+
+use std::{
+    convert::Infallible,
+    future::{Ready, ready},
+    task::{Context, Poll},
+};
+
+use axum::{BoxError, body::Body};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use tower::Service;
+use tower_redlock::{
+    OnceLayer, Redlock, RedlockLayer,
+    key::{self, Header, Key, MethodAndPath},
+    layer::{Plain, grpc::Grpc, http::Http},
+    once::{self, Always, Scope},
+};
+
+/// Answers "done", whatever the request's body is.
+#[derive(Clone, Debug)]
+pub(crate) struct Echo;
+
+impl<B> Service<Request<B>> for Echo {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<B>) -> Self::Future {
+        ready(Ok(Response::new(Full::from("done"))))
+    }
+}
+
+/// What hyper and axum ask of a service, but for `Clone`.
+pub(crate) fn is_served<S, A>(service: S) -> S
+where
+    S: Service<Request<Body>, Response = Response<A>> + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    A: http_body::Body<Data = Bytes> + Send + 'static,
+    A::Error: Into<BoxError>,
+{
+    service
+}
+
+type ByPath = Key<MethodAndPath>;
+
+pub(crate) fn plain() -> RedlockLayer<ByPath, Plain> {
+    RedlockLayer::new(Redlock::embedded(), key::method_and_path())
+}
+
+pub(crate) fn http() -> RedlockLayer<ByPath, Http> {
+    plain().http()
+}
+
+pub(crate) fn grpc() -> RedlockLayer<ByPath, Grpc> {
+    plain().grpc()
+}
+
+pub(crate) fn webhooks() -> OnceLayer<Key<Header>, Always, once::http::Http> {
+    OnceLayer::new(Redlock::embedded(), "webhooks", key::header("webhook-id")).http()
+}
+
+pub(crate) fn payments()
+-> OnceLayer<Scope, Always, once::http::Http<once::http::Problems, once::http::Idempotency>> {
+    OnceLayer::idempotency(Redlock::embedded(), "payments").scope(Scope::none())
+}

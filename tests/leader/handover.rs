@@ -1,0 +1,104 @@
+//! How soon a leader that gives its lock back is followed.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use tower_redlock::Leader;
+
+use super::{
+    scene::{Candidate, FOLLOWED, Scene, TTL},
+    takeover::counted,
+};
+
+/// Where no message takes any time: the order in which several candidates ask.
+const AT_ONCE: Duration = Duration::from_millis(10);
+
+fn leads(candidates: &[Candidate]) -> Option<usize> {
+    candidates.iter().position(|candidate| candidate.leader.is_leader())
+}
+
+fn resign(scene: &Scene, leader: &Leader) {
+    let leader = leader.clone();
+    let resigned = scene.clock.spawn(async move { leader.resign().await });
+    scene.clock.settle();
+    assert!(resigned.is_finished());
+}
+
+/// Candidates of which the last one is woken by nothing.
+const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
+
+#[test]
+fn the_next_candidate_is_woken_by_a_resignation() {
+    for count in [2, 3, 4, 7] {
+        let scene = Scene::new();
+        let candidates: Vec<_> = NAMES[..count].iter().map(|name| scene.candidate(name)).collect();
+        let _runs: Vec<_> = candidates
+            .iter()
+            .map(|it| scene.run(&it.leader.clone().resign_grace(Duration::ZERO)))
+            .collect();
+        let mut longest = Duration::ZERO;
+        for round in 0..20 {
+            scene.clock.advance(TTL + Duration::from_millis(round * 170));
+            let leader = leads(&candidates).expect("one leads");
+            let terms = scene.witness.terms();
+            let since = tower_redlock::time::Clock::now(&scene.clock);
+            resign(&scene, &candidates[leader].leader);
+            scene.clock.advance(AT_ONCE);
+            let next = leads(&candidates);
+            assert!(next.is_some(), "{count} candidates, round {round}: nobody leads");
+            assert_ne!(next, Some(leader), "another one's turn");
+            assert_eq!(scene.witness.terms(), terms + 1);
+            longest = longest.max(scene.witness.elected_at().since(since));
+        }
+        println!("{count} candidates: followed within {longest:?}");
+    }
+}
+
+#[test]
+fn the_next_candidate_is_woken_where_the_work_returns() {
+    let scene = Scene::new();
+    let (a, b) = (scene.candidate("a"), scene.candidate("b"));
+    let clock = scene.clock.clone();
+    let returned = scene.clock.spawn(a.leader.run(move |_| clock.sleep(TTL * 2)));
+    scene.clock.settle();
+    let _b = scene.run(&b.leader);
+    scene.clock.advance(TTL * 2);
+    assert!(returned.is_finished());
+    scene.clock.advance(AT_ONCE);
+    assert!(b.leader.is_leader());
+}
+
+#[test]
+fn without_wakeups_it_takes_a_third_of_a_ttl() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    let (redlock, _) = counted(&scene, &scene.candidate("b"), false);
+    let other = redlock.leader("x");
+    let _a = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));
+    let _b = scene.run(&other);
+    scene.clock.advance(TTL);
+    resign(&scene, &a.leader);
+    scene.clock.advance(AT_ONCE);
+    assert!(!other.is_leader());
+    scene.clock.advance(FOLLOWED);
+    assert!(other.is_leader());
+}
+
+/// Those that are woken and come too late ask once or twice more, and then stand by.
+#[test]
+fn a_handover_costs_each_candidate_a_few_attempts() {
+    let scene = Scene::new();
+    let a = scene.candidate("a");
+    let _a = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));
+    let others: Vec<_> =
+        NAMES[1..].iter().map(|name| counted(&scene, &scene.candidate(name), true)).collect();
+    let leaders: Vec<_> = others.iter().map(|(redlock, _)| redlock.leader("x")).collect();
+    let _runs: Vec<_> = leaders.iter().map(|leader| scene.run(leader)).collect();
+    scene.clock.advance(TTL);
+    let count = || -> usize { others.iter().map(|(_, asked)| asked.load(Ordering::SeqCst)).sum() };
+    let before = count();
+    resign(&scene, &a.leader);
+    scene.clock.advance(TTL / 10);
+    assert_eq!(leaders.iter().filter(|leader| leader.is_leader()).count(), 1);
+    let each = (count() - before).div_ceil(others.len());
+    assert!(each <= 4 * scene.nodes.len(), "{each} messages of each candidate");
+}

@@ -1,0 +1,245 @@
+//! Runs that end unseen, or never.
+
+use std::time::Duration;
+
+use tower_redlock::{
+    Schedule,
+    node::Op,
+    scheduler::{Claim, JobEventKind, MissReason},
+};
+
+use crate::{
+    scene::{MS, Running, SECOND, Scene, Site, TTL, word},
+    site::Fate,
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn missed(jobs: &Running) -> u64 {
+    jobs.status("j").counts.missed
+}
+
+#[test]
+fn a_tick_lost_to_a_crash_is_missed_once_in_the_fleet() {
+    let scene = Scene::new();
+    let sites = [scene.site("a"), scene.site("b"), scene.site("c")];
+    let job = |site: &Site| site.job("j", Schedule::every(HOUR), 100 * SECOND);
+    let _a = sites[0].start([job(&sites[0])]);
+    scene.advance(HOUR);
+    let mut rest = [&sites[1], &sites[2]].map(|site| site.start([job(site)]));
+    scene.advance(10 * SECOND);
+    sites[0].crash();
+    scene.advance(3 * HOUR);
+    assert_eq!(scene.log.ticks(), [3_600_000, 7_200_000, 10_800_000, 14_400_000]);
+    assert_eq!(rest.iter().map(missed).sum::<u64>(), 1);
+    let told: Vec<_> = rest.iter_mut().flat_map(Running::told).collect();
+    let told: Vec<_> = told.iter().filter(|event| word(&event.kind) == "missed").collect();
+    let first = scene.log.entries()[0].tick;
+    let why = MissReason::BrokenOff { by: Some("a".into()) };
+    assert_eq!(told[0].kind, JobEventKind::Missed { count: 1, first, why });
+    assert_eq!((told.len(), told[0].tick), (1, first));
+}
+
+#[test]
+fn a_run_on_demand_tells_of_the_one_before_it_too() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &Site| site.job("j", Schedule::every(HOUR), 100 * SECOND);
+    let (_a, at_b) = (a.start([job(&a)]), b.start([job(&b)]));
+    at_b.handle.pause("j").unwrap();
+    scene.advance(HOUR + SECOND);
+    a.crash();
+    scene.advance(2 * TTL);
+    at_b.handle.trigger("j").unwrap();
+    scene.advance(SECOND);
+    assert_eq!((scene.log.sites(), missed(&at_b)), (vec!["a", "b"], 1));
+    at_b.handle.resume("j").unwrap();
+    scene.advance(HOUR);
+    assert_eq!(missed(&at_b), 1);
+}
+
+#[test]
+fn a_run_that_is_always_broken_off_is_given_up() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let job = site.job("j", Schedule::every(HOUR), 30 * SECOND);
+    let mut jobs = site.start([job.claim(Claim::AtEnd).max_attempts(3)]);
+    scene.advance(3_599 * SECOND);
+    site.wire.judge(|_, op| match op {
+        Op::Extend { .. } => Fate::Refused,
+        _ => Fate::Passes,
+    });
+    scene.advance(HOUR / 2);
+    let attempts: Vec<u32> = scene.log.entries().iter().map(|run| run.attempt).collect();
+    assert_eq!(attempts, [1, 2, 3]);
+    let told = jobs.told();
+    let given_up: Vec<_> = told.iter().filter(|event| word(&event.kind) == "given up").collect();
+    assert_eq!(given_up.len(), 1);
+    assert_eq!(given_up[0].kind, JobEventKind::GivenUp { attempts: 3 });
+    assert_eq!(missed(&jobs), 1);
+    site.wire.calm();
+    scene.advance(HOUR);
+    let runs = scene.log.entries();
+    assert_eq!((runs.len(), runs[3].attempt, runs[3].finished), (4, 1, true));
+    assert_eq!(missed(&jobs), 1);
+}
+
+#[test]
+fn a_run_broken_off_behind_a_partition_is_repeated_after_it() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &Site| site.job("j", Schedule::every(DAY), 30 * SECOND).claim(Claim::AtEnd);
+    let (_a, _b) = (a.start([job(&a)]), b.start([job(&b)]));
+    scene.advance(10 * SECOND);
+    b.replica.partition(0..5);
+    scene.advance(DAY.saturating_sub(9 * SECOND));
+    a.crash();
+    // The tick is not on time any more.
+    scene.advance(HOUR);
+    b.replica.heal(0..5);
+    scene.advance(6 * SECOND);
+    let runs: Vec<_> = scene.log.entries().iter().map(|run| (run.site, run.attempt)).collect();
+    assert_eq!(runs, [("a", 1), ("b", 2)]);
+}
+
+#[test]
+fn an_end_that_was_not_stored_is_when_the_nodes_answer() {
+    for claim in [Claim::AtStart, Claim::AtEnd] {
+        let scene = Scene::new();
+        let (a, b) = (scene.site("a"), scene.site("b"));
+        let job = |site: &Site| site.job("j", Schedule::every(DAY), SECOND).claim(claim);
+        let at_a = a.start([job(&a)]);
+        scene.advance(DAY);
+        scene.nodes.stop(0..5);
+        scene.advance(HOUR);
+        assert_eq!(at_a.status("j").counts.finished, 1);
+        scene.nodes.start(0..5);
+        scene.advance(6 * SECOND);
+        // Who begins now takes it for no run that was broken off.
+        let at_b = b.start([job(&b)]);
+        scene.advance(DAY);
+        let attempts: Vec<u32> = scene.log.entries().iter().map(|run| run.attempt).collect();
+        assert_eq!(attempts, [1, 1], "{claim:?}");
+        assert_eq!((missed(&at_a), missed(&at_b)), (0, 0), "{claim:?}");
+    }
+}
+
+#[test]
+fn an_end_is_not_stored_over_a_later_claim() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &Site| site.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd);
+    let at_a = a.start([job(&a)]);
+    scene.advance(DAY);
+    a.replica.partition(0..5);
+    scene.advance(HOUR);
+    let at_b = b.start([job(&b)]);
+    scene.advance(SECOND / 2);
+    // While the other one repeats it.
+    a.replica.heal(0..5);
+    scene.advance(6 * SECOND);
+    for jobs in [&at_a, &at_b] {
+        let fleet = jobs.status("j").fleet.unwrap();
+        assert_eq!(fleet.owner.as_deref(), Some("b"));
+    }
+    let runs: Vec<_> = scene.log.entries().iter().map(|run| (run.site, run.attempt)).collect();
+    assert_eq!(runs, [("a", 1), ("b", 2)]);
+}
+
+#[test]
+fn a_run_that_was_broken_off_too_long_ago_is_given_up() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &Site| {
+        let job = site.job("j", Schedule::every(8 * HOUR), 100 * SECOND);
+        job.claim(Claim::AtEnd).catch_up(HOUR)
+    };
+    let _a = a.start([job(&a)]);
+    scene.advance(8 * HOUR + SECOND);
+    a.crash();
+    scene.advance(3 * HOUR);
+    let mut at_b = b.start([job(&b)]);
+    scene.advance(HOUR);
+    assert_eq!(scene.log.sites(), ["a"]);
+    assert_eq!((at_b.words(), missed(&at_b)), (vec!["given up"], 1));
+    scene.advance(5 * HOUR);
+    assert_eq!((scene.log.sites(), missed(&at_b)), (vec!["a", "b"], 1));
+}
+
+#[test]
+fn the_end_of_a_run_elsewhere_is_seen() {
+    let scene = Scene::new();
+    let sites = [scene.site("a"), scene.site("b")];
+    let jobs = sites
+        .each_ref()
+        .map(|site| site.start([site.job("j", Schedule::every(DAY), 100 * SECOND)]));
+    scene.advance(DAY + SECOND);
+    let idle = usize::from(scene.log.sites() == ["a"]);
+    assert_eq!(jobs[idle].status("j").fleet.unwrap().ended, None);
+    scene.advance(300 * SECOND);
+    let fleet = jobs[idle].status("j").fleet.unwrap();
+    assert!(fleet.ended.is_some() && fleet.owner.as_deref() == Some(scene.log.sites()[0]));
+    // And then nothing more is asked for.
+    sites[idle].wire.sent();
+    scene.advance(DAY / 2);
+    assert_eq!(sites[idle].wire.sent(), 0);
+}
+
+#[test]
+fn a_run_that_never_ends_is_looked_at_ever_more_rarely() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &Site| site.job("j", Schedule::every(DAY), 100 * SECOND);
+    let _a = a.start([job(&a)]);
+    scene.advance(DAY);
+    let _b = b.start([job(&b)]);
+    scene.advance(SECOND);
+    a.crash();
+    scene.advance(TTL);
+    b.wire.sent();
+    scene.advance(DAY / 2);
+    let sent = b.wire.sent();
+    // At most one question in ten minutes, to five nodes.
+    assert!((5..=5 * 80).contains(&sent), "{sent}");
+}
+
+#[test]
+fn ticks_that_a_healthy_fleet_runs_elsewhere_are_not_skipped() {
+    let scene = Scene::new();
+    let sites = [scene.site("a"), scene.site("b"), scene.site("c")];
+    let jobs = sites
+        .each_ref()
+        .map(|site| site.start([site.job("j", Schedule::every(100 * SECOND), 20 * SECOND)]));
+    scene.advance(3 * HOUR);
+    assert_eq!(scene.log.entries().len(), 108);
+    assert_eq!(jobs.map(|jobs| jobs.status("j").counts.skipped), [0; 3]);
+}
+
+#[test]
+fn a_claim_taken_back_burns_no_tick_where_a_node_missed_that() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
+    let at_a = a.start([job(&a)]);
+    scene.advance(99 * SECOND);
+    let nodes = scene.nodes.clone();
+    a.wire.judge(move |_, op| {
+        if matches!(op, Op::Claim { .. }) {
+            nodes.freeze(0..5);
+        }
+        Fate::Passes
+    });
+    scene.advance(SECOND + 2 * MS);
+    at_a.handle.pause("j").unwrap();
+    a.wire.judge(|node, op| match op {
+        Op::Claim { .. } if node < 2 => Fate::Refused,
+        _ => Fate::Passes,
+    });
+    scene.nodes.thaw(0..5);
+    scene.advance(100 * MS);
+    assert_eq!(scene.log.ticks(), [0_u64; 0], "it was taken back");
+    let _b = b.start([job(&b)]);
+    scene.advance(SECOND);
+    assert_eq!((scene.log.ticks(), scene.log.sites()), (vec![100_000], vec!["b"]));
+}

@@ -1,0 +1,174 @@
+//! Wall clocks that are set while jobs go on.
+
+use std::time::Duration;
+
+use tower_redlock::{Schedule, node::Op, testing::ManualClock, time::Clock};
+
+use crate::{
+    scene::{MS, Running, SECOND, Scene, Site},
+    site::Fate,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// When the wall clock of the replica jumps; it is set right 10 s later.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Registration,
+    Idle,
+    BetweenLockAndClaim,
+    BetweenClaimAndStart,
+    DuringTheRun,
+    AtTheEnd,
+}
+
+use Step::{AtTheEnd, BetweenClaimAndStart, BetweenLockAndClaim, DuringTheRun, Idle, Registration};
+
+const STEPS: [Step; 6] =
+    [Registration, Idle, BetweenLockAndClaim, BetweenClaimAndStart, DuringTheRun, AtTheEnd];
+
+fn jump(clock: &ManualClock, forward: bool) {
+    let wall = clock.wall();
+    clock.set_wall(if forward { wall + MONTH } else { wall.saturating_sub(MONTH) });
+}
+
+/// Sets the clock at the first operation of this kind.
+fn jump_at(site: &Site, forward: bool, is_it: impl Fn(&Op) -> bool + Send + 'static) {
+    let (clock, mut is_done) = (site.clock.clone(), false);
+    site.wire.judge(move |_, op| {
+        if !is_done && is_it(op) {
+            is_done = true;
+            jump(&clock, forward);
+        }
+        Fate::Passes
+    });
+}
+
+fn start(site: &Site) -> Running {
+    site.start([site.job("j", Schedule::every(MINUTE), 5 * SECOND)])
+}
+
+/// One replica whose clock jumps at a step of the first tick's run; at 100 s it crashes, and another
+/// one goes on until the tenth minute.
+fn run(scene: &Scene, [first, second]: [Site; 2], step: Step, forward: bool) -> Vec<u64> {
+    let set_at = match step {
+        Registration => Duration::ZERO,
+        Idle => 30 * SECOND,
+        BetweenLockAndClaim | BetweenClaimAndStart => MINUTE,
+        DuringTheRun => 62 * SECOND,
+        AtTheEnd => 64_999 * MS,
+    };
+    if let Registration = step {
+        jump(&first.clock, forward);
+    }
+    let _first = start(&first);
+    scene.advance(set_at.saturating_sub(MS));
+    match step {
+        Registration => {}
+        Idle | DuringTheRun | AtTheEnd => jump(&first.clock, forward),
+        BetweenLockAndClaim => jump_at(&first, forward, |op| matches!(op, Op::Prepare { .. })),
+        BetweenClaimAndStart => {
+            jump_at(
+                &first,
+                forward,
+                |op| matches!(op, Op::Claim { claim, .. } if claim.number == 0),
+            );
+        }
+    }
+    scene.advance(10 * SECOND);
+    first.clock.set_wall(scene.clock.wall());
+    first.wire.calm();
+    scene.advance((90 * SECOND).saturating_sub(set_at));
+    first.crash();
+    let _second = start(&second);
+    scene.advance(501 * SECOND);
+    scene.log.ticks()
+}
+
+#[test]
+fn a_jump_at_any_step_changes_nothing() {
+    for step in STEPS {
+        for forward in [true, false] {
+            let scene = Scene::new();
+            let sites = ["a", "b"].map(|name| scene.timed_site(name));
+            let ran = run(&scene, sites, step, forward);
+            let expected: Vec<u64> = (1..=10).map(|minute| minute * 60_000).collect();
+            assert_eq!(ran, expected, "{step:?}, forward: {forward}");
+        }
+    }
+}
+
+/// Over nodes without clocks of their own, jumps get stored.
+#[test]
+fn what_was_stored_by_a_clock_that_was_ahead_silences_no_job() {
+    for step in [BetweenLockAndClaim, BetweenClaimAndStart, DuringTheRun, AtTheEnd] {
+        let scene = Scene::new();
+        let sites =
+            ["a", "b"].map(|name| scene.site_at(name, scene.clock.ahead_by(Duration::ZERO)));
+        let mut ran = run(&scene, sites, step, true);
+        ran.retain(|tick| *tick < 3_600_000);
+        let expected: Vec<u64> = (1..=10).map(|minute| minute * 60_000).collect();
+        assert_eq!(ran, expected, "{step:?}");
+    }
+}
+
+#[test]
+fn a_delay_after_the_end_is_not_put_off_by_a_clock_that_was_ahead() {
+    for tells_time in [true, false] {
+        let scene = Scene::new();
+        let site = scene.site_of("a", scene.clock.ahead_by(Duration::ZERO), tells_time);
+        let _jobs = site.start([site.job("j", Schedule::every_after(MINUTE), 5 * SECOND)]);
+        scene.advance(3 * SECOND);
+        jump(&site.clock, true);
+        scene.advance(3 * SECOND);
+        site.clock.set_wall(scene.clock.wall());
+        scene.advance(2 * MINUTE);
+        let began: Vec<u64> = scene.log.entries().iter().map(|run| run.began.as_secs()).collect();
+        let first = began[0];
+        // From the end; or from the start, where the end is not known.
+        let second = if tells_time { first + 65 } else { first + 60 };
+        assert_eq!(began[1], second, "{began:?}");
+    }
+}
+
+#[test]
+fn who_is_cut_off_goes_on_with_the_time_that_it_knew() {
+    let scene = Scene::new();
+    let site = scene.timed_site("a");
+    let jobs = start(&site);
+    scene.advance(30 * SECOND);
+    site.replica.partition(0..5);
+    jump(&site.clock, true);
+    scene.advance(20 * SECOND);
+    let next = jobs.status("j").next_tick.unwrap();
+    site.replica.heal(0..5);
+    scene.advance(15 * SECOND);
+    assert_eq!(scene.log.ticks(), [60_000]);
+    assert_eq!(next, scene.log.entries()[0].tick.into());
+}
+
+#[test]
+fn a_triggered_run_where_the_clock_is_ahead_burns_no_tick() {
+    let scene = Scene::new();
+    let (ahead, b) = (scene.timed_site("ahead"), scene.timed_site("b"));
+    ahead.clock.set_wall(ahead.clock.wall() + 20 * SECOND);
+    let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
+    let (at_ahead, _b) = (ahead.start([job(&ahead)]), b.start([job(&b)]));
+    at_ahead.handle.pause("j").unwrap();
+    scene.advance(95 * SECOND);
+    at_ahead.handle.trigger("j").unwrap();
+    scene.advance(10 * SECOND);
+    assert_eq!((scene.log.ticks(), scene.log.sites()), (vec![95_000, 100_000], vec!["ahead", "b"]));
+}
+
+#[test]
+fn a_server_whose_clock_was_ahead_when_it_forgot_burns_no_ticks() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let wrong = u64::try_from((scene.clock.wall() + MONTH).as_micros()).unwrap();
+    site.wire.judge(move |node, _| if node == 2 { Fate::Floor(wrong) } else { Fate::Passes });
+    let _jobs = start(&site);
+    scene.advance(2 * MINUTE + SECOND);
+    assert_eq!(scene.log.ticks(), [60_000, 120_000]);
+}

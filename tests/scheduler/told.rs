@@ -1,0 +1,268 @@
+//! Lines, spans, states and the events' capacity.
+
+use std::{
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use tokio::sync::broadcast::error::TryRecvError;
+use tower_redlock::{
+    Job, Reason, Schedule, Scheduler,
+    node::{Answer, Node, NodeHealth, Op, Reply},
+    scheduler::{JobEventKind, JobState, MissReason},
+    time::Clock as _,
+};
+
+use crate::{
+    lines::Lines,
+    scene::{MS, SECOND, Scene},
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn has(line: &str, parts: &[&str]) -> bool {
+    parts.iter().all(|part| line.contains(part))
+}
+
+#[test]
+fn outage_that_costs_a_tick_is_logged() {
+    Lines::during(|lines| {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let jobs = site.start([site.job("daily", Schedule::every(DAY), SECOND)]);
+        scene.advance(DAY.saturating_sub(5 * SECOND));
+        lines.take("");
+        scene.nodes.stop(0..3);
+        scene.advance(6 * SECOND);
+        let told = lines.take("WARN");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(has(&told[0], &["job=daily", "too few nodes"]), "{told:?}");
+        let state = jobs.status("daily").state;
+        assert!(matches!(&state, JobState::WaitingForNodes { error } if error.contains("node-0")));
+        scene.advance(50 * SECOND);
+        assert_eq!(lines.take("WARN"), [""; 0], "once in a row");
+        scene.advance(65 * SECOND);
+        assert_eq!(lines.take("WARN"), [""; 0], "others may have run it");
+        scene.nodes.start(0..3);
+        scene.advance(6 * SECOND);
+        let told = lines.take("");
+        let again = told.iter().find(|line| line.starts_with("INFO")).expect("they answer");
+        assert!(has(again, &["job=daily", "again"]), "{again}");
+        let lost = told.iter().find(|line| line.starts_with("WARN")).expect("it is lost");
+        assert!(
+            has(
+                lost,
+                &[
+                    "job=daily",
+                    "missed",
+                    "count=1",
+                    "first=2025-01-02T00:00:00Z",
+                    "last=2025",
+                    "node-0"
+                ]
+            ),
+            "{lost}"
+        );
+    });
+}
+
+#[test]
+fn short_outage_is_over_when_the_nodes_answer() {
+    Lines::during(|lines| {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
+        scene.advance(9 * SECOND);
+        scene.nodes.stop(0..3);
+        scene.advance(25 * SECOND);
+        assert_eq!(lines.take("WARN").iter().filter(|line| line.contains("too few")).count(), 1);
+        scene.nodes.start(0..3);
+        scene.advance(10 * SECOND);
+        assert_eq!(lines.take("INFO").iter().filter(|line| line.contains("again")).count(), 1);
+        assert!(matches!(jobs.status("j").state, JobState::WaitingForTick { .. }));
+        scene.nodes.stop(0..3);
+        scene.advance(20 * SECOND);
+        let told = lines.take("WARN");
+        assert_eq!(told.iter().filter(|line| line.contains("too few")).count(), 1, "{told:?}");
+    });
+}
+
+/// A node that keeps claims of as many jobs as it may.
+#[derive(Debug)]
+struct Full(Arc<dyn Node>);
+
+impl Node for Full {
+    fn send(&self, op: Op, reply: Reply) {
+        if matches!(op, Op::Prepare { .. }) {
+            return reply.send(Err::<Answer, _>(Reason::TooManyJobs));
+        }
+        self.0.send(op, reply);
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn health(&self) -> NodeHealth {
+        self.0.health()
+    }
+}
+
+#[test]
+fn job_beyond_the_limit_of_names_is_logged() {
+    Lines::during(|lines| {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let builder = scene.nodes.replica("full").redlock();
+        let nodes = builder.nodes().iter().map(|node| Full(Arc::clone(node)));
+        let clock = scene.clock.clone();
+        let full = tower_redlock::Redlock::builder().spawner(clock.spawner()).clock(clock.clone());
+        let full = nodes.fold(full, tower_redlock::RedlockBuilder::node).build().unwrap();
+        let job = site.job("j", Schedule::every(10 * SECOND), Duration::ZERO);
+        let scheduler = Scheduler::new(full).job(job).spawner(clock.spawner());
+        let _jobs = scheduler.start().unwrap();
+        scene.advance(35 * SECOND);
+        let told = lines.take("WARN");
+        let mut refused = told.iter().filter(|line| line.contains("can't be scheduled"));
+        assert_eq!(refused.clone().count(), 1, "once: {told:?}");
+        assert!(has(refused.next_back().unwrap(), &["job=j", "marks hash"]), "{told:?}");
+    });
+}
+
+#[test]
+fn run_is_one_line_at_info() {
+    Lines::during(|lines| {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let jobs = site.start([site.job("j", Schedule::every(HOUR), 5 * SECOND)]);
+        scene.advance(HOUR + 6 * SECOND);
+        let told = lines.take("INFO");
+        assert_eq!(told.len(), 1, "{told:?}");
+        let token = format!("token={}", scene.log.entries()[0].token);
+        let parts = ["job=j", "tick=", &token, "attempt=1", "outcome=\"finished\"", "took=5s"];
+        assert!(has(&told[0], &parts), "{told:?}");
+        let trigger = jobs.handle.trigger("j").unwrap();
+        scene.advance(6 * SECOND);
+        assert!(has(&lines.take("INFO")[0], &[&format!("trigger={}", trigger.id())]));
+    });
+}
+
+#[test]
+fn run_that_fails_is_one_line_at_warn() {
+    Lines::during(|lines| {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let job = Job::new("j", Schedule::every(HOUR), |_| async { Err::<(), _>("no disk") });
+        let _jobs = site.start([job.retries(1)]);
+        scene.advance(HOUR + 6 * SECOND);
+        let told = lines.take("WARN");
+        assert_eq!(told.len(), 1, "{told:?}");
+        let parts = ["job=j", "attempt=2", "outcome=\"failed\"", "error=no disk", "took=1s"];
+        assert!(has(&told[0], &parts), "{told:?}");
+    });
+}
+
+#[test]
+fn span_of_a_run_has_its_outcome() {
+    Lines::during(|lines| {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let job =
+            Job::new("j", Schedule::every(HOUR), |cx: tower_redlock::JobContext| async move {
+                if cx.attempt() == 1 { Err("no") } else { Ok(()) }
+            });
+        let _jobs = site.start([job.retries(1)]);
+        scene.advance(HOUR + SECOND / 2);
+        let going = lines.spans().pop().unwrap();
+        assert_eq!((going["job"].as_str(), going["attempt"].as_str()), ("j", "1"));
+        assert!(going.contains_key("tick") && !going.contains_key("outcome"));
+        scene.advance(5 * SECOND);
+        let ended = lines.spans().pop().unwrap();
+        assert_eq!((ended["attempt"].as_str(), ended["outcome"].as_str()), ("2", "\"finished\""));
+    });
+}
+
+#[test]
+fn state_says_what_a_job_waits_for() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    scene.nodes.stop(0..5);
+    let jobs = a.start([a.job("j", Schedule::every(100 * SECOND), 50 * SECOND)]);
+    let state = || jobs.status("j").state;
+    assert_eq!(state(), JobState::Starting);
+    scene.advance(SECOND);
+    assert!(matches!(state(), JobState::WaitingForNodes { .. }));
+    scene.nodes.start(0..5);
+    scene.advance(10 * SECOND);
+    let JobState::WaitingForTick { at } = state() else { panic!("{:?}", state()) };
+    assert_eq!(Some(at), jobs.status("j").next_tick);
+    jobs.handle.pause("j").unwrap();
+    assert_eq!(state(), JobState::Paused);
+    jobs.handle.resume("j").unwrap();
+    scene.advance(100 * SECOND);
+    assert_eq!(state(), JobState::Running);
+    scene.advance(50 * SECOND);
+    let mut taken = scene.clock.spawn(std::future::IntoFuture::into_future(
+        b.redlock.lock(tower_redlock::Resource::of_job("j").unwrap()),
+    ));
+    scene.clock.settle();
+    let lock = taken.take().unwrap().unwrap();
+    scene.advance(41 * SECOND);
+    assert_eq!(state(), JobState::HeldBy { owner: Some("b".into()) });
+    drop(lock);
+    scene.advance(30 * SECOND);
+    let past = Schedule::at(UNIX_EPOCH + a.clock.wall() - SECOND);
+    let once = a.start([a.job("once", past, SECOND)]);
+    scene.advance(SECOND);
+    assert_eq!(once.status("once").state, JobState::NoMoreTicks);
+    let kept = a.job("kept", Schedule::every(10 * SECOND), SECOND).min_hold(5 * SECOND);
+    let kept = a.start([kept]);
+    scene.advance(12 * SECOND);
+    let status = kept.status("kept");
+    assert!(status.counts.finished == 1 || status.running.is_some());
+}
+
+#[test]
+fn capacity_grows_with_the_number_of_jobs() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let job = |number| site.job(&format!("job {number}"), Schedule::every(HOUR), SECOND);
+    let mut jobs = site.start((0..1_000).map(job));
+    scene.advance(HOUR + 2 * SECOND);
+    // None was lost.
+    assert!(jobs.told().len() >= 3_000);
+}
+
+#[test]
+fn capacity_is_as_asked_for() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let job = site.job("j", Schedule::every(SECOND), MS);
+    let jobs = site.run(Scheduler::new(site.redlock.clone()).job(job).event_capacity(4));
+    let mut events = jobs.handle.events();
+    scene.advance(10 * SECOND);
+    assert!(matches!(events.try_recv(), Err(TryRecvError::Lagged(_))));
+    let left = std::iter::from_fn(|| events.try_recv().ok()).count();
+    assert_eq!(left, 4);
+}
+
+#[test]
+fn reason_of_an_earlier_tick_is_not_told_of_a_later_one() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let mut jobs = site.start([site.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
+    scene.advance(SECOND);
+    jobs.handle.pause("j").unwrap();
+    scene.advance(SECOND);
+    jobs.handle.resume("j").unwrap();
+    scene.advance(SECOND);
+    // The process stands still over the first tick.
+    scene.clock.leap(200 * SECOND);
+    scene.advance(SECOND);
+    let missed = jobs.told().into_iter().find_map(|event| match event.kind {
+        JobEventKind::Missed { count, why, .. } => Some((count, why)),
+        _ => None,
+    });
+    assert_eq!(missed, Some((1, MissReason::Late)));
+}

@@ -1,0 +1,152 @@
+//! What is logged at WARN and INFO.
+
+use std::{
+    fmt::{Debug, Write as _},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tower_redlock::{Schedule, scheduler::Missed, time::Clock};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+
+use crate::scene::{MS, SECOND, Scene, Site};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Notes what is logged on this thread, which all of a scene runs on.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Vec<(Level, String)>>>);
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let _ = write!(self.0, "{}={value:?} ", field.name());
+    }
+}
+
+impl Subscriber for Notes {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::INFO
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        self.0.lock().unwrap().push((*event.metadata().level(), text.0));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+impl Notes {
+    /// How many lines have all of these words, since this was asked last.
+    fn count(&self, level: Level, words: &[&str]) -> usize {
+        let lines = std::mem::take(&mut *self.0.lock().unwrap());
+        let fits = |line: &&(Level, String)| {
+            line.0 == level && words.iter().all(|word| line.1.contains(word))
+        };
+        lines.iter().filter(fits).count()
+    }
+}
+
+fn noted(what: impl FnOnce(&Notes)) {
+    let notes = Notes::default();
+    tracing::subscriber::with_default(notes.clone(), || what(&notes));
+}
+
+fn every(site: &Site, minutes: u32) -> tower_redlock::Job {
+    site.job("j", Schedule::every(minutes * MINUTE), 5 * SECOND).missed(Missed::RunLatest)
+}
+
+#[test]
+fn a_changed_schedule_is_told_once_with_both_owners() {
+    noted(|notes| {
+        let scene = Scene::new();
+        let (a, b, c) = (scene.site("old-a"), scene.site("new-b"), scene.site("new-c"));
+        let _a = a.start([every(&a, 7)]);
+        scene.advance(30 * MINUTE);
+        a.crash();
+        notes.count(Level::INFO, &[]);
+        let _b = b.start([every(&b, 5)]);
+        scene.advance(MINUTE);
+        let _c = c.start([every(&c, 5)]);
+        scene.advance(100 * MINUTE);
+        let lines = notes.0.lock().unwrap().clone();
+        assert_eq!(notes.count(Level::INFO, &["another schedule", "old-a", "new-b"]), 1);
+        assert!(lines.iter().all(|line| !line.1.contains("two schedules")), "{lines:?}");
+    });
+}
+
+#[test]
+fn two_schedules_are_warned_of_on_both_sides_and_not_each_time() {
+    noted(|notes| {
+        let scene = Scene::new();
+        let (a, b) = (scene.site("svc-a"), scene.site("svc-b"));
+        let _a = a.start([every(&a, 7)]);
+        scene.advance(30 * MINUTE);
+        let _b = b.start([every(&b, 5)]);
+        scene.advance(59 * MINUTE);
+        let lines = notes.0.lock().unwrap().clone();
+        let words = ["two schedules", "by=svc-a", "other=svc-b"];
+        assert_eq!(notes.count(Level::WARN, &words), 1, "{lines:?}");
+        notes.0.lock().unwrap().extend(lines);
+        assert_eq!(notes.count(Level::WARN, &["two schedules", "by=svc-b", "other=svc-a"]), 1);
+        scene.advance(60 * MINUTE);
+        assert_eq!(notes.count(Level::WARN, &["two schedules"]), 2, "again after an hour");
+    });
+}
+
+#[test]
+fn what_lies_in_the_future_is_warned_of_once() {
+    noted(|notes| {
+        let scene = Scene::new();
+        let (a, b) = (scene.site_at("a", scene.clock.ahead_by(Duration::ZERO)), scene.site("b"));
+        let _a = a.start([every(&a, 60)]);
+        scene.advance(60 * MINUTE + SECOND);
+        a.clock.set_wall(a.clock.wall() + MONTH);
+        scene.advance(5 * SECOND);
+        a.crash();
+        notes.count(Level::WARN, &[]);
+        let jobs = b.start([every(&b, 60)]);
+        scene.advance(20 * MINUTE);
+        for _ in 0..5 {
+            jobs.handle.pause("j").unwrap();
+            jobs.handle.resume("j").unwrap();
+            scene.advance(MINUTE);
+        }
+        assert_eq!(notes.count(Level::WARN, &["job=j", "lies in the future"]), 1);
+        scene.advance(60 * MINUTE);
+        assert_eq!(scene.log.sites(), ["a", "b"]);
+    });
+}
+
+#[test]
+fn a_tick_lost_to_a_crash_is_warned_of() {
+    noted(|notes| {
+        let scene = Scene::new();
+        let (a, b) = (scene.site("svc-a"), scene.site("b"));
+        let _a = a.start([every(&a, 60)]);
+        scene.advance(60 * MINUTE + MS);
+        a.crash();
+        let _b = b.start([every(&b, 60)]);
+        scene.advance(60 * MINUTE);
+        let words = ["job=j", "did not end", "svc-a"];
+        assert_eq!(notes.count(Level::WARN, &words), 1);
+    });
+}

@@ -1,0 +1,153 @@
+//! Runs that are allowed, and ticks that were told of as missed.
+
+use tower_redlock::scheduler::{Claim, Missed, Overlap};
+
+use crate::{
+    history::clock,
+    log::Run,
+    model::{Fault, Judged, Model, SETTLED, Stretch},
+    plan::{MINUTE, Ms, Rules, SECOND, YEAR},
+};
+
+impl Model<'_> {
+    pub(crate) fn runs_are_allowed(&self, judged: &mut Judged) -> Result<(), Fault> {
+        for (index, run) in self.runs.iter().enumerate() {
+            let rules = self.rules(run.version);
+            let (tick, began) = (run.tick, run.began);
+            let start = rules.start(self.job, tick);
+            let is_again = run.attempt > 1;
+            judged.again += u64::from(is_again);
+            if began < start {
+                return self.fault(began, &format!("tick {} runs before its start", clock(tick)));
+            }
+            if index > 0 {
+                let before = self.runs[index - 1];
+                if before.ended.is_none_or(|end| end > began) {
+                    return self
+                        .fault(began, &format!("tick {} runs during another run", clock(tick)));
+                }
+                if before.token >= run.token {
+                    return self
+                        .fault(began, &format!("token {} after {}", run.token, before.token));
+                }
+            }
+            let base = self.first_boot_of_schedule(run.version);
+            if tick < base && !is_again {
+                let (tick, base) = (clock(tick), clock(base));
+                return self
+                    .fault(began, &format!("tick {tick} is of before the schedule, {base}"));
+            }
+            let first = self.runs[..index].iter().rev().find(|first| first.tick == tick);
+            if let Some(first) = first {
+                // Its end may not have been stored.
+                let ended = first.ended.unwrap_or(YEAR);
+                let unstored = self.is_disturbed(first.began, ended + SETTLED);
+                if rules.claim == Claim::AtStart || (first.finished && !unstored) {
+                    return self.fault(began, &format!("tick {} runs twice", clock(tick)));
+                }
+                continue;
+            }
+            if is_again && rules.claim == Claim::AtStart {
+                return self.fault(began, &format!("tick {} begins with attempt 2", clock(tick)));
+            }
+            if is_again {
+                continue;
+            }
+            self.is_in_time(run, rules, start)?;
+        }
+        Ok(())
+    }
+
+    /// When the schedule of a version came to be, whatever else was changed since.
+    pub(crate) fn first_boot_of_schedule(&self, version: usize) -> Ms {
+        let mut first = version;
+        while first > 0 && self.rules(first).has_schedule_of(self.rules(first - 1)) {
+            first -= 1;
+        }
+        if first == 0 { 0 } else { self.history.first_boots[first].unwrap_or(0) }
+    }
+
+    fn is_in_time(&self, run: &Run, rules: &Rules, start: Ms) -> Result<(), Fault> {
+        let makes_up = !matches!(rules.missed, Missed::Skip);
+        let backlog = rules.at_most() * (rules.takes + SECOND);
+        // A tick that came before the end of a run waited for it, also where that began late.
+        let before = self.runs.iter().filter(|before| before.began < run.began);
+        let ended = before.filter_map(|before| before.ended).max();
+        let start = match (rules.overlap, ended) {
+            (Overlap::Queue | Overlap::Stop, Some(ended)) => start.max(ended),
+            _ => start,
+        };
+        let window =
+            if makes_up { rules.start_within.max(rules.catch_up) } else { rules.start_within };
+        if run.began > start + window + backlog + SECOND {
+            return self.fault(run.began, &format!("tick {} runs too late", clock(run.tick)));
+        }
+        // Those that were due when it was chosen.
+        let chosen = run.began.saturating_sub(SECOND);
+        let mut newer = 0;
+        let mut next = rules.tick_after(run.tick);
+        while rules.start(self.job, next) <= chosen && newer <= rules.at_most() {
+            newer += 1;
+            next = rules.tick_after(next);
+        }
+        if newer > rules.at_most() - 1 {
+            let tick = clock(run.tick);
+            return self
+                .fault(run.began, &format!("tick {tick} runs in place of {newer} newer ones"));
+        }
+        Ok(())
+    }
+
+    /// Whether what was broken off was repeated as soon as a process could.
+    pub(crate) fn repeats_are_prompt(&self) -> Result<(), Fault> {
+        for (index, again) in self.runs.iter().enumerate() {
+            let same = |run: &&&Run| run.tick == again.tick;
+            let Some(first) = self.runs[..index].iter().rev().find(same) else { continue };
+            let broken_off = first.ended.unwrap_or(YEAR);
+            let might_earlier = |stretch: &&Stretch| {
+                let since = stretch.from.max(broken_off) + SETTLED;
+                let is_able =
+                    self.rules(stretch.version).claim == Claim::AtEnd && since <= stretch.until;
+                is_able && since < again.began
+            };
+            if let Some(stretch) = self.stretches.iter().find(might_earlier) {
+                let (tick, since) = (clock(again.tick), clock(stretch.from.max(broken_off)));
+                let what = format!("tick {tick} is repeated late: it could be from {since} on");
+                return self.fault(again.began, &what);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn missed_are_true(&self) -> Result<(), Fault> {
+        for told in self.history.missed.iter().filter(|told| told.job == self.job) {
+            // A run that was broken off is told of as well.
+            let ended = |run: &Run| {
+                let ended = run.ended.unwrap_or(YEAR);
+                run.finished && !self.is_disturbed(run.began, ended + SETTLED)
+            };
+            let of = |run: &&&Run| {
+                ended(run)
+                    && (told.first..=told.last).contains(&run.tick)
+                    && run.version == told.version
+            };
+            if let Some(run) = self.runs.iter().find(of) {
+                let (tick, machine) = (clock(run.tick), told.machine);
+                let what = format!("tick {tick} is told of as missed by {machine}, and ran");
+                return self.fault(told.at, &what);
+            }
+            let base = self.first_boot_of_schedule(told.version);
+            // A run of before may have been broken off, or a claim, where something got lost.
+            let is_broken_off = told.first == told.last
+                && (self.runs_of(told.first).next().is_some()
+                    || self.is_disturbed(told.first, told.first + 6 * MINUTE));
+            if told.first < base && !is_broken_off {
+                let (first, base) = (clock(told.first), clock(base));
+                let what =
+                    format!("tick {first} is told of as missed, before the schedule, {base}");
+                return self.fault(told.at, &what);
+            }
+        }
+        Ok(())
+    }
+}

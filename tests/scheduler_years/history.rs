@@ -1,0 +1,89 @@
+//! What happened in a year.
+
+use std::fmt::Write as _;
+
+use crate::{
+    log::Run,
+    plan::{Event, MACHINES, Ms, Rules, SECOND, YEAR, name},
+};
+
+/// How the fleet stands from a moment on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) at: Ms,
+    /// The version that runs on each machine whose process is there and reaches a quorum.
+    pub(crate) fit: [Option<usize>; MACHINES],
+    pub(crate) is_lossy: bool,
+    /// Between a release and its deployment on all machines.
+    pub(crate) is_deploying: bool,
+}
+
+/// Ticks that a process told of as missed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ToldMissed {
+    /// When it was told, at the latest.
+    pub(crate) at: Ms,
+    pub(crate) machine: usize,
+    pub(crate) job: usize,
+    pub(crate) version: usize,
+    pub(crate) first: Ms,
+    pub(crate) last: Ms,
+}
+
+/// All that is to be judged.
+pub(crate) struct History {
+    pub(crate) versions: Vec<Vec<Rules>>,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) standings: Vec<Standing>,
+    pub(crate) missed: Vec<ToldMissed>,
+    pub(crate) events: Vec<(Ms, Event)>,
+    /// When each version was first booted.
+    pub(crate) first_boots: Vec<Option<Ms>>,
+    /// When a process may have lost what it was about to do.
+    pub(crate) breaks: Vec<Ms>,
+}
+
+impl History {
+    /// What happened around a moment, in the order of time.
+    pub(crate) fn around(&self, from: Ms, until: Ms) -> String {
+        let mut lines: Vec<(Ms, String)> = Vec::new();
+        lines.extend(self.events.iter().map(|(at, event)| (*at, format!("{event:?}"))));
+        for run in &self.runs {
+            let text = format!(
+                "{} of version {} runs tick {} (attempt {}) on {}, token {}, until {}{}",
+                name(run.job),
+                run.version,
+                clock(run.tick),
+                run.attempt,
+                run.machine,
+                run.token,
+                run.ended.map_or("the end".into(), clock),
+                if run.finished { "" } else { ", broken off" },
+            );
+            lines.push((run.began, text));
+        }
+        lines.extend(self.missed.iter().map(|told| (told.at, format!("{told:?}"))));
+        lines.retain(|(at, _)| (from..=until).contains(at));
+        lines.sort_by_key(|(at, _)| *at);
+        let mut text = String::new();
+        for (at, line) in lines {
+            let _ = writeln!(text, "  {}  {line}", clock(at));
+        }
+        text
+    }
+
+    /// A number that tells this history from others.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let text = self.around(0, YEAR);
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    }
+}
+
+/// As day, hours, minutes, seconds and milliseconds of the year.
+pub(crate) fn clock(at: Ms) -> String {
+    let (seconds, ms) = (at / SECOND, at % SECOND);
+    let (hours, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{:03}d{:02}:{minute:02}:{second:02}.{ms:03}", hours / 24, hours % 24)
+}

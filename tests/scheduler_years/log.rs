@@ -1,0 +1,97 @@
+//! What ran, where and when.
+
+use std::sync::{Arc, Mutex};
+
+use tower_redlock::{JobContext, testing::ManualClock, time::Clock};
+
+use crate::plan::{EPOCH, Ms};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) job: usize,
+    pub(crate) machine: usize,
+    pub(crate) version: usize,
+    pub(crate) tick: Ms,
+    pub(crate) attempt: u32,
+    pub(crate) token: u64,
+    pub(crate) began: Ms,
+    /// When it ended, or was dropped.
+    pub(crate) ended: Option<Ms>,
+    pub(crate) finished: bool,
+}
+
+#[derive(Clone)]
+pub(crate) struct Log {
+    runs: Arc<Mutex<Vec<Run>>>,
+    clock: ManualClock,
+}
+
+/// Notes the end of a run, also where it is dropped.
+pub(crate) struct Going {
+    log: Log,
+    run: usize,
+}
+
+impl Log {
+    pub(crate) fn new(clock: &ManualClock) -> Self {
+        Self { runs: Arc::default(), clock: clock.clone() }
+    }
+
+    /// The true time.
+    pub(crate) fn now(&self) -> Ms {
+        u64::try_from(self.clock.wall().as_millis()).unwrap() - EPOCH
+    }
+
+    pub(crate) fn begin(
+        &self,
+        job: usize,
+        machine: usize,
+        version: usize,
+        cx: &JobContext,
+    ) -> Going {
+        let began = self.now();
+        let mut runs = self.runs.lock().unwrap();
+        runs.push(Run {
+            job,
+            machine,
+            version,
+            // Before the year where a clock was behind it.
+            tick: cx.tick().as_millis().saturating_sub(EPOCH),
+            attempt: cx.attempt(),
+            token: cx.fencing_token().get(),
+            began,
+            ended: None,
+            finished: false,
+        });
+        Going { log: self.clone(), run: runs.len() - 1 }
+    }
+
+    pub(crate) fn runs(&self) -> Vec<Run> {
+        self.runs.lock().unwrap().clone()
+    }
+
+    /// How many jobs began a run since then.
+    pub(crate) fn jobs_since(&self, since: Ms) -> usize {
+        let runs = self.runs.lock().unwrap();
+        let since = runs.iter().rev().take_while(|run| run.began >= since);
+        since.fold(0_u8, |jobs, run| jobs | 1 << run.job).count_ones() as usize
+    }
+
+    pub(crate) fn is_any_going(&self) -> bool {
+        // A run that hangs behind others would be an overlap of a job's runs.
+        self.runs.lock().unwrap().iter().rev().take(8).any(|run| run.ended.is_none())
+    }
+}
+
+impl Going {
+    pub(crate) fn finished(self) {
+        self.log.runs.lock().unwrap()[self.run].finished = true;
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        let now = self.log.now();
+        self.log.runs.lock().unwrap()[self.run].ended = Some(now);
+    }
+}

@@ -1,0 +1,220 @@
+//! Work that sleeps by tokio's timers, and work that blocks.
+
+use std::{
+    sync::{Arc, Mutex, mpsc},
+    time::Duration,
+};
+
+use tower_redlock::{
+    Job, JobContext, Scheduler, SchedulerHandle,
+    schedule::Schedule,
+    scheduler::{JobEvent, JobEventKind, Overlap, ShutdownReport},
+    testing::{ManualClock, Nodes},
+    time::{Clock, Timestamp},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+/// What races shows in one run of so many.
+const RUNS: usize = 100;
+
+type Seen = Arc<Mutex<Vec<Duration>>>;
+
+struct Scene {
+    clock: ManualClock,
+    start: Timestamp,
+    seen: Seen,
+    jobs: SchedulerHandle,
+    events: tokio::sync::broadcast::Receiver<JobEvent>,
+}
+
+impl Scene {
+    /// A scheduler of one job, without a spawner of its own.
+    fn new(job: impl FnOnce(ManualClock, Seen) -> Job) -> Self {
+        let (clock, seen) = (ManualClock::new(), Seen::default());
+        let redlock = Nodes::new(3, &clock).replica("a").redlock();
+        let job = job(clock.clone(), Arc::clone(&seen));
+        let jobs = Scheduler::new(redlock).job(job).start().unwrap();
+        Self { start: clock.now(), events: jobs.events(), clock, seen, jobs }
+    }
+
+    /// When the work noted something, counted from the beginning.
+    fn seen(&self) -> Vec<Duration> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    fn started(&self) -> u64 {
+        self.jobs.jobs()[0].counts.started
+    }
+
+    fn finished(&self) -> u64 {
+        self.jobs.jobs()[0].counts.finished
+    }
+}
+
+fn note(clock: &ManualClock, start: Timestamp, seen: &Seen) {
+    seen.lock().unwrap().push(clock.now().since(start));
+}
+
+/// Each tick is followed by a sleep of tokio's.
+fn sleeps(takes: Duration) -> impl FnOnce(ManualClock, Seen) -> Job {
+    move |clock, seen| {
+        let start = clock.now();
+        Job::new("j", Schedule::every(10 * SECOND), move |_| {
+            let (clock, seen) = (clock.clone(), Arc::clone(&seen));
+            async move {
+                note(&clock, start, &seen);
+                tokio::time::sleep(takes).await;
+                note(&clock, start, &seen);
+            }
+        })
+    }
+}
+
+fn on_paused_runtime(test: impl AsyncFn()) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(test());
+}
+
+#[test]
+fn work_that_sleeps_ends_at_the_same_moment_in_every_run() {
+    for _ in 0..RUNS {
+        on_paused_runtime(async || {
+            let scene = Scene::new(sleeps(3 * SECOND));
+            scene.clock.advance_with_tokio(25 * SECOND).await;
+            assert_eq!(scene.seen(), [10, 13, 20, 23].map(|second| second * SECOND));
+            assert_eq!(scene.finished(), 2);
+            assert_eq!(scene.clock.now(), scene.start + 25 * SECOND);
+        });
+    }
+}
+
+#[test]
+fn locks_are_renewed_while_work_sleeps_and_max_run_ends_it() {
+    on_paused_runtime(async || {
+        let scene =
+            Scene::new(|clock, seen| sleeps(3600 * SECOND)(clock, seen).max_run(30 * SECOND));
+        scene.clock.advance_with_tokio(39 * SECOND).await;
+        assert_eq!(scene.jobs.jobs()[0].counts.timed_out, 0);
+        scene.clock.advance_with_tokio(2 * SECOND).await;
+        assert_eq!(scene.jobs.jobs()[0].counts.timed_out, 1);
+        assert_eq!(scene.seen(), [10 * SECOND]);
+    });
+}
+
+#[test]
+fn both_clocks_go_on_together_whatever_is_waited_for() {
+    on_paused_runtime(async || {
+        let clock = ManualClock::new();
+        let began = tokio::time::Instant::now();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let (of_clock, seen) = (clock.clone(), Arc::clone(&order));
+        let _task = clock.spawn(async move {
+            for turn in 0..3 {
+                of_clock.sleep(2 * SECOND).await;
+                seen.lock().unwrap().push((turn, "clock", began.elapsed()));
+                tokio::time::sleep(500 * MS).await;
+                seen.lock().unwrap().push((turn, "tokio", began.elapsed()));
+            }
+        });
+        // A task of the runtime waits for one of the clock.
+        let slept = clock.sleep(4 * SECOND);
+        let task = clock.spawn(slept);
+        let seen = Arc::clone(&order);
+        let waits = tokio::spawn(async move {
+            task.await;
+            seen.lock().unwrap().push((9, "runtime", began.elapsed()));
+        });
+        clock.advance_with_tokio(6 * SECOND).await;
+        waits.await.unwrap();
+        let expected = [
+            (0, "clock", 2_000),
+            (0, "tokio", 2_500),
+            (9, "runtime", 4_000),
+            (1, "clock", 4_500),
+            (1, "tokio", 5_000),
+        ];
+        let expected = expected.map(|(turn, of, ms)| (turn, of, ms * MS));
+        assert_eq!(*order.lock().unwrap(), expected);
+        assert_eq!(began.elapsed(), 6 * SECOND);
+    });
+}
+
+#[test]
+fn a_far_future_is_no_overflow_and_dropping_it_stops_the_clock() {
+    on_paused_runtime(async || {
+        let clock = ManualClock::new();
+        let start = clock.now();
+        let forever = clock.advance_with_tokio(Duration::MAX);
+        assert!(tokio::time::timeout(60 * SECOND, forever).await.is_err());
+        let passed = clock.now().since(start);
+        assert!(passed <= 60 * SECOND, "{passed:?}");
+    });
+}
+
+#[test]
+fn work_that_blocks_holds_the_clock_until_it_returns() {
+    for _ in 0..RUNS {
+        let mut scene = Scene::new(|clock, seen| {
+            let start = clock.now();
+            Job::blocking("j", Schedule::every(10 * SECOND), move |_: JobContext| {
+                std::thread::yield_now();
+                note(&clock, start, &seen);
+            })
+        });
+        scene.clock.advance(35 * SECOND);
+        assert_eq!((scene.started(), scene.finished()), (3, 3));
+        assert_eq!(scene.seen(), [10, 20, 30].map(|second| second * SECOND));
+        let took = std::iter::from_fn(|| scene.events.try_recv().ok()).filter_map(|event| {
+            match event.kind {
+                JobEventKind::Finished { took } => Some(took),
+                _ => None,
+            }
+        });
+        assert_eq!(took.collect::<Vec<_>>(), [Duration::ZERO; 3]);
+    }
+}
+
+#[test]
+fn work_that_blocks_takes_time_by_moving_the_clock() {
+    let scene = Scene::new(|clock, seen| {
+        let start = clock.now();
+        let mut is_first = true;
+        let job = Job::blocking("j", Schedule::every(10 * SECOND), move |cx: JobContext| {
+            if !std::mem::take(&mut is_first) {
+                return;
+            }
+            clock.advance(4 * SECOND);
+            assert!(cx.ensure_valid().is_ok());
+            clock.advance(8 * SECOND);
+            note(&clock, start, &seen);
+        });
+        job.overlap(Overlap::Stop).stop_grace(SECOND)
+    });
+    scene.clock.advance(10 * SECOND);
+    assert_eq!(scene.seen(), [22 * SECOND], "it can't be dropped");
+    let status = &scene.jobs.jobs()[0];
+    assert_eq!((status.counts.started, status.counts.finished), (2, 2), "{status:?}");
+}
+
+#[test]
+fn blocking_work_is_retried_and_stopped_between_attempts() {
+    let (tell, told) = mpsc::channel();
+    let scene = Scene::new(|_, _| {
+        let job = Job::blocking("j", Schedule::every(3600 * SECOND), move |cx: JobContext| {
+            tell.send(cx.attempt()).unwrap();
+            Err::<(), _>("no")
+        });
+        job.retries(5).backoff(10 * SECOND)
+    });
+    scene.clock.advance(3_615 * SECOND);
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [1, 2]);
+    let handle = scene.jobs.clone();
+    let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
+    scene.clock.advance(2 * SECOND);
+    let ShutdownReport { still_running, .. } = report.take().expect("it returns");
+    assert!(still_running.is_empty());
+    scene.clock.advance(60 * SECOND);
+    assert_eq!(told.try_iter().count(), 0);
+}
