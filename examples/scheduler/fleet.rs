@@ -80,14 +80,17 @@ impl Fleet {
 
     /// Each gives its lock back, and ends.
     pub(crate) async fn stop(&mut self) -> Result<(), Failure> {
-        // All are told before one is waited for.
-        let told: Vec<_> = self.replicas.iter_mut().filter_map(Option::take).map(tell).collect();
-        for ending in told {
-            tokio::time::timeout(PATIENCE, ending.end()).await??;
-        }
+        let all = self.replicas.iter_mut().filter_map(Option::take);
+        stop(all).await?;
         // Whoever listens hears the end.
         self.say = mpsc::unbounded_channel().0;
         Ok(())
+    }
+
+    /// Each but one gives its lock back, and ends.
+    pub(crate) async fn stop_all_but(&mut self, number: usize) -> Result<(), Failure> {
+        let others = self.replicas.iter_mut().enumerate().filter(|(other, _)| *other != number);
+        stop(others.filter_map(|(_, replica)| replica.take())).await
     }
 
     /// How many keys are left on the nodes, if that can be told from here.
@@ -161,6 +164,15 @@ fn start_runtime(
     };
     let ended = runtime.spawn(replica::run(redlock, say, stopped));
     Ok(Body::Runtime { runtime: Background(Some(runtime)), stop, ended })
+}
+
+async fn stop(replicas: impl Iterator<Item = Body>) -> Result<(), Failure> {
+    // All are told before one is waited for.
+    let told: Vec<_> = replicas.map(tell).collect();
+    for ending in told {
+        tokio::time::timeout(PATIENCE, ending.end()).await??;
+    }
+    Ok(())
 }
 
 /// A replica that was told to stop.

@@ -24,6 +24,8 @@ enum Next {
     /// A replica, as soon as one begins a run.
     Kill,
     Restart(usize),
+    /// The others stop, so the ticks are this replica's.
+    LeaveAlone(usize),
     End,
 }
 
@@ -48,10 +50,19 @@ pub(crate) async fn play(
                 }
             }
             () = sleep_until(at), if !matches!(next, Next::Kill) => {
-                let Next::Restart(replica) = next else { break };
-                fleet.start_replica(replica)?;
-                table.restart(replica);
-                let (then, calm) = if once { (Next::End, CALM) } else { (Next::Kill, LONG_CALM) };
+                let (then, calm) = match next {
+                    Next::Restart(replica) => {
+                        fleet.start_replica(replica)?;
+                        table.restart(replica);
+                        if once { (Next::LeaveAlone(replica), CALM) } else { (Next::Kill, LONG_CALM) }
+                    }
+                    Next::LeaveAlone(replica) => {
+                        fleet.stop_all_but(replica).await?;
+                        table.leave_alone(replica);
+                        (Next::End, CALM)
+                    }
+                    Next::Kill | Next::End => break,
+                };
                 (next, at) = (then, Instant::now() + calm);
             }
             _ = &mut interrupt => break,

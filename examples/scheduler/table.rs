@@ -27,6 +27,7 @@ pub(crate) struct Mishap {
     pub(crate) replica: usize,
     pub(crate) killed: Moment,
     pub(crate) restarted: Option<Moment>,
+    pub(crate) left_alone: Option<Moment>,
 }
 
 impl Table {
@@ -53,13 +54,21 @@ impl Table {
 
     pub(crate) fn kill(&mut self, replica: usize) {
         println!("-- {} is killed in the middle of this run", NAMES[replica]);
-        self.mishaps.push(Mishap { replica, killed: now(), restarted: None });
+        let killed = now();
+        self.mishaps.push(Mishap { replica, killed, restarted: None, left_alone: None });
     }
 
     pub(crate) fn restart(&mut self, replica: usize) {
         println!("-- {} is started again", NAMES[replica]);
         if let Some(mishap) = self.mishaps.last_mut() {
             mishap.restarted = Some(now());
+        }
+    }
+
+    pub(crate) fn leave_alone(&mut self, replica: usize) {
+        println!("-- all but {} are stopped", NAMES[replica]);
+        if let Some(mishap) = self.mishaps.last_mut() {
+            mishap.left_alone = Some(now());
         }
     }
 }

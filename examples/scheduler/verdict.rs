@@ -50,7 +50,7 @@ pub(crate) fn print(table: &Table, keys_left: Option<usize>, check: bool) -> Exi
             // Those that are lost came while the lock of the dead was still held.
             (10 * ran >= 8 * came, format!("ticks ran: {ran} of {came}")),
             (others == 1, format!("others went on without the one that was killed: {others}")),
-            (back == 1, format!("and it ran ticks again when it was back: {back}")),
+            (back == 1, format!("back and alone, it ran the ticks: {back}")),
         ]);
     }
     if let Some(left) = keys_left {
@@ -90,6 +90,6 @@ fn others_ran(mishap: &Mishap, runs: &[&Run]) -> bool {
 }
 
 fn ran_again(mishap: &Mishap, runs: &[&Run]) -> bool {
-    let Some(restarted) = mishap.restarted else { return false };
-    runs.iter().any(|run| run.replica == mishap.replica && run.began > restarted)
+    let Some(alone) = mishap.left_alone else { return false };
+    runs.iter().any(|run| run.replica == mishap.replica && run.began > alone)
 }
