@@ -5,6 +5,10 @@
 //! and tell what they keep; then they are given the new claim. So what a majority told stands still:
 //! a claim of somebody slower that is not among it can reach no majority any more.
 //!
+//! The end of a run is one more claim under the token of the run, and no majority need keep it for
+//! it to be true: one node that was told is enough. Who finds such an end stores it again
+//! ([`Latest::is_replicated`]), as the next to ask may not reach that node.
+//!
 //! Source of the two rounds: L. Lamport, *Paxos Made Simple* (2001), section 2.2, with the fencing
 //! token as the proposal's number. What differs: a claim that may have been chosen is not proposed
 //! again; the tick counts as started.
@@ -36,6 +40,9 @@ pub struct Latest {
     pub before: Option<TickRun>,
     /// The job's schedule, where it is known.
     pub schedule: Option<ScheduleMark>,
+    /// A quorum of nodes keeps exactly this. Else others may be told less: that the run goes on,
+    /// where it has ended.
+    pub is_replicated: bool,
 }
 
 /// The latest run whose claim a majority keeps, or may keep.
@@ -70,10 +77,18 @@ pub fn standing<'a>(
         owner: Some(Arc::clone(&last.owner)),
         before: last.before,
         schedule: last.schedule.clone(),
+        is_replicated: same().filter(|claim| *claim == last).count() >= quorum,
     };
     // Who made the claim had found out what stood before it, and nothing came between.
-    let before =
-        || last.before.map(|run| Latest { run, owner: None, before: None, schedule: None });
+    let before = || {
+        last.before.map(|run| Latest {
+            run,
+            owner: None,
+            before: None,
+            schedule: None,
+            is_replicated: false,
+        })
+    };
     match same().count() {
         _ if never_started.contains(&token) => Standing::Known(before()),
         count if count >= quorum => Standing::Known(Some(latest())),

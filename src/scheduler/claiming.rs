@@ -50,8 +50,8 @@ impl Driver {
             Purpose::Register => {
                 let run = match before {
                     None => this_run(WallTime::ZERO, 1),
-                    // The job has another schedule: what was run stays the latest.
-                    Some(run) if self.own_schedule.replaces() => run,
+                    // What was run stays the latest.
+                    Some(run) if self.own_schedule.replaces() || self.may_lose_end() => run,
                     Some(_) => return,
                 };
                 self.claim(token, run, before, purpose).await;
@@ -132,7 +132,8 @@ impl Driver {
         let claim = claim.by_schedule(self.own_schedule.mark.clone());
         claims::claim(self.shared.core(), &self.job.name, claim.clone()).await?;
         let TickClaim { run, owner, before, schedule, .. } = claim;
-        self.latest = Some(Latest { run, owner: Some(owner), before, schedule });
+        let owner = Some(owner);
+        self.latest = Some(Latest { run, owner, before, schedule, is_replicated: true });
         self.job.seen(self.latest.as_ref());
         self.schedule_is_stored();
         Ok(())
@@ -289,6 +290,13 @@ impl Driver {
             crate::log::info!(job = %self.job.name, "the end of the run is stored after all");
         }
         Ok(())
+    }
+
+    /// The latest run has ended, and fewer than a quorum of nodes know: who does not reach those
+    /// takes it for one that was broken off.
+    pub(super) fn may_lose_end(&self) -> bool {
+        let latest = self.latest.as_ref();
+        latest.is_some_and(|latest| !latest.run.is_open() && !latest.is_replicated)
     }
 
     fn note_never_started(&mut self, token: u64) {

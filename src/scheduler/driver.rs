@@ -13,7 +13,7 @@ use super::{
     jobs::{Control, Phase, Shared},
     learning::Next,
     policy::{Due, Record, next_overlap},
-    replacing::{OwnSchedule, REGISTER_WITHIN},
+    replacing::OwnSchedule,
     reports::CutOff,
     shared_job::SharedJob,
     telling::Told,
@@ -67,7 +67,7 @@ pub(super) struct Driver {
     pub(super) told_missed: Option<WallTime>,
     /// The latest tick that was given up, as its runs were broken off.
     pub(super) told_given_up: Option<WallTime>,
-    /// When the job is to be made known to the nodes, if it is not.
+    /// When to store what too few nodes know of the job.
     pub(super) register_at: Option<Timestamp>,
     /// The run that is going was asked to stop for the next tick.
     pub(super) gave_way: bool,
@@ -90,7 +90,7 @@ pub(super) struct Driver {
 pub(super) enum Purpose {
     Tick(WallTime),
     Trigger,
-    /// To store since when the job exists.
+    /// To store what the nodes ought to know: since when the job exists, or how its latest run ended.
     Register,
 }
 
@@ -147,8 +147,7 @@ impl Driver {
         };
         driver.learn(kept);
         if driver.latest.is_none() {
-            let delay = random::within(&(Duration::ZERO..=REGISTER_WITHIN));
-            driver.register_at = Some(shared.core().clock().now() + delay);
+            driver.register_at = Some(driver.soon());
         }
         driver
     }

@@ -28,16 +28,17 @@ impl Driver {
     /// began, a run as the one before it. The next claim stores what is true.
     pub(super) fn sane(&mut self, latest: Option<Latest>) -> Sane {
         let Some(latest) = latest else { return Sane::default() };
-        let schedule = latest.schedule.filter(|mark: &ScheduleMark| {
+        let schedule = latest.schedule.clone().filter(|mark: &ScheduleMark| {
             !self.is_of_future("the moment since which it has its schedule", mark.since)
         });
         let before = latest.before.and_then(|run| self.sane_run(run));
         if let Some(run) = self.sane_run(latest.run) {
-            let latest = Some(Latest { run, owner: latest.owner, before, schedule });
+            let latest = Some(Latest { run, before, schedule, ..latest });
             return Sane { latest, unknown_until: None };
         }
         if let Some(run) = before {
-            let latest = Some(Latest { run, owner: None, before: None, schedule });
+            let is_replicated = false;
+            let latest = Some(Latest { run, owner: None, before: None, schedule, is_replicated });
             return Sane { latest, unknown_until: None };
         }
         // Ticks up to now may have run.

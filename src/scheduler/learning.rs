@@ -78,9 +78,11 @@ impl Driver {
             && (TickRun { ended: None, ..end }) == latest.run
         {
             latest.run = end;
+            latest.is_replicated = false;
         }
         let burnt = WallTime::since_epoch(burnt);
         let burnt = (burnt > WallTime::ZERO).then_some(burnt);
+        let register_at = self.register_at;
         if let Some(latest) = &latest {
             self.compare_schedules(latest);
         }
@@ -100,5 +102,8 @@ impl Driver {
             && self.record.last_end.is_none();
         self.latest = latest;
         self.job.seen(self.latest.as_ref());
+        if self.may_lose_end() && self.unstored_end.is_none() && self.register_at.is_none() {
+            self.register_at = register_at.or_else(|| Some(self.soon()));
+        }
     }
 }

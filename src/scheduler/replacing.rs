@@ -11,7 +11,7 @@ use crate::{
 /// Interval between warnings that two schedules are alive.
 const WARN_INTERVAL: Duration = Duration::from_secs(3600);
 /// New jobs and schedules are made known within this, one after the other.
-pub(super) const REGISTER_WITHIN: Duration = Duration::from_secs(5);
+const REGISTER_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a replica knows of its job's schedule.
 #[derive(Debug)]
@@ -66,8 +66,7 @@ impl Driver {
                     let stored = stored.clone();
                     self.tell_two_schedules(&stored);
                 } else if self.register_at.is_none() {
-                    let delay = random::within(&(Duration::ZERO..=REGISTER_WITHIN));
-                    self.register_at = Some(self.shared.core().clock().now() + delay);
+                    self.register_at = Some(self.soon());
                 }
                 return;
             }
@@ -79,6 +78,12 @@ impl Driver {
             }
         }
         self.register_at = None;
+    }
+
+    /// When to store what the nodes ought to know of the job.
+    pub(super) fn soon(&self) -> Timestamp {
+        let delay = random::within(&(Duration::ZERO..=REGISTER_WITHIN));
+        self.shared.core().clock().now() + delay
     }
 
     /// A claim by the job's schedule is stored.

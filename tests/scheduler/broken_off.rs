@@ -125,6 +125,54 @@ fn an_end_that_was_not_stored_is_when_the_nodes_answer() {
     }
 }
 
+/// Two nodes of five are told that the run ended; the others name it as still going.
+fn end_on_two_nodes(scene: &Scene, a: &Site) -> Running {
+    let at_a = a.start([a.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd)]);
+    scene.advance(DAY);
+    a.replica.partition(2..5);
+    scene.advance(SECOND);
+    assert_eq!(at_a.status("j").counts.finished, 1);
+    a.crash();
+    at_a
+}
+
+#[test]
+fn an_end_that_few_nodes_keep_is_stored_by_who_would_have_repeated_the_run() {
+    let scene = Scene::new();
+    let (a, b, c) = (scene.site("a"), scene.site("b"), scene.site("c"));
+    let _a = end_on_two_nodes(&scene, &a);
+    // From here on the run is seen as one that goes on, until its lock ends.
+    let job = |site: &Site| site.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd);
+    b.replica.partition(0..2);
+    let _b = b.start([job(&b)]);
+    scene.advance(SECOND);
+    b.replica.heal(0..2);
+    b.replica.partition(3..5);
+    scene.advance(2 * TTL);
+    b.replica.partition(0..2);
+    // Who knows of none of this finds the same.
+    c.replica.partition(0..2);
+    b.replica.heal(3..5);
+    let _c = c.start([job(&c)]);
+    scene.advance(HOUR);
+    assert_eq!(scene.log.sites(), ["a"]);
+}
+
+#[test]
+fn an_end_that_few_nodes_keep_is_stored_by_who_sees_it() {
+    let scene = Scene::new();
+    let (a, b, c) = (scene.site("a"), scene.site("b"), scene.site("c"));
+    let _a = end_on_two_nodes(&scene, &a);
+    let job = |site: &Site| site.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd);
+    b.replica.partition(3..5);
+    let _b = b.start([job(&b)]);
+    scene.advance(2 * TTL);
+    c.replica.partition(0..2);
+    let _c = c.start([job(&c)]);
+    scene.advance(HOUR);
+    assert_eq!(scene.log.sites(), ["a"]);
+}
+
 #[test]
 fn an_end_is_not_stored_over_a_later_claim() {
     let scene = Scene::new();

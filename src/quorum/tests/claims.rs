@@ -21,13 +21,19 @@ fn latest(claim: &TickClaim) -> Latest {
         owner: Some(claim.owner.clone()),
         before: claim.before,
         schedule: claim.schedule.clone(),
+        is_replicated: true,
     }
+}
+
+fn on_few_nodes(claim: &TickClaim) -> Latest {
+    Latest { is_replicated: false, ..latest(claim) }
 }
 
 /// The tick that the latest claim names as the one before it.
 fn tick_before(tick: u64) -> Standing {
-    let latest = Latest { run: run_of(tick), owner: None, before: None, schedule: None };
-    Standing::Known(Some(latest))
+    let run = run_of(tick);
+    let before = Latest { run, owner: None, before: None, schedule: None, is_replicated: false };
+    Standing::Known(Some(before))
 }
 
 fn of(told: &[Option<&TickClaim>], nodes: usize) -> Standing {
@@ -55,7 +61,7 @@ fn a_split_vote_burns_no_tick() {
 #[test]
 fn a_claim_that_silent_nodes_could_complete_counts_until_they_speak() {
     let (a, kept) = (claim(5, 100, Some(50)), claim(4, 50, None));
-    assert_eq!(of(&[Some(&a), Some(&kept)], 3), Standing::Likely(latest(&a)));
+    assert_eq!(of(&[Some(&a), Some(&kept)], 3), Standing::Likely(on_few_nodes(&a)));
     assert_eq!(of(&[Some(&a), Some(&kept), Some(&kept)], 3), tick_before(50));
     assert_eq!(of(&[Some(&a)], 3), Standing::TooFew);
     assert_eq!(of(&[None, None], 3), Standing::Known(None));
@@ -72,7 +78,12 @@ fn the_end_of_a_run_is_known_from_one_node() {
     let begun = claim(5, 100, None);
     let mut ended = begun.clone();
     ended.run = begun.run.ended(Duration::from_millis(7));
-    assert_eq!(of(&[Some(&begun), Some(&ended), None], 3), Standing::Known(Some(latest(&ended))));
+    for (told, latest) in [
+        ([Some(&begun), Some(&ended), None], on_few_nodes(&ended)),
+        ([Some(&ended), Some(&begun), Some(&ended)], latest(&ended)),
+    ] {
+        assert_eq!(of(&told, 3), Standing::Known(Some(latest)));
+    }
 }
 
 #[test]
@@ -83,7 +94,9 @@ fn of_two_runs_under_one_token_the_later_one_counts() {
     ended.run = earlier.run.ended(Duration::from_millis(7));
     for other in [&earlier, &ended] {
         for told in [[&later, &later, other], [other, &later, &later], [&later, other, other]] {
-            assert_eq!(of(&told.map(Some), 3), Standing::Known(Some(latest(&later))));
+            let copies = told.iter().filter(|claim| **claim == &later).count();
+            let latest = Latest { is_replicated: copies >= 2, ..latest(&later) };
+            assert_eq!(of(&told.map(Some), 3), Standing::Known(Some(latest)));
         }
     }
 }
