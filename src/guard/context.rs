@@ -107,10 +107,22 @@ impl LockContext {
         self.lease.is_asked_to_stop()
     }
 
-    /// Whether heartbeats and polls are expected of the work.
+    /// Whether no heartbeats are expected of the work.
     #[cfg(feature = "scheduler")]
     pub(crate) fn set_resting(&self, is_resting: bool) {
         self.lease.set_resting(is_resting);
+    }
+
+    /// Whether the work blocks a thread: no polls are expected of its holder.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn set_blocks(&self, blocks: bool) {
+        self.lease.set_blocks(blocks);
+    }
+
+    /// The holder is polled, though its work is not.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn note_poll(&self) {
+        drop(self.lease.enter_poll());
     }
 
     /// Whether [`stopping`](Self::stopping) has completed, or would at once.

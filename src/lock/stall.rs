@@ -81,9 +81,8 @@ impl StallWatch {
         // What was granted to a task that does not take it hangs as well.
         let poll = poll.map(|(poll, _)| poll).or(lease.is_untaken().then_some(UNTAKEN));
         let in_poll = seen.poll.see(poll, passed);
-        let is_expected = !lease.is_resting();
-        let silent = seen.beats.see(is_expected.then(|| lease.beats()), passed);
-        let unpolled = seen.polls.see(is_expected.then(|| lease.polls()), passed);
+        let silent = seen.beats.see((!lease.is_resting()).then(|| lease.beats()), passed);
+        let unpolled = seen.polls.see((!lease.blocks()).then(|| lease.polls()), passed);
         if self.stall.is_some_and(|limit| in_poll >= limit) {
             return Some((Halt::Stalled, Sign::Poll, in_poll));
         }

@@ -14,7 +14,7 @@ use tokio::{
 use super::{attempts::Attempts, status::Outcome};
 use crate::{
     error::LockError,
-    guard::{Guarded, Hold},
+    guard::{Guarded, Hold, LockContext},
     lock::Spawner,
 };
 
@@ -31,13 +31,16 @@ impl Thread {
         job: &str,
         spawner: &dyn Spawner,
         runtime: Option<Handle>,
-        guarded: Guarded<Attempts>,
+        (guarded, context): (Guarded<Attempts>, LockContext),
     ) -> Self {
+        context.set_blocks(true);
         let cancelled = Arc::new(Notify::new());
         let (ended, end) = oneshot::channel();
         let is_cancelled = Arc::clone(&cancelled);
         let run = async move {
             let end = run(guarded, &is_cancelled).await;
+            // What comes next is up to the scheduler's runtime, which may hang.
+            context.set_blocks(false);
             // A scheduler that is gone wants no answer; the lock is given back all the same.
             let _ = ended.send(end);
         };

@@ -3,29 +3,24 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Claim, JobEventKind, JobState, SkipReason,
+    JobEventKind, SkipReason,
     context::RunInfo,
     driver::{Driver, Purpose, millis},
-    jobs::Phase,
+    ending::Ended,
     policy::{Due, due},
-    run::backoff,
-    status::Outcome,
 };
 use crate::{
     error::LockError,
-    guard::LockContext,
     lock::{Lock, claims},
     node::{TickClaim, TickRun},
     quorum::claims::Latest,
     schedule::WallTime,
 };
 
-/// Pause before a tick is run again whose run was stopped.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// So many claims of one's own that came to nothing are remembered.
 const MAX_NEVER_STARTED: usize = 16;
 /// The number of what replaces a claim under its token: the end of its run, or what was before it.
-const AFTER_CLAIM: u32 = 1;
+pub(super) const AFTER_CLAIM: u32 = 1;
 
 impl Driver {
     /// Under the job's lock: what the nodes keep is the truth, and a claim is ours alone.
@@ -128,7 +123,7 @@ impl Driver {
     }
 
     /// Has a claim kept by a majority, with the job's schedule.
-    async fn store(&mut self, claim: TickClaim) -> Result<(), LockError> {
+    pub(super) async fn store(&mut self, claim: TickClaim) -> Result<(), LockError> {
         let claim = claim.by_schedule(self.own_schedule.mark.clone());
         claims::claim(self.shared.core(), &self.job.name, claim.clone()).await?;
         let TickClaim { run, owner, before, schedule, .. } = claim;
@@ -140,7 +135,7 @@ impl Driver {
     }
 
     /// Who is named as the owner of what is claimed: of a run that stays the latest, who ran it.
-    fn owner_of(&self, purpose: Purpose) -> Arc<str> {
+    pub(super) fn owner_of(&self, purpose: Purpose) -> Arc<str> {
         let known = self.latest.as_ref().and_then(|latest| latest.owner.clone());
         let known = known.filter(|_| !matches!(purpose, Purpose::Tick(_)));
         known.unwrap_or_else(|| Arc::clone(&self.shared.core().settings.owner))
@@ -186,117 +181,8 @@ impl Driver {
             }
             return;
         };
-        // It is for runs, not for what is stored or waited for after them.
-        self.slot = None;
-        self.answer(Ok(outcome.clone()));
-        let now = self.shared.now();
-        let base = TickRun::new(Duration::ZERO, 1, millis(self.record.base));
-        let run = run.unwrap_or(base);
-        // A run that another replica is to repeat has no end.
-        let broken_off = self.options.claim == Claim::AtEnd
-            && match outcome {
-                Outcome::Lost { .. } | Outcome::NotDone { .. } => true,
-                // But for the next tick.
-                Outcome::Stopped => !self.gave_way || !self.may_run(),
-                _ => false,
-            };
-        let ends = if triggered { !self.record.unfinished } else { !broken_off };
-        if ends {
-            // A run on demand does not change who ran the tick.
-            let purpose = if triggered { Purpose::Trigger } else { Purpose::Tick(tick) };
-            let before = before.map(|latest| latest.run);
-            let end = TickClaim::new(token, run.ended(millis(now)), self.owner_of(purpose), before);
-            let end = end.numbered(AFTER_CLAIM);
-            let is_stored = self.store_end(end.clone(), &context).await;
-            // What was run on demand has no claim.
-            if !triggered {
-                self.own_end = Some(end.run);
-                self.unstored_end = Some(end).filter(|_| !is_stored);
-            }
-        }
-        self.record.last_end = ends.then_some(now);
-        if !triggered {
-            self.own_tick = self.own_tick.max(Some(tick));
-            self.record.tick = Some(tick);
-            self.record.unfinished = !ends && self.options.claim == Claim::AtEnd;
-            self.record.attempt = run.attempt;
-        }
-        if let Some(hold) = hold {
-            let kept_for = self.shared.core().clock().now().since(begun);
-            let mut rest = self.options.min_hold.saturating_sub(kept_for);
-            if broken_off && !triggered {
-                rest = rest.max(self.pause_before_repeating(&outcome, first_attempt));
-            }
-            if !rest.is_zero() {
-                tokio::select! {
-                    biased;
-                    () = self.shared.sleep(rest) => {}
-                    _ = self.control.wait_for(|control| control.phase > Phase::Running || !control.leads) => {}
-                }
-            }
-            drop(hold);
-        }
-    }
-
-    /// How long the lock of a tick that is to be run again is kept, so that nobody does before that.
-    fn pause_before_repeating(&self, outcome: &Outcome, attempt: u32) -> Duration {
-        let (reason, pause): (Arc<str>, _) = match outcome {
-            Outcome::NotDone { reason } => {
-                let pause = backoff(self.options.backoff, attempt.saturating_sub(1));
-                (Arc::clone(reason), pause)
-            }
-            // Its lock was about to end.
-            Outcome::Stopped if self.may_run() => ("the run was stopped".into(), FIRST_PAUSE),
-            _ => return Duration::ZERO,
-        };
-        self.job.set_state(JobState::BackingOff { reason });
-        pause
-    }
-
-    /// Has the end of a run kept by a majority: tries again for as long as the lock is held, under
-    /// which nobody can take it for a run that was broken off. Returns whether they keep it.
-    async fn store_end(&mut self, end: TickClaim, lock: &LockContext) -> bool {
-        loop {
-            let Err(error) = self.store(end.clone()).await else { return true };
-            if lock.ensure_valid().is_err() || self.shared.control().phase >= Phase::Stopped {
-                crate::log::warn!(
-                    job = %self.job.name,
-                    %error,
-                    "the end of a run is not stored: others take it for one that was broken off"
-                );
-                return false;
-            }
-            let pause = self.pause();
-            tokio::select! {
-                biased;
-                () = self.shared.sleep(pause) => {}
-                _ = self.control.wait_for(|control| control.phase >= Phase::Stopped) => {}
-            }
-        }
-    }
-
-    /// Has the end stored that was not while the lock was held, once enough nodes answer. Where the
-    /// job was claimed since, or is about to be, they refuse it.
-    ///
-    /// # Errors
-    ///
-    /// The nodes can't be asked.
-    pub(super) async fn store_end_late(&mut self) -> Result<(), LockError> {
-        let Some(end) = self.unstored_end.clone() else { return Ok(()) };
-        self.look().await?;
-        self.unstored_end = None;
-        let is_latest = self.latest.as_ref().is_some_and(|latest| latest.run == end.run);
-        if is_latest && self.store(end).await.is_ok() {
-            crate::log::info!(job = %self.job.name, "the end of the run is stored after all");
-        }
-        Ok(())
-    }
-
-    /// The latest run has ended, and fewer than a quorum of nodes know: who does not reach those
-    /// takes it for one that was broken off.
-    pub(super) fn may_lose_end(&self) -> bool {
-        let latest = self.latest.as_ref();
-        latest.is_some_and(|latest| !latest.run.is_open() && !latest.is_replicated)
+        let ended = Ended { token, tick, triggered, run, before, outcome, first_attempt, begun };
+        self.end(ended, hold, &context).await;
     }
 
     fn note_never_started(&mut self, token: u64) {

@@ -378,7 +378,7 @@ pub(super) fn request(redlock: &Redlock, job: &str, options: &JobOptions) -> Loc
         .wait(Duration::ZERO)
         .max_hold(options.max_run)
         .stall_limit(options.stall_limit)
-        .polled_within(options.stall_limit.filter(|_| !options.blocks))
+        .polled_within(Some(options.polled_within()))
         .heartbeat_within(options.heartbeat_within);
     if let Some(ttl) = options.ttl {
         request = request.ttl(ttl);

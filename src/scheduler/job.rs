@@ -53,6 +53,14 @@ pub(super) struct JobOptions {
 
 const STALL_LIMIT: Duration = Duration::from_secs(60);
 
+impl JobOptions {
+    /// How often the holder of the job's lock polls at least, or its runtime hangs. Work that blocks
+    /// a thread has none of that; what comes after it has.
+    pub(super) fn polled_within(&self) -> Duration {
+        self.stall_limit.unwrap_or(STALL_LIMIT)
+    }
+}
+
 impl Default for JobOptions {
     fn default() -> Self {
         Self {
@@ -211,7 +219,9 @@ impl Job {
     /// it may go on, and for how long its runtime may not poll it at all. The run is then lost at the
     /// end of its validity, with [`LossCause::Stalled`](crate::LossCause::Stalled), and other
     /// replicas go on with the job. Default: 1 min, and no limit for a [blocking](Self::blocking) job, whose work
-    /// is one long poll. [`Duration::MAX`] is no limit.
+    /// is one long poll. [`Duration::MAX`] is no limit. While the end of a run is being stored, or
+    /// its lock [kept](Self::min_hold), the runtime has to poll as often; after a blocking run, once
+    /// in a minute.
     ///
     /// It is found out by looks at quarters of the limit, so up to a quarter later. Time in which
     /// the machine was suspended, or the process stopped, counts for a quarter at most. A poll that

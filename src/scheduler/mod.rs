@@ -67,6 +67,7 @@ mod clock;
 mod context;
 mod driver;
 mod election;
+mod ending;
 mod error;
 mod event;
 mod handle;

@@ -99,7 +99,8 @@ impl Driver {
         self.shared.emit(&self.job, info.tick, kind);
         let mut runs = if self.options.blocks {
             let (spawner, runtime) = (&*self.shared.spawner, self.shared.runtime.clone());
-            Runs::Thread(Thread::start(&self.job.name, spawner, runtime, guarded))
+            let work = (guarded, context.clone());
+            Runs::Thread(Thread::start(&self.job.name, spawner, runtime, work))
         } else {
             Runs::Here(Box::pin(guarded))
         };
@@ -109,7 +110,7 @@ impl Driver {
         self.gave_way = false;
         let mut watching = Watching { info, context, told, stop_at: None, overlap };
         let ended = self.watch(&mut runs, &mut watching).await;
-        // Neither heartbeats nor polls come from now on, and the lock is kept for a while.
+        // No heartbeats come from now on, and the lock is kept for a while.
         watching.context.set_resting(true);
         let took = self.shared.core().clock().now().since(begun);
         let running = self.job.running();
@@ -152,8 +153,7 @@ impl Driver {
         let mut renewals = watching.context.renewals();
         let mut stopping = watching.context.stopping();
         let mut renews = true;
-        let stall_limit = self.options.stall_limit.filter(|_| !self.options.blocks);
-        let poll_interval = stall_limit.map(|limit| limit / 4);
+        let poll_interval = (!self.options.blocks).then(|| self.options.polled_within() / 4);
         loop {
             let control = *self.control.borrow_and_update();
             if control.phase > Phase::Running || !control.leads {

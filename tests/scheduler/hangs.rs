@@ -2,6 +2,7 @@
 
 use std::{
     future::{Future, pending},
+    io,
     pin::Pin,
     sync::{
         Arc,
@@ -25,6 +26,8 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(8);
 const HOUR: Duration = Duration::from_secs(3600);
+/// Less than a run may take.
+const PERIOD: Duration = Duration::from_secs(600);
 
 fn lost(jobs: &Running) -> LossCause {
     let last = jobs.status("j").last.expect("it has ended").outcome;
@@ -89,6 +92,15 @@ impl Spawner for Hangs {
             task.as_mut().poll(cx)
         })));
     }
+
+    /// Threads go on.
+    fn spawn_blocking(
+        &self,
+        name: &str,
+        task: Pin<Box<dyn Future<Output = ()> + Send>>,
+    ) -> io::Result<()> {
+        self.inner.spawn_blocking(name, task)
+    }
 }
 
 #[test]
@@ -109,6 +121,42 @@ fn runtime_that_hangs_loses_the_lock() {
     assert_eq!(scene.log.sites(), ["a"], "it may come back");
     scene.advance(15 * SECOND + TTL + TTL / 5);
     assert_eq!(scene.log.sites(), ["a", "b"]);
+}
+
+/// The work is over, and its lock is kept for a while.
+#[test]
+fn runtime_that_hangs_after_the_run_loses_the_lock() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let is_hung = Arc::new(AtomicBool::new(false));
+    let hangs = Hangs { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
+    let job = a.job("j", Schedule::every(PERIOD), SECOND).min_hold(5 * SECOND);
+    let _a = Scheduler::new(a.redlock.clone()).job(job).spawner(hangs).start().unwrap();
+    scene.advance(PERIOD + 2 * SECOND);
+    let _b = b.start([b.job("j", Schedule::every(PERIOD), SECOND)]);
+    is_hung.store(true, Ordering::SeqCst);
+    scene.advance(2 * PERIOD);
+    assert_eq!(scene.log.sites(), ["a", "b", "b"]);
+}
+
+/// What a thread has done is taken up by the runtime that it was begun from.
+#[test]
+fn runtime_that_hangs_while_a_job_blocks_loses_the_lock_after_it() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let is_hung = Arc::new(AtomicBool::new(false));
+    let hangs = Hangs { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
+    let (log, clock) = (a.log.clone(), a.clock.clone());
+    let job = Job::blocking("j", Schedule::every(PERIOD), move |cx: JobContext| {
+        let ended = log.begin("a", &cx, &clock);
+        is_hung.store(true, Ordering::SeqCst);
+        ended.finished();
+    });
+    let _a = Scheduler::new(a.redlock.clone()).job(job).spawner(hangs).start().unwrap();
+    scene.advance(PERIOD + 2 * SECOND);
+    let _b = b.start([b.job("j", Schedule::every(PERIOD), SECOND)]);
+    scene.advance(2 * PERIOD);
+    assert_eq!(scene.log.sites(), ["a", "b", "b"]);
 }
 
 #[test]

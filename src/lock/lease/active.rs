@@ -43,6 +43,8 @@ pub(crate) struct ActiveLease {
     pub(super) beats: AtomicU64,
     /// The work is not expected to give signs of life at present.
     pub(super) is_resting: AtomicBool,
+    /// The work is not expected to be polled at present: it blocks a thread.
+    pub(super) blocks: AtomicBool,
     /// Guarded work is to come to an end, though the lock is valid. Written with the state locked.
     pub(super) asked_to_stop: AtomicBool,
 }
@@ -83,6 +85,7 @@ impl ActiveLease {
             overran: AtomicBool::new(false),
             beats: AtomicU64::new(0),
             is_resting: AtomicBool::new(false),
+            blocks: AtomicBool::new(false),
             asked_to_stop: AtomicBool::new(false),
         })
     }

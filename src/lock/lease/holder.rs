@@ -37,13 +37,24 @@ impl ActiveLease {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether heartbeats and polls are expected: not between attempts, nor after the work has ended.
+    /// Whether heartbeats are expected: not between attempts, nor after the work has ended.
     #[cfg(feature = "scheduler")]
     pub(crate) fn set_resting(&self, is_resting: bool) {
         self.is_resting.store(is_resting, Ordering::Relaxed);
     }
 
-    /// Whether neither heartbeats nor polls are expected.
+    /// Whether the work blocks a thread, and polls are not expected.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn set_blocks(&self, blocks: bool) {
+        self.blocks.store(blocks, Ordering::Relaxed);
+    }
+
+    /// Whether no polls are expected.
+    pub(crate) fn blocks(&self) -> bool {
+        self.blocks.load(Ordering::Relaxed)
+    }
+
+    /// Whether no heartbeats are expected.
     pub(crate) fn is_resting(&self) -> bool {
         self.is_resting.load(Ordering::Relaxed)
     }

@@ -12,7 +12,7 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
 };
-use tower_redlock::{Leadership, Redlock, Term};
+use tower_redlock::{Job, Leadership, Redlock, Schedule, Scheduler, Term};
 
 use super::{
     child::{Kin, orders},
@@ -181,6 +181,50 @@ async fn a_thread_that_hangs_is_told_of_and_loses_the_lock() {
     assert_eq!(thread.join().unwrap(), Ok(Some(())));
     assert!(causes.try_recv().is_err(), "the work had returned");
     second.abort();
+}
+
+/// The only worker thread of its runtime is busy: nothing of the scheduler is polled.
+#[tokio::test]
+async fn led_jobs_run_elsewhere_while_the_leaders_runtime_hangs() {
+    const LIMIT: Duration = Duration::from_millis(400);
+    let scene = Scene::new(3);
+    let runs = |redlock: &Redlock| {
+        let (ran, runs) = tokio::sync::mpsc::unbounded_channel::<()>();
+        let every = Schedule::every(Duration::from_millis(100));
+        let job = Job::new("j", every, move |_| {
+            let _ = ran.send(());
+            std::future::ready(())
+        })
+        .stall_limit(LIMIT);
+        let candidate = redlock.leader("x").stall_limit(LIMIT).heartbeat_within(LIMIT);
+        (Scheduler::new(redlock.clone()).job(job).leader_only(candidate), runs)
+    };
+    let (first, second) = (
+        scene.direct(Redlock::builder().ttl(TTL)).await,
+        scene.direct(Redlock::builder().ttl(TTL)).await,
+    );
+    let mut one = tokio::runtime::Builder::new_multi_thread();
+    let runtime = one.worker_threads(1).enable_all().build().unwrap();
+    let (jobs, mut at_first) = runs(&first);
+    let _jobs = runtime.spawn(async move { jobs.start() }).await.unwrap().unwrap();
+    tokio::time::timeout(HANG_GUARD, at_first.recv()).await.expect("the first leads");
+
+    let (go_on, blocked) = mpsc::channel::<()>();
+    let busy = runtime.spawn(async move { blocked.recv_timeout(HANG_GUARD) });
+    let (jobs, mut at_second) = runs(&second);
+    let jobs = jobs.start().unwrap();
+    tokio::time::timeout(HANG_GUARD, at_second.recv()).await.expect("the second leads");
+    assert!(!busy.is_finished(), "the first still hangs");
+    // What had begun before it hung is all that it ran.
+    while at_first.try_recv().is_ok() {}
+    go_on.send(()).unwrap();
+    busy.await.unwrap().unwrap();
+    for _ in 0..5 {
+        tokio::time::timeout(HANG_GUARD, at_second.recv()).await.expect("it goes on").unwrap();
+    }
+    assert!(at_first.try_recv().is_err(), "the first runs nothing while another leads");
+    jobs.shutdown(HANG_GUARD).await;
+    runtime.shutdown_background();
 }
 
 #[tokio::test]
