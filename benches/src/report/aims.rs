@@ -9,7 +9,7 @@ use crate::{
         contended, distinct,
         faults::{self, Condition},
         handover, layer, processes,
-        waiters::{self, Before},
+        waiters::{self, Course},
     },
     spread::Spread,
     waits,
@@ -90,8 +90,8 @@ fn aims(samples: &Samples) -> Vec<Aim> {
         );
     }
     let [few, .., many] = waiters::WAITERS;
-    for before in Before::ALL {
-        let [few, many] = [few, many].map(|waiters| waiters::case(waiters, before));
+    for course in Course::ALL {
+        let [few, many] = [few, many].map(|waiters| waiters::case(waiters, course));
         add(
             format!("{many}: grants to those of the fewest"),
             Limit::AtLeast(0.8),

@@ -91,7 +91,7 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
             tables::waits(samples, &processes, "least to most served process"),
         ),
         ("Hand-over between two processes", none(), tables::handover(samples)),
-        ("As many names as waiters, all given back at once", none(), tables::waiters(samples)),
+        ("As many names as waiters", none(), tables::waiters(samples)),
         ("The layer, without any network", none(), tables::layer(samples)),
         ("Allocations of a cycle over five servers", none(), tables::allocations(samples)),
         (

@@ -13,7 +13,7 @@ use crate::{
         allocations, contended, distinct,
         faults::{self, Condition},
         handover, layer,
-        waiters::{self, Before},
+        waiters::{self, Course},
     },
     waits,
 };
@@ -89,8 +89,8 @@ pub(crate) fn waiters(samples: &Samples) -> Table {
         "not granted",
         "renewed lock kept, of 1",
     ]);
-    for before in Before::ALL {
-        for case in waiters::WAITERS.map(|waiters| waiters::case(waiters, before)) {
+    for course in Course::ALL {
+        for case in waiters::WAITERS.map(|waiters| waiters::case(waiters, course)) {
             let of = |what| samples.spread(&key(&case, Kind::Ours.name(), what));
             table.add([
                 case.clone(),

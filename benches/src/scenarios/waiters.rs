@@ -1,4 +1,5 @@
-//! Requests of one process that wait for as many names, which another one gives back all at once.
+//! Requests of one process that wait for as many names, which another one gives back: all at once, or
+//! some at a time, so that only the number of those that wait differs.
 
 use std::{
     future::IntoFuture,
@@ -27,16 +28,28 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// TTL of the lock that the waiting process holds.
 const RENEWED_TTL: Duration = Duration::from_secs(3);
 
-/// What precedes the release.
+/// TTL of the locks that are given back. They are not renewed: 20,000 renewals would be a load of
+/// their own.
+const HELD_TTL: Duration = LIMIT;
+/// Names that are given back and not yet granted again, where it is not all of them.
+const AT_A_TIME: usize = 64;
+
+/// How the names are given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
-    Calm,
-    /// Three of the five servers are stopped (SIGSTOP) and go on.
-    Pause,
+pub(crate) enum Course {
+    AllAtOnce,
+    /// Three of the five servers are stopped (SIGSTOP) and go on; then all at once.
+    AfterPause,
+    /// One for each that is granted.
+    SomeAtATime,
 }
 
-impl Before {
-    pub(crate) const ALL: [Self; 2] = [Self::Calm, Self::Pause];
+impl Course {
+    pub(crate) const ALL: [Self; 3] = [Self::AllAtOnce, Self::AfterPause, Self::SomeAtATime];
+
+    fn at_a_time(self) -> usize {
+        if self == Self::SomeAtATime { AT_A_TIME } else { usize::MAX }
+    }
 }
 
 /// The quantities that are told, as the report asks for them.
@@ -47,19 +60,23 @@ pub(crate) const LAST: &str = "until the last grant";
 pub(crate) const MISSED: &str = "not granted";
 pub(crate) const KEPT: &str = "renewed lock kept";
 
-pub(crate) fn case(waiters: usize, before: Before) -> String {
-    let before = if before == Before::Pause { ", after a pause of 1 s" } else { "" };
-    format!("{waiters} waiters{before}")
+pub(crate) fn case(waiters: usize, course: Course) -> String {
+    let course = match course {
+        Course::AllAtOnce => String::new(),
+        Course::AfterPause => ", after a pause of 1 s".into(),
+        Course::SomeAtATime => format!(", {AT_A_TIME} names at a time"),
+    };
+    format!("{waiters} waiters{course}")
 }
 
 pub(crate) fn measure(servers: &Servers, options: &Options) {
-    for before in Before::ALL {
+    for course in Course::ALL {
         options.rounds(&WAITERS, |waiters| {
             let runtime = Runtime::new().expect("the system gives threads");
-            let outcome = runtime.block_on(measure_one(servers, waiters, before));
+            let outcome = runtime.block_on(measure_one(servers, waiters, course));
             drop(runtime);
             servers.settle();
-            outcome.tell(&case(waiters, before), waiters);
+            outcome.tell(&case(waiters, course), waiters);
         });
     }
 }
@@ -93,10 +110,10 @@ impl Outcome {
     }
 }
 
-async fn measure_one(servers: &Servers, waiters: usize, before: Before) -> Outcome {
+async fn measure_one(servers: &Servers, waiters: usize, course: Course) -> Outcome {
     let holder = connect(servers, waiters).await;
     let crowded = connect(servers, waiters).await;
-    let held = hold_all(&holder, waiters).await;
+    let mut held = hold_all(&holder, waiters).await;
     let renewed = crowded.lock("bench:renewed").ttl(RENEWED_TTL).await.expect("it is free");
     let mut waiting = JoinSet::new();
     for waiter in 0..waiters {
@@ -114,17 +131,18 @@ async fn measure_one(servers: &Servers, waiters: usize, before: Before) -> Outco
     if timeout(LIMIT, all_listen).await.is_err() {
         eprintln!("    not all of {waiters} were told of releases after {LIMIT:?}");
     }
-    if before == Before::Pause {
+    if course == Course::AfterPause {
         let frozen = servers.freeze_most();
         thread::sleep(PAUSE);
         drop(frozen);
     }
     let started = Instant::now();
-    drop(held);
+    held.truncate(held.len().saturating_sub(course.at_a_time()));
     let mut sorted = Vec::new();
     while let Ok(Some(granted)) =
         timeout(LIMIT.saturating_sub(started.elapsed()), waiting.join_next()).await
     {
+        drop(held.pop());
         let granted = granted.expect("no task panics");
         sorted.push(granted.duration_since(started).as_secs_f64());
     }
@@ -149,7 +167,8 @@ fn name(waiter: usize) -> String {
 }
 
 async fn hold_all(redlock: &Redlock, count: usize) -> Vec<Lock> {
-    let requests = (0..count).map(|i| redlock.lock(name(i)).wait(LIMIT).into_future());
+    let request = |i| redlock.lock(name(i)).wait(LIMIT).ttl(HELD_TTL).auto_extend(false);
+    let requests = (0..count).map(|i| request(i).into_future());
     let held = stream::iter(requests).buffer_unordered(64);
     held.map(|lock| lock.expect("it is free")).collect().await
 }
