@@ -30,7 +30,8 @@ impl World {
         let timer = driver.timers[node]?;
         driver.in_sight(node).filter(|read| !read.active)?;
         let end = |since: Tick| {
-            if self.has(Part::Wait) { since + self.setup.ttl } else { timer.seen + self.setup.ttl }
+            let from = if self.has(Part::Wait) { since } else { timer.seen };
+            from + self.setup.wait()
         };
         if timer.bootstrapped {
             return Some((true, end(timer.seen)));
@@ -56,7 +57,7 @@ impl World {
         let timers = self.names().filter(starting).filter_map(|node| driver.timers[node]);
         let mut since: Vec<_> = timers.filter_map(|timer| timer.starters).collect();
         since.sort_unstable();
-        since.get(self.quorum() - 1).map_or(0, |since| since + self.setup.ttl)
+        since.get(self.quorum() - 1).map_or(0, |since| since + self.setup.wait())
     }
 
     /// When the servers that are missing from a small group have been out of sight for a TTL.
@@ -68,12 +69,12 @@ impl World {
             return 0;
         }
         let since = self.names().filter(is_out).map(|other| driver.out_since[other]).max();
-        since.map_or(0, |since| since + self.setup.ttl)
+        since.map_or(0, |since| since + self.setup.wait())
     }
 
     pub(super) fn begin(&mut self, client: usize, node: usize) -> bool {
         let Some((bootstrap, at)) = self.due(client, node) else { return false };
-        if self.drivers[client].task.is_some() || self.now < at {
+        if self.drivers[client].task.is_some() || self.client_now(client) < at {
             return false;
         }
         let from = if bootstrap {

@@ -18,8 +18,9 @@ pub(super) fn moves(names: usize) -> Setup {
         names,
         machines: 2,
         ttl: 3,
+        drift: 0,
         without: None,
-        faults: Faults { moves: 3, blank_restarts: 1, restarts: 1, crashes: 1, cuts: 2 },
+        faults: Faults { moves: 3, blank_restarts: 1, restarts: 1, crashes: 1, cuts: 2, gains: 0 },
         at_once: crate::quorum::rules::quorum(names) - 1,
         blank: false,
         split_lookups: true,
@@ -30,14 +31,26 @@ pub(super) fn moves(names: usize) -> Setup {
 /// A set whose servers may all restart at once, and one of whose names moves before or after.
 pub(super) fn restarts(names: usize) -> Setup {
     let blank_restarts = u8::try_from(names).expect("a set has few names");
-    let faults = Faults { moves: 1, blank_restarts, restarts: 2, crashes: 1, cuts: 2 };
+    let faults = Faults { moves: 1, blank_restarts, restarts: 2, crashes: 1, cuts: 2, gains: 0 };
     Setup { faults, ..moves(names) }
 }
 
 /// A set that has never been started, and one of whose names moves later.
 pub(super) fn first_start(names: usize) -> Setup {
-    let faults = Faults { moves: 1, blank_restarts: 1, restarts: 1, crashes: 1, cuts: 2 };
+    let faults = Faults { moves: 1, blank_restarts: 1, restarts: 1, crashes: 1, cuts: 2, gains: 0 };
     Setup { blank: true, faults, ..moves(names) }
+}
+
+/// The same set, with clocks that run at different rates. The validity stays three ticks.
+pub(super) fn drifting(setup: Setup) -> Setup {
+    let faults = Faults { gains: 4, ..setup.faults };
+    Setup { ttl: setup.ttl + 1, drift: 1, faults, ..setup }
+}
+
+/// A set in which nothing goes wrong but the clocks.
+pub(super) fn clocks_only(names: usize) -> Setup {
+    let setup = moves(names);
+    drifting(Setup { faults: Faults::default(), ..setup })
 }
 
 /// The same set, watched by the groups that could grant a lock instead of by locks.

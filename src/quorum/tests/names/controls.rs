@@ -4,7 +4,7 @@
 //! The sets, seeds and numbers of walks are those of [`holds`](super::holds), or fewer walks.
 
 use super::{
-    cases::{by_groups, moves, search, without},
+    cases::{by_groups, clocks_only, drifting, moves, search, without},
     holds::WALKS,
     rule::Part,
     world::{Setup, Step, Violation},
@@ -46,6 +46,23 @@ mod groups {
     #[ignore = "takes more walks: see docs/model.md"]
     fn witnesses_are_active() {
         let (violation, _) = finds(Part::ActiveWitnesses, by_groups(moves(5)), 20_000);
+        assert_eq!(violation, Violation::DisjointGroups);
+    }
+}
+
+mod drift {
+    use super::*;
+
+    #[test]
+    fn validity_allows_for_drift() {
+        let (violation, _) = finds(Part::DriftInValidity, clocks_only(3), WALKS);
+        assert_eq!(violation, Violation::TwoHolders);
+    }
+
+    #[test]
+    fn probation_allows_for_drift() {
+        let setup = by_groups(drifting(moves(3)));
+        let (violation, _) = finds(Part::WaitBeyondValidity, setup, WALKS);
         assert_eq!(violation, Violation::DisjointGroups);
     }
 }

@@ -94,7 +94,7 @@ impl Driver {
 
 impl World {
     pub(super) fn open(&mut self, client: usize, node: usize) -> bool {
-        let (now, leads) = (self.now, Some(self.leads[client][node]));
+        let (now, leads) = (self.client_now(client), Some(self.leads[client][node]));
         let driver = &mut self.drivers[client];
         let same = driver.conn[node] == leads;
         if !same {
@@ -115,7 +115,7 @@ impl World {
         if !self.is_enrolled(node, machine) {
             self.enrol(node, machine, self.drivers[client].highest[node]);
         }
-        let (now, server) = (self.now, self.server(node, machine));
+        let (now, server) = (self.client_now(client), self.server(node, machine));
         let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
         let read = Read { machine, view, active: server.active };
         let driver = &mut self.drivers[client];
@@ -139,7 +139,7 @@ impl World {
 
     /// Starts and resets the timers by what is read now.
     fn after_read(&mut self, client: usize) {
-        let now = self.now;
+        let now = self.client_now(client);
         for node in self.names() {
             let driver = &mut self.drivers[client];
             let is_displaced = driver.is_displaced(node);

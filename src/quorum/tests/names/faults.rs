@@ -13,6 +13,8 @@ pub(super) struct Faults {
     pub(super) restarts: u8,
     pub(super) crashes: u8,
     pub(super) cuts: u8,
+    /// Ticks that clocks gain.
+    pub(super) gains: u8,
 }
 
 impl World {
@@ -97,7 +99,8 @@ impl World {
         }
         for client in 0..CLIENTS {
             if self.drivers[client].conn[node] == Some(machine) {
-                self.drivers[client].lose(node, self.now);
+                let now = self.client_now(client);
+                self.drivers[client].lose(node, now);
             }
             if let Some(lease) = &mut self.leases[client]
                 && lease.targets[node] == Some(machine)
@@ -113,7 +116,7 @@ impl World {
             return false;
         }
         self.left.crashes -= 1;
-        self.drivers[client] = Driver::new(self.now);
+        self.drivers[client] = Driver::new(self.client_now(client));
         self.leases[client] = None;
         self.known[client] = 0;
         true
@@ -124,7 +127,8 @@ impl World {
             return false;
         }
         self.left.cuts -= 1;
-        self.drivers[client].lose(node, self.now);
+        let now = self.client_now(client);
+        self.drivers[client].lose(node, now);
         true
     }
 }

@@ -21,8 +21,9 @@ pub(super) struct Group {
 impl World {
     /// Takes note of the groups of q servers that exist now.
     pub(super) fn note_groups(&mut self) {
-        let (now, ttl) = (self.now, self.setup.ttl);
-        self.groups.retain(|group| now < group.last + ttl);
+        // A holder's clock may be the slowest.
+        let (now, validity) = (self.now, self.setup.validity());
+        self.groups.retain(|group| now < group.last + validity);
         let mut found = Vec::new();
         self.collect(0, &mut Vec::new(), &mut found);
         if found.iter().any(|&a| self.groups.iter().any(|b| a & b.servers == 0)) {

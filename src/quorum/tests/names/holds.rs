@@ -1,6 +1,6 @@
 //! The rule as a whole: searches find no violation within its limits.
 
-use super::cases::{by_groups, first_start, moves, restarts, search};
+use super::cases::{by_groups, clocks_only, drifting, first_start, moves, restarts, search};
 use super::world::Setup;
 
 /// Walks of each seed: no fewer than the controls take on the same sets.
@@ -57,4 +57,28 @@ fn five_servers_restart() {
 #[test]
 fn five_servers_start() {
     holds(first_start(5));
+}
+
+mod drift {
+    use super::*;
+
+    #[test]
+    fn three_clocks_drift() {
+        holds(clocks_only(3));
+    }
+
+    #[test]
+    fn three_names_move() {
+        holds(drifting(moves(3)));
+    }
+
+    #[test]
+    fn three_servers_restart() {
+        holds(drifting(restarts(3)));
+    }
+
+    #[test]
+    fn five_names_move() {
+        holds(drifting(moves(5)));
+    }
 }

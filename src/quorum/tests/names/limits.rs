@@ -13,7 +13,8 @@ use super::{
     },
 };
 
-const NO_FAULTS: Faults = Faults { moves: 0, blank_restarts: 0, restarts: 0, crashes: 0, cuts: 0 };
+const NO_FAULTS: Faults =
+    Faults { moves: 0, blank_restarts: 0, restarts: 0, crashes: 0, cuts: 0, gains: 0 };
 
 /// Three names, of which two may change within one probation.
 fn two_of_three(faults: Faults) -> Setup {

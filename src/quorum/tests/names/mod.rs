@@ -8,6 +8,7 @@
 //! |---|---|
 //! | the state, the steps | `world` |
 //! | faults, and how many names may change at once | `faults` |
+//! | clocks that run at different rates | `clocks` |
 //! | what a client reads, tells, waits for and activates | `driver`, `spread`, `activation` |
 //! | locks and tokens; or the groups that could grant one | `lock`; `groups` |
 //! | random walks, and searches that go on from new states | `walk`, `search`, `outline` |
@@ -22,6 +23,7 @@
 
 mod activation;
 mod cases;
+mod clocks;
 mod controls;
 mod driver;
 mod faults;

@@ -15,6 +15,10 @@ impl World {
                 continue;
             };
             hash.write_u8(u8::from(server.active));
+            if self.setup.drift > 0 {
+                let now = self.server_now(node, at % self.setup.machines);
+                hash.write_u16(server.key.map_or(0, |key| key.expires.saturating_sub(now)));
+            }
             for (other, peer) in self.servers.iter().enumerate() {
                 if let Some(peer) = &peer.view
                     && other / self.setup.machines != node
@@ -25,9 +29,9 @@ impl World {
         }
         for client in 0..CLIENTS {
             let lease = self.leases[client].as_ref();
-            let ttl = self.setup.ttl;
-            if let Some(lease) = lease.filter(|lease| self.now < lease.started + ttl) {
-                hash.write_u16(lease.until.map_or(9, |until| until.saturating_sub(self.now)));
+            let (now, ttl) = (self.client_now(client), self.setup.ttl);
+            if let Some(lease) = lease.filter(|lease| now < lease.started + ttl) {
+                hash.write_u16(lease.until.map_or(9, |until| until.saturating_sub(now)));
                 for (node, grant) in lease.grants.iter().enumerate() {
                     if grant.is_some() {
                         hash.write_usize(lease.targets[node].map_or(9, |machine| machine));
@@ -41,7 +45,7 @@ impl World {
             let driver = &self.drivers[client];
             for timer in driver.timers.iter().flatten() {
                 for since in [timer.voters, timer.starters] {
-                    hash.write_u16(since.map_or(9, |since| (self.now - since).min(ttl)));
+                    hash.write_u16(since.map_or(9, |since| (now - since).min(ttl)));
                 }
             }
             hash.write_u8(u8::from(driver.task.is_some()));

@@ -32,4 +32,10 @@ pub(super) enum Part {
     Starters,
     /// A bootstrap with fewer than N−q+1 others waits a TTL for those that are out of sight.
     Absence,
+    /// The validity is shorter than the TTL by what clocks may differ.
+    DriftInValidity,
+    /// A probation is longer than the TTL by what clocks may differ.
+    DriftInWait,
+    /// A probation is longer than a validity by what clocks may differ; without it just as long.
+    WaitBeyondValidity,
 }

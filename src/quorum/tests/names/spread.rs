@@ -8,7 +8,8 @@ impl World {
         let (Some(read), Some(displaced)) = (driver.in_sight(node), driver.displaced[node]) else {
             return false;
         };
-        let due = displaced.reopened && self.now >= displaced.since + self.setup.ttl;
+        let due =
+            displaced.reopened && self.client_now(client) >= displaced.since + self.setup.wait();
         let machine = read.machine;
         let stored = self.server(node, machine).view.as_ref().map(|view| view.incarnation);
         if !due || stored != Some(read.view.incarnation) || !self.is_enrolled(node, machine) {

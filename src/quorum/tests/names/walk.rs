@@ -1,6 +1,9 @@
 //! Random walks with random weights.
 
-use super::world::{CLIENTS, NAMES, PerName, Step, World};
+use super::{
+    clocks::Whose,
+    world::{CLIENTS, NAMES, PerName, Step, World},
+};
 
 /// A generator of random numbers: the same seed, the same walk. Source: Steele et al.,
 /// *Fast Splittable Pseudorandom Number Generators* (2014), `SplitMix64`.
@@ -128,6 +131,12 @@ impl Walk {
     }
 
     fn disturb(&mut self, client: usize, node: usize, machine: usize) {
+        if self.world.setup.drift > 0 && self.random.below(2) == 0 {
+            let of_client = self.random.below(2) == 0;
+            let server = Whose::Server { node, machine };
+            let clock = if of_client { Whose::Client(client) } else { server };
+            return self.apply(Step::Gain { clock });
+        }
         let all = self.random.below(3) > 0;
         let step = match self.random.below(8) {
             0..=3 => {

@@ -2,7 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{driver::Driver, faults::Faults, groups::Group, lock::Lease, rule::Part};
+use super::{
+    clocks::{Clock, Whose},
+    driver::Driver,
+    faults::Faults,
+    groups::Group,
+    lock::Lease,
+    rule::Part,
+};
 use crate::quorum::names::{Incarnation, View, name_each_other};
 
 /// The most names of a set.
@@ -54,6 +61,8 @@ pub(super) struct Setup {
     pub(super) machines: usize,
     /// The TTL of all locks, in ticks.
     pub(super) ttl: Tick,
+    /// By how many ticks two clocks may differ after a TTL: 0 or 1.
+    pub(super) drift: Tick,
     /// The part of the rule that is left out.
     pub(super) without: Option<Part>,
     pub(super) faults: Faults,
@@ -72,6 +81,10 @@ pub(super) struct Setup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Tick,
+    /// A clock gains a tick on the slowest one.
+    Gain {
+        clock: Whose,
+    },
     /// The look-ups of a client lead to another machine from now on; `None`: of all clients.
     Move {
         client: Option<usize>,
@@ -170,7 +183,10 @@ pub(super) enum Violation {
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub(super) setup: Setup,
+    /// The time by the slowest clock.
     pub(super) now: Tick,
+    /// Of the clients, then of the servers.
+    pub(super) clocks: Vec<Clock>,
     pub(super) servers: Vec<Server>,
     /// Where each client's look-ups lead.
     pub(super) leads: [PerName<usize>; CLIENTS],
@@ -195,6 +211,7 @@ impl World {
         let mut world = Self {
             setup,
             now: 0,
+            clocks: vec![Clock::default(); CLIENTS + setup.names * setup.machines],
             servers: vec![Server::default(); setup.names * setup.machines],
             leads: [[0; NAMES]; CLIENTS],
             drivers: std::array::from_fn(|_| Driver::new(0)),
@@ -315,6 +332,7 @@ impl World {
                 self.now += 1;
                 true
             }
+            Step::Gain { clock } => self.gain(clock),
             Step::Move { client, node, machine } => self.move_name(client, node, machine),
             Step::Restart { node, machine, keeps_data } => self.restart(node, machine, keeps_data),
             Step::Crash { client } => self.crash(client),
