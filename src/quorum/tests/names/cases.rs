@@ -4,7 +4,9 @@ use super::{
     faults::Faults,
     rule::Part,
     search::{Search, shorten},
-    world::{Setup, Step, Violation, World},
+    step::{Step, Violation},
+    work::Work,
+    world::{Setup, World},
 };
 
 /// Moves that a walk chooses.
@@ -25,6 +27,8 @@ pub(super) fn moves(names: usize) -> Setup {
         blank: false,
         split_lookups: true,
         locks: true,
+        work: None,
+        changes_while_copying: false,
     }
 }
 
@@ -45,6 +49,24 @@ pub(super) fn first_start(names: usize) -> Setup {
 pub(super) fn drifting(setup: Setup) -> Setup {
     let faults = Faults { gains: 4, ..setup.faults };
     Setup { ttl: setup.ttl + 1, drift: 1, faults, ..setup }
+}
+
+/// The same set, whose clients claim a tick under their locks.
+pub(super) fn claiming(setup: Setup) -> Setup {
+    Setup { work: Some(Work::Tick), ..setup }
+}
+
+/// The same set, whose clients do work with a record under their locks. Nothing is bootstrapped, as
+/// a set that was may have lost records.
+pub(super) fn recording(setup: Setup) -> Setup {
+    let faults = Faults { restarts: 0, ..setup.faults };
+    Setup { work: Some(Work::Once), faults, ..setup }
+}
+
+/// The same, where names change while servers copy records.
+pub(super) fn recording_in_turns(setup: Setup) -> Setup {
+    let faults = Faults { blank_restarts: 2, ..setup.faults };
+    recording(Setup { changes_while_copying: true, faults, ..setup })
 }
 
 /// A set in which nothing goes wrong but the clocks.

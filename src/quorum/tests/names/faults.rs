@@ -2,6 +2,7 @@
 
 use super::{
     driver::Driver,
+    work::Work,
     world::{CLIENTS, NAMES, Server, World},
 };
 
@@ -26,7 +27,10 @@ impl World {
             |machine| self.server(node, machine).view.as_ref().map(|view| view.incarnation);
         let votes = |machine| self.is_enrolled(node, machine) && self.server(node, machine).active;
         let mut machines = 0..self.setup.machines;
+        let lacks =
+            self.setup.work == Some(Work::Once) && self.server(node, machine).kept.lacks.is_some();
         self.is_sound(node)
+            && (!lacks || self.setup.changes_while_copying)
             && self.drivers.iter().all(|driver| driver.conn[node].is_none_or(votes))
             && machines.all(|other| incarnation(other) <= incarnation(machine))
     }
@@ -107,6 +111,9 @@ impl World {
             {
                 lease.targets[node] = None;
             }
+            if let Some(job) = &mut self.jobs[client] {
+                job.lose(node, machine);
+            }
         }
         true
     }
@@ -118,6 +125,8 @@ impl World {
         self.left.crashes -= 1;
         self.drivers[client] = Driver::new(self.client_now(client));
         self.leases[client] = None;
+        self.jobs[client] = None;
+        self.copies[client] = None;
         self.known[client] = 0;
         true
     }

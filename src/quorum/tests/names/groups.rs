@@ -6,7 +6,8 @@
 
 use super::{
     rule::Part,
-    world::{Tick, Violation, World},
+    step::Violation,
+    world::{Tick, World},
 };
 use crate::quorum::names::name_each_other;
 

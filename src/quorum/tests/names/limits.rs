@@ -6,11 +6,11 @@ use super::{
     faults::Faults,
     holds::WALKS,
     rule::Part,
-    world::{
-        Setup,
+    step::{
         Step::{Activate, Begin, Cut, Fence, Look, Merge, Move, Open, Restart, Store, Tick},
-        Violation, World,
+        Violation,
     },
+    world::{Setup, World},
 };
 
 const NO_FAULTS: Faults =

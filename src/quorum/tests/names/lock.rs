@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::{
     rule::Part,
-    world::{CLIENTS, Key, NAMES, PerName, Tick, Violation, World},
+    step::Violation,
+    world::{CLIENTS, Key, NAMES, PerName, Tick, World},
 };
 use crate::quorum::names::{Member, View, largest_group};
 
@@ -38,7 +39,7 @@ pub(super) struct Lease {
 }
 
 impl World {
-    fn holds(&self, client: usize) -> bool {
+    pub(super) fn holds(&self, client: usize) -> bool {
         let until = self.leases[client].as_ref().and_then(|lease| lease.until);
         until.is_some_and(|until| self.client_now(client) < until)
     }

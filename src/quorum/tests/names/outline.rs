@@ -15,6 +15,11 @@ impl World {
                 continue;
             };
             hash.write_u8(u8::from(server.active));
+            if self.setup.work.is_some() {
+                let kept = &server.kept;
+                hash.write_u8(u8::from(kept.record.is_some()) + 2 * u8::from(kept.lacks.is_some()));
+                hash.write_u8(u8::from(kept.claim.is_some()) + 2 * u8::from(kept.burnt));
+            }
             if self.setup.drift > 0 {
                 let now = self.server_now(node, at % self.setup.machines);
                 hash.write_u16(server.key.map_or(0, |key| key.expires.saturating_sub(now)));
@@ -41,6 +46,10 @@ impl World {
                 }
             } else {
                 hash.write_u8(7);
+            }
+            if let Some(job) = &self.jobs[client] {
+                hash.write_u8(job.phase as u8);
+                job.told.iter().for_each(|told| hash.write_u8(u8::from(told.is_some())));
             }
             let driver = &self.drivers[client];
             for timer in driver.timers.iter().flatten() {

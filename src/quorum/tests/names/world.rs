@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use super::{
-    clocks::{Clock, Whose},
+    clocks::Clock,
+    copies::Copy,
     driver::Driver,
     faults::Faults,
     groups::Group,
     lock::Lease,
     rule::Part,
+    step::Violation,
+    work::{Job, Kept, Work},
 };
 use crate::quorum::names::{Incarnation, View, name_each_other};
 
@@ -26,10 +29,14 @@ pub(super) struct Server {
     /// Its enrolment and the owners that it stores; `None` while it is blank.
     pub(super) view: Option<Arc<View>>,
     pub(super) active: bool,
+    /// The owners that it replaced, without [`Part::GreaterOwner`].
+    pub(super) retired: Vec<Incarnation>,
     /// Counts the restarts.
     pub(super) run: u8,
     pub(super) key: Option<Key>,
     pub(super) fence: u16,
+    /// What it keeps of the clients' work.
+    pub(super) kept: Kept,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +52,16 @@ impl Server {
             && view.owners[node] < Some(owner)
         {
             Arc::make_mut(view).owners[node] = Some(owner);
+        }
+    }
+
+    /// Replaces the owner of the name of `node`, unless `owner` was replaced before.
+    pub(super) fn replace(&mut self, node: usize, owner: Incarnation) {
+        if let Some(view) = &mut self.view
+            && view.owners[node] != Some(owner)
+            && !self.retired.contains(&owner)
+        {
+            self.retired.extend(Arc::make_mut(view).owners[node].replace(owner));
         }
     }
 
@@ -75,109 +92,11 @@ pub(super) struct Setup {
     pub(super) split_lookups: bool,
     /// Whether the clients take locks; otherwise the groups that could grant one are watched.
     pub(super) locks: bool,
-}
-
-/// One step of the world. `client`, `node`: indices; `machine`: index under the name of the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    Tick,
-    /// A clock gains a tick on the slowest one.
-    Gain {
-        clock: Whose,
-    },
-    /// The look-ups of a client lead to another machine from now on; `None`: of all clients.
-    Move {
-        client: Option<usize>,
-        node: usize,
-        machine: usize,
-    },
-    Restart {
-        node: usize,
-        machine: usize,
-        keeps_data: bool,
-    },
-    Crash {
-        client: usize,
-    },
-    /// The client can't reach the node any more.
-    Cut {
-        client: usize,
-        node: usize,
-    },
-    /// The client opens a new connection by a fresh look-up.
-    Open {
-        client: usize,
-        node: usize,
-    },
-    /// The client reads the server, and enrols it if it is blank or was restarted.
-    Look {
-        client: usize,
-        node: usize,
-    },
-    /// The client enrols a displaced server anew.
-    Reenrol {
-        client: usize,
-        node: usize,
-    },
-    /// The client stores into `into` the incarnation that it read under `of`.
-    Store {
-        client: usize,
-        into: usize,
-        of: usize,
-    },
-    /// The client stores into a server in probation all owners that it knows.
-    Merge {
-        client: usize,
-        node: usize,
-    },
-    /// The client begins to activate a server.
-    Begin {
-        client: usize,
-        node: usize,
-    },
-    /// The client reads a fence for the activation under way.
-    Fence {
-        client: usize,
-        node: usize,
-    },
-    Activate {
-        client: usize,
-    },
-    /// The client asks for the lock.
-    Attempt {
-        client: usize,
-    },
-    Vote {
-        client: usize,
-        node: usize,
-    },
-    Raise {
-        client: usize,
-    },
-    RaiseVote {
-        client: usize,
-        node: usize,
-    },
-    Extend {
-        client: usize,
-    },
-    ExtendVote {
-        client: usize,
-        node: usize,
-    },
-    /// The client gives the lock or the attempt up, with or without deleting the keys.
-    Release {
-        client: usize,
-        deletes: bool,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Violation {
-    TwoHolders,
-    TokenIssuedTwice,
-    TokenNotGreater,
-    DisjointGroups,
+    /// What the clients do under their locks.
+    pub(super) work: Option<Work>,
+    /// Whether a change of a name ends before its server has all records. What no server keeps any
+    /// more may be lost then.
+    pub(super) changes_while_copying: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -195,6 +114,10 @@ pub(super) struct World {
     /// The largest fence that each client knows.
     pub(super) known: [u16; CLIENTS],
     pub(super) issued: Vec<u16>,
+    pub(super) jobs: [Option<Job>; CLIENTS],
+    pub(super) copies: [Option<Copy>; CLIENTS],
+    /// A quorum keeps that the work is done, or the claim of the tick.
+    pub(super) is_done: bool,
     pub(super) groups: Vec<Group>,
     /// The largest number that was ever proposed.
     pub(super) top: u16,
@@ -218,6 +141,9 @@ impl World {
             leases: std::array::from_fn(|_| None),
             known: [0; CLIENTS],
             issued: Vec::new(),
+            jobs: std::array::from_fn(|_| None),
+            copies: [None; CLIENTS],
+            is_done: false,
             groups: Vec::new(),
             top: 0,
             enrolments: 0,
@@ -323,51 +249,5 @@ impl World {
         self.names().filter(|&other| other != node).all(|other| {
             active(other).is_none_or(|view| name_each_other((node, own), (other, view)))
         })
-    }
-
-    /// Does one step; false if it can't be done now, or changes nothing.
-    pub(super) fn apply(&mut self, step: Step) -> bool {
-        let done = match step {
-            Step::Tick => {
-                self.now += 1;
-                true
-            }
-            Step::Gain { clock } => self.gain(clock),
-            Step::Move { client, node, machine } => self.move_name(client, node, machine),
-            Step::Restart { node, machine, keeps_data } => self.restart(node, machine, keeps_data),
-            Step::Crash { client } => self.crash(client),
-            Step::Cut { client, node } => self.cut(client, node),
-            Step::Open { client, node } => self.open(client, node),
-            Step::Look { client, node } => self.look(client, node),
-            Step::Reenrol { client, node } => self.reenrol(client, node),
-            Step::Store { client, into, of } => self.store(client, into, of),
-            Step::Merge { client, node } => self.merge(client, node),
-            Step::Begin { client, node } => self.begin(client, node),
-            Step::Fence { client, node } => self.fence(client, node),
-            Step::Activate { client } => self.activate(client),
-            Step::Attempt { client } => self.attempt(client),
-            Step::Vote { client, node } => self.vote(client, node),
-            Step::Raise { client } => self.raise(client),
-            Step::RaiseVote { client, node } => self.raise_vote(client, node),
-            Step::Extend { client } => self.extend(client),
-            Step::ExtendVote { client, node } => self.extend_vote(client, node),
-            Step::Release { client, deletes } => self.release(client, deletes),
-        };
-        if done && self.violation.is_none() && self.holders() > 1 {
-            self.violation = Some(Violation::TwoHolders);
-        }
-        let changes = matches!(
-            step,
-            Step::Tick
-                | Step::Look { .. }
-                | Step::Reenrol { .. }
-                | Step::Store { .. }
-                | Step::Merge { .. }
-                | Step::Activate { .. }
-        );
-        if done && changes && !self.setup.locks {
-            self.note_groups();
-        }
-        done
     }
 }
