@@ -59,7 +59,10 @@ impl World {
             bits | if name == node && was_settled { 0 } else { self.changed_during[name] }
         };
         let within = |name| during(name).count_ones() as usize <= self.setup.at_once;
-        if !changing.iter().all(within) && (moves || !self.former_servers_are_gone()) {
+        // Servers that all restart are a new set, which may have lost records.
+        let is_new_set =
+            !moves && self.former_servers_are_gone() && self.setup.work != Some(Work::Once);
+        if !changing.iter().all(within) && !is_new_set {
             return false;
         }
         let mut changed_during = [0; NAMES];

@@ -13,6 +13,7 @@
 //! | locks and tokens; or the groups that could grant one | `lock`; `groups` |
 //! | work that is done once under a lock, ticks that are claimed; how records are copied | `work`; `copies` |
 //! | random walks, and searches that go on from new states | `walk`, `search`, `outline` |
+//! | every state of a small set; when two are alike | `exhaust`; `canonical` |
 //! | the parts of the rule; the sets that are searched | `rule`, `cases` |
 //! | tests: nothing is found with the rule | `holds` |
 //! | tests: something is found without a part of it | `controls` |
@@ -24,11 +25,13 @@
 //! `-- --ignored` runs the controls that need more than the others.
 
 mod activation;
+mod canonical;
 mod cases;
 mod clocks;
 mod controls;
 mod copies;
 mod driver;
+mod exhaust;
 mod faults;
 mod groups;
 mod holds;

@@ -167,6 +167,7 @@ impl World {
         if done && self.violation.is_none() && self.holders() > 1 {
             self.violation = Some(Violation::TwoHolders);
         }
+        self.note_lost_record();
         let changes = matches!(
             step,
             Step::Tick

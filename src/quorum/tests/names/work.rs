@@ -181,7 +181,7 @@ impl World {
 
     fn judge(&mut self, client: usize, work: Work) {
         let job = self.jobs[client].as_ref().expect("it is under way");
-        let told = self.told(job);
+        let (told, lease) = (self.told(job), job.lease);
         if told.len() < self.quorum() {
             return;
         }
@@ -198,10 +198,10 @@ impl World {
                 }
             }
             Phase::Keeping => {
-                if work == Work::Tick && self.is_done {
+                if work == Work::Tick && self.done.is_some() {
                     self.violation = Some(Violation::TickClaimedTwice);
                 }
-                self.is_done = true;
+                self.done = Some(lease);
             }
         }
         let job = self.jobs[client].as_mut().expect("it is under way");
@@ -211,7 +211,7 @@ impl World {
     /// Nobody did the work, as far as was told. Work with a record begins here, a tick when it is
     /// claimed.
     fn begin_keeping(&mut self, client: usize) {
-        if self.setup.work == Some(Work::Once) && self.is_done && self.must_find_record() {
+        if self.setup.work == Some(Work::Once) && self.done.is_some() {
             self.violation = Some(Violation::WorkDoneTwice);
         }
         let targets = self.drivers[client].conn;
@@ -219,15 +219,16 @@ impl World {
         job.enter(Phase::Keeping, targets);
     }
 
-    /// Whether a record that a quorum kept is still to be found: where names change while servers
-    /// copy, all that kept it may be gone.
-    fn must_find_record(&self) -> bool {
+    /// Where names change while servers copy, all that kept a record may be gone: it is lost then.
+    pub(super) fn note_lost_record(&mut self) {
         let keeps = |node| {
             let machine = self.leads[0][node];
             let agreed = self.leads.iter().all(|leads| leads[node] == machine);
-            agreed && self.server(node, machine).kept.record.is_some()
+            agreed && self.server(node, machine).kept.record == self.done
         };
-        !self.setup.changes_while_copying || self.names().any(keeps)
+        if self.setup.changes_while_copying && !self.names().any(keeps) {
+            self.done = None;
+        }
     }
 
     /// Whether the work is done, if that is known.

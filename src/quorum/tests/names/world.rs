@@ -116,8 +116,8 @@ pub(super) struct World {
     pub(super) issued: Vec<u16>,
     pub(super) jobs: [Option<Job>; CLIENTS],
     pub(super) copies: [Option<Copy>; CLIENTS],
-    /// A quorum keeps that the work is done, or the claim of the tick.
-    pub(super) is_done: bool,
+    /// The lease whose record, or claim of the tick, a quorum kept.
+    pub(super) done: Option<u16>,
     pub(super) groups: Vec<Group>,
     /// The largest number that was ever proposed.
     pub(super) top: u16,
@@ -143,7 +143,7 @@ impl World {
             issued: Vec::new(),
             jobs: std::array::from_fn(|_| None),
             copies: [None; CLIENTS],
-            is_done: false,
+            done: None,
             groups: Vec::new(),
             top: 0,
             enrolments: 0,
