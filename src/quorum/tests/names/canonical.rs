@@ -49,6 +49,7 @@ impl Key<'_> {
                 let server = world.server(node, machine);
                 self.add(server.run.into());
                 self.add(server.active.into());
+                self.add(server.is_old.into());
                 self.option(server.view.as_deref(), Self::view);
             }
             self.nodes(|other| world.changed_during[node] & (1 << other) != 0);

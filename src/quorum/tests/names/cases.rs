@@ -25,6 +25,7 @@ pub(super) fn moves(names: usize) -> Setup {
         faults: Faults { moves: 3, blank_restarts: 1, restarts: 1, crashes: 1, cuts: 2, gains: 0 },
         at_once: crate::quorum::rules::quorum(names) - 1,
         blank: false,
+        upgraded: false,
         split_lookups: true,
         locks: true,
         work: None,
@@ -73,6 +74,12 @@ pub(super) fn recording_in_turns(setup: Setup) -> Setup {
 pub(super) fn clocks_only(names: usize) -> Setup {
     let setup = moves(names);
     drifting(Setup { faults: Faults::default(), ..setup })
+}
+
+/// A set of an earlier version at the start, whose names move. Watched by groups, also of those that
+/// grant locks to clients of that version.
+pub(super) fn upgraded(names: usize) -> Setup {
+    by_groups(Setup { upgraded: true, ..moves(names) })
 }
 
 /// The same set, watched by the groups that could grant a lock instead of by locks.

@@ -6,7 +6,7 @@
 use super::{
     cases::{
         by_groups, claiming, clocks_only, drifting, moves, recording, recording_in_turns, restarts,
-        run, search, without,
+        run, search, upgraded, without,
     },
     faults::Faults,
     holds::WALKS,
@@ -45,6 +45,12 @@ mod groups {
     #[test]
     fn minority_does_not_bootstrap() {
         finds_disjoint_groups(Part::Starters, 3);
+    }
+
+    #[test]
+    fn upgraded_server_refuses_old_clients() {
+        let (violation, _) = finds(Part::OldVotes, upgraded(3), WALKS);
+        assert_eq!(violation, Violation::DisjointGroups);
     }
 
     #[test]

@@ -119,6 +119,9 @@ impl World {
         if !self.is_enrolled(node, machine) {
             self.enrol(node, machine, self.drivers[client].highest[node]);
         }
+        if self.has(Part::OldVotes) {
+            self.server_mut(node, machine).is_old = false;
+        }
         let greater = self.has(Part::GreaterOwner);
         let (now, server) = (self.client_now(client), self.server(node, machine));
         let retired = server.retired.clone();

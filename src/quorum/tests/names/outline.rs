@@ -14,7 +14,7 @@ impl World {
                 hash.write_u8(9);
                 continue;
             };
-            hash.write_u8(u8::from(server.active));
+            hash.write_u8(u8::from(server.active) + 2 * u8::from(server.is_old));
             if self.setup.work.is_some() {
                 let kept = &server.kept;
                 hash.write_u8(u8::from(kept.record.is_some()) + 2 * u8::from(kept.lacks.is_some()));

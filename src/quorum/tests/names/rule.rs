@@ -35,6 +35,9 @@ pub(super) enum Part {
     Starters,
     /// A bootstrap with fewer than N−q+1 others waits a TTL for those that are out of sight.
     Absence,
+    /// A server of an earlier version does not vote for clients of that version once another one has
+    /// read it.
+    OldVotes,
     /// The validity is shorter than the TTL by what clocks may differ.
     DriftInValidity,
     /// A probation is longer than the TTL by what clocks may differ.

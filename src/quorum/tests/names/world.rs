@@ -29,6 +29,9 @@ pub(super) struct Server {
     /// Its enrolment and the owners that it stores; `None` while it is blank.
     pub(super) view: Option<Arc<View>>,
     pub(super) active: bool,
+    /// It is of an earlier version, which knew no owners: it votes for clients of that version, until
+    /// another one reads it.
+    pub(super) is_old: bool,
     /// The owners that it replaced, without [`Part::GreaterOwner`].
     pub(super) retired: Vec<Incarnation>,
     /// Counts the restarts.
@@ -88,6 +91,8 @@ pub(super) struct Setup {
     pub(super) at_once: usize,
     /// Whether the set has never been started.
     pub(super) blank: bool,
+    /// Whether all servers are of an earlier version at the start.
+    pub(super) upgraded: bool,
     /// Whether the clients may be told different machines by their look-ups.
     pub(super) split_lookups: bool,
     /// Whether the clients take locks; otherwise the groups that could grant one are watched.
@@ -161,13 +166,15 @@ impl World {
             let first: Vec<_> =
                 (0..setup.names).map(|node| world.incarnation(node, 0, 1)).collect();
             for node in 0..setup.names {
-                let owner = |(of, own): (usize, &Incarnation)| (of != node).then_some(*own);
+                let owner = |(of, own): (usize, &Incarnation)| {
+                    (of != node && !setup.upgraded).then_some(*own)
+                };
                 let owners = first.iter().enumerate().map(owner).collect();
                 let server = world.server_mut(node, 0);
                 server.view = Some(Arc::new(View { incarnation: first[node], owners }));
-                server.active = true;
+                (server.active, server.is_old) = (true, setup.upgraded);
             }
-            for client in 0..CLIENTS {
+            for client in (0..CLIENTS).filter(|_| !setup.upgraded) {
                 (0..setup.names).for_each(|node| {
                     world.look(client, node);
                 });
@@ -232,7 +239,7 @@ impl World {
         );
         let server = self.server_mut(node, machine);
         server.view = Some(Arc::new(View { incarnation, owners }));
-        server.active = false;
+        (server.active, server.is_old) = (false, false);
     }
 
     /// Whether all look-ups of a name lead to one active server, and it and the other names'
@@ -246,8 +253,13 @@ impl World {
                 .then(|| server.view.as_ref().expect("it is enrolled"))
         };
         let Some(own) = active(node) else { return false };
+        // A set is upgraded while its names move.
+        let untold = |view: &View, of: usize| self.setup.upgraded && view.owners[of].is_none();
         self.names().filter(|&other| other != node).all(|other| {
-            active(other).is_none_or(|view| name_each_other((node, own), (other, view)))
+            active(other).is_none_or(|view| {
+                let told = !untold(own, other) && !untold(view, node);
+                !told || name_each_other((node, own), (other, view))
+            })
         })
     }
 }
