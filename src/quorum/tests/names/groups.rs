@@ -25,8 +25,7 @@ impl World {
         // A holder's clock may be the slowest.
         let (now, validity) = (self.now, self.setup.validity());
         self.groups.retain(|group| now < group.last + validity);
-        let mut found = Vec::new();
-        self.collect(0, false, &mut Vec::new(), &mut found);
+        let mut found = self.present_groups();
         if self.setup.upgraded {
             self.collect(0, true, &mut Vec::new(), &mut found);
         }
@@ -39,6 +38,13 @@ impl World {
                 None => self.groups.push(Group { servers, last: now }),
             }
         }
+    }
+
+    /// The groups that could grant a lock now.
+    pub(super) fn present_groups(&self) -> Vec<u32> {
+        let mut found = Vec::new();
+        self.collect(0, false, &mut Vec::new(), &mut found);
+        found
     }
 
     /// Groups for clients of this version, or of the `old` one.

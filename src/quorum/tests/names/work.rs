@@ -219,14 +219,16 @@ impl World {
         job.enter(Phase::Keeping, targets);
     }
 
-    /// Where names change while servers copy, all that kept a record may be gone: it is lost then.
+    /// Where names change while servers copy, all that kept a record may be gone: it is lost once no
+    /// group that could grant a lock has a server that keeps it.
     pub(super) fn note_lost_record(&mut self) {
-        let keeps = |node| {
-            let machine = self.leads[0][node];
-            let agreed = self.leads.iter().all(|leads| leads[node] == machine);
-            agreed && self.server(node, machine).kept.record == self.done
-        };
-        if self.setup.changes_while_copying && !self.names().any(keeps) {
+        if !self.setup.changes_while_copying || self.done.is_none() {
+            return;
+        }
+        let keeps = |at: usize| self.servers[at].kept.record == self.done;
+        let has_keeper =
+            |group: u32| (0..self.servers.len()).any(|at| group & (1 << at) != 0 && keeps(at));
+        if !self.present_groups().into_iter().any(has_keeper) {
             self.done = None;
         }
     }
