@@ -8,7 +8,7 @@ use super::safety::config;
 use crate::{
     node::{Nonce, Record, StoredLease},
     quorum::{
-        records::{Standing, standing},
+        records::{Sources, Standing, standing},
         rules,
     },
 };
@@ -67,6 +67,23 @@ fn work_that_was_begun_blocks_where_a_quorum_keeps_that_or_may() {
     assert_eq!(of(&[Some(&a), Some(&b), None], 3), Standing::Nothing);
     assert_eq!(of(&[Some(&a)], 3), Standing::TooFew);
     assert_eq!(of(&[Some(&a), Some(&b), Some(&b), None], 5), unknown(&b, false));
+}
+
+#[test]
+fn records_of_all_others_are_read() {
+    let suffice = |nodes, complete, incomplete, is_bootstrapped| {
+        Sources { nodes, complete, incomplete, is_bootstrapped }.suffice()
+    };
+    for (nodes, needed) in [(2, 1), (3, 2), (4, 2), (5, 3)] {
+        assert!(suffice(nodes, needed, 1, false), "{nodes}");
+        assert!(!suffice(nodes, needed - 1, 1, false), "{nodes}");
+        assert!(suffice(nodes, 0, nodes, false), "{nodes}: no other may keep more");
+        assert!(!suffice(nodes, 0, nodes - 1, false), "{nodes}: one may keep more");
+        let quorum = rules::quorum(nodes);
+        assert!(suffice(nodes, 0, quorum, true) && suffice(nodes, quorum - 1, 1, true), "{nodes}");
+        assert!(!suffice(nodes, 0, quorum - 1, true), "{nodes}");
+    }
+    assert!(suffice(1, 0, 1, true));
 }
 
 /// What one node keeps.

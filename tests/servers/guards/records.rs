@@ -2,8 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::scene::{all_vote, forgets, hash, meta, pairs, probation, settled, tag, votes, works};
-use crate::support::{RedisServer, Resp, acl, eventually_async};
+use super::scene::{
+    all_vote, forgets, guarded, hash, meta, pairs, probation, quick, settled, tag, votes, works,
+};
+use crate::{
+    facts::log::{Log, LoggedSpawner},
+    support::{RedisServer, Resp, acl, eventually_async},
+};
 
 const MARKS: &str = "redlock:marks";
 
@@ -155,6 +160,55 @@ async fn records_are_taken_over_after_the_activation_and_until_then_it_is_shown(
     servers[1].cli(&["DEL", "redlock:done:of node 3"]);
     assert_recorded(&servers[1]);
     assert!(!servers[1].exists("redlock:other:1"));
+}
+
+/// Nodes 1 and 2 forget one after the other: they are a quorum, and no new set.
+#[tokio::test]
+async fn a_quorum_that_copies_waits_for_the_node_that_has_the_records() {
+    let mut servers = RedisServer::start_n(3);
+    let log = Log::new();
+    let settings = quick().spawner(LoggedSpawner::start(&log));
+    let redlock = guarded(settings, servers.iter().map(RedisServer::url)).build().unwrap();
+    all_vote(&redlock).await;
+    record(&servers[2]);
+    servers[2].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
+    for node in [0, 1] {
+        servers[node].restart();
+        probation(&redlock, &[node]).await;
+        votes(&redlock, node).await;
+    }
+    let tries = |node: &str| {
+        let is_try = |line: &&str| line.contains("long-lived") && line.contains(node);
+        log.text().lines().filter(is_try).count()
+    };
+    let before = ["node=node-1", "node=node-2"].map(tries);
+    // Of each the second one begins when both lack records.
+    eventually_async("it was tried", async || {
+        let now = ["node=node-1", "node=node-2"].map(tries);
+        let again = (0..2).all(|node| now[node] > before[node] + 1);
+        again || !servers[..2].iter().all(is_copying)
+    })
+    .await;
+    assert!(servers[..2].iter().all(is_copying), "{}", log.text());
+    servers[2].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
+    for server in &servers[..2] {
+        eventually_async("all is copied", async || once(server).as_deref() == Some("")).await;
+        assert_recorded(server);
+    }
+}
+
+#[tokio::test]
+async fn bootstrapped_quorum_needs_no_others() {
+    let mut servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    servers[2].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
+    servers[0].restart();
+    servers[1].restart();
+    probation(&redlock, &[0, 1]).await;
+    all_vote(&redlock).await;
+    for server in &servers[..2] {
+        eventually_async("all is copied", async || once(server).as_deref() == Some("")).await;
+    }
 }
 
 #[tokio::test]

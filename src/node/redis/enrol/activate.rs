@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc, time::Duration}
 use ::redis::{Pipeline, Value};
 
 use super::{
-    NodeSet, Tag,
+    NodeSet, Tag, copy,
     standing::millis,
     task_claim::{Claimed, Task, TaskClaim},
 };
@@ -116,12 +116,12 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
 }
 
 async fn learn_and_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, Reason)> {
-    let (from, needed, mode) = match step.how {
-        How::Learn { from, needed } => (from, needed, "learn"),
-        How::Bootstrap { from } => (from, 0, "bootstrap"),
+    let (from, needed, mode, copies) = match step.how {
+        How::Learn { from, needed } => (from, needed, "learn", copy::LEARNT),
+        How::Bootstrap { from } => (from, 0, "bootstrap", copy::BOOTSTRAPPED),
     };
     // Of nodes that forgot together, each may have kept what the others lost.
-    let copies = if from.is_empty() { "" } else { "copying" };
+    let copies = if from.is_empty() { "" } else { copies };
     let asked = from.iter().map(|&other| async move { (other, read(set, other).await) });
     let mut known = Known::default();
     let mut learnt = 0;

@@ -24,7 +24,7 @@ use crate::{
         scripts,
         status::Copied,
     },
-    quorum::rules,
+    quorum::records::Sources,
 };
 
 /// Keys that a node looks through in one call.
@@ -94,16 +94,17 @@ async fn try_to_copy(set: &NodeSet, node: usize) -> Result<Ended, Reason> {
 /// How a node of this layout stands with its records.
 struct Records {
     tag: Tag,
-    /// `copying` and the nonce of the probation before, or nothing. With the tag it names the
-    /// activation whose records these are.
+    /// [`LEARNT`] or [`BOOTSTRAPPED`], and the nonce of the probation before, or nothing. With the tag
+    /// it names the activation whose records these are.
     once: Arc<str>,
 }
 
-impl Records {
-    fn are_complete(&self) -> bool {
-        self.tag.is_active() && self.once.is_empty()
-    }
+/// What a node stores in `once` that learnt from others in its probation.
+pub(super) const LEARNT: &str = "copying";
+/// What a node stores there that started by itself with others. Begins with [`LEARNT`].
+pub(super) const BOOTSTRAPPED: &str = "copying bootstrapped";
 
+impl Records {
     /// Whether the node has not been enrolled anew, nor found to have forgotten, in between.
     fn are_those_of(&self, begun: &Self) -> Result<(), Reason> {
         let same = self.tag.enrolment() == begun.tag.enrolment() && self.once == begun.once;
@@ -145,7 +146,7 @@ impl<'a> Copier<'a> {
         copier.tell(Copied::default());
         // The connection may lead elsewhere by now.
         Self::standing(set, &mut copier.target).await?.are_those_of(begun)?;
-        copier.copy_all().await?;
+        copier.copy_all(begun.once.starts_with(BOOTSTRAPPED)).await?;
         let mut pipeline = Pipeline::with_capacity(1);
         let script = scripts::COPIED.text(set.knows_flags(node));
         let cmd = pipeline.cmd("EVAL").arg(script).arg(1).arg(&set.keys.meta);
@@ -163,20 +164,18 @@ impl<'a> Copier<'a> {
         standing(set, side.ask(&pipeline).await?)
     }
 
-    async fn copy_all(&mut self) -> Result<(), Reason> {
+    async fn copy_all(&mut self, is_bootstrapped: bool) -> Result<(), Reason> {
         let (nodes, node) = (self.set.members().len(), self.node);
-        let quorum = rules::quorum(nodes);
-        let (mut complete, mut incomplete) = (0, 1);
+        let mut sources = Sources { nodes, complete: 0, incomplete: 1, is_bootstrapped };
         let mut last = Reason::Unknown;
         for other in (0..nodes).filter(|&other| other != node) {
             match self.copy_from(other).await {
-                Ok(true) => complete += 1,
-                Ok(false) => incomplete += 1,
+                Ok(true) => sources.complete += 1,
+                Ok(false) => sources.incomplete += 1,
                 Err(reason) => last = reason,
             }
         }
-        // With a quorum of nodes that forgot, there is nobody to ask for the rest.
-        if complete < nodes - quorum + 1 && incomplete < quorum { Err(last) } else { Ok(()) }
+        if sources.suffice() { Ok(()) } else { Err(last) }
     }
 
     /// Copies every record of one node that the other does not have; returns whether these are all
@@ -213,11 +212,11 @@ impl<'a> Copier<'a> {
         // It may have lost them meanwhile, or the connection may lead elsewhere than votes go.
         let ended = Self::standing(set, &mut source).await?;
         ended.are_those_of(&begun)?;
-        let complete = ended.are_complete();
-        if complete && !set.votes_with(from, &ended.tag) {
+        // A node in probation may stand in front of one that others still count, with its records.
+        if !set.votes_with(from, &ended.tag) {
             return Err(Reason::WrongTag { found: Arc::clone(ended.tag.text()) });
         }
-        Ok(complete)
+        Ok(ended.once.is_empty())
     }
 
     /// The keys that the node does not have.

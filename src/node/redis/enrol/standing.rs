@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
-use super::{Layout, Tag};
+use super::{Layout, Tag, copy};
 use crate::{
     error::Reason,
     node::{
@@ -123,7 +123,7 @@ impl Standing {
             longest_ttl: Duration::from_millis(number(5).max(number(15))),
             floor: number(6),
             layout: text(7),
-            copying: text(8).starts_with("copying"),
+            copying: text(8).starts_with(copy::LEARNT),
             history: text(9),
             owners,
             seen: text(11),

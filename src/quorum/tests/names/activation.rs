@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{
     driver::Read,
     rule::Part,
+    work::{Kept, Lacks},
     world::{NAMES, PerName, Tick, World},
 };
 use crate::quorum::names::View;
@@ -21,6 +22,8 @@ pub(super) struct Task {
     /// Whose fences were read.
     pub(super) learnt: PerName<bool>,
     pub(super) fence: u16,
+    /// What they keep of the clients' work.
+    pub(super) kept: Kept,
 }
 
 impl World {
@@ -30,7 +33,8 @@ impl World {
         let timer = driver.timers[node]?;
         driver.in_sight(node).filter(|read| !read.active)?;
         let end = |since: Tick| {
-            if self.has(Part::Wait) { since + self.setup.ttl } else { timer.seen + self.setup.ttl }
+            let from = if self.has(Part::Wait) { since } else { timer.seen };
+            from + self.setup.wait()
         };
         if timer.bootstrapped {
             return Some((true, end(timer.seen)));
@@ -56,7 +60,7 @@ impl World {
         let timers = self.names().filter(starting).filter_map(|node| driver.timers[node]);
         let mut since: Vec<_> = timers.filter_map(|timer| timer.starters).collect();
         since.sort_unstable();
-        since.get(self.quorum() - 1).map_or(0, |since| since + self.setup.ttl)
+        since.get(self.quorum() - 1).map_or(0, |since| since + self.setup.wait())
     }
 
     /// When the servers that are missing from a small group have been out of sight for a TTL.
@@ -68,12 +72,12 @@ impl World {
             return 0;
         }
         let since = self.names().filter(is_out).map(|other| driver.out_since[other]).max();
-        since.map_or(0, |since| since + self.setup.ttl)
+        since.map_or(0, |since| since + self.setup.wait())
     }
 
     pub(super) fn begin(&mut self, client: usize, node: usize) -> bool {
         let Some((bootstrap, at)) = self.due(client, node) else { return false };
-        if self.drivers[client].task.is_some() || self.now < at {
+        if self.drivers[client].task.is_some() || self.client_now(client) < at {
             return false;
         }
         let from = if bootstrap {
@@ -95,6 +99,7 @@ impl World {
             bootstrap,
             learnt: [false; NAMES],
             fence: 0,
+            kept: Kept::default(),
         });
         if let Some(timer) = driver.timers[node].as_mut().filter(|_| bootstrap) {
             timer.bootstrapped = true;
@@ -115,12 +120,13 @@ impl World {
             && (!self.has(Part::WitnessTags)
                 || (server.active == witness.active
                     && server.view.as_ref() == Some(&witness.view)));
-        let fence = server.fence;
+        let (fence, kept) = (server.fence, server.kept);
         let slot = &mut self.drivers[client].task;
         match slot {
             Some(task) if same => {
                 task.learnt[node] = true;
                 task.fence = task.fence.max(fence);
+                task.kept.learn(&kept);
             }
             _ => *slot = None,
         }
@@ -137,6 +143,7 @@ impl World {
         let (node, machine) = (task.node, task.machine);
         let tagged = self.has(Part::ActivationTag);
         let (top, takes_fences) = (self.top, self.has(Part::Fences));
+        let (takes_claims, burns) = (self.has(Part::Claims), self.has(Part::Burnt));
         if self.is_enrolled(node, machine) {
             let server = self.server_mut(node, machine);
             let view = server.view.as_ref().expect("it is enrolled");
@@ -145,6 +152,12 @@ impl World {
                 server.active = true;
                 let floor = if task.bootstrap { top } else { task.fence };
                 server.fence = server.fence.max(if takes_fences { floor } else { 0 });
+                if takes_claims {
+                    server.kept.learn(&task.kept);
+                }
+                server.kept.burnt |= task.bootstrap && burns;
+                let why = if task.bootstrap { Lacks::Bootstrapped } else { Lacks::Learnt };
+                server.kept.lacks = Some(why);
             }
         }
         true

@@ -4,7 +4,9 @@ use super::{
     faults::Faults,
     rule::Part,
     search::{Search, shorten},
-    world::{Setup, Step, Violation, World},
+    step::{Step, Violation},
+    work::Work,
+    world::{Setup, World},
 };
 
 /// Moves that a walk chooses.
@@ -18,26 +20,66 @@ pub(super) fn moves(names: usize) -> Setup {
         names,
         machines: 2,
         ttl: 3,
+        drift: 0,
         without: None,
-        faults: Faults { moves: 3, blank_restarts: 1, restarts: 1, crashes: 1, cuts: 2 },
+        faults: Faults { moves: 3, blank_restarts: 1, restarts: 1, crashes: 1, cuts: 2, gains: 0 },
         at_once: crate::quorum::rules::quorum(names) - 1,
         blank: false,
+        upgraded: false,
         split_lookups: true,
         locks: true,
+        work: None,
+        changes_while_copying: false,
     }
 }
 
 /// A set whose servers may all restart at once, and one of whose names moves before or after.
 pub(super) fn restarts(names: usize) -> Setup {
     let blank_restarts = u8::try_from(names).expect("a set has few names");
-    let faults = Faults { moves: 1, blank_restarts, restarts: 2, crashes: 1, cuts: 2 };
+    let faults = Faults { moves: 1, blank_restarts, restarts: 2, crashes: 1, cuts: 2, gains: 0 };
     Setup { faults, ..moves(names) }
 }
 
 /// A set that has never been started, and one of whose names moves later.
 pub(super) fn first_start(names: usize) -> Setup {
-    let faults = Faults { moves: 1, blank_restarts: 1, restarts: 1, crashes: 1, cuts: 2 };
+    let faults = Faults { moves: 1, blank_restarts: 1, restarts: 1, crashes: 1, cuts: 2, gains: 0 };
     Setup { blank: true, faults, ..moves(names) }
+}
+
+/// The same set, with clocks that run at different rates. The validity stays three ticks.
+pub(super) fn drifting(setup: Setup) -> Setup {
+    let faults = Faults { gains: 4, ..setup.faults };
+    Setup { ttl: setup.ttl + 1, drift: 1, faults, ..setup }
+}
+
+/// The same set, whose clients claim a tick under their locks.
+pub(super) fn claiming(setup: Setup) -> Setup {
+    Setup { work: Some(Work::Tick), ..setup }
+}
+
+/// The same set, whose clients do work with a record under their locks. Nothing is bootstrapped, as
+/// a set that was may have lost records.
+pub(super) fn recording(setup: Setup) -> Setup {
+    let faults = Faults { restarts: 0, ..setup.faults };
+    Setup { work: Some(Work::Once), faults, ..setup }
+}
+
+/// The same, where names change while servers copy records.
+pub(super) fn recording_in_turns(setup: Setup) -> Setup {
+    let faults = Faults { blank_restarts: 2, ..setup.faults };
+    recording(Setup { changes_while_copying: true, faults, ..setup })
+}
+
+/// A set in which nothing goes wrong but the clocks.
+pub(super) fn clocks_only(names: usize) -> Setup {
+    let setup = moves(names);
+    drifting(Setup { faults: Faults::default(), ..setup })
+}
+
+/// A set of an earlier version at the start, whose names move. Watched by groups, also of those that
+/// grant locks to clients of that version.
+pub(super) fn upgraded(names: usize) -> Setup {
+    by_groups(Setup { upgraded: true, ..moves(names) })
 }
 
 /// The same set, watched by the groups that could grant a lock instead of by locks.

@@ -52,6 +52,8 @@ pub(super) struct Driver {
     /// In which incarnation, and when, the name's server was last read in probation.
     pub(super) starting: PerName<Option<(Incarnation, Tick)>>,
     pub(super) highest: PerName<Option<Incarnation>>,
+    /// All that servers replaced, without [`Part::GreaterOwner`].
+    pub(super) retired: Vec<Incarnation>,
     pub(super) timers: PerName<Option<Timer>>,
     pub(super) displaced: PerName<Option<Displaced>>,
     pub(super) task: Option<Task>,
@@ -67,6 +69,7 @@ impl Driver {
             reads: [NONE; NAMES],
             starting: [None; NAMES],
             highest: [None; NAMES],
+            retired: Vec::new(),
             timers: [None; NAMES],
             displaced: [None; NAMES],
             task: None,
@@ -88,13 +91,14 @@ impl Driver {
     /// Whether a greater incarnation than the one that was read is known for the name.
     pub(super) fn is_displaced(&self, node: usize) -> bool {
         let read = self.reads[node].as_ref();
-        read.is_some_and(|read| Some(read.view.incarnation) < self.highest[node])
+        read.map(|read| read.view.incarnation)
+            .is_some_and(|own| Some(own) < self.highest[node] || self.retired.contains(&own))
     }
 }
 
 impl World {
     pub(super) fn open(&mut self, client: usize, node: usize) -> bool {
-        let (now, leads) = (self.now, Some(self.leads[client][node]));
+        let (now, leads) = (self.client_now(client), Some(self.leads[client][node]));
         let driver = &mut self.drivers[client];
         let same = driver.conn[node] == leads;
         if !same {
@@ -115,7 +119,12 @@ impl World {
         if !self.is_enrolled(node, machine) {
             self.enrol(node, machine, self.drivers[client].highest[node]);
         }
-        let (now, server) = (self.now, self.server(node, machine));
+        if self.has(Part::OldVotes) {
+            self.server_mut(node, machine).is_old = false;
+        }
+        let greater = self.has(Part::GreaterOwner);
+        let (now, server) = (self.client_now(client), self.server(node, machine));
+        let retired = server.retired.clone();
         let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
         let read = Read { machine, view, active: server.active };
         let driver = &mut self.drivers[client];
@@ -128,10 +137,13 @@ impl World {
         if driver.reads[node].as_ref() == Some(&read) && before == after {
             return false;
         }
-        driver.highest[node] = driver.highest[node].max(Some(read.view.incarnation));
-        for (highest, owner) in driver.highest.iter_mut().zip(&read.view.owners) {
-            *highest = (*highest).max(*owner);
+        if greater {
+            driver.highest[node] = driver.highest[node].max(Some(read.view.incarnation));
+            for (highest, owner) in driver.highest.iter_mut().zip(&read.view.owners) {
+                *highest = (*highest).max(*owner);
+            }
         }
+        driver.retired.extend(retired);
         driver.reads[node] = Some(read);
         self.after_read(client);
         true
@@ -139,7 +151,7 @@ impl World {
 
     /// Starts and resets the timers by what is read now.
     fn after_read(&mut self, client: usize) {
-        let now = self.now;
+        let now = self.client_now(client);
         for node in self.names() {
             let driver = &mut self.drivers[client];
             let is_displaced = driver.is_displaced(node);
@@ -187,13 +199,17 @@ impl World {
         let driver = &self.drivers[client];
         let Some(own) = &driver.reads[node] else { return Vec::new() };
         let (views, merge) = (self.has(Part::Views), self.has(Part::Merge));
+        let greater = self.has(Part::GreaterOwner);
         let agree = views && self.has(Part::AgreeingWitnesses);
         let mut members: Vec<Member<'_>> = Vec::with_capacity(self.setup.names);
         for other in self.names().filter(|&other| other != node) {
             let Some(read) = driver.reads[other].as_ref().filter(|read| wanted(other, read)) else {
                 continue;
             };
-            let is_behind = |third: usize| own.view.owners[third] < read.view.owners[third];
+            let is_behind = |third: usize| {
+                let (own, other) = (own.view.owners[third], read.view.owners[third]);
+                if greater { own < other } else { own != other }
+            };
             let mut thirds = self.names().filter(|&third| third != node && third != other);
             let near = name_each_other((node, &own.view), (other, &read.view))
                 && !(merge && thirds.any(is_behind));

@@ -2,6 +2,7 @@
 
 use super::{
     driver::Driver,
+    work::Work,
     world::{CLIENTS, NAMES, Server, World},
 };
 
@@ -13,6 +14,8 @@ pub(super) struct Faults {
     pub(super) restarts: u8,
     pub(super) crashes: u8,
     pub(super) cuts: u8,
+    /// Ticks that clocks gain.
+    pub(super) gains: u8,
 }
 
 impl World {
@@ -24,7 +27,10 @@ impl World {
             |machine| self.server(node, machine).view.as_ref().map(|view| view.incarnation);
         let votes = |machine| self.is_enrolled(node, machine) && self.server(node, machine).active;
         let mut machines = 0..self.setup.machines;
+        let lacks =
+            self.setup.work == Some(Work::Once) && self.server(node, machine).kept.lacks.is_some();
         self.is_sound(node)
+            && (!lacks || self.setup.changes_while_copying)
             && self.drivers.iter().all(|driver| driver.conn[node].is_none_or(votes))
             && machines.all(|other| incarnation(other) <= incarnation(machine))
     }
@@ -53,7 +59,10 @@ impl World {
             bits | if name == node && was_settled { 0 } else { self.changed_during[name] }
         };
         let within = |name| during(name).count_ones() as usize <= self.setup.at_once;
-        if !changing.iter().all(within) && (moves || !self.former_servers_are_gone()) {
+        // Servers that all restart are a new set, which may have lost records.
+        let is_new_set =
+            !moves && self.former_servers_are_gone() && self.setup.work != Some(Work::Once);
+        if !changing.iter().all(within) && !is_new_set {
             return false;
         }
         let mut changed_during = [0; NAMES];
@@ -97,12 +106,16 @@ impl World {
         }
         for client in 0..CLIENTS {
             if self.drivers[client].conn[node] == Some(machine) {
-                self.drivers[client].lose(node, self.now);
+                let now = self.client_now(client);
+                self.drivers[client].lose(node, now);
             }
             if let Some(lease) = &mut self.leases[client]
                 && lease.targets[node] == Some(machine)
             {
                 lease.targets[node] = None;
+            }
+            if let Some(job) = &mut self.jobs[client] {
+                job.lose(node, machine);
             }
         }
         true
@@ -113,8 +126,10 @@ impl World {
             return false;
         }
         self.left.crashes -= 1;
-        self.drivers[client] = Driver::new(self.now);
+        self.drivers[client] = Driver::new(self.client_now(client));
         self.leases[client] = None;
+        self.jobs[client] = None;
+        self.copies[client] = None;
         self.known[client] = 0;
         true
     }
@@ -124,7 +139,8 @@ impl World {
             return false;
         }
         self.left.cuts -= 1;
-        self.drivers[client].lose(node, self.now);
+        let now = self.client_now(client);
+        self.drivers[client].lose(node, now);
         true
     }
 }

@@ -6,7 +6,8 @@
 
 use super::{
     rule::Part,
-    world::{Tick, Violation, World},
+    step::Violation,
+    world::{Tick, World},
 };
 use crate::quorum::names::name_each_other;
 
@@ -21,10 +22,13 @@ pub(super) struct Group {
 impl World {
     /// Takes note of the groups of q servers that exist now.
     pub(super) fn note_groups(&mut self) {
-        let (now, ttl) = (self.now, self.setup.ttl);
-        self.groups.retain(|group| now < group.last + ttl);
-        let mut found = Vec::new();
-        self.collect(0, &mut Vec::new(), &mut found);
+        // A holder's clock may be the slowest.
+        let (now, validity) = (self.now, self.setup.validity());
+        self.groups.retain(|group| now < group.last + validity);
+        let mut found = self.present_groups();
+        if self.setup.upgraded {
+            self.collect(0, true, &mut Vec::new(), &mut found);
+        }
         if found.iter().any(|&a| self.groups.iter().any(|b| a & b.servers == 0)) {
             self.violation = Some(Violation::DisjointGroups);
         }
@@ -36,7 +40,15 @@ impl World {
         }
     }
 
-    fn collect(&self, node: usize, members: &mut Vec<usize>, found: &mut Vec<u32>) {
+    /// The groups that could grant a lock now.
+    pub(super) fn present_groups(&self) -> Vec<u32> {
+        let mut found = Vec::new();
+        self.collect(0, false, &mut Vec::new(), &mut found);
+        found
+    }
+
+    /// Groups for clients of this version, or of the `old` one.
+    fn collect(&self, node: usize, old: bool, members: &mut Vec<usize>, found: &mut Vec<u32>) {
         if members.len() == self.quorum() {
             found.push(members.iter().map(|&at| 1 << at).sum());
             return;
@@ -44,21 +56,25 @@ impl World {
         if node == self.setup.names {
             return;
         }
-        self.collect(node + 1, members, found);
+        self.collect(node + 1, old, members, found);
         for machine in 0..self.setup.machines {
             let at = node * self.setup.machines + machine;
             if !self.servers[at].active || !self.is_enrolled(node, machine) {
                 continue;
             }
             let view = self.servers[at].view.as_ref().expect("it is enrolled");
-            let agrees = !self.has(Part::Views)
-                || members.iter().all(|&other| {
-                    let peer = self.servers[other].view.as_ref().expect("it is enrolled");
-                    name_each_other((node, view), (other / self.setup.machines, peer))
-                });
+            let agrees = if old {
+                self.servers[at].is_old
+            } else {
+                !self.has(Part::Views)
+                    || members.iter().all(|&other| {
+                        let peer = self.servers[other].view.as_ref().expect("it is enrolled");
+                        name_each_other((node, view), (other / self.setup.machines, peer))
+                    })
+            };
             if agrees {
                 members.push(at);
-                self.collect(node + 1, members, found);
+                self.collect(node + 1, old, members, found);
                 members.pop();
             }
         }

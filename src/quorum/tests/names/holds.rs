@@ -1,16 +1,22 @@
 //! The rule as a whole: searches find no violation within its limits.
 
-use super::cases::{by_groups, first_start, moves, restarts, search};
+use super::cases::{
+    by_groups, claiming, clocks_only, drifting, first_start, moves, recording, recording_in_turns,
+    restarts, search, upgraded,
+};
 use super::world::Setup;
 
 /// Walks of each seed: no fewer than the controls take on the same sets.
 pub(super) const WALKS: u64 = 3000;
 
 fn holds(setup: Setup) {
-    for setup in [setup, by_groups(setup)] {
-        if let Some((violation, trace)) = search(setup, WALKS) {
-            panic!("{violation:?} in {setup:?}:\n{trace:#?}");
-        }
+    holds_as_watched(setup);
+    holds_as_watched(by_groups(setup));
+}
+
+fn holds_as_watched(setup: Setup) {
+    if let Some((violation, trace)) = search(setup, WALKS) {
+        panic!("{violation:?} in {setup:?}:\n{trace:#?}");
     }
 }
 
@@ -57,4 +63,73 @@ fn five_servers_restart() {
 #[test]
 fn five_servers_start() {
     holds(first_start(5));
+}
+
+mod drift {
+    use super::*;
+
+    #[test]
+    fn three_clocks_drift() {
+        holds(clocks_only(3));
+    }
+
+    #[test]
+    fn three_names_move() {
+        holds(drifting(moves(3)));
+    }
+
+    #[test]
+    fn three_servers_restart() {
+        holds(drifting(restarts(3)));
+    }
+
+    #[test]
+    fn five_names_move() {
+        holds(drifting(moves(5)));
+    }
+}
+
+#[test]
+fn three_servers_are_upgraded() {
+    holds_as_watched(upgraded(3));
+}
+
+#[test]
+fn five_servers_are_upgraded() {
+    holds_as_watched(upgraded(5));
+}
+
+/// Clients claim a tick, or do work with a record, under their locks.
+mod work {
+    use super::*;
+
+    #[test]
+    fn ticks_while_three_names_move() {
+        holds_as_watched(claiming(moves(3)));
+    }
+
+    #[test]
+    fn ticks_while_three_servers_restart() {
+        holds_as_watched(claiming(restarts(3)));
+    }
+
+    #[test]
+    fn ticks_while_five_names_move() {
+        holds_as_watched(claiming(moves(5)));
+    }
+
+    #[test]
+    fn records_while_three_names_move() {
+        holds_as_watched(recording(moves(3)));
+    }
+
+    #[test]
+    fn records_while_five_names_move() {
+        holds_as_watched(recording(moves(5)));
+    }
+
+    #[test]
+    fn records_while_names_move_in_turns() {
+        holds_as_watched(recording_in_turns(moves(3)));
+    }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::{
     rule::Part,
-    world::{CLIENTS, Key, NAMES, PerName, Tick, Violation, World},
+    step::Violation,
+    world::{CLIENTS, Key, NAMES, PerName, Tick, World},
 };
 use crate::quorum::names::{Member, View, largest_group};
 
@@ -38,9 +39,9 @@ pub(super) struct Lease {
 }
 
 impl World {
-    fn holds(&self, client: usize) -> bool {
+    pub(super) fn holds(&self, client: usize) -> bool {
         let until = self.leases[client].as_ref().and_then(|lease| lease.until);
-        until.is_some_and(|until| self.now < until)
+        until.is_some_and(|until| self.client_now(client) < until)
     }
 
     pub(super) fn holders(&self) -> usize {
@@ -48,8 +49,9 @@ impl World {
     }
 
     fn is_acquiring(&self, client: usize) -> bool {
+        let (now, validity) = (self.client_now(client), self.setup.validity());
         let lease = self.leases[client].as_ref();
-        lease.is_some_and(|l| l.until.is_none() && self.now < l.started + self.setup.ttl)
+        lease.is_some_and(|l| l.until.is_none() && now < l.started + validity)
     }
 
     pub(super) fn attempt(&mut self, client: usize) -> bool {
@@ -61,7 +63,7 @@ impl World {
         self.top = self.top.max(number);
         self.leases[client] = Some(Lease {
             id: self.attempts,
-            started: self.now,
+            started: self.client_now(client),
             after: self.issued.iter().copied().max().unwrap_or(0),
             targets: self.drivers[client].conn,
             asked: [false; NAMES],
@@ -86,7 +88,7 @@ impl World {
             return false;
         }
         let Some(machine) = self.asked(client, node) else { return false };
-        let (now, ttl) = (self.now, self.setup.ttl);
+        let (now, ttl) = (self.server_now(node, machine), self.setup.ttl);
         if !self.is_enrolled(node, machine) || !self.server(node, machine).active {
             return true;
         }
@@ -124,9 +126,9 @@ impl World {
         if self.group(client, |grant| grant.accepted) < self.quorum() {
             return;
         }
-        let ttl = self.setup.ttl;
+        let validity = self.setup.validity();
         let lease = self.leases[client].as_mut().expect("it is under way");
-        lease.until = Some(lease.started + ttl);
+        lease.until = Some(lease.started + validity);
         let (token, after) = (lease.number, lease.after);
         self.known[client] = self.known[client].max(token);
         if self.issued.contains(&token) {
@@ -164,7 +166,7 @@ impl World {
         }
         let Some(machine) = self.asked(client, node) else { return false };
         let active = self.is_enrolled(node, machine) && self.server(node, machine).active;
-        let (now, views) = (self.now, self.has(Part::Views));
+        let (now, views) = (self.server_now(node, machine), self.has(Part::Views));
         let server = &mut self.servers[node * self.setup.machines + machine];
         let lease = self.leases[client].as_mut().expect("it is under way");
         let Some(grant) = &mut lease.grants[node] else { return true };
@@ -184,7 +186,7 @@ impl World {
         if !self.holds(client) {
             return false;
         }
-        let now = self.now;
+        let now = self.client_now(client);
         let targets = self.drivers[client].conn;
         let lease = self.leases[client].as_mut().expect("it is held");
         if lease.started == now {
@@ -199,7 +201,8 @@ impl World {
             return false;
         }
         let Some(machine) = self.asked(client, node) else { return false };
-        let (now, ttl, quorum) = (self.now, self.setup.ttl, self.quorum());
+        let (now, quorum) = (self.server_now(node, machine), self.quorum());
+        let (ttl, validity) = (self.setup.ttl, self.setup.validity());
         let enrolled = self.is_enrolled(node, machine);
         let in_probation = !self.has(Part::NoExtensionsInProbation);
         let lease = self.leases[client].as_mut().expect("it is held");
@@ -226,7 +229,7 @@ impl World {
             .filter(|&from| self.group(client, |grant| grant.confirmed >= from) >= quorum);
         if let Some(confirmed) = confirmed.max() {
             let lease = self.leases[client].as_mut().expect("it is held");
-            lease.until = lease.until.max(Some(confirmed + ttl));
+            lease.until = lease.until.max(Some(confirmed + validity));
         }
         true
     }

@@ -6,14 +6,18 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | the state, the steps | `world` |
+//! | the state; the steps | `world`; `step` |
 //! | faults, and how many names may change at once | `faults` |
+//! | clocks that run at different rates | `clocks` |
 //! | what a client reads, tells, waits for and activates | `driver`, `spread`, `activation` |
 //! | locks and tokens; or the groups that could grant one | `lock`; `groups` |
+//! | work that is done once under a lock, ticks that are claimed; how records are copied | `work`; `copies` |
 //! | random walks, and searches that go on from new states | `walk`, `search`, `outline` |
+//! | every state of a small set; when two are alike | `exhaust`; `canonical` |
 //! | the parts of the rule; the sets that are searched | `rule`, `cases` |
 //! | tests: nothing is found with the rule | `holds` |
 //! | tests: something is found without a part of it | `controls` |
+//! | tests: something is found with a simpler rule | `retired` |
 //! | tests: something is found beyond its limits | `limits` |
 //! | tests: the set becomes whole again | `settle` |
 //!
@@ -21,18 +25,25 @@
 //! `-- --ignored` runs the controls that need more than the others.
 
 mod activation;
+mod canonical;
 mod cases;
+mod clocks;
 mod controls;
+mod copies;
 mod driver;
+mod exhaust;
 mod faults;
 mod groups;
 mod holds;
 mod limits;
 mod lock;
 mod outline;
+mod retired;
 mod rule;
 mod search;
 mod settle;
 mod spread;
+mod step;
 mod walk;
+mod work;
 mod world;

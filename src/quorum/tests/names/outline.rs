@@ -14,7 +14,16 @@ impl World {
                 hash.write_u8(9);
                 continue;
             };
-            hash.write_u8(u8::from(server.active));
+            hash.write_u8(u8::from(server.active) + 2 * u8::from(server.is_old));
+            if self.setup.work.is_some() {
+                let kept = &server.kept;
+                hash.write_u8(u8::from(kept.record.is_some()) + 2 * u8::from(kept.lacks.is_some()));
+                hash.write_u8(u8::from(kept.claim.is_some()) + 2 * u8::from(kept.burnt));
+            }
+            if self.setup.drift > 0 {
+                let now = self.server_now(node, at % self.setup.machines);
+                hash.write_u16(server.key.map_or(0, |key| key.expires.saturating_sub(now)));
+            }
             for (other, peer) in self.servers.iter().enumerate() {
                 if let Some(peer) = &peer.view
                     && other / self.setup.machines != node
@@ -25,9 +34,9 @@ impl World {
         }
         for client in 0..CLIENTS {
             let lease = self.leases[client].as_ref();
-            let ttl = self.setup.ttl;
-            if let Some(lease) = lease.filter(|lease| self.now < lease.started + ttl) {
-                hash.write_u16(lease.until.map_or(9, |until| until.saturating_sub(self.now)));
+            let (now, ttl) = (self.client_now(client), self.setup.ttl);
+            if let Some(lease) = lease.filter(|lease| now < lease.started + ttl) {
+                hash.write_u16(lease.until.map_or(9, |until| until.saturating_sub(now)));
                 for (node, grant) in lease.grants.iter().enumerate() {
                     if grant.is_some() {
                         hash.write_usize(lease.targets[node].map_or(9, |machine| machine));
@@ -38,10 +47,14 @@ impl World {
             } else {
                 hash.write_u8(7);
             }
+            if let Some(job) = &self.jobs[client] {
+                hash.write_u8(job.phase as u8);
+                job.told.iter().for_each(|told| hash.write_u8(u8::from(told.is_some())));
+            }
             let driver = &self.drivers[client];
             for timer in driver.timers.iter().flatten() {
                 for since in [timer.voters, timer.starters] {
-                    hash.write_u16(since.map_or(9, |since| (self.now - since).min(ttl)));
+                    hash.write_u16(since.map_or(9, |since| (now - since).min(ttl)));
                 }
             }
             hash.write_u8(u8::from(driver.task.is_some()));

@@ -27,9 +27,36 @@ pub(super) enum Part {
     ActivationTag,
     /// A displaced server is enrolled with a greater epoch.
     Epochs,
+    /// Of two owners of a name the greater stands. Without it a server replaces an owner if it is the
+    /// one that the client read, and keeps a list of those that it replaced: none of them comes back.
+    GreaterOwner,
     /// A bootstrap takes q servers that forgot; without it, one that forgot bootstraps with q−1
     /// others of any kind.
     Starters,
     /// A bootstrap with fewer than N−q+1 others waits a TTL for those that are out of sight.
     Absence,
+    /// A server of an earlier version does not vote for clients of that version once another one has
+    /// read it.
+    OldVotes,
+    /// The validity is shorter than the TTL by what clocks may differ.
+    DriftInValidity,
+    /// A probation is longer than the TTL by what clocks may differ.
+    DriftInWait,
+    /// Records and claims count only over servers that name each other.
+    ViewsOnWork,
+    /// A server that lacks records does not say that there is none.
+    Copies,
+    /// Records are copied from N−q+1 servers that lack none, or from all; without it from any.
+    EnoughCopies,
+    /// Only for a server that was bootstrapped fewer are enough; without it also where a quorum lacks
+    /// records.
+    OwnBootstrap,
+    /// A server that lacks records counts as read only while it votes.
+    VotingSources,
+    /// An activated server learns promises and claims.
+    Claims,
+    /// On a bootstrapped server the tick counts as started.
+    Burnt,
+    /// A probation is longer than a validity by what clocks may differ; without it just as long.
+    WaitBeyondValidity,
 }

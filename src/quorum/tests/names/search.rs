@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use super::{
+    step::{Step, Violation},
     walk::{Habits, Random, Walk},
-    world::{CLIENTS, Setup, Step, Violation, World},
+    world::{CLIENTS, Setup, World},
 };
 
 /// What a search found.

@@ -4,7 +4,8 @@ use super::{
     cases::{MOVES, SEEDS, by_groups, factor, first_start, moves, restarts},
     faults::Faults,
     search::Search,
-    world::{CLIENTS, Setup, Step, World},
+    step::Step,
+    world::{CLIENTS, Setup, World},
 };
 
 /// Walks that look for states to start from.

@@ -1,5 +1,7 @@
 //! How a client tells servers of each other, and enrols a displaced one anew.
 
+use std::sync::Arc;
+
 use super::{rule::Part, world::World};
 
 impl World {
@@ -8,7 +10,8 @@ impl World {
         let (Some(read), Some(displaced)) = (driver.in_sight(node), driver.displaced[node]) else {
             return false;
         };
-        let due = displaced.reopened && self.now >= displaced.since + self.setup.ttl;
+        let due =
+            displaced.reopened && self.client_now(client) >= displaced.since + self.setup.wait();
         let machine = read.machine;
         let stored = self.server(node, machine).view.as_ref().map(|view| view.incarnation);
         if !due || stored != Some(read.view.incarnation) || !self.is_enrolled(node, machine) {
@@ -28,6 +31,14 @@ impl World {
             return false;
         }
         let (machine, owner) = (target.machine, read.view.incarnation);
+        if !self.has(Part::GreaterOwner) {
+            let seen = Arc::clone(&target.view);
+            let server = self.server_mut(into, machine);
+            if server.view.as_ref() == Some(&seen) {
+                server.replace(of, owner);
+            }
+            return server.view.as_ref() != Some(&seen);
+        }
         let stored = self.server(into, machine).view.as_ref().map(|view| view.owners[of]);
         if stored.is_some_and(|stored| stored >= Some(owner)) {
             return false;
@@ -42,7 +53,8 @@ impl World {
         let driver = &self.drivers[client];
         let Some(read) = driver.in_sight(node) else { return false };
         let machine = read.machine;
-        if read.active || !self.is_enrolled(node, machine) || !self.has(Part::Merge) {
+        let rule = self.has(Part::Merge) && self.has(Part::GreaterOwner);
+        if read.active || !self.is_enrolled(node, machine) || !rule {
             return false;
         }
         let before = self.server(node, machine).view.clone();

@@ -1,6 +1,10 @@
 //! Random walks with random weights.
 
-use super::world::{CLIENTS, NAMES, PerName, Step, World};
+use super::{
+    clocks::Whose,
+    step::Step,
+    world::{CLIENTS, NAMES, PerName, World},
+};
 
 /// A generator of random numbers: the same seed, the same walk. Source: Steele et al.,
 /// *Fast Splittable Pseudorandom Number Generators* (2014), `SplitMix64`.
@@ -22,7 +26,9 @@ impl Random {
 }
 
 /// How many kinds of moves a walk chooses from.
-const KINDS: usize = 16;
+const KINDS: usize = 18;
+/// How many of them there are without work under locks.
+const KINDS_WITHOUT_WORK: usize = 16;
 /// The weights that a walk draws for each kind: some kinds are frequent, some are left out.
 const WEIGHTS: [usize; 6] = [0, 1, 2, 4, 8, 16];
 
@@ -75,7 +81,8 @@ impl Walk {
     pub(super) fn new(world: World, habits: Option<[Habits; CLIENTS]>, seed: u64) -> Self {
         let mut random = Random(seed);
         let mut weights = [[0; KINDS]; CLIENTS];
-        for weight in weights.as_flattened_mut() {
+        let kinds = if world.setup.work.is_some() { KINDS } else { KINDS_WITHOUT_WORK };
+        for weight in weights.iter_mut().flat_map(|weights| &mut weights[..kinds]) {
             *weight = WEIGHTS[random.below(WEIGHTS.len())];
         }
         for weights in &mut weights {
@@ -117,7 +124,10 @@ impl Walk {
             12 => self.renew(client),
             13 => self.look_at_all(client),
             14 => self.drive(client),
-            _ => self.finish(client),
+            15 => self.finish(client),
+            16 => self.work_step(client, node),
+            _ if other == 0 => self.copy(client, node),
+            _ => self.work(client),
         }
     }
 
@@ -128,6 +138,12 @@ impl Walk {
     }
 
     fn disturb(&mut self, client: usize, node: usize, machine: usize) {
+        if self.world.setup.drift > 0 && self.random.below(2) == 0 {
+            let of_client = self.random.below(2) == 0;
+            let server = Whose::Server { node, machine };
+            let clock = if of_client { Whose::Client(client) } else { server };
+            return self.apply(Step::Gain { clock });
+        }
         let all = self.random.below(3) > 0;
         let step = match self.random.below(8) {
             0..=3 => {
@@ -180,6 +196,40 @@ impl Walk {
         for node in order {
             self.apply(Step::RaiseVote { client, node });
         }
+    }
+
+    fn work_step(&mut self, client: usize, node: usize) {
+        let step = match self.random.below(6) {
+            0 => Step::Work { client },
+            1 => Step::BeginCopy { client, node },
+            2 => Step::CopyFrom { client, node },
+            3 => Step::EndCopy { client },
+            _ => Step::Ask { client, node },
+        };
+        self.apply(step);
+    }
+
+    /// Work under a lock, from its start to its end.
+    fn work(&mut self, client: usize) {
+        if !self.world.holds(client) {
+            self.lock(client);
+        }
+        self.apply(Step::Work { client });
+        for _ in 0..2 {
+            let all = self.random.below(2) == 0;
+            let order = if all { self.order() } else { self.reached(client) };
+            for node in order {
+                self.apply(Step::Ask { client, node });
+            }
+        }
+    }
+
+    fn copy(&mut self, client: usize, node: usize) {
+        self.apply(Step::BeginCopy { client, node });
+        for node in self.order() {
+            self.apply(Step::CopyFrom { client, node });
+        }
+        self.apply(Step::EndCopy { client });
     }
 
     fn renew(&mut self, client: usize) {

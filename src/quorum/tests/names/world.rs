@@ -2,7 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{driver::Driver, faults::Faults, groups::Group, lock::Lease, rule::Part};
+use super::{
+    clocks::Clock,
+    copies::Copy,
+    driver::Driver,
+    faults::Faults,
+    groups::Group,
+    lock::Lease,
+    rule::Part,
+    step::Violation,
+    work::{Job, Kept, Work},
+};
 use crate::quorum::names::{Incarnation, View, name_each_other};
 
 /// The most names of a set.
@@ -19,10 +29,17 @@ pub(super) struct Server {
     /// Its enrolment and the owners that it stores; `None` while it is blank.
     pub(super) view: Option<Arc<View>>,
     pub(super) active: bool,
+    /// It is of an earlier version, which knew no owners: it votes for clients of that version, until
+    /// another one reads it.
+    pub(super) is_old: bool,
+    /// The owners that it replaced, without [`Part::GreaterOwner`].
+    pub(super) retired: Vec<Incarnation>,
     /// Counts the restarts.
     pub(super) run: u8,
     pub(super) key: Option<Key>,
     pub(super) fence: u16,
+    /// What it keeps of the clients' work.
+    pub(super) kept: Kept,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +58,16 @@ impl Server {
         }
     }
 
+    /// Replaces the owner of the name of `node`, unless `owner` was replaced before.
+    pub(super) fn replace(&mut self, node: usize, owner: Incarnation) {
+        if let Some(view) = &mut self.view
+            && view.owners[node] != Some(owner)
+            && !self.retired.contains(&owner)
+        {
+            self.retired.extend(Arc::make_mut(view).owners[node].replace(owner));
+        }
+    }
+
     /// The lease whose key is stored here.
     pub(super) fn lease(&self, now: Tick) -> Option<u16> {
         self.key.filter(|key| now < key.expires).map(|key| key.lease)
@@ -54,6 +81,8 @@ pub(super) struct Setup {
     pub(super) machines: usize,
     /// The TTL of all locks, in ticks.
     pub(super) ttl: Tick,
+    /// By how many ticks two clocks may differ after a TTL: 0 or 1.
+    pub(super) drift: Tick,
     /// The part of the rule that is left out.
     pub(super) without: Option<Part>,
     pub(super) faults: Faults,
@@ -62,115 +91,26 @@ pub(super) struct Setup {
     pub(super) at_once: usize,
     /// Whether the set has never been started.
     pub(super) blank: bool,
+    /// Whether all servers are of an earlier version at the start.
+    pub(super) upgraded: bool,
     /// Whether the clients may be told different machines by their look-ups.
     pub(super) split_lookups: bool,
     /// Whether the clients take locks; otherwise the groups that could grant one are watched.
     pub(super) locks: bool,
-}
-
-/// One step of the world. `client`, `node`: indices; `machine`: index under the name of the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    Tick,
-    /// The look-ups of a client lead to another machine from now on; `None`: of all clients.
-    Move {
-        client: Option<usize>,
-        node: usize,
-        machine: usize,
-    },
-    Restart {
-        node: usize,
-        machine: usize,
-        keeps_data: bool,
-    },
-    Crash {
-        client: usize,
-    },
-    /// The client can't reach the node any more.
-    Cut {
-        client: usize,
-        node: usize,
-    },
-    /// The client opens a new connection by a fresh look-up.
-    Open {
-        client: usize,
-        node: usize,
-    },
-    /// The client reads the server, and enrols it if it is blank or was restarted.
-    Look {
-        client: usize,
-        node: usize,
-    },
-    /// The client enrols a displaced server anew.
-    Reenrol {
-        client: usize,
-        node: usize,
-    },
-    /// The client stores into `into` the incarnation that it read under `of`.
-    Store {
-        client: usize,
-        into: usize,
-        of: usize,
-    },
-    /// The client stores into a server in probation all owners that it knows.
-    Merge {
-        client: usize,
-        node: usize,
-    },
-    /// The client begins to activate a server.
-    Begin {
-        client: usize,
-        node: usize,
-    },
-    /// The client reads a fence for the activation under way.
-    Fence {
-        client: usize,
-        node: usize,
-    },
-    Activate {
-        client: usize,
-    },
-    /// The client asks for the lock.
-    Attempt {
-        client: usize,
-    },
-    Vote {
-        client: usize,
-        node: usize,
-    },
-    Raise {
-        client: usize,
-    },
-    RaiseVote {
-        client: usize,
-        node: usize,
-    },
-    Extend {
-        client: usize,
-    },
-    ExtendVote {
-        client: usize,
-        node: usize,
-    },
-    /// The client gives the lock or the attempt up, with or without deleting the keys.
-    Release {
-        client: usize,
-        deletes: bool,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Violation {
-    TwoHolders,
-    TokenIssuedTwice,
-    TokenNotGreater,
-    DisjointGroups,
+    /// What the clients do under their locks.
+    pub(super) work: Option<Work>,
+    /// Whether a change of a name ends before its server has all records. What no server keeps any
+    /// more may be lost then.
+    pub(super) changes_while_copying: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub(super) setup: Setup,
+    /// The time by the slowest clock.
     pub(super) now: Tick,
+    /// Of the clients, then of the servers.
+    pub(super) clocks: Vec<Clock>,
     pub(super) servers: Vec<Server>,
     /// Where each client's look-ups lead.
     pub(super) leads: [PerName<usize>; CLIENTS],
@@ -179,6 +119,10 @@ pub(super) struct World {
     /// The largest fence that each client knows.
     pub(super) known: [u16; CLIENTS],
     pub(super) issued: Vec<u16>,
+    pub(super) jobs: [Option<Job>; CLIENTS],
+    pub(super) copies: [Option<Copy>; CLIENTS],
+    /// The lease whose record, or claim of the tick, a quorum kept.
+    pub(super) done: Option<u16>,
     pub(super) groups: Vec<Group>,
     /// The largest number that was ever proposed.
     pub(super) top: u16,
@@ -195,12 +139,16 @@ impl World {
         let mut world = Self {
             setup,
             now: 0,
+            clocks: vec![Clock::default(); CLIENTS + setup.names * setup.machines],
             servers: vec![Server::default(); setup.names * setup.machines],
             leads: [[0; NAMES]; CLIENTS],
             drivers: std::array::from_fn(|_| Driver::new(0)),
             leases: std::array::from_fn(|_| None),
             known: [0; CLIENTS],
             issued: Vec::new(),
+            jobs: std::array::from_fn(|_| None),
+            copies: [None; CLIENTS],
+            done: None,
             groups: Vec::new(),
             top: 0,
             enrolments: 0,
@@ -218,13 +166,15 @@ impl World {
             let first: Vec<_> =
                 (0..setup.names).map(|node| world.incarnation(node, 0, 1)).collect();
             for node in 0..setup.names {
-                let owner = |(of, own): (usize, &Incarnation)| (of != node).then_some(*own);
+                let owner = |(of, own): (usize, &Incarnation)| {
+                    (of != node && !setup.upgraded).then_some(*own)
+                };
                 let owners = first.iter().enumerate().map(owner).collect();
                 let server = world.server_mut(node, 0);
                 server.view = Some(Arc::new(View { incarnation: first[node], owners }));
-                server.active = true;
+                (server.active, server.is_old) = (true, setup.upgraded);
             }
-            for client in 0..CLIENTS {
+            for client in (0..CLIENTS).filter(|_| !setup.upgraded) {
                 (0..setup.names).for_each(|node| {
                     world.look(client, node);
                 });
@@ -289,7 +239,7 @@ impl World {
         );
         let server = self.server_mut(node, machine);
         server.view = Some(Arc::new(View { incarnation, owners }));
-        server.active = false;
+        (server.active, server.is_old) = (false, false);
     }
 
     /// Whether all look-ups of a name lead to one active server, and it and the other names'
@@ -303,53 +253,13 @@ impl World {
                 .then(|| server.view.as_ref().expect("it is enrolled"))
         };
         let Some(own) = active(node) else { return false };
+        // A set is upgraded while its names move.
+        let untold = |view: &View, of: usize| self.setup.upgraded && view.owners[of].is_none();
         self.names().filter(|&other| other != node).all(|other| {
-            active(other).is_none_or(|view| name_each_other((node, own), (other, view)))
+            active(other).is_none_or(|view| {
+                let told = !untold(own, other) && !untold(view, node);
+                !told || name_each_other((node, own), (other, view))
+            })
         })
-    }
-
-    /// Does one step; false if it can't be done now, or changes nothing.
-    pub(super) fn apply(&mut self, step: Step) -> bool {
-        let done = match step {
-            Step::Tick => {
-                self.now += 1;
-                true
-            }
-            Step::Move { client, node, machine } => self.move_name(client, node, machine),
-            Step::Restart { node, machine, keeps_data } => self.restart(node, machine, keeps_data),
-            Step::Crash { client } => self.crash(client),
-            Step::Cut { client, node } => self.cut(client, node),
-            Step::Open { client, node } => self.open(client, node),
-            Step::Look { client, node } => self.look(client, node),
-            Step::Reenrol { client, node } => self.reenrol(client, node),
-            Step::Store { client, into, of } => self.store(client, into, of),
-            Step::Merge { client, node } => self.merge(client, node),
-            Step::Begin { client, node } => self.begin(client, node),
-            Step::Fence { client, node } => self.fence(client, node),
-            Step::Activate { client } => self.activate(client),
-            Step::Attempt { client } => self.attempt(client),
-            Step::Vote { client, node } => self.vote(client, node),
-            Step::Raise { client } => self.raise(client),
-            Step::RaiseVote { client, node } => self.raise_vote(client, node),
-            Step::Extend { client } => self.extend(client),
-            Step::ExtendVote { client, node } => self.extend_vote(client, node),
-            Step::Release { client, deletes } => self.release(client, deletes),
-        };
-        if done && self.violation.is_none() && self.holders() > 1 {
-            self.violation = Some(Violation::TwoHolders);
-        }
-        let changes = matches!(
-            step,
-            Step::Tick
-                | Step::Look { .. }
-                | Step::Reenrol { .. }
-                | Step::Store { .. }
-                | Step::Merge { .. }
-                | Step::Activate { .. }
-        );
-        if done && changes && !self.setup.locks {
-            self.note_groups();
-        }
-        done
     }
 }

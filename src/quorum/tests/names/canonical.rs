@@ -1,0 +1,172 @@
+//! When two worlds are the same but for the order of their names and clients. For worlds without locks,
+//! whose clocks agree.
+
+use super::{
+    activation::Task,
+    driver::{Driver, Read},
+    world::{CLIENTS, NAMES, Tick, World},
+};
+use crate::quorum::names::{Incarnation, View};
+
+/// The least hash of a world under any order of its names and clients.
+pub(super) fn fingerprint(world: &World) -> u64 {
+    const CLIENT_ORDERS: [[usize; CLIENTS]; 2] = [[0, 1], [1, 0]];
+    let orders = orders(world.setup.names);
+    let keys = orders.iter().flat_map(|names| {
+        CLIENT_ORDERS.iter().map(move |clients| {
+            let mut places = [0; NAMES];
+            names.iter().enumerate().for_each(|(place, &node)| places[node] = place);
+            Key { world, names, places, hash: 0 }.world(clients)
+        })
+    });
+    keys.min().expect("there is an order")
+}
+
+/// All orders of so many names.
+fn orders(names: usize) -> Vec<Vec<usize>> {
+    let Some(last) = names.checked_sub(1) else { return vec![Vec::new()] };
+    let insert = |order: &[usize], at: usize| [&order[..at], &[last], &order[at..]].concat();
+    let shorter = orders(last);
+    shorter.iter().flat_map(|order| (0..names).map(move |at| insert(order, at))).collect()
+}
+
+/// Hashes a world with its names in some order.
+struct Key<'a> {
+    world: &'a World,
+    /// The name at each place.
+    names: &'a [usize],
+    /// The place of each name.
+    places: [usize; NAMES],
+    hash: u64,
+}
+
+impl Key<'_> {
+    fn world(mut self, clients: &[usize; CLIENTS]) -> u64 {
+        let (world, names) = (self.world, self.names);
+        self.add(world.now.into());
+        for &node in names {
+            for machine in 0..world.setup.machines {
+                let server = world.server(node, machine);
+                self.add(server.run.into());
+                self.add(server.active.into());
+                self.add(server.is_old.into());
+                self.option(server.view.as_deref(), Self::view);
+            }
+            self.nodes(|other| world.changed_during[node] & (1 << other) != 0);
+        }
+        let left = &world.left;
+        for left in [left.moves, left.blank_restarts, left.restarts, left.crashes, left.cuts] {
+            self.add(left.into());
+        }
+        for &client in clients {
+            for &node in names {
+                self.add((world.leads[client][node]) as usize);
+            }
+            self.driver(&world.drivers[client]);
+        }
+        self.groups();
+        self.hash
+    }
+
+    fn groups(&mut self) {
+        let machines = self.world.setup.machines;
+        let mut groups: Vec<_> = Vec::with_capacity(self.world.groups.len());
+        for group in &self.world.groups {
+            let bits = 0..self.names.len() * machines;
+            let here = bits.filter(|at| group.servers & (1 << at) != 0);
+            let moved = here.map(|at| self.places[at / machines] * machines + at % machines);
+            groups.push((moved.map(|at| 1_usize << at).sum::<usize>(), group.last));
+        }
+        groups.sort_unstable();
+        for (servers, last) in groups {
+            self.add(servers);
+            self.add(last.into());
+        }
+    }
+
+    fn driver(&mut self, driver: &Driver) {
+        for &node in self.names {
+            self.option(driver.conn[node], |key, machine| key.add(machine));
+            self.add(driver.in_sight[node].into());
+            // It is read only of nodes out of sight.
+            let out = (!driver.in_sight[node]).then_some(driver.out_since[node]);
+            self.option(out, Self::tick);
+            self.option(driver.reads[node].as_ref(), Self::read);
+            self.option(driver.starting[node], |key, (incarnation, at)| {
+                key.incarnation(incarnation);
+                key.tick(at);
+            });
+            self.option(driver.highest[node], Self::incarnation);
+            self.option(driver.timers[node], |key, timer| {
+                key.incarnation(timer.incarnation);
+                key.tick(timer.seen);
+                key.option(timer.voters, Self::tick);
+                key.option(timer.starters, Self::tick);
+                key.add(timer.bootstrapped.into());
+            });
+            self.option(driver.displaced[node], |key, displaced| {
+                key.incarnation(displaced.incarnation);
+                key.tick(displaced.since);
+                key.add(displaced.reopened.into());
+            });
+        }
+        self.option(driver.task.as_ref(), Self::task);
+    }
+
+    fn task(&mut self, task: &Task) {
+        self.add(self.places[task.node]);
+        self.add(task.bootstrap.into());
+        self.add(task.machine as usize);
+        self.view(&task.view);
+        for &node in self.names {
+            self.option(task.witnesses[node].as_ref(), Self::read);
+        }
+        self.nodes(|node| task.learnt[node]);
+    }
+
+    fn read(&mut self, read: &Read) {
+        self.add((read.machine) as usize);
+        self.add(read.active.into());
+        self.view(&read.view);
+    }
+
+    fn view(&mut self, view: &View) {
+        self.incarnation(view.incarnation);
+        for &node in self.names {
+            self.option(view.owners[node], Self::incarnation);
+        }
+    }
+
+    /// Its nonce tells no two apart whose epochs and runs are the same.
+    fn incarnation(&mut self, incarnation: Incarnation) {
+        let at = usize::try_from(incarnation.id / 256).expect("there are few servers");
+        let machines = self.world.setup.machines;
+        self.add((self.places[at / machines] * machines + at % machines) as usize);
+        self.add((incarnation.id % 256) as usize);
+        self.add(incarnation.epoch as usize);
+    }
+
+    /// One round of the finalizer of MurmurHash3 for each word (A. Appleby, 2011): the standard hasher
+    /// takes five times as long.
+    fn add(&mut self, word: usize) {
+        self.hash = (self.hash ^ word as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        self.hash ^= self.hash >> 32;
+    }
+
+    fn tick(&mut self, tick: Tick) {
+        self.add(tick.into());
+    }
+
+    fn nodes(&mut self, is_one: impl Fn(usize) -> bool) {
+        for &node in self.names {
+            self.add(is_one(node).into());
+        }
+    }
+
+    fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.add(value.is_some().into());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+}

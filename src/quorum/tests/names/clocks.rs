@@ -1,0 +1,76 @@
+//! Clocks that run at different rates.
+//!
+//! The world's ticks are those of the slowest clock. Any other clock gains a tick on them from time
+//! to time, at most once in a TTL: so two clocks that measure a TTL differ by at most one tick,
+//! which is the allowance of [`Setup::drift`].
+
+use super::{
+    rule::Part,
+    world::{CLIENTS, Setup, Tick, World},
+};
+
+/// A clock of a client or of a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clock {
+    /// Ticks ahead of the slowest clock.
+    ahead: Tick,
+    /// The true time of the last gain.
+    gained: Option<Tick>,
+}
+
+/// Whose clock it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    Client(usize),
+    Server { node: usize, machine: usize },
+}
+
+impl Setup {
+    /// How long a lease is valid, by the clock of its holder.
+    pub(super) fn validity(&self) -> Tick {
+        let allows = self.without != Some(Part::DriftInValidity);
+        self.ttl - if allows { self.drift } else { 0 }
+    }
+
+    /// How long a probation lasts, by the clock of a client.
+    pub(super) fn wait(&self) -> Tick {
+        match self.without {
+            Some(Part::DriftInWait) => self.ttl,
+            Some(Part::WaitBeyondValidity) => self.validity(),
+            _ => self.ttl + self.drift,
+        }
+    }
+}
+
+impl World {
+    fn clock(&mut self, of: Whose) -> &mut Clock {
+        let at = match of {
+            Whose::Client(client) => client,
+            Whose::Server { node, machine } => CLIENTS + node * self.setup.machines + machine,
+        };
+        &mut self.clocks[at]
+    }
+
+    /// The time by a client's clock.
+    pub(super) fn client_now(&self, client: usize) -> Tick {
+        self.now + self.clocks[client].ahead
+    }
+
+    /// The time by a server's clock.
+    pub(super) fn server_now(&self, node: usize, machine: usize) -> Tick {
+        self.now + self.clocks[CLIENTS + node * self.setup.machines + machine].ahead
+    }
+
+    /// A clock gains a tick, unless it did so less than a TTL ago.
+    pub(super) fn gain(&mut self, of: Whose) -> bool {
+        let (now, ttl) = (self.now, self.setup.ttl);
+        let allowed = self.setup.drift > 0 && self.left.gains > 0;
+        let clock = self.clock(of);
+        if !allowed || clock.gained.is_some_and(|at| now < at + ttl) {
+            return false;
+        }
+        *clock = Clock { ahead: clock.ahead + 1, gained: Some(now) };
+        self.left.gains -= 1;
+        true
+    }
+}

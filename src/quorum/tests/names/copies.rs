@@ -1,0 +1,80 @@
+//! How a server that forgot takes over records, after its activation (R6).
+
+use super::{
+    rule::Part,
+    work::Lacks,
+    world::{NAMES, PerName, World},
+};
+use crate::quorum::{names::Incarnation, records::Sources};
+
+/// A client copies records to a server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copy {
+    node: usize,
+    machine: usize,
+    incarnation: Incarnation,
+    read: PerName<bool>,
+    sources: Sources,
+}
+
+impl World {
+    fn incarnation_of(&self, node: usize, machine: usize) -> Option<Incarnation> {
+        let view = self.server(node, machine).view.as_ref();
+        view.filter(|_| self.is_enrolled(node, machine)).map(|view| view.incarnation)
+    }
+
+    /// The client begins to copy records to a server.
+    pub(super) fn begin_copy(&mut self, client: usize, node: usize) -> bool {
+        let Some(machine) = self.drivers[client].conn[node] else { return false };
+        let Some(incarnation) = self.incarnation_of(node, machine) else { return false };
+        let server = self.server(node, machine);
+        if self.copies[client].is_some() || !server.active || server.kept.lacks.is_none() {
+            return false;
+        }
+        let is_bootstrapped = server.kept.lacks == Some(Lacks::Bootstrapped);
+        let nodes = self.setup.names;
+        let sources = Sources { nodes, complete: 0, incomplete: 1, is_bootstrapped };
+        self.copies[client] =
+            Some(Copy { node, machine, incarnation, read: [false; NAMES], sources });
+        true
+    }
+
+    /// The client copies the records of one server.
+    pub(super) fn copy_from(&mut self, client: usize, from: usize) -> bool {
+        let Some(mut copy) = self.copies[client] else { return false };
+        let Some(machine) = self.drivers[client].conn[from] else { return false };
+        if from == copy.node || copy.read[from] || !self.is_enrolled(from, machine) {
+            return false;
+        }
+        copy.read[from] = true;
+        let source = self.server(from, machine).clone();
+        let driver = &self.drivers[client];
+        let read = driver.in_sight(from).filter(|_| !driver.is_displaced(from));
+        let votes = source.active && read.map(|read| &read.view) == source.view.as_ref();
+        let is_complete = source.active && source.kept.lacks.is_none();
+        if is_complete && votes {
+            copy.sources.complete += 1;
+        } else if !is_complete && (votes || !self.has(Part::VotingSources)) {
+            copy.sources.incomplete += 1;
+        }
+        let target = &mut self.server_mut(copy.node, copy.machine).kept;
+        target.record = target.record.or(source.kept.record);
+        self.copies[client] = Some(copy);
+        true
+    }
+
+    /// The client says on the server that it has all records.
+    pub(super) fn end_copy(&mut self, client: usize) -> bool {
+        let Some(copy) = self.copies[client] else { return false };
+        let forgot = copy.sources.incomplete >= self.quorum();
+        let has_all = copy.sources.suffice() || (forgot && !self.has(Part::OwnBootstrap));
+        if !has_all && self.has(Part::EnoughCopies) {
+            return false;
+        }
+        self.copies[client] = None;
+        if self.incarnation_of(copy.node, copy.machine) == Some(copy.incarnation) {
+            self.server_mut(copy.node, copy.machine).kept.lacks = None;
+        }
+        true
+    }
+}

@@ -1,0 +1,267 @@
+//! Work that is done once (R13), and the tick of a job that is claimed once (R12), under the lock.
+//!
+//! Both take two rounds: the client asks what the servers keep, and has them keep something else.
+//! Answers count only if their servers name each other.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    rule::Part,
+    step::Violation,
+    world::{NAMES, PerName, World},
+};
+use crate::{
+    node::{Nonce, Record, StoredLease, TickClaim, TickRun},
+    quorum::{
+        claims,
+        names::{Member, View, largest_group},
+        records,
+    },
+};
+
+/// What clients do while they hold the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Work with a record.
+    Once,
+    /// The tick of a job.
+    Tick,
+}
+
+/// Why a server lacks records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Lacks {
+    /// It learnt from others after its probation.
+    Learnt,
+    /// It was bootstrapped together with others.
+    Bootstrapped,
+}
+
+/// What a server keeps of the work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Kept {
+    /// The lease under which the work was done.
+    pub(super) record: Option<u16>,
+    /// It lacks records, and does not say that there is none.
+    pub(super) lacks: Option<Lacks>,
+    /// No claim with a smaller token is taken.
+    pub(super) promise: u16,
+    /// The token of the claim of the tick.
+    pub(super) claim: Option<u16>,
+    /// It was bootstrapped: the tick counts as started.
+    pub(super) burnt: bool,
+}
+
+impl Kept {
+    /// Takes over what another server keeps of the tick.
+    pub(super) fn learn(&mut self, other: &Self) {
+        self.promise = self.promise.max(other.promise).max(other.claim.unwrap_or(0));
+        self.claim = self.claim.max(other.claim);
+        self.burnt |= other.burnt;
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    /// Asks what is recorded; or for promises, and what is claimed.
+    Asking,
+    /// Has its record or its claim kept.
+    Keeping,
+}
+
+/// What a client does under its lease.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    lease: u16,
+    token: u16,
+    pub(super) phase: Phase,
+    targets: PerName<Option<usize>>,
+    asked: PerName<bool>,
+    pub(super) told: PerName<Option<Told>>,
+}
+
+/// What a server told.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    view: Arc<View>,
+    kept: Kept,
+}
+
+impl Job {
+    /// A request to a server that restarted is not answered.
+    pub(super) fn lose(&mut self, node: usize, machine: usize) {
+        self.targets[node].take_if(|target| *target == machine);
+    }
+
+    fn enter(&mut self, phase: Phase, targets: PerName<Option<usize>>) {
+        (self.phase, self.targets) = (phase, targets);
+        (self.asked, self.told) = ([false; NAMES], std::array::from_fn(|_| None));
+    }
+}
+
+impl World {
+    /// The client begins the work under the lock that it holds.
+    pub(super) fn begin_work(&mut self, client: usize) -> bool {
+        if self.setup.work.is_none() || !self.holds(client) {
+            return false;
+        }
+        let lease = self.leases[client].as_ref().expect("it is held");
+        if self.jobs[client].as_ref().is_some_and(|job| job.lease == lease.id) {
+            return false;
+        }
+        let mut job = Job {
+            lease: lease.id,
+            token: lease.number,
+            phase: Phase::Asking,
+            targets: [None; NAMES],
+            asked: [false; NAMES],
+            told: std::array::from_fn(|_| None),
+        };
+        job.enter(Phase::Asking, self.drivers[client].conn);
+        self.jobs[client] = Some(job);
+        true
+    }
+
+    /// A server answers a request of the client's work.
+    pub(super) fn ask(&mut self, client: usize, node: usize) -> bool {
+        let (Some(work), Some(job)) = (self.setup.work, &mut self.jobs[client]) else {
+            return false;
+        };
+        let (lease, token, phase) = (job.lease, job.token, job.phase);
+        let Some(machine) = job.targets[node] else { return false };
+        if std::mem::replace(&mut job.asked[node], true) {
+            return false;
+        }
+        if !self.holds(client) || self.leases[client].as_ref().map(|held| held.id) != Some(lease) {
+            self.jobs[client] = None;
+            return true;
+        }
+        let now = self.server_now(node, machine);
+        if !self.is_enrolled(node, machine) || !self.server(node, machine).active {
+            return true;
+        }
+        let abstains = self.has(Part::Copies);
+        let server = self.server_mut(node, machine);
+        let is_ours = server.lease(now) == Some(lease);
+        let kept = &mut server.kept;
+        let answers = match (work, phase) {
+            (Work::Once, Phase::Asking) => {
+                kept.record.is_some() || !(kept.lacks.is_some() && abstains)
+            }
+            (Work::Once, Phase::Keeping) => is_ours,
+            (Work::Tick, _) => kept.promise <= token,
+        };
+        if !answers {
+            return true;
+        }
+        let told = *kept;
+        match (work, phase) {
+            (Work::Once, Phase::Asking) => {}
+            (Work::Once, Phase::Keeping) => kept.record = kept.record.or(Some(lease)),
+            (Work::Tick, Phase::Asking) => kept.promise = token,
+            (Work::Tick, Phase::Keeping) => (kept.promise, kept.claim) = (token, Some(token)),
+        }
+        let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
+        let job = self.jobs[client].as_mut().expect("it is under way");
+        job.told[node] = Some(Told { view, kept: told });
+        self.judge(client, work);
+        true
+    }
+
+    /// What the servers kept that answered and count together.
+    fn told(&self, job: &Job) -> Vec<Kept> {
+        let views = self.has(Part::ViewsOnWork);
+        let told = job.told.iter().enumerate();
+        let members: Vec<Member<'_>> = told
+            .filter_map(|(node, told)| Some((node, views.then_some(&told.as_ref()?.view))))
+            .collect();
+        let group = largest_group(&members).into_iter();
+        group.filter_map(|(node, _)| Some(job.told[node].as_ref()?.kept)).collect()
+    }
+
+    fn judge(&mut self, client: usize, work: Work) {
+        let job = self.jobs[client].as_ref().expect("it is under way");
+        let (told, lease) = (self.told(job), job.lease);
+        if told.len() < self.quorum() {
+            return;
+        }
+        match job.phase {
+            Phase::Asking => {
+                let is_free = match work {
+                    Work::Once => self.is_recorded(&told),
+                    Work::Tick => self.is_claimed(&told),
+                };
+                match is_free {
+                    None => return,
+                    Some(false) => return self.begin_keeping(client),
+                    Some(true) => {}
+                }
+            }
+            Phase::Keeping => {
+                if work == Work::Tick && self.done.is_some() {
+                    self.violation = Some(Violation::TickClaimedTwice);
+                }
+                self.done = Some(lease);
+            }
+        }
+        let job = self.jobs[client].as_mut().expect("it is under way");
+        job.targets = [None; NAMES];
+    }
+
+    /// Nobody did the work, as far as was told. Work with a record begins here, a tick when it is
+    /// claimed.
+    fn begin_keeping(&mut self, client: usize) {
+        if self.setup.work == Some(Work::Once) && self.done.is_some() {
+            self.violation = Some(Violation::WorkDoneTwice);
+        }
+        let targets = self.drivers[client].conn;
+        let job = self.jobs[client].as_mut().expect("it is under way");
+        job.enter(Phase::Keeping, targets);
+    }
+
+    /// Where names change while servers copy, all that kept a record may be gone: it is lost once no
+    /// group that could grant a lock has a server that keeps it.
+    pub(super) fn note_lost_record(&mut self) {
+        if !self.setup.changes_while_copying || self.done.is_none() {
+            return;
+        }
+        let keeps = |at: usize| self.servers[at].kept.record == self.done;
+        let has_keeper =
+            |group: u32| (0..self.servers.len()).any(|at| group & (1 << at) != 0 && keeps(at));
+        if !self.present_groups().into_iter().any(has_keeper) {
+            self.done = None;
+        }
+    }
+
+    /// Whether the work is done, if that is known.
+    fn is_recorded(&self, told: &[Kept]) -> Option<bool> {
+        let left = Duration::from_secs(60);
+        let record = |lease: u16| {
+            let mut nonce = [0; 16];
+            nonce[..2].copy_from_slice(&lease.to_be_bytes());
+            let stored = StoredLease::new(Nonce::from_bytes(nonce), 1, left, "client".into());
+            Arc::new(Record::new(true, stored, Arc::from([])))
+        };
+        let records: Vec<_> = told.iter().map(|kept| kept.record.map(record)).collect();
+        let told = records.iter().map(|kept| kept.as_ref().map(|record| (record, left)));
+        match records::standing(told, self.setup.names) {
+            records::Standing::Done { .. } => Some(true),
+            records::Standing::Nothing => Some(false),
+            records::Standing::TooFew | records::Standing::Unknown { .. } => None,
+        }
+    }
+
+    /// Whether the tick counts as started, if that is known.
+    fn is_claimed(&self, told: &[Kept]) -> Option<bool> {
+        let run = TickRun::new(Duration::from_secs(1), 1, Duration::from_secs(1));
+        let claim = |token: u16| TickClaim::new(token.into(), run, "client".into(), None);
+        let claims: Vec<_> = told.iter().map(|kept| kept.claim.map(claim)).collect();
+        if told.iter().any(|kept| kept.burnt) {
+            return Some(true);
+        }
+        match claims::standing(claims.iter().map(Option::as_ref), self.setup.names, &[]) {
+            claims::Standing::Known(latest) => Some(latest.is_some()),
+            claims::Standing::TooFew | claims::Standing::Likely(_) => None,
+        }
+    }
+}
