@@ -5,8 +5,8 @@
 -- enrolment; the incarnation that is to be enrolled anew, as another one owns its name, or '';
 -- the names of the other nodes, sorted.
 -- Answers: TIME in µs, role, run id, run and history, tag, max_ttl, floor, description of the stored
--- layout, 'copying' (or 'copying bootstrapped') and a nonce while done records are being copied, the replication id's first
--- digits, the owners of the other names; what changes while clients of the node's set look at it, how
+-- layout, 'copying' (or 'copying bootstrapped') and a nonce while done records are being copied, the
+-- replication id's first digits, the owners of the other names; what changes while clients of the node's set look at it, how
 -- many nodes that set has, the layout and the number of nodes of the set that it was moved from; what
 -- max_ttl was before it was lowered.
 local time = redis.call('TIME')

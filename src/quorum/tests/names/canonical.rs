@@ -60,7 +60,7 @@ impl Key<'_> {
         }
         for &client in clients {
             for &node in names {
-                self.add((world.leads[client][node]) as usize);
+                self.add(world.leads[client][node]);
             }
             self.driver(&world.drivers[client]);
         }
@@ -86,7 +86,7 @@ impl Key<'_> {
 
     fn driver(&mut self, driver: &Driver) {
         for &node in self.names {
-            self.option(driver.conn[node], |key, machine| key.add(machine));
+            self.option(driver.conn[node], Key::add);
             self.add(driver.in_sight[node].into());
             // It is read only of nodes out of sight.
             let out = (!driver.in_sight[node]).then_some(driver.out_since[node]);
@@ -116,7 +116,7 @@ impl Key<'_> {
     fn task(&mut self, task: &Task) {
         self.add(self.places[task.node]);
         self.add(task.bootstrap.into());
-        self.add(task.machine as usize);
+        self.add(task.machine);
         self.view(&task.view);
         for &node in self.names {
             self.option(task.witnesses[node].as_ref(), Self::read);
@@ -125,7 +125,7 @@ impl Key<'_> {
     }
 
     fn read(&mut self, read: &Read) {
-        self.add((read.machine) as usize);
+        self.add(read.machine);
         self.add(read.active.into());
         self.view(&read.view);
     }
@@ -141,12 +141,12 @@ impl Key<'_> {
     fn incarnation(&mut self, incarnation: Incarnation) {
         let at = usize::try_from(incarnation.id / 256).expect("there are few servers");
         let machines = self.world.setup.machines;
-        self.add((self.places[at / machines] * machines + at % machines) as usize);
+        self.add(self.places[at / machines] * machines + at % machines);
         self.add((incarnation.id % 256) as usize);
         self.add(incarnation.epoch as usize);
     }
 
-    /// One round of the finalizer of MurmurHash3 for each word (A. Appleby, 2011): the standard hasher
+    /// One round of the finalizer of `MurmurHash3` for each word (A. Appleby, 2011): the standard hasher
     /// takes five times as long.
     fn add(&mut self, word: usize) {
         self.hash = (self.hash ^ word as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);

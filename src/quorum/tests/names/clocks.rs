@@ -35,7 +35,6 @@ impl Setup {
     /// How long a probation lasts, by the clock of a client.
     pub(super) fn wait(&self) -> Tick {
         match self.without {
-            Some(Part::DriftInWait) => self.ttl,
             Some(Part::WaitBeyondValidity) => self.validity(),
             _ => self.ttl + self.drift,
         }

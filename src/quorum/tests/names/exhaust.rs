@@ -53,8 +53,8 @@ pub(super) fn exhaust(setup: Setup, ticks: Tick) -> Exhausted {
         *next += skipped + 1;
         transitions += 1;
         if let Some(violation) = after.violation {
-            let taken = path.iter().flat_map(|(_, next)| all[next - 1].iter().copied());
-            let found = Some((violation, taken.collect()));
+            let steps = path.iter().flat_map(|(_, next)| all[next - 1].iter().copied());
+            let found = Some((violation, steps.collect()));
             return Exhausted { states: seen.len(), transitions, found };
         }
         if seen.insert(fingerprint(&after)) {

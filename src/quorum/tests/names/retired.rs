@@ -48,7 +48,7 @@ fn moves_then_forgets() -> Vec<Step> {
 
 fn setup(without: Option<Part>) -> Setup {
     let faults = Faults { moves: 1, blank_restarts: 1, ..Faults::default() };
-    Setup { faults, without, ..moves(3) }
+    Setup { without, faults, ..moves(3) }
 }
 
 #[test]

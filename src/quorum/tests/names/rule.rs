@@ -40,8 +40,6 @@ pub(super) enum Part {
     OldVotes,
     /// The validity is shorter than the TTL by what clocks may differ.
     DriftInValidity,
-    /// A probation is longer than the TTL by what clocks may differ.
-    DriftInWait,
     /// Records and claims count only over servers that name each other.
     ViewsOnWork,
     /// A server that lacks records does not say that there is none.

@@ -75,6 +75,7 @@ impl Server {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault that may be or not")]
 pub(super) struct Setup {
     pub(super) names: usize,
     /// Machines under each name.
