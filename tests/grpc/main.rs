@@ -1,4 +1,4 @@
-//! A [`RedlockLayer`](tower_redlock::RedlockLayer) with the face for gRPC: tonic's own server and
+//! A [`RedlockLayer`](tower_redlock::RedlockLayer) and a [`OnceLayer`](tower_redlock::OnceLayer) with the faces for gRPC: tonic's own server and
 //! client over TCP, and real servers under the locks.
 
 mod bodies;
@@ -8,6 +8,7 @@ mod crowd;
 mod inside;
 mod log;
 mod lost;
+mod once;
 mod orders;
 mod site;
 mod statuses;

@@ -96,7 +96,11 @@ impl orders_server::Orders for Orders {
                 return Err(own_failure());
             }
             "panicking" => panic!("as the test wants it"),
-            _ => {}
+            item => {
+                if let Some(code) = item.strip_prefix("code ") {
+                    return Err(Status::new(Code::from_bytes(code.as_bytes()), "as asked for"));
+                }
+            }
         }
         Ok(Response::new(Receipt { lines: 1, token }))
     }

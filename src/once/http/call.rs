@@ -5,14 +5,18 @@ use crate::{guard::LockContext, layer::token_header::TokenHeader, once::Work};
 
 /// A request that is given to the service with its lock's context.
 #[derive(Debug)]
-pub(super) struct HttpCall<S, B> {
+pub(in crate::once) struct HttpCall<S, B> {
     service: S,
     request: Request<B>,
     token_header: TokenHeader,
 }
 
 impl<S, B> HttpCall<S, B> {
-    pub(super) const fn new(service: S, request: Request<B>, token_header: TokenHeader) -> Self {
+    pub(in crate::once) const fn new(
+        service: S,
+        request: Request<B>,
+        token_header: TokenHeader,
+    ) -> Self {
         Self { service, request, token_header }
     }
 }

@@ -82,7 +82,7 @@
 //! | a request under its lock | `call` |
 
 mod by_body;
-mod call;
+pub(super) mod call;
 mod complete;
 mod face;
 mod future;

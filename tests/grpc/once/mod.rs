@@ -1,0 +1,9 @@
+//! A [`OnceLayer`](tower_redlock::OnceLayer) with the face for gRPC.
+
+mod bodies;
+mod duplicates;
+mod ends;
+mod gone;
+mod placed;
+mod site;
+mod streams;
