@@ -10,7 +10,7 @@ use tower_service::Service;
 
 use super::{
     CompletesHttp, HttpFuture, Missing, OnReject, Problems, Rejection, call::HttpCall,
-    complete::Successes,
+    complete::Successes, protocol::refuse_grpc,
 };
 use crate::{
     error::LockError,
@@ -56,6 +56,7 @@ impl<K, C> OnceLayer<K, C> {
     /// | the lock was lost while it ran, or `max_hold` was over | 500, `lost`, `outcome: unknown` | none | yes, to some point |
     /// | the sender went away | nobody is there | | yes, to its end: see [`detached`](Self::detached) |
     /// | a TTL or wait that the manager refuses, a set of names as a key | 500 | none | no |
+    /// | a gRPC request with a key: see `grpc()` | 500 | none | no |
     ///
     /// Refusals have problem bodies after RFC 9457: see [`on_reject`](Self::on_reject).
     ///
@@ -201,7 +202,7 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
     {
         let face = &self.layer.face;
         let (judge, on_reject) = (Successes(self.layer.complete.clone()), face.on_reject.clone());
-        let call = match face.missing.settle(found) {
+        let call = match refuse_grpc(request.headers(), face.missing.settle(found)) {
             Ok(Some(key)) => {
                 let (asked, token_header) =
                     (self.layer.request_for(&key), face.token_header.clone());
