@@ -1,5 +1,6 @@
 use std::{
     fmt,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -190,7 +191,8 @@ where
                 let mut asked = self.layer.request_for(&key);
                 asked.lock = asked.lock.wait_at_most(timeout(request.headers()));
                 let complete = self.layer.complete.clone();
-                let call = HttpCall::new(self.take_ready(), request, token_header);
+                let name = Arc::clone(self.layer.name());
+                let call = HttpCall::new(self.take_ready(), request, token_header, name);
                 let call = GrpcCall { call, writer, complete };
                 begin(asked, call, ByStatus).detached(detach)
             }

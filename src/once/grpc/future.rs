@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use super::{
     CompletesGrpc, GrpcBody, Rejection,
-    call::Call,
+    call::{BoxedCall, Call},
     relay::End,
     slot::{Out, Reader},
     status::duplicate,
@@ -64,8 +64,7 @@ where
         /// Dropped first, so that the call knows that nobody reads. Both are `None` once the head
         /// has gone out.
         reader: Option<Reader<A>>,
-        /// On the heap: it goes on in the response's body.
-        call: Option<Pin<Box<Call<S, B, A, C>>>>,
+        call: Option<BoxedCall<S, B, A, C>>,
     },
 }
 
