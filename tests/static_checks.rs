@@ -42,6 +42,10 @@ fn handles_are_shared_between_threads_and_tasks() {
     cloned::<LockRequest>();
     shared::<LockContext>();
     cloned::<LockContext>();
+    #[cfg(feature = "http")]
+    shared::<tower_redlock::LockContexts>();
+    #[cfg(feature = "http")]
+    cloned::<tower_redlock::LockContexts>();
     shared::<Lock>();
     unpinned::<Lock>();
     shared::<EmbeddedNodes>();

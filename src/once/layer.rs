@@ -150,7 +150,7 @@ impl<K, C, F> OnceLayer<K, C, F> {
 
     /// The layer's name.
     #[cfg(feature = "http")]
-    pub(super) fn name(&self) -> &str {
+    pub(super) const fn name(&self) -> &Arc<str> {
         &self.name
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::{Semaphore, mpsc};
 use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
-use tower_redlock::LockContext;
+use tower_redlock::{LockContext, LockContexts};
 
 use self::generated::{Event, PlaceRequest, Receipt, TrackRequest, orders_server};
 use crate::log::{Events, Inside, Log, Sent};
@@ -54,6 +54,11 @@ impl Orders {
     /// What the last method found in its request.
     pub(crate) fn context(&self) -> Option<LockContext> {
         self.log.lock().unwrap().context.clone()
+    }
+
+    /// Those of all layers.
+    pub(crate) fn contexts(&self) -> Option<LockContexts> {
+        self.log.lock().unwrap().contexts.clone()
     }
 
     pub(crate) fn metadata(&self, name: &str) -> Option<String> {

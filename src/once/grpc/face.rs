@@ -89,7 +89,8 @@ impl<K, C> OnceLayer<K, C> {
     /// Of gRPC-Web, whose trailers are part of the body, the translation belongs outside of this layer.
     ///
     /// A call waits for its lock no longer than its `grpc-timeout`. The
-    /// [`LockContext`](crate::LockContext) is in the request's extensions. Around a client's
+    /// [`LockContext`](crate::LockContext) is in the request's extensions, and with those of other layers
+    /// in [`LockContexts`](crate::LockContexts). Around a client's
     /// `Channel` the layer answers with the same statuses, without a request.
     pub fn grpc(self) -> OnceLayer<K, C, Grpc> {
         self.with_face(|complete, _| {

@@ -1,7 +1,13 @@
+use std::sync::Arc;
+
 use http::Request;
 use tower_service::Service;
 
-use crate::{guard::LockContext, layer::token_header::TokenHeader, once::Work};
+use crate::{
+    guard::{LockContext, LockContexts},
+    layer::token_header::TokenHeader,
+    once::Work,
+};
 
 /// A request that is given to the service with its lock's context.
 #[derive(Debug)]
@@ -9,6 +15,7 @@ pub(in crate::once) struct HttpCall<S, B> {
     service: S,
     request: Request<B>,
     token_header: TokenHeader,
+    layer: Arc<str>,
 }
 
 impl<S, B> HttpCall<S, B> {
@@ -16,8 +23,9 @@ impl<S, B> HttpCall<S, B> {
         service: S,
         request: Request<B>,
         token_header: TokenHeader,
+        layer: Arc<str>,
     ) -> Self {
-        Self { service, request, token_header }
+        Self { service, request, token_header, layer }
     }
 }
 
@@ -28,7 +36,7 @@ impl<S: Service<Request<B>>, B> Work for HttpCall<S, B> {
 
     fn begin(mut self, context: LockContext) -> S::Future {
         self.token_header.set(self.request.headers_mut(), context.fencing_token());
-        self.request.extensions_mut().insert(context);
+        LockContexts::enter(self.request.extensions_mut(), Some(self.layer), context);
         self.service.call(self.request)
     }
 }

@@ -1,5 +1,6 @@
 use std::{
     fmt,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -102,7 +103,8 @@ impl<K, C> OnceLayer<K, C> {
     /// # In the handler
     ///
     /// The [`LockContext`](crate::LockContext) is in the request's extensions; with the feature
-    /// `axum` it is an extractor. HEAD is a request like another here: axum runs the handler of GET
+    /// `axum` it is an extractor. Where layers are around each other it is that of the innermost, and
+    /// [`LockContexts`](crate::LockContexts) has each layer's by its name. HEAD is a request like another here: axum runs the handler of GET
     /// for it, and leaves the body away. Put the layer around the routes of POST alone, or say
     /// [`only`](crate::key::Key::only).
     ///
@@ -207,7 +209,8 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
                 let (asked, token_header) =
                     (self.layer.request_for(&key), face.token_header.clone());
                 let detach = face.detached.then(Detach::new);
-                let call = HttpCall::new(self.take_ready(), request, token_header);
+                let name = Arc::clone(self.layer.name());
+                let call = HttpCall::new(self.take_ready(), request, token_header, name);
                 begin(asked, call, judge).detached(detach)
             }
             Ok(None) => OnceCall::unguarded(self.inner.call(request), judge),

@@ -4,6 +4,7 @@ mod bodies;
 mod duplicates;
 mod ends;
 mod gone;
+mod nested;
 mod placed;
 mod site;
 mod streams;

@@ -71,6 +71,7 @@ where
                     asked: self.layer.request(Ok(name)),
                     complete: self.layer.complete.clone(),
                     token_header,
+                    layer: Arc::clone(self.layer.name()),
                     detached: face.detached,
                     mode,
                     service: self.take_ready(),
