@@ -40,6 +40,7 @@ impl Body for Frames {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as a body says it")]
 fn data() -> io::Result<Frame<Bytes>> {
     Ok(Frame::data(Bytes::from_static(b"data")))
 }
@@ -51,6 +52,7 @@ fn status(code: &'static str) -> HeaderMap {
     )])
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as a body says it")]
 fn trailers(trailers: HeaderMap) -> io::Result<Frame<Bytes>> {
     Ok(Frame::trailers(trailers))
 }

@@ -36,8 +36,9 @@ async fn each_status_says_what_becomes_of_the_key() {
             }
         }
     }
-    use Code::{Cancelled, DataLoss, DeadlineExceeded, Internal, Unknown as Unsaid};
-    assert_eq!(unknown, [Cancelled, Unsaid, DeadlineExceeded, Internal, DataLoss]);
+    let expected =
+        [Code::Cancelled, Code::Unknown, Code::DeadlineExceeded, Code::Internal, Code::DataLoss];
+    assert_eq!(unknown, expected);
 }
 
 #[tokio::test]
