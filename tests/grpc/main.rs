@@ -17,4 +17,5 @@ mod streams;
 mod support;
 mod timeouts;
 mod turned_away;
+mod unmatched;
 mod wrapping;

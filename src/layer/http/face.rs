@@ -55,6 +55,10 @@ impl<K> RedlockLayer<K> {
     /// The service reads the request's body under the lock, so a client that sends it slowly, or never,
     /// keeps the lock for `max_hold` at most. On routes that strangers reach:
     /// [`read_body_first`](RedlockLayer::read_body_first).
+    ///
+    /// axum's `Router::layer` puts it around requests for which there is no route as well. They are
+    /// answered with 404 still, except that one without its key is answered with 400 first. With
+    /// `Router::route_layer` that is a 404 too.
     pub fn http(self) -> RedlockLayer<K, Http> {
         self.with_face(|_| Http {
             hold_body: true,

@@ -106,7 +106,9 @@ impl<K, C> OnceLayer<K, C> {
     /// `axum` it is an extractor. Where layers are around each other it is that of the innermost, and
     /// [`LockContexts`](crate::LockContexts) has each layer's by its name. HEAD is a request like another here: axum runs the handler of GET
     /// for it, and leaves the body away. Put the layer around the routes of POST alone, or say
-    /// [`only`](crate::key::Key::only).
+    /// [`only`](crate::key::Key::only). axum's `Router::layer` puts it around requests for which there is no
+    /// route as well: without a key they are answered with 400 and not with 404, which
+    /// `Router::route_layer` leaves to them.
     ///
     /// ```
     /// use axum::{Extension, Router, http::StatusCode, routing::post};
