@@ -1,6 +1,10 @@
 //! A [`RedlockLayer`](tower_redlock::RedlockLayer) and a [`OnceLayer`](tower_redlock::OnceLayer) with the faces for gRPC: tonic's own server and
 //! client over TCP, and real servers under the locks.
 
+#[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]
+#[path = "../servers/facts/log.rs"]
+mod logged;
+
 mod bodies;
 mod client;
 mod contract;

@@ -43,7 +43,7 @@ where
 /// A call under the lock of its key.
 pub(super) type Call<S, B, A, C> = OnceCall<GrpcCall<S, B, A, C>, Unchecked, ByStatus>;
 
-/// On the heap: it goes on in the response's body.
+/// On the heap: it moves from the future into the response's body.
 pub(super) type BoxedCall<S, B, A, C> = Pin<Box<Call<S, B, A, C>>>;
 
 /// A call whose head has gone out. For bodies, which need not know the service.

@@ -66,7 +66,7 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// [`complete_when`](OnceLayer::complete_when) says otherwise for statuses, by a closure from
     /// [`tonic::Code`] to [`CallOutcome`](super::CallOutcome). A method that hands on the `UNAVAILABLE` of a
-    /// server behind it, which may have done its part, should be among them.
+    /// server behind it, which may have done its part, is a case for that.
     ///
     /// ```
     /// use tonic::Code;
@@ -86,7 +86,9 @@ impl<K, C> OnceLayer<K, C> {
     /// The status comes with the trailers, at the end of the body: a stream is under the lock of its
     /// key until then, and its trailers go out when its end is recorded, or too few nodes keep it (a
     /// WARN). Calls whose requests are streams run once like others; the layer reads no message.
-    /// Of gRPC-Web, whose trailers are part of the body, the translation belongs outside of this layer.
+    /// The translation of gRPC-Web belongs outside of this layer, as the trailers there are part of the body.
+    /// A request whose message breaks off on its way may end with one of the unknown statuses, though the
+    /// method never ran.
     ///
     /// A call waits for its lock no longer than its `grpc-timeout`. The
     /// [`LockContext`](crate::LockContext) is in the request's extensions, and with those of other layers

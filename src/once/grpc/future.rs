@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The future of a call behind [`OnceLayer::grpc`](crate::OnceLayer::grpc): ends with the head of the
-/// response, whose [body](GrpcBody) goes on with the call.
+/// response. Its [body](GrpcBody) drives the call to its status.
 ///
 /// # Cancel safety
 ///

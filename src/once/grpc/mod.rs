@@ -1,7 +1,7 @@
 //! The face that outcomes have over gRPC: calls that run to success once per key.
 //!
-//! The HTTP status of a gRPC call is 200 whatever becomes of it; what became of it is told by the
-//! `grpc-status` at its end. So [`OnceLayer::http`](crate::OnceLayer::http) can't tell which calls are
+//! The HTTP status of a gRPC call is 200 also where the call fails; the `grpc-status` at its end says how it
+//! ended. So [`OnceLayer::http`](crate::OnceLayer::http) can't tell which calls are
 //! done, and refuses gRPC requests with a key; this face can.
 //!
 //! ```
@@ -10,7 +10,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
-//! // On every method: reads, health checks and reflection have no key, and run as often as they come.
+//! // On every method: reads, health checks and reflection have no key, and run each time.
 //! let once = OnceLayer::new(Redlock::embedded(), "orders", key::header("request-id").optional())
 //!     .grpc();
 //! let server = Server::builder().layer(once);

@@ -45,10 +45,15 @@ impl From<Code> for CallOutcome {
     }
 }
 
-/// Tells what the status of a call means for its key: closures do
+/// Tells what the status of a call means for its key: closures from [`Code`] to [`CallOutcome`] do
 /// ([`complete_when`](crate::OnceLayer::complete_when)); without one, [`CallOutcome::from`].
 ///
 /// A call that ends without a status is unknown in any case.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say what a gRPC status means",
+    note = "`complete_when` of a layer with `.grpc()` takes a closure from `tonic::Code` to \
+            `once::CallOutcome`; `code.into()` is what the layer says without one"
+)]
 pub trait CompletesGrpc {
     /// What became of the work.
     fn outcome(&self, code: Code) -> CallOutcome;

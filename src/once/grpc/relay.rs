@@ -45,11 +45,11 @@ impl<A: Body> Completes<Made<A>> for ByStatus {
     }
 }
 
-/// Calls the service, and hands its response on until the status is known. Where nobody reads, the
-/// body is read to its end all the same.
+/// Calls the service, and hands its response on until the status is known. Without a reader, it still
+/// reads the body to its end, and drops what it reads.
 ///
-/// It is pending while what it has put into the slot is there, and wakes nobody then: who takes it
-/// polls again, and whoever it is moved to polls it first.
+/// Pending while the slot is full, without a wake-up: the reader empties the slot and polls again, and
+/// the task that a detached call moves to polls it first.
 #[pin_project]
 pub(super) struct Relay<F, A: Body, C> {
     #[pin]

@@ -1,15 +1,18 @@
 //! What the end of a call means for its key.
 
-use std::time::Duration;
+use std::{convert::Infallible, future::ready, time::Duration};
 
-use tonic::Code;
+use http::Request;
+use tonic::{Code, Status, body::Body};
+use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
-    OnceLayer, Unknown, key,
+    OnceLayer, Redlock, Unknown, key,
     once::{CallOutcome, OnceState},
 };
 
-use super::site::{HOUR, Site, assert_duplicate, assert_info, serve_orders};
+use super::site::{HOUR, Site, assert_duplicate, assert_info, layer, serve_orders};
 use crate::{
+    logged::Log,
     orders::Orders,
     site::{TTL, assert_lost, locks, place},
 };
@@ -93,4 +96,23 @@ async fn a_method_that_panics_leaves_an_unknown_outcome() {
     let site = Site::open(|layer| layer.unknown(Unknown::Hold(HOUR))).await;
     site.place("7", "panicking").await.unwrap_err();
     site.becomes("7", Some(OnceState::Unknown)).await;
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_a_warning() {
+    for (unknown, text) in [
+        (Unknown::Release, "the next request with the key runs it again"),
+        (Unknown::Hold(HOUR), "its key is held until somebody decides"),
+    ] {
+        let log = Log::new();
+        let redlock = Redlock::embedded();
+        let failing = service_fn(|_: Request<()>| {
+            ready(Ok::<_, Infallible>(Status::internal("on purpose").into_http::<Body>()))
+        });
+        let call = layer(&redlock).unknown(unknown).layer(failing);
+        let request = Request::post("/").header("order-id", "7").body(()).unwrap();
+        log.during(call.oneshot(request)).await.unwrap();
+        log.wait_for("WARN", &["unknown outcome", text, "once:orders:7", "token="]).await;
+        assert_eq!(log.count("WARN"), 1, "{}", log.text());
+    }
 }
