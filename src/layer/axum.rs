@@ -62,12 +62,12 @@ impl<S> OptionalFromRequestParts<S> for LockContext {
 /// `Option<LockContexts>` is an extractor too.
 ///
 /// ```
-/// use axum::{Router, routing::post};
+/// use axum::{Router, http::StatusCode, routing::post};
 /// use tower_redlock::{LockContexts, OnceLayer, Redlock, RedlockLayer, key};
 ///
-/// async fn pay(locks: LockContexts) -> Option<String> {
-///     let (payment, account) = (locks.get("payments")?, locks.get("account")?);
-///     Some(format!("tokens {} and {}", payment.fencing_token(), account.fencing_token()))
+/// async fn pay(locks: LockContexts) -> Result<String, StatusCode> {
+///     let account = locks.get("account").ok_or(StatusCode::INTERNAL_SERVER_ERROR)?;
+///     Ok(format!("paid under the account's token {}", account.fencing_token()))
 /// }
 ///
 /// let redlock = Redlock::embedded();
