@@ -85,7 +85,8 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// The status comes with the trailers, at the end of the body: a stream is under the lock of its
     /// key until then, and its trailers go out when its end is recorded, or too few nodes keep it (a
-    /// WARN). Calls whose requests are streams run once like others; the layer reads no message.
+    /// WARN). A client that stops reading keeps its call in progress for `max_hold` at most; the outcome is
+    /// unknown then. Calls whose requests are streams run once like others; the layer reads no message.
     /// The translation of gRPC-Web belongs outside of this layer, as the trailers there are part of the body.
     /// A request whose message breaks off on its way may end with one of the unknown statuses, though the
     /// method never ran.
