@@ -92,7 +92,7 @@
 //! | `scheduler` | yes | [`Scheduler`]: periodic jobs, run once per tick across a fleet; [`Leader`]: one process leads |
 //! | `cron` | no | `Schedule::cron`: cron expressions in time zones, with a zone database built in |
 //! | `axum` | no | [`LockContext`] as an extractor, keys from the matched path |
-//! | `tonic` | no | statuses for gRPC: `RedlockLayer::grpc` |
+//! | `tonic` | no | statuses for gRPC: `RedlockLayer::grpc`, `FencingLayer::grpc`, `OnceLayer::grpc` |
 //! | `metrics` | no | [counters, gauges and histograms](#metrics) for the `metrics` facade |
 //! | `tls` | no | `rediss://` nodes, through rustls with ring |
 //! | `testing` | no | for your own tests: a clock moved by hand, nodes that fail on demand |
@@ -141,6 +141,9 @@ pub use error::{
 pub use fencing::FencingLayer;
 #[doc(inline)]
 pub use guard::LockContext;
+#[cfg(feature = "http")]
+#[doc(inline)]
+pub use guard::LockContexts;
 #[doc(inline)]
 pub use layer::{KeyError, RedlockLayer, ResourceKey};
 #[cfg(feature = "scheduler")]

@@ -42,6 +42,10 @@ fn handles_are_shared_between_threads_and_tasks() {
     cloned::<LockRequest>();
     shared::<LockContext>();
     cloned::<LockContext>();
+    #[cfg(feature = "http")]
+    shared::<tower_redlock::LockContexts>();
+    #[cfg(feature = "http")]
+    cloned::<tower_redlock::LockContexts>();
     shared::<Lock>();
     unpinned::<Lock>();
     shared::<EmbeddedNodes>();
@@ -130,6 +134,33 @@ fn faces_of_once_are_shared_and_their_futures_are_sent() {
     shared::<Rejection<'static>>();
     cloned::<Rejection<'static>>();
     shared::<Refused<'static>>();
+}
+
+#[cfg(feature = "tonic")]
+#[test]
+fn the_grpc_face_of_once_is_shared_and_its_futures_are_sent() {
+    use http::Request;
+    use http_body_util::Full;
+    use tower_redlock::{
+        OnceLayer,
+        key::{Header, Key},
+        once::{
+            Always, CallOutcome, OnceService,
+            grpc::{Grpc, GrpcBody, GrpcFuture, Rejection},
+        },
+    };
+    type Body = Full<bytes::Bytes>;
+    type Over =
+        tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, std::io::Error>;
+    type OnReject = fn(Rejection<'_>) -> tonic::Status;
+    shared::<OnceLayer<Key<Header>, Always, Grpc>>();
+    cloned::<OnceLayer<Key<Header>, Always, Grpc>>();
+    shared::<OnceService<Over, Key<Header>, Always, Grpc>>();
+    cloned::<OnceService<Over, Key<Header>, Always, Grpc>>();
+    sendable::<GrpcFuture<Over, Body, Body, Always, OnReject>>();
+    sendable::<GrpcBody<Body>>();
+    shared::<CallOutcome>();
+    cloned::<CallOutcome>();
 }
 
 #[cfg(feature = "scheduler")]

@@ -7,12 +7,16 @@
 //! [fencing token](LockContext::fencing_token) to what the work writes to.
 
 mod context;
+#[cfg(feature = "http")]
+mod contexts;
 mod error;
 mod guarded;
 mod hold;
 mod run;
 
 pub use context::LockContext;
+#[cfg(feature = "http")]
+pub use contexts::LockContexts;
 pub use error::Error;
 pub(crate) use guarded::Guarded;
 pub(crate) use hold::Hold;

@@ -10,10 +10,10 @@ use axum::{
 };
 use http::{StatusCode, request::Parts};
 
-use crate::guard::LockContext;
+use crate::guard::{LockContext, LockContexts};
 
 /// The lock that the handler runs under: that of the [`RedlockLayer`](crate::RedlockLayer) around
-/// it, the innermost where there are several, with whatever face.
+/// it, the innermost where there are several, with whatever face. [`LockContexts`] has the others.
 ///
 /// `Option<LockContext>` is an extractor too, for handlers of requests that may be unguarded.
 ///
@@ -54,6 +54,55 @@ impl<S> OptionalFromRequestParts<S> for LockContext {
         _: &S,
     ) -> impl Future<Output = Result<Option<Self>, Infallible>> {
         ready(Ok(find(parts)))
+    }
+}
+
+/// The locks of all layers around the handler, each by its layer's name.
+///
+/// `Option<LockContexts>` is an extractor too.
+///
+/// ```
+/// use axum::{Router, http::StatusCode, routing::post};
+/// use tower_redlock::{LockContexts, OnceLayer, Redlock, RedlockLayer, key};
+///
+/// async fn pay(locks: LockContexts) -> Result<String, StatusCode> {
+///     let account = locks.get("account").ok_or(StatusCode::INTERNAL_SERVER_ERROR)?;
+///     Ok(format!("paid under the account's token {}", account.fencing_token()))
+/// }
+///
+/// let redlock = Redlock::embedded();
+/// let account = RedlockLayer::new(redlock.clone(), key::path_param("id")).named("account").http();
+/// let payments = OnceLayer::new(redlock, "payments", key::header("payment-id")).http();
+/// let app: Router = Router::new()
+///     .route("/accounts/{id}/pay", post(pay))
+///     .route_layer(account)
+///     // Outside, as it is added later.
+///     .route_layer(payments);
+/// # let _ = app;
+/// ```
+///
+/// # Errors
+///
+/// [`MissingLockContext`], a 500, where no layer around the handler took a lock.
+impl<S> FromRequestParts<S> for LockContexts {
+    type Rejection = MissingLockContext;
+
+    fn from_request_parts(
+        parts: &mut Parts,
+        _: &S,
+    ) -> impl Future<Output = Result<Self, MissingLockContext>> {
+        ready(parts.extensions.get().cloned().ok_or(MissingLockContext(())))
+    }
+}
+
+impl<S> OptionalFromRequestParts<S> for LockContexts {
+    type Rejection = Infallible;
+
+    fn from_request_parts(
+        parts: &mut Parts,
+        _: &S,
+    ) -> impl Future<Output = Result<Option<Self>, Infallible>> {
+        ready(Ok(parts.extensions.get().cloned()))
     }
 }
 

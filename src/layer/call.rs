@@ -1,6 +1,7 @@
 use std::{
     future::{Future, IntoFuture},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -16,8 +17,8 @@ use crate::{
 
 /// What a layer does with a request that has its lock, before the service sees it.
 pub(super) trait Enter<Request> {
-    /// Called once, under the lock.
-    fn enter(&self, request: &mut Request, context: &LockContext);
+    /// Called once, under the lock, with the name of the layer.
+    fn enter(&self, request: &mut Request, layer: Option<Arc<str>>, context: &LockContext);
 }
 
 /// A response, and the hold on the lock that it was made under.
@@ -48,6 +49,7 @@ enum State<S: Service<Request>, Request, E> {
         #[pin]
         acquire: Acquire,
         call: Option<(S, Request, E)>,
+        layer: Option<Arc<str>>,
     },
     Running {
         #[pin]
@@ -67,10 +69,11 @@ impl<S: Service<Request>, Request, E> Call<S, Request, E> {
     pub(super) fn acquiring(
         request: LockRequest,
         resource: Resource,
+        layer: Option<Arc<str>>,
         (service, call, enter): (S, Request, E),
     ) -> Self {
         let acquire = request.into_future();
-        let state = State::Acquiring { acquire, call: Some((service, call, enter)) };
+        let state = State::Acquiring { acquire, call: Some((service, call, enter)), layer };
         Self { state, resource: Some(resource) }
     }
 
@@ -134,12 +137,13 @@ where
                         Err(error) => Err(Error::Service(error)),
                     });
                 }
-                StateProj::Acquiring { acquire, call } => {
+                StateProj::Acquiring { acquire, call, layer } => {
                     let lock = ready!(acquire.poll(cx))?;
                     let (mut service, mut request, enter) =
                         call.take().expect("the call is taken only here");
+                    let layer = layer.take();
                     let guarded = Guarded::start(lock, |context| {
-                        enter.enter(&mut request, &context);
+                        enter.enter(&mut request, layer, &context);
                         service.call(request)
                     })?;
                     this.state.set(State::Running { guarded });

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tower_layer::Layer;
 
@@ -26,6 +26,7 @@ pub struct RedlockLayer<K, F = Plain> {
     pub(super) key: K,
     pub(super) terms: Terms,
     pub(super) face: F,
+    pub(super) name: Option<Arc<str>>,
 }
 
 /// Lock errors are part of the service's error type: [`layer::Error`](super::Error).
@@ -33,7 +34,7 @@ pub struct RedlockLayer<K, F = Plain> {
 pub struct Plain(());
 
 impl<Request> Enter<Request> for Plain {
-    fn enter(&self, _: &mut Request, _: &LockContext) {}
+    fn enter(&self, _: &mut Request, _: Option<Arc<str>>, _: &LockContext) {}
 }
 
 /// What the layer asks for with each request.
@@ -50,7 +51,7 @@ impl<K> RedlockLayer<K> {
     /// [`ResourceKey`](super::ResourceKey).
     pub const fn new(redlock: Redlock, key: K) -> Self {
         let terms = Terms { ttl: None, wait: None, max_hold: None, retry_after: None };
-        Self { redlock, key, terms, face: Plain(()) }
+        Self { redlock, key, terms, face: Plain(()), name: None }
     }
 }
 
@@ -90,6 +91,13 @@ impl<K, F> RedlockLayer<K, F> {
         self
     }
 
+    /// Gives the layer a name, by which handlers find its lock in `LockContexts` (feature `http`) where
+    /// several layers are around them. Default: none. It is no part of what is locked.
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
     /// Checks the settings against the manager's, before there is any request.
     ///
     /// A layer that is not checked, and whose settings the manager refuses, turns every request
@@ -121,8 +129,8 @@ impl<K, F> RedlockLayer<K, F> {
     /// The same with another face.
     #[cfg(feature = "http")]
     pub(super) fn with_face<G>(self, face: impl FnOnce(F) -> G) -> RedlockLayer<K, G> {
-        let Self { redlock, key, terms, face: old } = self;
-        RedlockLayer { redlock, key, terms, face: face(old) }
+        let Self { redlock, key, terms, face: old, name } = self;
+        RedlockLayer { redlock, key, terms, face: face(old), name }
     }
 }
 

@@ -68,7 +68,7 @@ impl<S, K, F> RedlockService<S, K, F> {
             Ok(Some(resource)) => {
                 let asked = set(self.ask(&resource));
                 let call = (self.take_ready(), request, self.layer.face.clone());
-                Call::acquiring(asked, resource, call)
+                Call::acquiring(asked, resource, self.layer.name.clone(), call)
             }
             Ok(None) => Call::unguarded(self.inner.call(request)),
             Err(error) => Call::rejected(LockError::InvalidResource(error.into()), None),

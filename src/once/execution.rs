@@ -162,7 +162,9 @@ fn after_work<W: Work, C: Check<W::Failure>>(
 ) -> Result<Step<W, C>, W::Success> {
     let payload = match output {
         Some(output) if !judge.completes(&output) => {
-            marker.take().into_iter().for_each(Marker::forget);
+            let is_unknown = judge.is_unknown(&output);
+            let end = if is_unknown { Marker::unknown } else { Marker::forget };
+            marker.take().into_iter().for_each(end);
             return Err(output);
         }
         Some(ref output) => judge.payload(output),

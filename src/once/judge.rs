@@ -5,6 +5,13 @@ pub trait Completes<T> {
     /// Whether the key is done; else it is given back, for the next try.
     fn completes(&self, output: &T) -> bool;
 
+    /// Whether the outcome of work that does not complete the key is unknown: the key is dealt with
+    /// by [`Unknown`](super::Unknown) then. Else it is free.
+    #[doc(hidden)]
+    fn is_unknown(&self, _output: &T) -> bool {
+        false
+    }
+
     /// Whether a record's payload is the last word of whoever did the work, as long as that one holds
     /// the lock still.
     #[doc(hidden)]
@@ -19,7 +26,7 @@ pub trait Completes<T> {
     }
 }
 
-/// All that is `Ok` is done; over HTTP, each face has its own rule for the status of a response.
+/// All that is `Ok` is done; over HTTP and gRPC, each face has its own rule for the status.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Always(pub(super) ());
 

@@ -31,7 +31,8 @@ use super::{OnceRequest, terms};
 /// [`complete_when`](Self::complete_when) says. `F` is the face that the outcomes have: with [`Plain`]
 /// the response is [`Once<S::Response>`](super::Once); over HTTP (feature `http`) it is one for
 /// webhooks, by `http()` or [`by_body`](OnceLayer::by_body), or for requests with an
-/// `Idempotency-Key`, by [`idempotency`](OnceLayer::idempotency).
+/// `Idempotency-Key`, by [`idempotency`](OnceLayer::idempotency); over gRPC (feature `tonic`) it is a
+/// status, by `grpc()`.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -124,7 +125,7 @@ impl<K, C, F> OnceLayer<K, C, F> {
     }
 
     /// Which responses mean that the key is done. After another its key is free, for the next try.
-    /// Errors of the service never complete.
+    /// Errors of the service never complete. Over gRPC it goes by the status: see `grpc()`.
     ///
     /// Closures need the type of their argument where they are written apart from this call.
     pub fn complete_when<G>(self, complete: G) -> OnceLayer<K, G, F> {
@@ -149,7 +150,7 @@ impl<K, C, F> OnceLayer<K, C, F> {
 
     /// The layer's name.
     #[cfg(feature = "http")]
-    pub(super) fn name(&self) -> &str {
+    pub(super) const fn name(&self) -> &Arc<str> {
         &self.name
     }
 

@@ -80,6 +80,12 @@ impl Marker {
         self.is_armed = false;
     }
 
+    /// The work has ended, and its outcome is unknown: a record that it has begun stays.
+    pub(super) fn unknown(mut self) {
+        self.is_armed = false;
+        notes::ended_unknown(self.lease.resource(), self.lease.token().get(), self.is_kept);
+    }
+
     fn tell(&self) {
         if self.is_kept {
             let name = super::terms::name(self.lease.resource());

@@ -30,7 +30,7 @@
 //! | is stopped, as the lock was lost | see [`Unknown`] | [`Lock`](OnceError::Lock) with [`Lost`](crate::LockError::Lost) |
 //! | never ends, as the process crashed | free after the TTL, or see [`Unknown`] | |
 //!
-//! Requests behind the faces for HTTP are not dropped when their client goes away: they
+//! Requests behind the faces for HTTP and gRPC are not dropped when their client goes away: they
 //! [run to their end](OnceLayer::detached).
 //!
 //! "Once" is about work that was recorded. Work that has its effect, and then crashes before its
@@ -41,6 +41,11 @@
 //!
 //! For webhooks, [`OnceLayer::http`] and [`OnceLayer::by_body`]; for requests with an
 //! `Idempotency-Key`, [`OnceLayer::idempotency`]. See [`http`], with examples.
+//!
+//! # For gRPC
+//!
+//! [`OnceLayer::grpc`](OnceLayer#method.grpc), with the feature `tonic`: a call is done when it ends with
+//! `OK`. The HTTP status of a gRPC call says nothing, so the faces for HTTP refuse gRPC requests.
 //!
 //! | part | where |
 //! |---|---|
@@ -88,6 +93,8 @@ pub use work::Work;
 
 #[cfg(feature = "http")]
 mod fingerprint;
+#[cfg(feature = "tonic")]
+pub mod grpc;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "http")]
@@ -99,6 +106,8 @@ mod store;
 pub use crate::body::{DEFAULT_BODY_LIMIT, Incomplete, Intact, ReadBody, ReadBodyError, WholeBody};
 #[cfg(feature = "http")]
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
+#[cfg(feature = "tonic")]
+pub use grpc::CallOutcome;
 #[cfg(feature = "http")]
 pub use http::{Missing, Scope};
 #[cfg(feature = "http")]

@@ -27,6 +27,22 @@ pub(super) fn dropped(resource: &Resource, token: u64, is_held: bool) {
     }
 }
 
+/// Whoever operates this has to find out what the work did.
+pub(super) fn ended_unknown(resource: &Resource, token: u64, is_held: bool) {
+    if is_held {
+        crate::log::warn!(
+            key = %resource, token,
+            "work ended with an unknown outcome, and its key is held until somebody decides by \
+             mark_done or forget, or Unknown::Hold is over"
+        );
+    } else {
+        crate::log::warn!(
+            key = %resource, token,
+            "work ended with an unknown outcome: the next request with the key runs it again"
+        );
+    }
+}
+
 /// How a request ended.
 pub(super) fn ended<T, E>(resource: &Resource, result: &Result<Outcome<T>, OnceError<E>>) {
     let outcome = match result {

@@ -66,6 +66,10 @@ pub(crate) fn webhooks() -> OnceLayer<Key<Header>, Always, once::http::Http> {
     OnceLayer::new(Redlock::embedded(), "webhooks", key::header("webhook-id")).http()
 }
 
+pub(crate) fn calls() -> OnceLayer<Key<Header>, Always, once::grpc::Grpc> {
+    OnceLayer::new(Redlock::embedded(), "calls", key::header("request-id")).grpc()
+}
+
 pub(crate) fn payments()
 -> OnceLayer<Scope, Always, once::http::Http<once::http::Problems, once::http::Idempotency>> {
     OnceLayer::idempotency(Redlock::embedded(), "payments").scope(Scope::none())

@@ -45,7 +45,7 @@ use tower_http::{
 
 use tower_redlock::{FencingLayer, key};
 
-use crate::echo::{Echo, grpc, http, is_served, payments, plain, webhooks};
+use crate::echo::{Echo, calls, grpc, http, is_served, payments, plain, webhooks};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -71,8 +71,8 @@ macro_rules! both {
     ($($name:ident: $layer:expr;)*) => {$(
         #[tokio::test]
         async fn $name() {
-            over!($layer => plain http grpc webhooks payments);
-            under!($layer => plain http grpc webhooks payments);
+            over!($layer => plain http grpc webhooks calls payments);
+            under!($layer => plain http grpc webhooks calls payments);
         }
     )*};
 }
@@ -131,15 +131,15 @@ async fn require_authorization() {
     async fn authorize<B>(request: Request<B>) -> Result<Request<B>, Response<Full<Bytes>>> {
         Ok(request)
     }
-    under!(AsyncRequireAuthorizationLayer::new(authorize) => plain http grpc webhooks payments);
+    under!(AsyncRequireAuthorizationLayer::new(authorize) => plain http grpc webhooks calls payments);
 }
 
 /// They are no `Clone`: ours stand under them, or have a buffer between.
 #[tokio::test]
 async fn services_that_are_not_cloned() {
-    over!(RateLimitLayer::new(8, SECOND) => plain http grpc webhooks payments);
-    over!(SpawnReadyLayer::new() => plain http grpc webhooks payments);
-    under!(ServiceBuilder::new().buffer(8).rate_limit(8, SECOND).into_inner() => plain http grpc webhooks payments);
+    over!(RateLimitLayer::new(8, SECOND) => plain http grpc webhooks calls payments);
+    over!(SpawnReadyLayer::new() => plain http grpc webhooks calls payments);
+    under!(ServiceBuilder::new().buffer(8).rate_limit(8, SECOND).into_inner() => plain http grpc webhooks calls payments);
 }
 
 /// Tries nothing again.

@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, wrappers::ReceiverStream};
 use tonic::{Request, Status, metadata::MetadataMap};
-use tower_redlock::LockContext;
+use tower_redlock::{LockContext, LockContexts};
 
 use crate::orders::generated::Event;
 
@@ -26,6 +26,7 @@ pub(crate) struct Log {
     pub(crate) overlaps: usize,
     /// Of the last request.
     pub(crate) context: Option<LockContext>,
+    pub(crate) contexts: Option<LockContexts>,
     pub(crate) metadata: MetadataMap,
     inside: HashMap<String, usize>,
 }
@@ -43,6 +44,7 @@ impl Inside {
         let mut now = log.lock().unwrap();
         now.entered += 1;
         now.context = request.extensions().get().cloned();
+        now.contexts = request.extensions().get().cloned();
         now.metadata = request.metadata().clone();
         let inside = now.inside.entry(order.to_owned()).or_default();
         *inside += 1;

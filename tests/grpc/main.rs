@@ -1,5 +1,9 @@
-//! A [`RedlockLayer`](tower_redlock::RedlockLayer) with the face for gRPC: tonic's own server and
+//! A [`RedlockLayer`](tower_redlock::RedlockLayer) and a [`OnceLayer`](tower_redlock::OnceLayer) with the faces for gRPC: tonic's own server and
 //! client over TCP, and real servers under the locks.
+
+#[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]
+#[path = "../servers/facts/log.rs"]
+mod logged;
 
 mod bodies;
 mod client;
@@ -8,6 +12,7 @@ mod crowd;
 mod inside;
 mod log;
 mod lost;
+mod once;
 mod orders;
 mod site;
 mod statuses;
@@ -16,4 +21,5 @@ mod streams;
 mod support;
 mod timeouts;
 mod turned_away;
+mod unmatched;
 mod wrapping;

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::{Semaphore, mpsc};
 use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
-use tower_redlock::LockContext;
+use tower_redlock::{LockContext, LockContexts};
 
 use self::generated::{Event, PlaceRequest, Receipt, TrackRequest, orders_server};
 use crate::log::{Events, Inside, Log, Sent};
@@ -56,6 +56,11 @@ impl Orders {
         self.log.lock().unwrap().context.clone()
     }
 
+    /// Those of all layers.
+    pub(crate) fn contexts(&self) -> Option<LockContexts> {
+        self.log.lock().unwrap().contexts.clone()
+    }
+
     pub(crate) fn metadata(&self, name: &str) -> Option<String> {
         let log = self.log.lock().unwrap();
         log.metadata.get(name).map(|value| value.to_str().unwrap().to_owned())
@@ -96,7 +101,11 @@ impl orders_server::Orders for Orders {
                 return Err(own_failure());
             }
             "panicking" => panic!("as the test wants it"),
-            _ => {}
+            item => {
+                if let Some(code) = item.strip_prefix("code ") {
+                    return Err(Status::new(Code::from_bytes(code.as_bytes()), "as asked for"));
+                }
+            }
         }
         Ok(Response::new(Receipt { lines: 1, token }))
     }

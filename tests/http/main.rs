@@ -12,6 +12,7 @@ mod bench;
 mod bodies;
 mod contract;
 mod live;
+mod nested;
 mod settings;
 mod types;
 mod with_axum;

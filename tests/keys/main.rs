@@ -5,3 +5,4 @@ mod bounds;
 mod reserved;
 mod routes;
 mod site;
+mod unmatched;

@@ -13,6 +13,7 @@ use tower_redlock::{
 
 use crate::{
     client::Client,
+    idempotency::tools as idempotency,
     site::{Runs, Site, hook, serve},
 };
 
@@ -136,4 +137,37 @@ async fn each_sender_has_its_header() {
         }
         assert_eq!(site.runs.count(), before + 1, "{header}");
     }
+}
+
+/// Their HTTP status is 200 whatever becomes of them.
+#[tokio::test]
+async fn grpc_requests_with_a_key_are_refused() {
+    let site = Site::new();
+    let as_grpc = |mut request: Request<Body>, kind: &'static str| {
+        let kind = http::HeaderValue::from_static(kind);
+        request.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+        request
+    };
+    let webhooks = with_missing(&site, Missing::Run).await;
+    let layer = OnceLayer::by_body(site.at_blue.clone(), "event", key::json_pointer("/id"));
+    let events = serve(app(&site.runs).route_layer(layer)).await;
+    let payments = serve(app(&site.runs).route_layer(idempotency::layer(&site.at_blue))).await;
+    let event = || Request::post("/hook").body(Body::from(r#"{"id":"evt_1"}"#)).unwrap();
+    let payment = || {
+        let post = Request::post("/hook").header("x-caller", "alice");
+        post.header("idempotency-key", "k").body(Body::empty()).unwrap()
+    };
+    for kind in ["application/grpc", "application/grpc+proto", "Application/gRPC-Web"] {
+        let answers = [
+            webhooks.send(as_grpc(hook("evt_1"), kind)).await,
+            events.send(as_grpc(event(), kind)).await,
+            payments.send(as_grpc(payment(), kind)).await,
+        ];
+        for answer in answers {
+            answer.assert_problem(500, None, "bad-settings", "not-run");
+        }
+        webhooks.send(as_grpc(bare(), kind)).await;
+    }
+    assert_eq!(site.runs.count(), 3, "those without a key");
+    assert_eq!(webhooks.send(as_grpc(hook("evt_1"), "application/json")).await.code(), 200);
 }

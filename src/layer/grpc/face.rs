@@ -1,5 +1,6 @@
 use std::{
     fmt,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -14,7 +15,7 @@ use super::{
     timeout::timeout,
 };
 use crate::{
-    guard::LockContext,
+    guard::{LockContext, LockContexts},
     layer::{
         RedlockLayer, RedlockService, ResourceKey, call::Enter, http::Rejection,
         token_header::TokenHeader,
@@ -43,7 +44,8 @@ impl<K> RedlockLayer<K> {
     /// A lost lock is not `ABORTED`: clients take that for "not done, try again".
     ///
     /// The lock is held until the response's trailers; a stream that outlives it ends with the
-    /// status of a lost lock, as trailers. The [`LockContext`] is in the request's extensions.
+    /// status of a lost lock, as trailers. The [`LockContext`] is in the request's extensions; where
+    /// layers are around each other, [`LockContexts`] has each layer's.
     ///
     /// The key is found in the path or the metadata, as the message is not decoded yet; for a key
     /// from the message, a method takes the lock by itself with
@@ -92,9 +94,9 @@ impl<K, R> RedlockLayer<K, Grpc<R>> {
 }
 
 impl<B, R> Enter<Request<B>> for Grpc<R> {
-    fn enter(&self, request: &mut Request<B>, context: &LockContext) {
+    fn enter(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
         self.token_header.set(request.headers_mut(), context.fencing_token());
-        request.extensions_mut().insert(context.clone());
+        LockContexts::enter(request.extensions_mut(), layer, context.clone());
     }
 }
 

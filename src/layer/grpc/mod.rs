@@ -36,7 +36,7 @@ mod face;
 mod future;
 mod named;
 mod status;
-mod timeout;
+pub(crate) mod timeout;
 
 pub use body::GrpcBody;
 pub use face::Grpc;

@@ -7,7 +7,7 @@ use http::HeaderMap;
 /// Reads `grpc-timeout`: up to eight digits and a unit. `None` where it is not there, or is not one.
 ///
 /// Source: *gRPC over HTTP2* (doc/PROTOCOL-HTTP2.md of grpc/grpc), section "Requests".
-pub(super) fn timeout(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

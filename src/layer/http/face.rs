@@ -1,5 +1,6 @@
 use std::{
     fmt,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -10,7 +11,7 @@ use tower_service::Service;
 
 use super::{HttpBody, HttpFuture, OnReject, Problems, Rejection, future::Asked};
 use crate::{
-    guard::LockContext,
+    guard::{LockContext, LockContexts},
     layer::{RedlockLayer, RedlockService, ResourceKey, call::Enter, token_header::TokenHeader},
 };
 
@@ -47,12 +48,17 @@ impl<K> RedlockLayer<K> {
     /// | a TTL or wait that the manager refuses, a key at the wrong place | 500 | none | no |
     ///
     /// The service's own error type stays what it was. The [`LockContext`] is in the request's
-    /// extensions (with the feature `axum` it is an extractor), and the lock is held until the response's body has ended: see
+    /// extensions (with the feature `axum` it is an extractor; where layers are around each other,
+    /// [`LockContexts`] has each layer's), and the lock is held until the response's body has ended: see
     /// [`hold_body`](Self::hold_body).
     ///
     /// The service reads the request's body under the lock, so a client that sends it slowly, or never,
     /// keeps the lock for `max_hold` at most. On routes that strangers reach:
     /// [`read_body_first`](RedlockLayer::read_body_first).
+    ///
+    /// axum's `Router::layer` puts it around requests for which there is no route as well. They are
+    /// answered with 404 still, except that one without its key is answered with 400 first. With
+    /// `Router::route_layer` that is a 404 too.
     pub fn http(self) -> RedlockLayer<K, Http> {
         self.with_face(|_| Http {
             hold_body: true,
@@ -132,9 +138,9 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
 }
 
 impl<B, R> Enter<Request<B>> for Http<R> {
-    fn enter(&self, request: &mut Request<B>, context: &LockContext) {
+    fn enter(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
         self.token_header.set(request.headers_mut(), context.fencing_token());
-        request.extensions_mut().insert(context.clone());
+        LockContexts::enter(request.extensions_mut(), layer, context.clone());
     }
 }
 

@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -104,8 +105,9 @@ where
                 let read = ReadBody::new(&parts.headers, body, limit);
                 let deadline = self.layer().redlock.core().sleep(timeout);
                 let lock = self.ask(&resource);
+                let layer = self.layer().name.clone();
                 let start =
-                    Start { service: self.take_ready(), face, asked, parts, lock, resource };
+                    Start { service: self.take_ready(), face, asked, parts, lock, resource, layer };
                 let state = State::Reading { read, deadline, timeout, start: Some(start) };
                 return ReadFirstFuture { state };
             }
@@ -159,6 +161,7 @@ struct Start<S, R> {
     parts: Parts,
     lock: LockRequest,
     resource: Resource,
+    layer: Option<Arc<str>>,
 }
 
 impl<S, B, R, A> Future for ReadFirstFuture<S, B, R, A>
@@ -189,11 +192,11 @@ where
                         }
                     };
                     let start = start.take().expect("polled after it was ready");
-                    let Start { service, face, asked, parts, lock, resource } = start;
+                    let Start { service, face, asked, parts, lock, resource, layer } = start;
                     let call = match read {
                         Ok(body) => {
                             let request = Request::from_parts(parts, Intact::from(body));
-                            Call::acquiring(lock, resource, (service, request, face.clone()))
+                            Call::acquiring(lock, resource, layer, (service, request, face.clone()))
                         }
                         Err(fault) => {
                             let error = LockError::InvalidResource(ResourceError::Body(fault));

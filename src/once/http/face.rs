@@ -1,5 +1,6 @@
 use std::{
     fmt,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -10,7 +11,7 @@ use tower_service::Service;
 
 use super::{
     CompletesHttp, HttpFuture, Missing, OnReject, Problems, Rejection, call::HttpCall,
-    complete::Successes,
+    complete::Successes, protocol::refuse_grpc,
 };
 use crate::{
     error::LockError,
@@ -56,6 +57,7 @@ impl<K, C> OnceLayer<K, C> {
     /// | the lock was lost while it ran, or `max_hold` was over | 500, `lost`, `outcome: unknown` | none | yes, to some point |
     /// | the sender went away | nobody is there | | yes, to its end: see [`detached`](Self::detached) |
     /// | a TTL or wait that the manager refuses, a set of names as a key | 500 | none | no |
+    /// | a gRPC request with a key: see `grpc()` | 500 | none | no |
     ///
     /// Refusals have problem bodies after RFC 9457: see [`on_reject`](Self::on_reject).
     ///
@@ -101,9 +103,12 @@ impl<K, C> OnceLayer<K, C> {
     /// # In the handler
     ///
     /// The [`LockContext`](crate::LockContext) is in the request's extensions; with the feature
-    /// `axum` it is an extractor. HEAD is a request like another here: axum runs the handler of GET
+    /// `axum` it is an extractor. Where layers are around each other it is that of the innermost, and
+    /// [`LockContexts`](crate::LockContexts) has each layer's by its name. HEAD is a request like another here: axum runs the handler of GET
     /// for it, and leaves the body away. Put the layer around the routes of POST alone, or say
-    /// [`only`](crate::key::Key::only).
+    /// [`only`](crate::key::Key::only). axum's `Router::layer` puts it around requests for which there is no
+    /// route as well: without a key they are answered with 400 and not with 404, which
+    /// `Router::route_layer` leaves to them.
     ///
     /// ```
     /// use axum::{Extension, Router, http::StatusCode, routing::post};
@@ -201,12 +206,13 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
     {
         let face = &self.layer.face;
         let (judge, on_reject) = (Successes(self.layer.complete.clone()), face.on_reject.clone());
-        let call = match face.missing.settle(found) {
+        let call = match refuse_grpc(request.headers(), face.missing.settle(found)) {
             Ok(Some(key)) => {
                 let (asked, token_header) =
                     (self.layer.request_for(&key), face.token_header.clone());
                 let detach = face.detached.then(Detach::new);
-                let call = HttpCall::new(self.take_ready(), request, token_header);
+                let name = Arc::clone(self.layer.name());
+                let call = HttpCall::new(self.take_ready(), request, token_header, name);
                 begin(asked, call, judge).detached(detach)
             }
             Ok(None) => OnceCall::unguarded(self.inner.call(request), judge),

@@ -15,7 +15,7 @@ pub enum Missing {
 
 impl Missing {
     /// What was found, if a missing key is dealt with so.
-    pub(super) fn settle(
+    pub(in crate::once) fn settle(
         self,
         found: Result<Option<Resource>, KeyError>,
     ) -> Result<Option<Resource>, KeyError> {

@@ -79,15 +79,17 @@
 //! | which responses mean that a key is done | [`CompletesHttp`] |
 //! | what becomes of a request without a key | [`Missing`] |
 //! | why a request was turned away, and what it is answered | [`Rejection`], [`Refused`], [`OnReject`] |
+//! | requests of gRPC, which are refused | `protocol` |
 //! | a request under its lock | `call` |
 
 mod by_body;
-mod call;
+pub(super) mod call;
 mod complete;
 mod face;
 mod future;
 mod idempotency;
 mod missing;
+mod protocol;
 mod reject;
 
 pub use by_body::{ByBody, ByBodyFuture};

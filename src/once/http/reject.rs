@@ -66,7 +66,7 @@ pub enum Refused<'a> {
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
 impl<'a> Rejection<'a> {
-    pub(super) const fn new(reason: Refused<'a>, resource: Option<&'a Resource>) -> Self {
+    pub(in crate::once) const fn new(reason: Refused<'a>, resource: Option<&'a Resource>) -> Self {
         Self { reason, resource }
     }
 
@@ -80,7 +80,7 @@ impl<'a> Rejection<'a> {
         self.resource
     }
 
-    const fn lock(&self, error: &'a LockError) -> lock::Rejection<'a> {
+    pub(in crate::once) const fn lock(&self, error: &'a LockError) -> lock::Rejection<'a> {
         lock::Rejection::new(error, self.resource)
     }
 
@@ -184,7 +184,7 @@ impl<'a> Rejection<'a> {
     }
 
     /// For the person who asks why: the answer itself says less.
-    fn log(&self) {
+    pub(in crate::once) fn log(&self) {
         let resource = self.resource.map(tracing::field::display);
         let outcome = self.code();
         match self.reason {

@@ -106,6 +106,7 @@ pub(super) struct Start<S, C, St> {
     pub(super) key: Arc<str>,
     pub(super) complete: C,
     pub(super) token_header: TokenHeader,
+    pub(super) layer: Arc<str>,
     pub(super) detached: bool,
     pub(super) mode: Idempotency<St>,
 }
@@ -214,7 +215,8 @@ impl<S, C, St> Start<S, C, St> {
         C: CompletesHttp<A> + Send + 'static,
         St: ResponseStore,
     {
-        let Self { service, parts, asked, key, complete, token_header, detached, mode } = self;
+        let Self { service, parts, asked, key, complete, token_header, layer, detached, mode } =
+            self;
         let fingerprint = Fingerprint::of(&RequestHead::from(&parts), body.data());
         let Idempotency { response_limit: limit, headers, store, .. } = mode;
         let store = store.map(|store| (store, key));
@@ -224,7 +226,7 @@ impl<S, C, St> Start<S, C, St> {
         let retain = asked.terms.retain;
         let request = Request::from_parts(parts, Intact::from(body));
         let call = KeepingCall {
-            call: HttpCall::new(service, request, token_header),
+            call: HttpCall::new(service, request, token_header, layer),
             keep: Keep { complete, fingerprint, limit, headers, retain, store: put },
         };
         let call = begin(asked, call, Recorded).detached(detached.then(Detach::new));

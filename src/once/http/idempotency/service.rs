@@ -14,7 +14,7 @@ use crate::{
     layer::{KeyError, ResourceKey},
     once::{
         Intact, OnceService, ReadBody, ResponseStore,
-        http::{CompletesHttp, Http, OnReject},
+        http::{CompletesHttp, Http, OnReject, protocol::refuse_grpc},
     },
     resource::Resource,
 };
@@ -31,7 +31,7 @@ impl<S, K, C, R, St> OnceService<S, K, C, Http<R, Idempotency<St>>> {
         let Some(scope) = self.layer.key.key(request)? else { return Ok(None) };
         let key = key::idempotency_key().key(request);
         let Some(key) = self.layer.face.missing.settle(key)? else { return Ok(None) };
-        Ok(Some(name(self.layer.name(), &scope, &key)?))
+        refuse_grpc(request.headers(), Ok(Some(name(self.layer.name(), &scope, &key)?)))
     }
 }
 
@@ -71,6 +71,7 @@ where
                     asked: self.layer.request(Ok(name)),
                     complete: self.layer.complete.clone(),
                     token_header,
+                    layer: Arc::clone(self.layer.name()),
                     detached: face.detached,
                     mode,
                     service: self.take_ready(),

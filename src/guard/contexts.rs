@@ -1,0 +1,98 @@
+use std::{fmt, sync::Arc};
+
+use http::Extensions;
+
+use super::LockContext;
+
+/// The locks that a request runs under, where several layers are around its handler: in the request's
+/// extensions, and with the feature `axum` an extractor. Never empty.
+///
+/// A [`LockContext`] in the extensions, or by its extractor, is that of the innermost layer. Here is each
+/// layer's: by the name that [`RedlockLayer::named`](crate::RedlockLayer::named) gave to it, or that
+/// [`OnceLayer::new`](crate::OnceLayer::new) was given. Layers without a face for HTTP or gRPC are not among
+/// them, and neither are those that needed no lock for this request.
+///
+/// A `OnceLayer` runs what has begun to its end also when its client goes away
+/// ([`detached`](crate::OnceLayer::detached)). A lock of a layer outside of it is given back then; that of a
+/// layer inside is held to the end. So the `OnceLayer` belongs outside.
+///
+/// ```
+/// use tower_redlock::{LockContexts, OnceLayer, Redlock, RedlockLayer, key};
+///
+/// // With axum, `locks: LockContexts` is an extractor.
+/// fn charge(request: &http::Request<()>) -> u64 {
+///     let locks = request.extensions().get::<LockContexts>().expect("two layers are around this");
+///     // For the account's table; the other token is for the payments'.
+///     locks.get("account").expect("behind the layer `account`").fencing_token().get()
+/// }
+///
+/// let redlock = Redlock::embedded();
+/// let once = OnceLayer::new(redlock.clone(), "payments", key::header("payment-id")).http();
+/// let account = RedlockLayer::new(redlock, key::path_segment(1)).named("account").http();
+/// let layers = tower::ServiceBuilder::new().layer(once).layer(account);
+/// # let _ = (charge, layers);
+/// ```
+#[derive(Clone)]
+pub struct LockContexts {
+    /// The outermost first.
+    outer: Vec<Layered>,
+    innermost: Layered,
+}
+
+/// A layer's context.
+#[derive(Clone)]
+struct Layered {
+    layer: Option<Arc<str>>,
+    context: LockContext,
+}
+
+impl LockContexts {
+    /// The lock of the layer with this name; of the innermost, if several have it.
+    pub fn get(&self, layer: &str) -> Option<&LockContext> {
+        let mut found = self.layered().rev();
+        found
+            .find(|layered| layered.layer.as_deref() == Some(layer))
+            .map(|layered| &layered.context)
+    }
+
+    /// The lock on this name, alone or within a set; the innermost, if there are several. The name of a
+    /// [`OnceLayer`](crate::OnceLayer)'s lock is `once:`, the layer's name, `:` and the key.
+    pub fn on(&self, name: &str) -> Option<&LockContext> {
+        self.layered()
+            .rev()
+            .map(|layered| &layered.context)
+            .find(|context| context.resource().names().any(|locked| locked == name))
+    }
+
+    /// All of them, the outermost first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &LockContext> {
+        self.layered().map(|layered| &layered.context)
+    }
+
+    fn layered(&self) -> impl DoubleEndedIterator<Item = &Layered> {
+        self.outer.iter().chain([&self.innermost])
+    }
+
+    /// Adds the context of a layer, inside of those that are there.
+    pub(crate) fn enter(
+        extensions: &mut Extensions,
+        layer: Option<Arc<str>>,
+        context: LockContext,
+    ) {
+        let innermost = Layered { layer, context: context.clone() };
+        let outer = extensions.remove::<Self>().map_or_else(Vec::new, |entered| {
+            let Self { mut outer, innermost } = entered;
+            outer.push(innermost);
+            outer
+        });
+        extensions.insert(Self { outer, innermost });
+        extensions.insert(context);
+    }
+}
+
+impl fmt::Debug for LockContexts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layered = self.layered().map(|layered| (&layered.layer, &layered.context));
+        f.debug_list().entries(layered).finish()
+    }
+}

@@ -1,0 +1,136 @@
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use pin_project::pin_project;
+
+use super::{
+    Rejection,
+    call::Answered,
+    relay::End,
+    slot::{Out, Reader},
+};
+use crate::{
+    error::LockError,
+    once::{http::Refused, outcome::Outcome},
+};
+
+/// The body of a response behind [`OnceLayer::grpc`](crate::OnceLayer::grpc): the service's own,
+/// which is polled under the lock of its key, or nothing for a call that did not run.
+///
+/// Its trailers go out when it is recorded what they say. A call that outlives the lock ends with the
+/// status of a lost lock, as trailers.
+///
+/// # Cancel safety
+///
+/// Where it is dropped before its end, the service's body is read to its end, and what that says is
+/// recorded, unless [`detached`](crate::OnceLayer::detached) says something else.
+#[pin_project]
+pub struct GrpcBody<A: Body> {
+    #[pin]
+    state: State<A>,
+}
+
+#[pin_project(project = StateProj)]
+enum State<A: Body> {
+    /// The service's own: without a lock, or behind a head with the status.
+    Own {
+        #[pin]
+        body: A,
+    },
+    Answered {
+        /// Dropped first, so that the call knows that nobody reads.
+        reader: Reader<A>,
+        call: Pin<Box<dyn Answered<A>>>,
+    },
+    Over,
+}
+
+impl<A: Body> GrpcBody<A> {
+    pub(super) const fn own(body: A) -> Self {
+        Self { state: State::Own { body } }
+    }
+
+    pub(super) fn answered(reader: Reader<A>, call: Pin<Box<dyn Answered<A>>>) -> Self {
+        Self { state: State::Answered { reader, call } }
+    }
+}
+
+/// An empty body: for layers outside that answer by themselves.
+impl<A: Body> Default for GrpcBody<A> {
+    fn default() -> Self {
+        Self { state: State::Over }
+    }
+}
+
+impl<A: Body> Body for GrpcBody<A> {
+    type Data = A::Data;
+    type Error = A::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let mut state = self.project().state;
+        let end = match state.as_mut().project() {
+            StateProj::Own { body } => return body.poll_frame(cx),
+            StateProj::Answered { reader, call } => match call.as_mut().poll_end(cx) {
+                Poll::Ready(end) => end,
+                Poll::Pending => {
+                    let Some(Out::Data(data)) = reader.take() else { return Poll::Pending };
+                    return Poll::Ready(Some(Ok(data)));
+                }
+            },
+            StateProj::Over => return Poll::Ready(None),
+        };
+        state.set(State::Over);
+        Poll::Ready(match end {
+            Ok(Outcome::Ran(made) | Outcome::Unrecorded(made, _)) => match made.end {
+                End::Trailers(trailers) => Some(Ok(Frame::trailers(trailers))),
+                End::Failed(error) => Some(Err(error)),
+                End::Cut | End::Head(_) => None,
+            },
+            Ok(Outcome::Done { .. } | Outcome::Busy { .. }) => None,
+            Err(error) => Some(Ok(Frame::trailers(trailers(&error)))),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.state {
+            State::Own { body } => body.is_end_stream(),
+            State::Answered { .. } => false,
+            State::Over => true,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.state {
+            State::Own { body } => body.size_hint(),
+            State::Answered { .. } => SizeHint::default(),
+            State::Over => SizeHint::with_exact(0),
+        }
+    }
+}
+
+/// What a call ends with that lost its lock behind its head.
+fn trailers(error: &LockError) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    // Its texts are ours, and fit into headers.
+    let _ = Rejection::new(Refused::Lock(error), None).grpc_status().add_header(&mut trailers);
+    trailers
+}
+
+impl<A: Body> fmt::Debug for GrpcBody<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Own { .. } => "own",
+            State::Answered { .. } => "under the lock",
+            State::Over => "over",
+        };
+        f.debug_struct("GrpcBody").field("state", &state).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,73 @@
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use http::{Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use super::{
+    CompletesGrpc,
+    relay::{ByStatus, Made, Relay},
+    slot::Writer,
+};
+use crate::{
+    error::LockError,
+    guard::LockContext,
+    once::{OnceError, Unchecked, Work, call::OnceCall, http::call::HttpCall, outcome::Outcome},
+};
+
+/// A call of the service, from its beginning to its status.
+pub(super) struct GrpcCall<S, B, A: Body, C> {
+    pub(super) call: HttpCall<S, B>,
+    pub(super) writer: Writer<A>,
+    pub(super) complete: C,
+}
+
+impl<S, B, A, C> Work for GrpcCall<S, B, A, C>
+where
+    S: Service<Request<B>, Response = Response<A>>,
+    A: Body,
+    C: CompletesGrpc,
+{
+    type Future = Relay<S::Future, A, C>;
+    type Success = Made<A>;
+    type Failure = S::Error;
+
+    fn begin(self, context: LockContext) -> Self::Future {
+        Relay::new(self.call.begin(context), self.writer, self.complete)
+    }
+}
+
+/// A call under the lock of its key.
+pub(super) type Call<S, B, A, C> = OnceCall<GrpcCall<S, B, A, C>, Unchecked, ByStatus>;
+
+/// On the heap: it moves from the future into the response's body.
+pub(super) type BoxedCall<S, B, A, C> = Pin<Box<Call<S, B, A, C>>>;
+
+/// A call whose head has gone out. For bodies, which need not know the service.
+pub(super) trait Answered<A: Body>: Send {
+    fn poll_end(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Outcome<Made<A>>, LockError>>;
+}
+
+impl<S, B, A, C> Answered<A> for Call<S, B, A, C>
+where
+    Self: Send,
+    S: Service<Request<B>, Response = Response<A>>,
+    A: Body,
+    C: CompletesGrpc,
+{
+    fn poll_end(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Outcome<Made<A>>, LockError>> {
+        self.poll(cx).map_err(|error| match error {
+            OnceError::Lock(error) => error,
+            OnceError::Work(_) => unreachable!("the service fails before its head"),
+        })
+    }
+}

@@ -1,0 +1,169 @@
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use http::{Request, Response};
+use http_body::Body;
+use pin_project::pin_project;
+use tonic::Status;
+use tower_service::Service;
+
+use super::{
+    CompletesGrpc, GrpcBody, Rejection,
+    call::{BoxedCall, Call},
+    relay::End,
+    slot::{Out, Reader},
+    status::duplicate,
+};
+use crate::{
+    once::{OnceError, http::Refused, outcome::Outcome},
+    resource::Resource,
+};
+
+/// The future of a call behind [`OnceLayer::grpc`](crate::OnceLayer::grpc): ends with the head of the
+/// response. Its [body](GrpcBody) drives the call to its status.
+///
+/// # Cancel safety
+///
+/// Dropping it before the service was called gives the key back. After that the service runs to its
+/// end, and that is recorded, unless [`detached`](crate::OnceLayer::detached) says something else.
+///
+/// # Panics
+///
+/// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
+/// [`Unknown`](crate::Unknown).
+#[pin_project]
+#[must_use = "futures do nothing unless polled"]
+pub struct GrpcFuture<S, B, A, C, R>
+where
+    S: Service<Request<B>, Response = Response<A>>,
+    A: Body,
+    C: CompletesGrpc,
+{
+    #[pin]
+    state: State<S, B, A, C>,
+    on_reject: R,
+}
+
+#[pin_project(project = StateProj)]
+enum State<S, B, A, C>
+where
+    S: Service<Request<B>, Response = Response<A>>,
+    A: Body,
+    C: CompletesGrpc,
+{
+    /// A call without a key.
+    Unguarded {
+        #[pin]
+        future: S::Future,
+    },
+    Calling {
+        /// Dropped first, so that the call knows that nobody reads. Both are `None` once the head
+        /// has gone out.
+        reader: Option<Reader<A>>,
+        call: Option<BoxedCall<S, B, A, C>>,
+    },
+}
+
+impl<S, B, A, C, R> GrpcFuture<S, B, A, C, R>
+where
+    S: Service<Request<B>, Response = Response<A>>,
+    A: Body,
+    C: CompletesGrpc,
+{
+    pub(super) const fn unguarded(future: S::Future, on_reject: R) -> Self {
+        Self { state: State::Unguarded { future }, on_reject }
+    }
+
+    pub(super) fn calling(reader: Reader<A>, call: Call<S, B, A, C>, on_reject: R) -> Self {
+        Self {
+            state: State::Calling { reader: Some(reader), call: Some(Box::pin(call)) },
+            on_reject,
+        }
+    }
+}
+
+impl<S, B, A, C, R> Future for GrpcFuture<S, B, A, C, R>
+where
+    S: Service<Request<B>, Response = Response<A>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: Send + 'static,
+    A: Body<Data: Send, Error: Send> + Send + 'static,
+    C: CompletesGrpc + Send + 'static,
+    R: Fn(Rejection<'_>) -> Status,
+{
+    type Output = Result<Response<GrpcBody<A>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let (reader, call) = match this.state.project() {
+            StateProj::Unguarded { future } => {
+                return Poll::Ready(Ok(ready!(future.poll(cx))?.map(GrpcBody::own)));
+            }
+            StateProj::Calling { reader, call } => (reader, call),
+        };
+        let under_way = call.as_mut().expect("polled after it was ready");
+        let Poll::Ready(ended) = under_way.as_mut().poll(cx) else {
+            let Some(Out::Head(head)) = reader.as_ref().and_then(Reader::take) else {
+                return Poll::Pending;
+            };
+            let body = reader.take().zip(call.take());
+            return Poll::Ready(Ok(head.map(|()| match body {
+                Some((reader, call)) => GrpcBody::answered(reader, call),
+                None => GrpcBody::default(),
+            })));
+        };
+        let on_reject = &*this.on_reject;
+        let resource = under_way.resource();
+        let status = match ended {
+            // Also where nobody keeps that it is done: a client that is told otherwise sends again.
+            Ok(Outcome::Ran(made) | Outcome::Unrecorded(made, _)) => {
+                let End::Head(response) = made.end else { unreachable!("the head comes first") };
+                return Poll::Ready(Ok(response.map(GrpcBody::own)));
+            }
+            Ok(Outcome::Done { .. }) => duplicate(),
+            Ok(Outcome::Busy { retry_after, by, unknown }) => {
+                let by = by.as_deref();
+                let reason = if unknown {
+                    Refused::Unknown { remaining: retry_after, by }
+                } else {
+                    Refused::InProgress { retry_after, by }
+                };
+                reject(on_reject, reason, resource)
+            }
+            Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),
+            Err(OnceError::Lock(error)) => reject(on_reject, Refused::Lock(&error), resource),
+        };
+        Poll::Ready(Ok(status.into_http::<()>().map(|()| GrpcBody::default())))
+    }
+}
+
+/// Says why, and answers.
+fn reject(
+    on_reject: &impl Fn(Rejection<'_>) -> Status,
+    reason: Refused<'_>,
+    resource: Option<&Resource>,
+) -> Status {
+    let rejection = Rejection::new(reason, resource);
+    rejection.log();
+    on_reject(rejection)
+}
+
+impl<S, B, A, C, R> fmt::Debug for GrpcFuture<S, B, A, C, R>
+where
+    S: Service<Request<B>, Response = Response<A>>,
+    A: Body,
+    C: CompletesGrpc,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Unguarded { .. } => "unguarded",
+            State::Calling { call, .. } => call.as_ref().map_or("over", |call| call.name()),
+        };
+        f.debug_struct("GrpcFuture").field("state", &state).finish_non_exhaustive()
+    }
+}

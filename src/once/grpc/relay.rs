@@ -1,0 +1,142 @@
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use http::{HeaderMap, Response};
+use http_body::Body;
+use pin_project::pin_project;
+use tonic::Code;
+
+use super::{
+    CallOutcome, CompletesGrpc,
+    slot::{Out, Writer},
+};
+use crate::{once::Completes, sync};
+
+/// A call that has come to its end.
+pub(super) struct Made<A: Body> {
+    pub(super) end: End<A>,
+    outcome: CallOutcome,
+}
+
+/// How it ended.
+pub(super) enum End<A: Body> {
+    /// With the head, which has the status: nothing of it has gone out yet.
+    Head(Response<A>),
+    Trailers(HeaderMap),
+    Failed(A::Error),
+    /// The body was over without trailers.
+    Cut,
+}
+
+/// The judge of that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByStatus;
+
+impl<A: Body> Completes<Made<A>> for ByStatus {
+    fn completes(&self, made: &Made<A>) -> bool {
+        made.outcome == CallOutcome::Done
+    }
+
+    fn is_unknown(&self, made: &Made<A>) -> bool {
+        made.outcome == CallOutcome::Unknown
+    }
+}
+
+/// Calls the service, and hands its response on until the status is known. Without a reader, it still
+/// reads the body to its end, and drops what it reads.
+///
+/// Pending while the slot is full, without a wake-up: the reader empties the slot and polls again, and
+/// the task that a detached call moves to polls it first.
+#[pin_project]
+pub(super) struct Relay<F, A: Body, C> {
+    #[pin]
+    state: State<F, A>,
+    writer: Writer<A>,
+    complete: C,
+}
+
+#[pin_project(project = StateProj)]
+enum State<F, A> {
+    Calling {
+        #[pin]
+        future: F,
+    },
+    Streaming {
+        #[pin]
+        body: A,
+    },
+    Over,
+}
+
+impl<F, A: Body, C> Relay<F, A, C> {
+    pub(super) const fn new(future: F, writer: Writer<A>, complete: C) -> Self {
+        Self { state: State::Calling { future }, writer, complete }
+    }
+}
+
+/// What the status says, if there is one.
+fn outcome(complete: &impl CompletesGrpc, headers: &HeaderMap) -> Option<CallOutcome> {
+    let status = headers.get("grpc-status")?;
+    Some(complete.outcome(Code::from_bytes(status.as_bytes())))
+}
+
+impl<F, E, A, C> Future for Relay<F, A, C>
+where
+    F: Future<Output = Result<Response<A>, E>>,
+    A: Body,
+    C: CompletesGrpc,
+{
+    type Output = Result<Made<A>, E>;
+
+    /// # Panics
+    ///
+    /// If polled again after it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let made = loop {
+            match this.state.as_mut().project() {
+                StateProj::Calling { future } => {
+                    let response = ready!(future.poll(cx))?;
+                    if let Some(outcome) = outcome(this.complete, response.headers()) {
+                        break Made { end: End::Head(response), outcome };
+                    }
+                    let (parts, body) = response.into_parts();
+                    this.state.set(State::Streaming { body });
+                    this.writer.put(Out::Head(Response::from_parts(parts, ())));
+                }
+                StateProj::Streaming { body } => {
+                    if this.writer.is_full() {
+                        return Poll::Pending;
+                    }
+                    let end = match ready!(body.poll_frame(cx)).transpose() {
+                        Ok(Some(frame)) => match frame.into_trailers() {
+                            Ok(trailers) => End::Trailers(trailers),
+                            Err(data) => {
+                                if !this.writer.is_read() {
+                                    // A body that is never pending takes turns with other tasks.
+                                    sync::wake_by_ref(cx.waker());
+                                    return Poll::Pending;
+                                }
+                                this.writer.put(Out::Data(data));
+                                continue;
+                            }
+                        },
+                        Ok(None) => End::Cut,
+                        Err(error) => End::Failed(error),
+                    };
+                    let status = match &end {
+                        End::Trailers(trailers) => outcome(this.complete, trailers),
+                        _ => None,
+                    };
+                    break Made { end, outcome: status.unwrap_or(CallOutcome::Unknown) };
+                }
+                StateProj::Over => panic!("polled after it was ready"),
+            }
+        };
+        this.state.set(State::Over);
+        Poll::Ready(Ok(made))
+    }
+}

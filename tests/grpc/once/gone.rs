@@ -1,0 +1,50 @@
+//! Clients that go away in the middle.
+
+use std::time::Duration;
+
+use tonic::Code;
+use tower_redlock::{Unknown, once::OnceState};
+
+use super::site::{HOUR, Site, assert_duplicate};
+use crate::{orders::generated::PlaceRequest, site::of, support::eventually_async};
+
+/// Gives a call up whose method runs.
+async fn give_up(site: &Site) {
+    let call = site.stuck("7").await;
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+}
+
+#[tokio::test]
+async fn a_call_runs_to_its_end_without_its_client() {
+    let site = Site::open(|layer| layer).await;
+    give_up(&site).await;
+    assert_eq!(site.place("7", "").await.unwrap_err().code(), Code::Aborted, "it runs");
+    site.orders.let_go();
+    site.becomes("7", Some(OnceState::Done)).await;
+    assert_duplicate(site.place("7", "").await);
+    assert_eq!((site.orders.entered(), site.orders.left()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_deadline_does_not_end_it() {
+    let site = Site::open(|layer| layer).await;
+    let mut request = of("7", PlaceRequest { item: "stuck".into(), quantity: 1 });
+    request.set_timeout(Duration::from_millis(500));
+    let code = site.client.clone().place(request).await.unwrap_err().code();
+    assert!([Code::Cancelled, Code::DeadlineExceeded].contains(&code), "{code:?}");
+    site.orders.let_go();
+    site.becomes("7", Some(OnceState::Done)).await;
+    assert_eq!(site.orders.entered(), 1);
+}
+
+#[tokio::test]
+async fn it_ends_with_its_client_where_that_is_asked_for() {
+    let hold = Unknown::Hold(HOUR);
+    for (unknown, state) in [(Unknown::Release, None), (hold, Some(OnceState::Unknown))] {
+        let site = Site::open(|layer| layer.unknown(unknown).detached(false)).await;
+        give_up(&site).await;
+        eventually_async("it is dropped", async || site.orders.left() == 1).await;
+        site.becomes("7", state).await;
+    }
+}

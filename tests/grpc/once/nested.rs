@@ -1,0 +1,74 @@
+//! Methods behind several layers: each layer's lock by its name.
+
+use tonic::{Code, transport::Server};
+use tower_redlock::{LockContext, RedlockLayer, key};
+
+use super::site::{assert_duplicate, assert_info, layer};
+use crate::{
+    orders::{Orders, generated::orders_server::OrdersServer},
+    site::{Client, TTL, locks, place, serve},
+    support::eventually_async,
+};
+
+#[track_caller]
+fn assert_found(orders: &Orders, expected: [&str; 2]) {
+    let contexts = orders.contexts().expect("behind layers");
+    let names = |context: &LockContext| context.resource().to_string();
+    assert_eq!(contexts.iter().map(names).collect::<Vec<_>>(), expected);
+    assert_eq!(contexts.get("orders").map(names).as_deref(), Some("once:orders:7"));
+    assert_eq!(contexts.get("lines").map(names).as_deref(), Some("lines:7"));
+    assert_eq!(orders.context().as_ref().map(names).as_deref(), Some(expected[1]));
+}
+
+#[tokio::test]
+async fn both_orders_have_both_contexts() {
+    for is_lock_inside in [true, false] {
+        let (_servers, redlock) = locks(TTL).await;
+        let orders = Orders::default();
+        let lines = key::header("order-id").prefixed("lines:");
+        let lines = RedlockLayer::new(redlock.clone(), lines).named("lines").grpc();
+        let once = layer(&redlock);
+        let service = OrdersServer::new(orders.clone());
+        let channel = if is_lock_inside {
+            let server = Server::builder().layer(once).layer(lines).add_service(service);
+            serve(|incoming| server.serve_with_incoming(incoming)).await
+        } else {
+            let server = Server::builder().layer(lines).layer(once).add_service(service);
+            serve(|incoming| server.serve_with_incoming(incoming)).await
+        };
+        let client = Client::new(channel);
+        let call = tokio::spawn({
+            let client = client.clone();
+            async move { place(&client, "7", "stuck").await }
+        });
+        eventually_async("the method runs", async || orders.entered() == 1).await;
+        let expected = ["once:orders:7", "lines:7"];
+        assert_found(&orders, if is_lock_inside { expected } else { ["lines:7", "once:orders:7"] });
+        orders.let_go();
+        call.await.unwrap().expect("it ends");
+        assert_duplicate(place(&client, "7", "").await);
+        assert_eq!(orders.entered(), 1);
+    }
+}
+
+/// It did nothing, and says so: the call can be tried again.
+#[tokio::test]
+async fn a_held_lock_inside_leaves_the_key_free() {
+    let (_servers, redlock) = locks(TTL).await;
+    let orders = Orders::default();
+    let lines = RedlockLayer::new(redlock.clone(), key::header("order-id")).grpc();
+    let service = OrdersServer::new(orders.clone());
+    let server = Server::builder().layer(layer(&redlock)).layer(lines).add_service(service);
+    let client = Client::new(serve(|incoming| server.serve_with_incoming(incoming)).await);
+    let lock = redlock.lock("7").await.unwrap();
+    let status = place(&client, "7", "").await.unwrap_err();
+    assert_eq!((status.code(), orders.entered()), (Code::Aborted, 0));
+    lock.release().await.unwrap();
+    place(&client, "7", "").await.expect("free");
+    assert_info(
+        &place(&client, "7", "").await.unwrap_err(),
+        Code::AlreadyExists,
+        "DUPLICATE",
+        "done",
+    );
+}

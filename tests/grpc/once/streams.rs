@@ -1,0 +1,104 @@
+//! Streaming answers: done by their trailers.
+
+use std::{error::Error, time::Duration};
+
+use tonic::Code;
+use tower_redlock::{Unknown, once::OnceState};
+
+use super::site::{HOUR, Site, assert_duplicate, assert_info};
+use crate::{
+    orders::own_failure,
+    site::{assert_lost, event},
+    support::{HANG_GUARD, eventually_async},
+};
+
+#[tokio::test]
+async fn a_stream_is_in_progress_until_its_trailers() {
+    let site = Site::open(|layer| layer).await;
+    let sender = site.orders.stream("7");
+    let mut stream = site.track("7").await;
+    for line in 1..=3 {
+        sender.send(Ok(event(line))).await.unwrap();
+        assert_eq!(stream.message().await.unwrap().unwrap().line, line);
+        let status = site.place("7", "").await.unwrap_err();
+        assert_info(&status, Code::Aborted, "IN_PROGRESS", "not-run");
+        assert_eq!(site.state("7").await, Some(OnceState::InProgress));
+    }
+    drop(sender);
+    assert_eq!(stream.message().await.unwrap(), None);
+    // It was recorded before the trailers went out.
+    assert_eq!(site.state("7").await, Some(OnceState::Done));
+    assert_duplicate(site.place("7", "").await);
+    assert_eq!(site.orders.entered(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_of_nothing_is_done() {
+    let site = Site::open(|layer| layer).await;
+    drop(site.orders.stream("7"));
+    assert_eq!(site.track("7").await.message().await.unwrap(), None);
+    assert_eq!(site.state("7").await, Some(OnceState::Done));
+}
+
+#[tokio::test]
+async fn a_failure_in_the_trailers_is_not_done() {
+    let site = Site::open(|layer| layer.unknown(Unknown::Hold(HOUR))).await;
+    for (failure, state) in
+        [(own_failure(), None), (tonic::Status::internal("as asked for"), Some(OnceState::Unknown))]
+    {
+        let sender = site.orders.stream("7");
+        let mut stream = site.track("7").await;
+        sender.send(Ok(event(1))).await.unwrap();
+        assert_eq!(stream.message().await.unwrap().unwrap().line, 1);
+        sender.send(Err(failure.clone())).await.unwrap();
+        let status = stream.message().await.unwrap_err();
+        assert_eq!((status.code(), status.details()), (failure.code(), failure.details()));
+        assert_eq!(site.state("7").await, state);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_read_to_its_end_without_its_client() {
+    let site = Site::open(|layer| layer).await;
+    let sender = site.orders.stream("7");
+    let mut stream = site.track("7").await;
+    sender.send(Ok(event(1))).await.unwrap();
+    stream.message().await.unwrap().unwrap();
+    drop(stream);
+    // More than there is room for on the way.
+    for line in 2..=100 {
+        let sent = tokio::time::timeout(HANG_GUARD, sender.send(Ok(event(line)))).await;
+        sent.expect("somebody reads").expect("it is not dropped");
+    }
+    assert_eq!(site.state("7").await, Some(OnceState::InProgress));
+    drop(sender);
+    site.becomes("7", Some(OnceState::Done)).await;
+}
+
+#[tokio::test]
+async fn a_stream_that_is_dropped_is_unknown_where_that_is_asked_for() {
+    let site = Site::open(|layer| layer.unknown(Unknown::Hold(HOUR)).detached(false)).await;
+    let sender = site.orders.stream("7");
+    let mut stream = site.track("7").await;
+    sender.send(Ok(event(1))).await.unwrap();
+    stream.message().await.unwrap().unwrap();
+    drop(stream);
+    let dropped = tokio::time::timeout(HANG_GUARD, sender.closed()).await;
+    dropped.expect("the service's stream is dropped");
+    site.becomes("7", Some(OnceState::Unknown)).await;
+}
+
+#[tokio::test]
+async fn a_stream_that_outlives_its_lock_ends_with_a_status() {
+    let hold = Duration::from_secs(1);
+    let site = Site::open(|layer| layer.max_hold(hold).unknown(Unknown::Hold(HOUR))).await;
+    let sender = site.orders.stream("7");
+    let mut stream = site.track("7").await;
+    sender.send(Ok(event(1))).await.unwrap();
+    assert_eq!(stream.message().await.unwrap().unwrap().line, 1);
+    let status = stream.message().await.unwrap_err();
+    assert_lost(&status);
+    assert!(status.source().is_none(), "{status:?}");
+    eventually_async("the service's stream was dropped", async || sender.is_closed()).await;
+    site.becomes("7", Some(OnceState::Unknown)).await;
+}

@@ -1,0 +1,101 @@
+//! Requests for which a router has no route: a layer around it leaves the 404 what it is, or
+//! answers it by itself, and nothing is recorded.
+
+use axum::{Router, body::Body, extract::Request, http::StatusCode, routing::post};
+use tower::ServiceExt;
+use tower_redlock::{
+    OnceLayer, Redlock, RedlockLayer,
+    key::{self, Key, Source},
+    once::Scope,
+};
+
+const FACES: [&str; 4] = ["lock", "webhooks", "by body", "idempotency"];
+
+fn routes() -> Router {
+    Router::new().route("/accounts/{id}", post(async || "done"))
+}
+
+/// The routes behind a layer with this face and key, around all of them.
+fn around<S: Source + Clone + Send + Sync + 'static>(
+    face: &str,
+    redlock: &Redlock,
+    key: Key<S>,
+) -> Router {
+    let redlock = redlock.clone();
+    match face {
+        "lock" => routes().layer(RedlockLayer::new(redlock, key).http()),
+        "webhooks" => routes().layer(OnceLayer::new(redlock, "hooks", key).http()),
+        "by body" => routes().layer(OnceLayer::by_body(redlock, "hooks", key)),
+        _ => routes().layer(OnceLayer::idempotency(redlock, "pay").scope(key)),
+    }
+}
+
+fn request(path: &str, with_keys: bool) -> Request {
+    let mut request = Request::post(path);
+    if with_keys {
+        request = request.header("x-id", "7").header("idempotency-key", "k");
+    }
+    request.body(Body::empty()).unwrap()
+}
+
+async fn status(app: &Router, request: Request) -> StatusCode {
+    app.clone().oneshot(request).await.unwrap().status()
+}
+
+#[tokio::test]
+async fn with_a_key_the_404_stays_and_the_key_is_free() {
+    for face in FACES {
+        let redlock = Redlock::embedded();
+        let app = around(face, &redlock, key::header("x-id"));
+        assert_eq!(status(&app, request("/nowhere", true)).await, 404, "{face}");
+        assert_eq!(redlock.lock("7").await.map(drop), Ok(()), "{face}");
+        assert_eq!(redlock.once("hooks:7").status().await, Ok(None), "{face}");
+        assert_eq!(status(&app, request("/accounts/1", false)).await, 400, "{face}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_may_be_missing_leaves_the_404() {
+    for face in FACES {
+        let app = around(face, &Redlock::embedded(), key::header("x-id").optional());
+        assert_eq!(status(&app, request("/nowhere", false)).await, 404, "{face}");
+    }
+}
+
+#[tokio::test]
+async fn a_routes_parameter_leaves_the_404() {
+    for face in FACES {
+        let app = around(face, &Redlock::embedded(), key::path_param("id"));
+        for with_keys in [true, false] {
+            assert_eq!(status(&app, request("/nowhere", with_keys)).await, 404, "{face}");
+        }
+        assert_eq!(status(&app, request("/accounts/1", true)).await, 200, "{face}");
+    }
+}
+
+/// The layer can't know: the router's fallback may be a service with routes of its own.
+#[tokio::test]
+async fn a_key_that_is_missing_is_told_first() {
+    for face in FACES {
+        let app = around(face, &Redlock::embedded(), key::header("x-id"));
+        assert_eq!(status(&app, request("/nowhere", false)).await, 400, "{face}");
+    }
+}
+
+/// As with any layer that answers by itself: see `Router::route_layer`.
+#[tokio::test]
+async fn around_the_routes_alone_every_key_leaves_the_404() {
+    let redlock = Redlock::embedded();
+    let key = || key::header("x-id");
+    let apps = [
+        routes().route_layer(RedlockLayer::new(redlock.clone(), key()).http()),
+        routes().route_layer(OnceLayer::new(redlock.clone(), "hooks", key()).http()),
+        routes().route_layer(OnceLayer::by_body(redlock.clone(), "hooks", key())),
+        routes().route_layer(OnceLayer::idempotency(redlock.clone(), "pay").scope(Scope::none())),
+    ];
+    for (app, face) in apps.iter().zip(FACES) {
+        assert_eq!(status(app, request("/nowhere", false)).await, 404, "{face}");
+        assert_eq!(status(app, request("/accounts/1", false)).await, 400, "{face}");
+        assert_eq!(status(app, request("/accounts/1", true)).await, 200, "{face}");
+    }
+}
