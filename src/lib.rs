@@ -141,6 +141,9 @@ pub use error::{
 pub use fencing::FencingLayer;
 #[doc(inline)]
 pub use guard::LockContext;
+#[cfg(feature = "http")]
+#[doc(inline)]
+pub use layer::http::RequestOutcome;
 #[doc(inline)]
 pub use layer::{KeyError, RedlockLayer, ResourceKey};
 #[cfg(feature = "scheduler")]

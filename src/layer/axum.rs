@@ -10,6 +10,7 @@ use axum::{
 };
 use http::{StatusCode, request::Parts};
 
+use super::http::RequestOutcome;
 use crate::guard::LockContext;
 
 /// The lock that the handler runs under: that of the [`RedlockLayer`](crate::RedlockLayer) around
@@ -82,6 +83,7 @@ impl std::error::Error for MissingLockContext {}
 impl IntoResponse for MissingLockContext {
     fn into_response(self) -> Response {
         crate::log::error!("{self}");
-        (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response()
+        let answer = (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response();
+        RequestOutcome::Refused.mark(answer)
     }
 }

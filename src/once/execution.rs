@@ -10,6 +10,7 @@ use pin_project::pin_project;
 
 use super::{
     Check, Completes, OnceError, Work,
+    judge::Verdict,
     marker::{Marker, record},
     notes,
     outcome::Outcome,
@@ -160,14 +161,19 @@ fn after_work<W: Work, C: Check<W::Failure>>(
     terms: Terms,
     marker: &mut Option<Marker>,
 ) -> Result<Step<W, C>, W::Success> {
-    let payload = match output {
-        Some(output) if !judge.completes(&output) => {
+    let verdict = output.as_ref().map_or(Verdict::Done, |output| judge.verdict(output));
+    let output = match (verdict, output) {
+        (Verdict::Free, Some(output)) => {
             marker.take().into_iter().for_each(Marker::forget);
             return Err(output);
         }
-        Some(ref output) => judge.payload(output),
-        None => Arc::from([]),
+        (Verdict::Unknown, Some(output)) => {
+            marker.take().into_iter().for_each(Marker::tell_unknown);
+            return Err(output);
+        }
+        (_, output) => output,
     };
+    let payload = output.as_ref().map_or_else(Arc::default, |output| judge.payload(output));
     // From here the work is done, whoever is told of it.
     marker.take().into_iter().for_each(Marker::keep);
     let lease = Arc::clone(hold.lease());

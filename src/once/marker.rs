@@ -80,6 +80,12 @@ impl Marker {
         self.is_armed = false;
     }
 
+    /// The work ended, and said that it does not know how far it came.
+    pub(super) fn tell_unknown(mut self) {
+        self.is_armed = false;
+        notes::unknown(self.lease.resource(), self.lease.token().get(), self.is_kept);
+    }
+
     fn tell(&self) {
         if self.is_kept {
             let name = super::terms::name(self.lease.resource());

@@ -27,6 +27,19 @@ pub(super) fn dropped(resource: &Resource, token: u64, is_held: bool) {
     }
 }
 
+/// The same for work that said so itself.
+pub(super) fn unknown(resource: &Resource, token: u64, is_held: bool) {
+    let then = if is_held {
+        "its key is held until somebody decides by mark_done or forget, or Unknown::Hold is over"
+    } else {
+        "the next request with its key runs it again"
+    };
+    crate::log::warn!(
+        key = %resource, token,
+        "work was answered with an unknown outcome: {then}"
+    );
+}
+
 /// How a request ended.
 pub(super) fn ended<T, E>(resource: &Resource, result: &Result<Outcome<T>, OnceError<E>>) {
     let outcome = match result {

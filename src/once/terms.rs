@@ -7,7 +7,8 @@ use crate::{
 };
 
 /// What becomes of a key whose work was stopped in the middle: its lock was lost, its future was
-/// dropped, it panicked, or its process crashed. Nobody knows how far it came.
+/// dropped, it panicked, or its process crashed. Nobody knows how far it came. Over HTTP, a response
+/// may say so as well: `RequestOutcome::Unknown`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unknown {

@@ -8,6 +8,7 @@ mod client;
 mod gone;
 mod idempotency;
 mod keys;
+mod marked;
 mod repeats;
 mod site;
 mod stopped;

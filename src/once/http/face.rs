@@ -54,6 +54,7 @@ impl<K, C> OnceLayer<K, C> {
     /// | a key that is no key | 400, `bad-key` | none | no |
     /// | no quorum, too slow, shutting down | 503 | 1 s | no |
     /// | the lock was lost while it ran, or `max_hold` was over | 500, `lost`, `outcome: unknown` | none | yes, to some point |
+    /// | the handler, or a layer around it, says that the outcome is [unknown](crate::RequestOutcome) | as it is | as it is | yes; then [`unknown`](OnceLayer::unknown) says what becomes of the key |
     /// | the sender went away | nobody is there | | yes, to its end: see [`detached`](Self::detached) |
     /// | a TTL or wait that the manager refuses, a set of names as a key | 500 | none | no |
     ///
@@ -66,6 +67,10 @@ impl<K, C> OnceLayer<K, C> {
     /// on its way takes nothing back. A handler that did its work, and of which too few nodes keep
     /// that, is answered as it answered: the sender must not send it again. A WARN tells whoever
     /// operates it.
+    ///
+    /// A response that [says](crate::RequestOutcome) what became of its request is taken at its word,
+    /// whatever its status: that of a [`RedlockLayer`](crate::RedlockLayer) inside whose lock was
+    /// lost, for one, leaves an unknown outcome.
     ///
     /// # Signatures come first
     ///
