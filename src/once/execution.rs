@@ -43,8 +43,9 @@ enum Step<W: Work, C: Check<W::Failure>> {
         #[pin]
         guarded: Guarded<Checked<W, C>>,
     },
-    /// The work is over; the lock is renewed still.
+    /// The work is over, and is being recorded; the lock is renewed still.
     Completing {
+        /// That it is done, or that nobody knows.
         recording: Recording,
         /// `None` where the check found that it was done.
         output: Option<W::Success>,
@@ -131,6 +132,10 @@ where
                 StepProj::Completing { recording, output, hold } => {
                     let recorded = ready!(Pin::new(&mut *recording).poll(cx));
                     Ok(match (output.take(), recorded) {
+                        (Some(output), recorded) if !recording.record().is_done => {
+                            notes::unknown(hold.lease(), recorded.is_ok());
+                            Outcome::Ran(output)
+                        }
                         (Some(output), Ok(())) => Outcome::Ran(output),
                         (Some(output), Err(error)) => {
                             let token = hold.lease().token();
@@ -167,9 +172,18 @@ fn after_work<W: Work, C: Check<W::Failure>>(
             marker.take().into_iter().for_each(Marker::forget);
             return Err(output);
         }
-        (Verdict::Unknown, Some(output)) => {
-            marker.take().into_iter().for_each(Marker::tell_unknown);
-            return Err(output);
+        (Verdict::Unknown { hold: time }, Some(output)) => {
+            let is_kept = marker.as_ref().is_some_and(Marker::is_kept);
+            let Some(time) = time.filter(|_| !is_kept) else {
+                notes::unknown(hold.lease(), is_kept);
+                marker.take().into_iter().for_each(Marker::keep);
+                return Err(output);
+            };
+            marker.take().into_iter().for_each(Marker::keep);
+            let lease = Arc::clone(hold.lease());
+            let record = record(&lease, false, Arc::default());
+            let recording = Recording::start(lease, record, time);
+            return Ok(Step::Completing { recording, output: Some(output), hold });
         }
         (_, output) => output,
     };

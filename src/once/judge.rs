@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// What becomes of a key when its work has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +8,10 @@ pub enum Verdict {
     /// It is free.
     Free,
     /// Nobody knows how far the work came: it is held or free, as [`Unknown`](super::Unknown) says.
-    Unknown,
+    Unknown {
+        /// It is held for so long where that says "free".
+        hold: Option<Duration>,
+    },
 }
 
 /// Tells whether what the work made means that it is done. Closures are.

@@ -1,5 +1,5 @@
 use super::{OnceError, outcome::Outcome};
-use crate::{error::LockError, metrics, resource::Resource};
+use crate::{error::LockError, lock::ActiveLease, metrics, resource::Resource};
 
 /// Whoever operates this has to look whether it happened twice.
 pub(super) fn unrecorded(resource: &Resource, token: u64, error: &LockError) {
@@ -28,16 +28,14 @@ pub(super) fn dropped(resource: &Resource, token: u64, is_held: bool) {
 }
 
 /// The same for work that said so itself.
-pub(super) fn unknown(resource: &Resource, token: u64, is_held: bool) {
+pub(super) fn unknown(lease: &ActiveLease, is_held: bool) {
     let then = if is_held {
-        "its key is held until somebody decides by mark_done or forget, or Unknown::Hold is over"
+        "its key is held until somebody decides by mark_done or forget, or the time of that is over"
     } else {
         "the next request with its key runs it again"
     };
-    crate::log::warn!(
-        key = %resource, token,
-        "work was answered with an unknown outcome: {then}"
-    );
+    let (key, token) = (lease.resource(), lease.token().get());
+    crate::log::warn!(%key, token, "work was answered with an unknown outcome: {then}");
 }
 
 /// How a request ended.

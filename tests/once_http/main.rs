@@ -10,6 +10,7 @@ mod idempotency;
 mod keys;
 mod marked;
 mod repeats;
+mod server_errors;
 mod site;
 mod stopped;
 mod types;

@@ -17,16 +17,16 @@ use crate::{
 
 const UNKNOWN: [Unknown; 2] = [Unknown::Release, Unknown::Hold(HOUR)];
 
-fn event() -> Request<Body> {
+pub(crate) fn event() -> Request<Body> {
     Request::post("/hook").body(r#"{"id":"evt_1"}"#.into()).unwrap()
 }
 
-fn payment() -> Request<Body> {
+pub(crate) fn payment() -> Request<Body> {
     let request = Request::post("/hook").header("x-caller", "alice");
     request.header("idempotency-key", "k").body("".into()).unwrap()
 }
 
-type Send = fn() -> Request<Body>;
+pub(crate) type Send = fn() -> Request<Body>;
 
 /// A server for each face of a layer around `app`, and what it is sent.
 async fn faces(site: &Site, app: &Router, unknown: Unknown) -> [(Client, Send); 3] {

@@ -9,11 +9,11 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    CompletesHttp, HttpFuture, Missing, OnReject, Problems, Rejection, call::HttpCall,
-    complete::Successes,
+    CompletesHttp, HttpFuture, Missing, OnReject, Problems, Rejection, ServerErrors,
+    call::HttpCall,
+    complete::{Rules, Successes},
 };
 use crate::{
-    error::LockError,
     layer::{KeyError, ResourceKey, http::HttpBody, token_header::TokenHeader},
     once::{OnceLayer, OnceService, call::OnceCall, detach::Detach, service::begin},
     resource::Resource,
@@ -27,6 +27,7 @@ pub struct Http<R = Problems, M = ByHead> {
     pub(super) token_header: TokenHeader,
     pub(super) on_reject: R,
     pub(super) detached: bool,
+    pub(super) server_errors: ServerErrors,
     pub(super) mode: M,
 }
 
@@ -37,7 +38,9 @@ pub struct ByHead(());
 impl<M> Http<Problems, M> {
     pub(super) fn new(mode: M) -> Self {
         let (missing, token_header) = (Missing::Reject, TokenHeader::default());
-        Self { missing, token_header, on_reject: Problems(()), detached: true, mode }
+        let server_errors = ServerErrors::Free;
+        let on_reject = Problems(());
+        Self { missing, token_header, on_reject, detached: true, server_errors, mode }
     }
 }
 
@@ -62,7 +65,7 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// A response with a 2xx means that the key is done, unless
     /// [`complete_when`](Self::complete_when) says something else: after any other the key is free
-    /// again, for the sender's next try. That it is done is recorded, and the lock is given back, when
+    /// again, for the sender's next try; after a 5xx it may be [kept or held](Self::server_errors). That it is done is recorded, and the lock is given back, when
     /// the handler has made its response, before that is sent. Its body follows then: one that fails
     /// on its way takes nothing back. A handler that did its work, and of which too few nodes keep
     /// that, is answered as it answered: the sender must not send it again. A WARN tells whoever
@@ -182,8 +185,10 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
-        self.with_face(|complete, Http { missing, token_header, detached, mode, .. }| {
-            (complete, Http { missing, token_header, on_reject: answer, detached, mode })
+        self.with_face(|complete, face| {
+            let Http { missing, token_header, detached, server_errors, mode, .. } = face;
+            let on_reject = answer;
+            (complete, Http { missing, token_header, on_reject, detached, server_errors, mode })
         })
     }
 }
@@ -205,8 +210,9 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
         A: Send + 'static,
     {
         let face = &self.layer.face;
-        let (judge, on_reject) = (Successes(self.layer.complete.clone()), face.on_reject.clone());
-        let call = match face.missing.settle(found) {
+        let (server_errors, on_reject) = (face.server_errors, face.on_reject.clone());
+        let judge = Successes(Rules { complete: self.layer.complete.clone(), server_errors });
+        let call = match server_errors.check_with(face.missing.settle(found)) {
             Ok(Some(key)) => {
                 let (asked, token_header) =
                     (self.layer.request_for(&key), face.token_header.clone());
@@ -215,7 +221,7 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
                 begin(asked, call, judge).detached(detach)
             }
             Ok(None) => OnceCall::unguarded(self.inner.call(request), judge),
-            Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), judge),
+            Err(error) => OnceCall::rejected(error, judge),
         };
         HttpFuture::new(call, on_reject)
     }

@@ -77,6 +77,7 @@
 //! | webhooks with a key in the body | [`ByBody`], [`ByBodyFuture`] |
 //! | requests with an `Idempotency-Key` | [`Idempotency`], [`IdempotencyFuture`], [`Scope`] |
 //! | which responses mean that a key is done | [`CompletesHttp`] |
+//! | what a 5xx does to a key | [`ServerErrors`] |
 //! | what becomes of a request without a key | [`Missing`] |
 //! | why a request was turned away, and what it is answered | [`Rejection`], [`Refused`], [`OnReject`] |
 //! | a request under its lock | `call` |
@@ -89,6 +90,7 @@ mod future;
 mod idempotency;
 mod missing;
 mod reject;
+mod server_errors;
 
 pub use by_body::{ByBody, ByBodyFuture};
 pub use complete::CompletesHttp;
@@ -99,3 +101,4 @@ pub use idempotency::{
 };
 pub use missing::Missing;
 pub use reject::{OnReject, Problems, Refused, Rejection};
+pub use server_errors::ServerErrors;

@@ -63,7 +63,8 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// # Which answers are kept
     ///
     /// Those that answer the request for good: 2xx, 3xx and 4xx of the handler, but not 401, 408, 409,
-    /// 425 and 429. After these, after a 5xx or an error the key is free again; after a panic see
+    /// 425 and 429. After these, after a 5xx (see
+    /// [`server_errors`](OnceLayer::server_errors)) or an error the key is free again; after a panic see
     /// [`Unknown`](crate::Unknown). A client that goes away changes nothing: its request runs to its
     /// end, and its answer is kept for the next try, see [`detached`](OnceLayer::detached). [`complete_when`](OnceLayer::complete_when) says something else.
     ///
@@ -227,11 +228,11 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     /// ```
     pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, Http<R, Idempotency<T>>> {
         self.with_face(|complete, face| {
-            let Http { missing, token_header, on_reject, detached, mode } = face;
+            let Http { missing, token_header, on_reject, detached, server_errors, mode } = face;
             let Idempotency { body_limit, response_limit, headers, methods, .. } = mode;
             let store = Some(Arc::new(store));
             let mode = Idempotency { body_limit, response_limit, headers, store, methods };
-            (complete, Http { missing, token_header, on_reject, detached, mode })
+            (complete, Http { missing, token_header, on_reject, detached, server_errors, mode })
         })
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     once::{
         Completes, Fingerprint, Intact, ReadBody, ResponseStore, StoreError, StoredHeaders,
         StoredResponse, Work,
-        http::{CompletesHttp, call::HttpCall, complete::verdict},
+        http::{CompletesHttp, call::HttpCall, complete::Rules},
         judge::Verdict,
     },
 };
@@ -34,7 +34,7 @@ pub(super) struct KeepingCall<S, B: Body, C, St> {
 
 /// What a response is kept for, and how.
 pub(super) struct Keep<C, St> {
-    pub(super) complete: C,
+    pub(super) rules: Rules<C>,
     pub(super) fingerprint: Fingerprint,
     pub(super) limit: usize,
     pub(super) headers: StoredHeaders,
@@ -158,7 +158,7 @@ where
                 StateProj::Calling { future, keep } => {
                     let response = ready!(future.poll(cx))?;
                     let verdict = keep.as_ref().map_or(Verdict::Free, |(keep, _)| {
-                        verdict(&response, &keep.complete, is_final)
+                        keep.rules.verdict(&response, &is_final)
                     });
                     match keep.take() {
                         Some((keep, context)) if verdict == Verdict::Done => {
