@@ -7,3 +7,4 @@ mod replay;
 mod statuses;
 mod stores;
 pub(crate) mod tools;
+mod turned_away;

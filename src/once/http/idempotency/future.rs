@@ -217,7 +217,7 @@ impl<S, C, St> Start<S, C, St> {
     {
         let Self { service, parts, asked, key, rules, token_header, detached, mode } = self;
         let fingerprint = Fingerprint::of(&RequestHead::from(&parts), body.data());
-        let Idempotency { response_limit: limit, headers, store, .. } = mode;
+        let Idempotency { response_limit: limit, headers, kept, store, .. } = mode;
         let store = store.map(|store| (store, key));
         let put = store
             .as_ref()
@@ -226,7 +226,7 @@ impl<S, C, St> Start<S, C, St> {
         let request = Request::from_parts(parts, Intact::from(body));
         let call = KeepingCall {
             call: HttpCall::new(service, request, token_header),
-            keep: Keep { rules, fingerprint, limit, headers, retain, store: put },
+            keep: Keep { rules, kept, fingerprint, limit, headers, retain, store: put },
         };
         let call = begin(asked, call, Recorded).detached(detached.then(Detach::new));
         State::Calling { call, fingerprint: Some(fingerprint), store }

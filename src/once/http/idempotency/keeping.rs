@@ -14,7 +14,7 @@ use tower_service::Service;
 use super::{
     answered::Answered,
     first::{First, Kept},
-    statuses::is_final,
+    statuses::KeptStatuses,
 };
 use crate::{
     guard::LockContext,
@@ -35,6 +35,7 @@ pub(super) struct KeepingCall<S, B: Body, C, St> {
 /// What a response is kept for, and how.
 pub(super) struct Keep<C, St> {
     pub(super) rules: Rules<C>,
+    pub(super) kept: KeptStatuses,
     pub(super) fingerprint: Fingerprint,
     pub(super) limit: usize,
     pub(super) headers: StoredHeaders,
@@ -158,7 +159,7 @@ where
                 StateProj::Calling { future, keep } => {
                     let response = ready!(future.poll(cx))?;
                     let verdict = keep.as_ref().map_or(Verdict::Free, |(keep, _)| {
-                        keep.rules.verdict(&response, &is_final)
+                        keep.rules.verdict(&response, &|status| keep.kept.contains(status))
                     });
                     match keep.take() {
                         Some((keep, context)) if verdict == Verdict::Done => {
