@@ -2,7 +2,7 @@ use std::{fmt, future::Ready, sync::Arc, time::Duration};
 
 use http::Method;
 
-use super::{KeptStatuses, Unscoped};
+use super::{KeptStatuses, Unscoped, same::Same};
 use crate::{
     lock::Redlock,
     once::{
@@ -23,6 +23,7 @@ pub struct Idempotency<St = OnNodes> {
     pub(super) response_limit: usize,
     pub(super) headers: StoredHeaders,
     pub(super) kept: KeptStatuses,
+    pub(super) same: Same,
     pub(super) store: Option<Arc<St>>,
     /// Those whose requests need a key; unset means all but the safe ones.
     methods: Option<Arc<[Method]>>,
@@ -44,7 +45,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// |---|---|---|
     /// | the key is new, or its request was refused or failed before | the handler's | yes |
     /// | the same request was answered before | that answer, `idempotency-replayed: true` | no |
-    /// | another request was answered under the key: of another method, path, query or body | 422, `key-reused` | no |
+    /// | another request was answered under the key: of another method, path, query or body (see [`fingerprint_headers`](OnceLayer::fingerprint_headers), and [`fingerprint`](OnceLayer::fingerprint) for multipart bodies) | 422, `key-reused` | no |
     /// | a request with the key runs, the same or another | 409, `in-progress`, `Retry-After` | no |
     /// | it is done, and its answer was not kept: it was too large, came too late, or the store has lost it | 409, `response-not-kept`, `outcome: done` | no |
     /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
@@ -153,6 +154,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
             response_limit: DEFAULT_RESPONSE_LIMIT,
             headers: StoredHeaders::default(),
             kept: KeptStatuses::default(),
+            same: Same::default(),
             store: None,
             methods: None,
         };
@@ -239,9 +241,10 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, Http<R, Idempotency<T>>> {
         self.with_face(|complete, face| {
             let Http { missing, token_header, on_reject, detached, server_errors, mode } = face;
-            let Idempotency { body_limit, response_limit, headers, kept, methods, .. } = mode;
+            let Idempotency { body_limit, response_limit, headers, kept, same, methods, .. } = mode;
             let store = Some(Arc::new(store));
-            let mode = Idempotency { body_limit, response_limit, headers, kept, store, methods };
+            let mode =
+                Idempotency { body_limit, response_limit, headers, kept, same, store, methods };
             (complete, Http { missing, token_header, on_reject, detached, server_errors, mode })
         })
     }
@@ -249,9 +252,9 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
 
 impl<St> Clone for Idempotency<St> {
     fn clone(&self) -> Self {
-        let (headers, kept) = (self.headers.clone(), self.kept.clone());
+        let (headers, kept, same) = (self.headers.clone(), self.kept.clone(), self.same.clone());
         let (store, methods) = (self.store.clone(), self.methods.clone());
-        Self { headers, kept, store, methods, ..*self }
+        Self { headers, kept, same, store, methods, ..*self }
     }
 }
 

@@ -216,7 +216,7 @@ impl<S, C, St> Start<S, C, St> {
         St: ResponseStore,
     {
         let Self { service, parts, asked, key, rules, token_header, detached, mode } = self;
-        let fingerprint = Fingerprint::of(&RequestHead::from(&parts), body.data());
+        let fingerprint = mode.same.fingerprint(&RequestHead::from(&parts), body.data());
         let Idempotency { response_limit: limit, headers, kept, store, .. } = mode;
         let store = store.map(|store| (store, key));
         let put = store

@@ -6,6 +6,7 @@
 //! | whose keys they are, and the name of a record | [`Scope`], [`Unscoped`], `name` |
 //! | the future of a request | [`IdempotencyFuture`] |
 //! | the request under its lock: called, and its response kept | `keeping`, `answered` |
+//! | which requests are the same | `same` |
 //! | which responses are kept | [`KeptStatuses`] |
 //! | what is recorded, and sent again | `first`, `again` |
 
@@ -16,6 +17,7 @@ mod first;
 mod future;
 mod keeping;
 mod name;
+mod same;
 mod scope;
 mod service;
 mod statuses;
