@@ -87,3 +87,15 @@ impl IntoResponse for MissingLockContext {
         RequestOutcome::Refused.mark(answer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_context_is_no_answer_of_the_handler() {
+        let answer = MissingLockContext(()).into_response();
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(RequestOutcome::of(&answer), Some(RequestOutcome::Refused));
+    }
+}

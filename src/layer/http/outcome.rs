@@ -7,6 +7,8 @@ use http::{Extensions, Response};
 /// [`complete_when`](crate::OnceLayer::complete_when).
 /// The responses of this crate's own layers to requests that were turned away, or whose outcome is
 /// not known, have it; so handlers need it only for what they know better than their status says.
+/// A response that is made by hand of a lock's error (by axum's `HandleErrorLayer`, say) has none:
+/// after [`LockError::Lost`](crate::LockError::Lost) it should say [`Unknown`](Self::Unknown).
 /// It is not sent over the network.
 ///
 /// ```
