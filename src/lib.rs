@@ -144,6 +144,7 @@ pub use guard::LockContext;
 #[cfg(feature = "http")]
 #[doc(inline)]
 pub use guard::LockContexts;
+pub use layer::http::RequestOutcome;
 #[doc(inline)]
 pub use layer::{KeyError, RedlockLayer, ResourceKey};
 #[cfg(feature = "scheduler")]

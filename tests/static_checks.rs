@@ -105,10 +105,10 @@ fn faces_of_once_are_shared_and_their_futures_are_sent() {
     use http::Request;
     use http_body_util::Full;
     use tower_redlock::{
-        OnceLayer,
+        OnceLayer, RequestOutcome,
         key::{Header, JsonPointer, Key},
         once::{
-            Always, Intact, MemoryStore, Missing, OnceService, Scope,
+            Always, Intact, KeptStatuses, MemoryStore, Missing, OnceService, Scope, ServerErrors,
             http::{
                 ByBody, ByBodyFuture, Http, HttpFuture, Idempotency, IdempotencyFuture, OnNodes,
                 Problems, Refused, Rejection,
@@ -131,6 +131,10 @@ fn faces_of_once_are_shared_and_their_futures_are_sent() {
     sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, Problems, OnNodes>>();
     sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, Problems, MemoryStore>>();
     shared::<Missing>();
+    shared::<RequestOutcome>();
+    shared::<ServerErrors>();
+    shared::<KeptStatuses>();
+    cloned::<KeptStatuses>();
     shared::<Rejection<'static>>();
     cloned::<Rejection<'static>>();
     shared::<Refused<'static>>();

@@ -16,7 +16,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use tower_service::Service;
 
 use super::{FencingError, FencingLayer, FencingService, TokenSource, call::Fenced};
-use crate::layer::{ResourceKey, grpc::GrpcBody};
+use crate::layer::{ResourceKey, grpc::GrpcBody, http::RequestOutcome};
 
 /// Stale tokens are gRPC statuses. Made by [`FencingLayer::grpc`].
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,10 @@ where
             Ok(result) => {
                 result.map(|response| response.map(|body| GrpcBody::of_service(body, None)))
             }
-            Err(error) => Ok(status(&error).into_http::<()>().map(|()| GrpcBody::empty())),
+            Err(error) => {
+                let response = status(&error).into_http::<()>().map(|()| GrpcBody::empty());
+                Ok(RequestOutcome::of_rejection(error.has_begun()).mark(response))
+            }
         })
     }
 }

@@ -35,7 +35,8 @@ impl<K, T> FencingLayer<K, T> {
     /// | a token that can't be read | 400 | `bad-token` | `not-run` |
     /// | no usable key | 400 | `bad-key` | `not-run` |
     ///
-    /// No answer tells the newest token. The service's own error type stays what it was.
+    /// No answer tells the newest token. A layer outside is told by
+    /// [`RequestOutcome`](crate::RequestOutcome) what became of the request. The service's own error type stays what it was.
     pub fn http(self) -> FencingLayer<K, T, Http> {
         self.with_face(Http(()))
     }

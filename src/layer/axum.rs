@@ -10,6 +10,7 @@ use axum::{
 };
 use http::{StatusCode, request::Parts};
 
+use super::http::RequestOutcome;
 use crate::guard::{LockContext, LockContexts};
 
 /// The lock that the handler runs under: that of the [`RedlockLayer`](crate::RedlockLayer) around
@@ -131,6 +132,19 @@ impl std::error::Error for MissingLockContext {}
 impl IntoResponse for MissingLockContext {
     fn into_response(self) -> Response {
         crate::log::error!("{self}");
-        (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response()
+        let answer = (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response();
+        RequestOutcome::Refused.mark(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_context_is_no_answer_of_the_handler() {
+        let answer = MissingLockContext(()).into_response();
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(RequestOutcome::of(&answer), Some(RequestOutcome::Refused));
     }
 }

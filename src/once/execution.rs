@@ -10,6 +10,7 @@ use pin_project::pin_project;
 
 use super::{
     Check, Completes, OnceError, Work,
+    judge::Verdict,
     marker::{Marker, record},
     notes,
     outcome::Outcome,
@@ -42,8 +43,9 @@ enum Step<W: Work, C: Check<W::Failure>> {
         #[pin]
         guarded: Guarded<Checked<W, C>>,
     },
-    /// The work is over; the lock is renewed still.
+    /// The work is over, and is being recorded; the lock is renewed still.
     Completing {
+        /// That it is done, or that nobody knows.
         recording: Recording,
         /// `None` where the check found that it was done.
         output: Option<W::Success>,
@@ -130,6 +132,10 @@ where
                 StepProj::Completing { recording, output, hold } => {
                     let recorded = ready!(Pin::new(&mut *recording).poll(cx));
                     Ok(match (output.take(), recorded) {
+                        (Some(output), recorded) if !recording.record().is_done => {
+                            notes::unknown(hold.lease(), recorded.is_ok());
+                            Outcome::Ran(output)
+                        }
                         (Some(output), Ok(())) => Outcome::Ran(output),
                         (Some(output), Err(error)) => {
                             let token = hold.lease().token();
@@ -160,16 +166,28 @@ fn after_work<W: Work, C: Check<W::Failure>>(
     terms: Terms,
     marker: &mut Option<Marker>,
 ) -> Result<Step<W, C>, W::Success> {
-    let payload = match output {
-        Some(output) if !judge.completes(&output) => {
-            let is_unknown = judge.is_unknown(&output);
-            let end = if is_unknown { Marker::unknown } else { Marker::forget };
-            marker.take().into_iter().for_each(end);
+    let verdict = output.as_ref().map_or(Verdict::Done, |output| judge.verdict(output));
+    let output = match (verdict, output) {
+        (Verdict::Free, Some(output)) => {
+            marker.take().into_iter().for_each(Marker::forget);
             return Err(output);
         }
-        Some(ref output) => judge.payload(output),
-        None => Arc::from([]),
+        (Verdict::Unknown { hold: time }, Some(output)) => {
+            let is_kept = marker.as_ref().is_some_and(Marker::is_kept);
+            let Some(time) = time.filter(|_| !is_kept) else {
+                notes::unknown(hold.lease(), is_kept);
+                marker.take().into_iter().for_each(Marker::keep);
+                return Err(output);
+            };
+            marker.take().into_iter().for_each(Marker::keep);
+            let lease = Arc::clone(hold.lease());
+            let record = record(&lease, false, Arc::default());
+            let recording = Recording::start(lease, record, time);
+            return Ok(Step::Completing { recording, output: Some(output), hold });
+        }
+        (_, output) => output,
     };
+    let payload = output.as_ref().map_or_else(Arc::default, |output| judge.payload(output));
     // From here the work is done, whoever is told of it.
     marker.take().into_iter().for_each(Marker::keep);
     let lease = Arc::clone(hold.lease());

@@ -1,5 +1,6 @@
 use std::{fmt, str::FromStr};
 
+use http::HeaderName;
 use sha2::{Digest, Sha256};
 
 use crate::key::RequestHead;
@@ -11,6 +12,8 @@ use crate::key::RequestHead;
 /// same text to the hash; a text that stands for this use and version goes before. Behind axum's nested
 /// routers it is the path that was sent (feature `axum`). Headers and trailers don't count: a client
 /// that retries may sign and trace each try anew. The scheme and the host don't count either.
+/// A layer may be told to count [headers](crate::OnceLayer::fingerprint_headers), or to go by
+/// [something else](crate::OnceLayer::fingerprint); those fingerprints never equal these.
 ///
 /// It is no secret and proves nothing of who sent a request. It does tell whether a guess at the
 /// whole request is right.
@@ -32,6 +35,8 @@ pub struct Fingerprint([u8; Self::BYTES]);
 
 /// Another use of SHA-256 over the same bytes gives another hash.
 const DOMAIN: &[u8] = b"tower-redlock request fingerprint 1";
+const WITH_HEADERS: &[u8] = b"tower-redlock request fingerprint with headers 1";
+const REPLACED: &[u8] = b"tower-redlock request fingerprint replaced 1";
 
 impl Fingerprint {
     /// How many bytes it has.
@@ -39,13 +44,30 @@ impl Fingerprint {
 
     /// The fingerprint of a request with this head and this whole body.
     pub fn of(head: &RequestHead<'_>, body: &[u8]) -> Self {
-        let target = head.uri().path_and_query().map_or("", |target| target.as_str());
-        let mut hash = Sha256::new();
-        for part in [DOMAIN, head.method().as_str().as_bytes(), target.as_bytes(), body] {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part);
+        let mut parts = Parts::new(DOMAIN);
+        parts.add_request(head, body);
+        parts.finish()
+    }
+
+    /// The same with the values of these headers, which are in the order of their names.
+    pub(super) fn with_headers(head: &RequestHead<'_>, body: &[u8], names: &[HeaderName]) -> Self {
+        let mut parts = Parts::new(WITH_HEADERS);
+        parts.add_count(names.len());
+        for name in names {
+            let values = head.headers().get_all(name);
+            parts.add(name.as_str().as_bytes());
+            parts.add_count(values.iter().count());
+            values.iter().for_each(|value| parts.add(value.as_bytes()));
         }
-        Self(hash.finalize().into())
+        parts.add_request(head, body);
+        parts.finish()
+    }
+
+    /// What a user's own fingerprint is recorded as.
+    pub(super) fn replaced(by: Self) -> Self {
+        let mut parts = Parts::new(REPLACED);
+        parts.add(&by.0);
+        parts.finish()
     }
 
     /// A fingerprint as it comes back from a store.
@@ -56,6 +78,37 @@ impl Fingerprint {
     /// Its bytes, for a store.
     pub const fn as_bytes(&self) -> &[u8; Self::BYTES] {
         &self.0
+    }
+}
+
+/// A hash of texts, each with its length.
+struct Parts(Sha256);
+
+impl Parts {
+    fn new(domain: &[u8]) -> Self {
+        let mut this = Self(Sha256::new());
+        this.add(domain);
+        this
+    }
+
+    fn add(&mut self, part: &[u8]) {
+        self.add_count(part.len());
+        self.0.update(part);
+    }
+
+    fn add_count(&mut self, count: usize) {
+        self.0.update((count as u64).to_be_bytes());
+    }
+
+    fn add_request(&mut self, head: &RequestHead<'_>, body: &[u8]) {
+        let target = head.uri().path_and_query().map_or("", |target| target.as_str());
+        self.add(head.method().as_str().as_bytes());
+        self.add(target.as_bytes());
+        self.add(body);
+    }
+
+    fn finish(self) -> Fingerprint {
+        Fingerprint(self.0.finalize().into())
     }
 }
 
@@ -143,6 +196,63 @@ mod tests {
             assert_eq!(all.iter().filter(|other| *other == one).count(), 1, "number {i}");
         }
         assert_eq!(of("POST", "http://host/a?q", b"x"), of("POST", "/a?q", b"x"));
+    }
+
+    #[test]
+    fn fingerprints_of_other_settings_are_never_equal() {
+        let request = Request::post("/a").header("a", "1").header("a", "2").header("b", "1");
+        let request = request.body(()).unwrap();
+        let head = RequestHead::from(&request);
+        let names = |names: &[&'static str]| -> Vec<HeaderName> {
+            names.iter().map(|name| HeaderName::from_static(name)).collect()
+        };
+        let with = |of: &[&'static str]| Fingerprint::with_headers(&head, b"x", &names(of));
+        let of_other = |values: &[&str]| {
+            let mut other = Request::post("/a").header("b", "1");
+            for value in values {
+                other = other.header("a", *value);
+            }
+            let other = other.body(()).unwrap();
+            Fingerprint::with_headers(&RequestHead::from(&other), b"x", &names(&["a"]))
+        };
+        let all = [
+            Fingerprint::of(&head, b"x"),
+            Fingerprint::replaced(Fingerprint::of(&head, b"x")),
+            Fingerprint::replaced(Fingerprint::replaced(Fingerprint::of(&head, b"x"))),
+            Fingerprint::replaced(with(&["a"])),
+            with(&[]),
+            with(&["a"]),
+            with(&["b"]),
+            with(&["c"]),
+            with(&["a", "b"]),
+            with(&["a", "c"]),
+            of_other(&["2", "1"]),
+            of_other(&["1"]),
+            of_other(&["12"]),
+            of_other(&["1, 2"]),
+        ];
+        for (i, one) in all.iter().enumerate() {
+            assert_eq!(all.iter().filter(|other| *other == one).count(), 1, "number {i}");
+        }
+        assert_eq!(of_other(&["1", "2"]), with(&["a"]));
+    }
+
+    #[test]
+    fn those_of_other_settings_stay_what_they_are_too() {
+        let request = Request::post("/payments?dry=1").header("content-type", "text/plain");
+        let request = request.body(()).unwrap();
+        let head = RequestHead::from(&request);
+        let with = Fingerprint::with_headers(&head, b"3 EUR", &[http::header::CONTENT_TYPE]);
+        // Computed apart from this code, by another implementation of SHA-256.
+        assert_eq!(
+            with.to_string(),
+            "9bf1774624a8e3b0c80e6651f91ee2fb3793e87b3cb2ce18cee5458617beccef"
+        );
+        let replaced = Fingerprint::replaced(Fingerprint::from_bytes([7; 32]));
+        assert_eq!(
+            replaced.to_string(),
+            "08b80b4fb68072ab5f7192a0e8613cc1f0d6102607d83d7399744d2296152802"
+        );
     }
 
     #[cfg(feature = "axum")]

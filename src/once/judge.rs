@@ -1,15 +1,28 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// What becomes of a key when its work has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is done.
+    Done,
+    /// It is free.
+    Free,
+    /// Nobody knows how far the work came: it is held or free, as [`Unknown`](super::Unknown) says.
+    Unknown {
+        /// It is held for so long where that says "free".
+        hold: Option<Duration>,
+    },
+}
 
 /// Tells whether what the work made means that it is done. Closures are.
 pub trait Completes<T> {
     /// Whether the key is done; else it is given back, for the next try.
     fn completes(&self, output: &T) -> bool;
 
-    /// Whether the outcome of work that does not complete the key is unknown: the key is dealt with
-    /// by [`Unknown`](super::Unknown) then. Else it is free.
+    /// What becomes of the key: for outputs that know more than whether it is done.
     #[doc(hidden)]
-    fn is_unknown(&self, _output: &T) -> bool {
-        false
+    fn verdict(&self, output: &T) -> Verdict {
+        if self.completes(output) { Verdict::Done } else { Verdict::Free }
     }
 
     /// Whether a record's payload is the last word of whoever did the work, as long as that one holds

@@ -127,6 +127,10 @@ impl<K, C, F> OnceLayer<K, C, F> {
     /// Which responses mean that the key is done. After another its key is free, for the next try.
     /// Errors of the service never complete. Over gRPC it goes by the status: see `grpc()`.
     ///
+    /// Over HTTP a response that says by itself what became of its request (`RequestOutcome`) is taken
+    /// at its word, and this is not asked; after a 5xx that this does not call done, the key is what
+    /// `server_errors` says, free by default.
+    ///
     /// Closures need the type of their argument where they are written apart from this call.
     pub fn complete_when<G>(self, complete: G) -> OnceLayer<K, G, F> {
         let Self { redlock, name, key, face, settings, .. } = self;

@@ -69,6 +69,11 @@ impl Marker {
         &self.begun
     }
 
+    /// Whether the nodes keep a record that the work has begun.
+    pub(super) const fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
     /// The work can be begun again.
     pub(super) fn forget(mut self) {
         self.is_armed = false;
@@ -78,12 +83,6 @@ impl Marker {
     /// The nodes' records are left as they are.
     pub(super) fn keep(mut self) {
         self.is_armed = false;
-    }
-
-    /// The work has ended, and its outcome is unknown: a record that it has begun stays.
-    pub(super) fn unknown(mut self) {
-        self.is_armed = false;
-        notes::ended_unknown(self.lease.resource(), self.lease.token().get(), self.is_kept);
     }
 
     fn tell(&self) {

@@ -51,6 +51,7 @@
 //! |---|---|
 //! | responses for what becomes of webhooks and requests | [`http`] |
 //! | what becomes of requests without a key; whose keys they are | [`Missing`], [`Scope`] |
+//! | what a response does to its key | [`RequestOutcome`](crate::RequestOutcome), [`KeptStatuses`], [`ServerErrors`] |
 //! | a body that is read whole, and handed on as it was | [`ReadBody`], [`Intact`] |
 //! | whether a request is the same as the first with its key | [`Fingerprint`] |
 //! | a response as it is kept, and which of its headers | [`StoredResponse`], [`StoredHeaders`] |
@@ -109,7 +110,7 @@ pub use fingerprint::{Fingerprint, ParseFingerprintError};
 #[cfg(feature = "tonic")]
 pub use grpc::CallOutcome;
 #[cfg(feature = "http")]
-pub use http::{Missing, Scope};
+pub use http::{KeptStatuses, Missing, Scope, ServerErrors};
 #[cfg(feature = "http")]
 pub use response::{DecodeResponseError, StoredHeaders, StoredResponse};
 #[cfg(feature = "http")]

@@ -1,5 +1,5 @@
 use super::{OnceError, outcome::Outcome};
-use crate::{error::LockError, metrics, resource::Resource};
+use crate::{error::LockError, lock::ActiveLease, metrics, resource::Resource};
 
 /// Whoever operates this has to look whether it happened twice.
 pub(super) fn unrecorded(resource: &Resource, token: u64, error: &LockError) {
@@ -27,20 +27,15 @@ pub(super) fn dropped(resource: &Resource, token: u64, is_held: bool) {
     }
 }
 
-/// Whoever operates this has to find out what the work did.
-pub(super) fn ended_unknown(resource: &Resource, token: u64, is_held: bool) {
-    if is_held {
-        crate::log::warn!(
-            key = %resource, token,
-            "work ended with an unknown outcome, and its key is held until somebody decides by \
-             mark_done or forget, or Unknown::Hold is over"
-        );
+/// The same for work that said so itself.
+pub(super) fn unknown(lease: &ActiveLease, is_held: bool) {
+    let then = if is_held {
+        "its key is held until somebody decides by mark_done or forget, or the time of that is over"
     } else {
-        crate::log::warn!(
-            key = %resource, token,
-            "work ended with an unknown outcome: the next request with the key runs it again"
-        );
-    }
+        "the next request with its key runs it again"
+    };
+    let (key, token) = (lease.resource(), lease.token().get());
+    crate::log::warn!(%key, token, "work ended with an unknown outcome: {then}");
 }
 
 /// How a request ended.

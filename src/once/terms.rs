@@ -7,7 +7,8 @@ use crate::{
 };
 
 /// What becomes of a key whose work was stopped in the middle: its lock was lost, its future was
-/// dropped, it panicked, or its process crashed. Nobody knows how far it came.
+/// dropped, it panicked, or its process crashed. Nobody knows how far it came. Over HTTP, a response
+/// may say so as well: `RequestOutcome::Unknown`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unknown {
@@ -41,13 +42,19 @@ impl Terms {
             Unknown::Hold(hold) => hold,
         };
         for (name, time) in [("retain", self.retain), ("Unknown::Hold", hold)] {
-            if time.is_zero() || time > MAX_DURATION {
-                let text = format!("{name} is {time:?}, not within 1 ms and {MAX_DURATION:?}");
-                return Err(LockError::InvalidRequest(text.into()));
-            }
+            check_time(name, time)?;
         }
         Ok(())
     }
+}
+
+/// Whether a record can be kept for so long.
+pub(super) fn check_time(name: &str, time: Duration) -> Result<(), LockError> {
+    if time.is_zero() || time > MAX_DURATION {
+        let text = format!("{name} is {time:?}, not within 1 ms and {MAX_DURATION:?}");
+        return Err(LockError::InvalidRequest(text.into()));
+    }
+    Ok(())
 }
 
 /// What is locked, and recorded, for a key: so that a lock of the same name is another one.

@@ -9,7 +9,7 @@ use axum::{
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 use tower::{Layer, Service, ServiceExt, service_fn};
-use tower_redlock::{FencingLayer, key};
+use tower_redlock::{FencingLayer, RequestOutcome, key};
 
 fn request(token: &[&str]) -> Request<Body> {
     let mut request = Request::post("/storage.Files/Put").header("file", "a");
@@ -36,6 +36,7 @@ async fn stale_missing_and_unreadable_tokens_have_their_statuses() {
     let stale = send(request(&["7"])).await;
     assert_eq!(stale.status(), 200);
     assert_eq!(stale.headers()["content-type"], "application/grpc");
+    assert_eq!(RequestOutcome::of(&stale), Some(RequestOutcome::Refused));
     let stale = status(&stale);
     assert_eq!(stale.code(), Code::FailedPrecondition);
     let info = stale.get_details_error_info().unwrap();
@@ -62,7 +63,9 @@ async fn an_overtaken_method_has_an_unknown_outcome() {
     ));
     let old = service.call(request(&["1"]));
     service.call(request(&["2"])).await.unwrap();
-    let overtaken = status(&old.await.unwrap());
+    let overtaken = old.await.unwrap();
+    assert_eq!(RequestOutcome::of(&overtaken), Some(RequestOutcome::Unknown));
+    let overtaken = status(&overtaken);
     assert_eq!(overtaken.code(), Code::FailedPrecondition);
     assert_eq!(overtaken.get_details_error_info().unwrap().metadata["outcome"], "unknown");
 }

@@ -1,9 +1,13 @@
 //! Lock errors of a method that takes its lock by itself are statuses too.
 
-use std::time::Duration;
+use std::{convert::Infallible, future::pending, time::Duration};
 
 use tonic::{Code, Status};
-use tower_redlock::{LockError, LossCause, Redlock, Votes, guard};
+use tower::{Layer, ServiceExt, service_fn};
+use tower_redlock::{
+    LockError, LossCause, Redlock, RedlockLayer, RequestOutcome, Votes, guard,
+    layer::grpc::Rejection,
+};
 
 use crate::{
     orders::own_failure,
@@ -61,4 +65,38 @@ fn each_error_has_its_status() {
     }
     let lost = LockError::Lost { cause: LossCause::Released };
     assert_lost(&guard::Error::<Status>::Lock(lost).into());
+}
+
+/// What a layer outside is told of a method that takes its lock by itself.
+fn said_by(status: Status) -> Option<RequestOutcome> {
+    RequestOutcome::of(&status.into_http::<tonic::body::Body>())
+}
+
+#[test]
+fn the_status_of_a_lost_lock_says_that_its_outcome_is_unknown() {
+    let lost = LockError::Lost { cause: LossCause::Released };
+    assert_eq!(said_by(lost.into()), Some(RequestOutcome::Unknown));
+    for other in [Status::from(LockError::Closed), Status::unknown("own"), own_failure()] {
+        assert_eq!(said_by(other.clone()), None, "{other:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_layer_outside_is_told_what_became_of_a_request() {
+    type Body = tonic::body::Body;
+    let redlock = Redlock::embedded();
+    let layer = RedlockLayer::new(redlock.clone(), |_: &http::Request<Body>| "7")
+        .max_hold(Duration::from_millis(300))
+        .grpc();
+    let own = layer.clone().on_reject(|_: Rejection<'_>| Status::ok("own"));
+    let stuck =
+        service_fn(|_: http::Request<Body>| pending::<Result<http::Response<Body>, Infallible>>());
+    let send = || http::Request::new(Body::empty());
+    let lost = layer.layer(stuck).oneshot(send()).await.unwrap();
+    assert_eq!(RequestOutcome::of(&lost), Some(RequestOutcome::Unknown));
+    let lost = own.layer(stuck).oneshot(send()).await.unwrap();
+    assert_eq!(RequestOutcome::of(&lost), Some(RequestOutcome::Unknown));
+    let _lock = redlock.lock("7").await.unwrap();
+    let held = layer.layer(stuck).oneshot(send()).await.unwrap();
+    assert_eq!(RequestOutcome::of(&held), Some(RequestOutcome::Refused));
 }

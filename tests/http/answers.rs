@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tower::{Layer, Service, service_fn};
 use tower_redlock::{
     EmbeddedNodes, KeyError, LockError, NodeHealth, Reason, Redlock, RedlockBuilder, RedlockLayer,
-    ResourceKey,
+    RequestOutcome, ResourceKey,
     layer::http::{Http, HttpBody, OnReject, Rejection},
     node::{Node, Op, Reply},
 };
@@ -87,12 +87,16 @@ where
     let request = Request::post("/").body(()).unwrap();
     let mut answer = pin!(layer.layer(service).call(request));
     let response = eventually_ready(answer.as_mut(), &mut meanwhile).unwrap();
+    let said = RequestOutcome::of(&response);
     let (head, body) = response.into_parts();
     let size = http_body::Body::size_hint(&body).exact();
     let Poll::Ready(Ok(collected)) = poll(pin!(body.collect())) else { panic!("no body") };
     let body = collected.to_bytes();
     assert_eq!(size, Some(body.len() as u64));
     let calls = calls.load(Ordering::SeqCst);
+    // For a layer outside, also where the answer is another's.
+    let [not_run, unknown] = [RequestOutcome::Refused, RequestOutcome::Unknown];
+    assert_eq!(said, Some(if calls == 0 { not_run } else { unknown }));
     Answer { status: head.status, headers: head.headers, body, calls }
 }
 

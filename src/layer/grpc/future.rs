@@ -12,7 +12,11 @@ use tonic::Status;
 use tower_service::Service;
 
 use super::{Grpc, GrpcBody};
-use crate::layer::{Error, call::Call, http::Rejection};
+use crate::layer::{
+    Error,
+    call::Call,
+    http::{Rejection, RequestOutcome},
+};
 
 /// The future of a gRPC request behind a [`RedlockLayer`](crate::RedlockLayer).
 ///
@@ -54,7 +58,8 @@ where
                 let rejection = Rejection::new(&error, this.call.resource());
                 rejection.log();
                 let response = (this.on_reject)(rejection).into_http::<()>();
-                Ok(response.map(|()| GrpcBody::empty()))
+                let response = response.map(|()| GrpcBody::empty());
+                Ok(RequestOutcome::of_rejection(rejection.has_begun()).mark(response))
             }
         })
     }

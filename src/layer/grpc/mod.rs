@@ -43,3 +43,4 @@ pub use face::Grpc;
 pub use future::GrpcFuture;
 
 pub use super::http::Rejection;
+pub(super) use status::outcome_among;

@@ -1,9 +1,15 @@
 use std::collections::HashMap;
 
+use http::Extensions;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::{error::LockError, guard, layer::http::Rejection, resource::ResourceError};
+use crate::{
+    error::LockError,
+    guard,
+    layer::http::{Rejection, RequestOutcome},
+    resource::ResourceError,
+};
 
 /// What requests are answered that did not get, or keep, their lock, where nothing else was asked
 /// for: [`Rejection::grpc_status`].
@@ -12,6 +18,9 @@ pub(super) type OnReject = fn(Rejection<'_>) -> Status;
 pub(super) fn answer(rejection: Rejection<'_>) -> Status {
     rejection.grpc_status()
 }
+
+const LOCK_LOST: &str = "LOCK_LOST";
+const DOMAIN: &str = "tower-redlock";
 
 impl Rejection<'_> {
     /// The status that is answered over gRPC where nothing else was asked for: see
@@ -39,7 +48,7 @@ impl Rejection<'_> {
         }
         if self.has_begun() {
             let metadata = HashMap::from([("outcome".to_owned(), "unknown".to_owned())]);
-            details.set_error_info("LOCK_LOST", "tower-redlock", metadata);
+            details.set_error_info(LOCK_LOST, DOMAIN, metadata);
         }
         Status::with_error_details(code, self.detail(), details)
     }
@@ -62,4 +71,13 @@ impl From<guard::Error<Status>> for Status {
             guard::Error::Service(status) => status,
         }
     }
+}
+
+/// What a method's own status says that it was made of the error of a lost lock. tonic's servers
+/// leave the status among the response's extensions.
+pub(in crate::layer) fn outcome_among(extensions: &Extensions) -> Option<RequestOutcome> {
+    let status = extensions.get::<Status>().filter(|status| status.code() == Code::Unknown)?;
+    let info = status.get_details_error_info()?;
+    let is_lost = info.reason == LOCK_LOST && info.domain == DOMAIN;
+    is_lost.then_some(RequestOutcome::Unknown)
 }

@@ -47,6 +47,9 @@ impl<K> RedlockLayer<K> {
     /// | no usable key | 400 | none | no |
     /// | a TTL or wait that the manager refuses, a key at the wrong place | 500 | none | no |
     ///
+    /// Each of these responses tells an [`OnceLayer`](crate::OnceLayer) outside what became of the
+    /// request: see [`RequestOutcome`](crate::RequestOutcome).
+    ///
     /// The service's own error type stays what it was. The [`LockContext`] is in the request's
     /// extensions (with the feature `axum` it is an extractor; where layers are around each other,
     /// [`LockContexts`] has each layer's), and the lock is held until the response's body has ended: see

@@ -11,7 +11,9 @@ use http_body::Body;
 use pin_project::pin_project;
 use tower_service::Service;
 
-use super::{Http, HttpBody, OnReject, Rejection, gather::Gather, problem::problem};
+use super::{
+    Http, HttpBody, OnReject, Rejection, RequestOutcome, gather::Gather, problem::problem,
+};
 use crate::{
     error::LockError,
     layer::{Error, call::Call},
@@ -151,7 +153,8 @@ fn reject<R: OnReject, A: Body>(
 ) -> Response<HttpBody<A>> {
     let rejection = Rejection::new(error, resource);
     rejection.log();
-    face.on_reject.answer(rejection).map(HttpBody::of_bytes)
+    let answer = face.on_reject.answer(rejection).map(HttpBody::of_bytes);
+    RequestOutcome::of_rejection(rejection.has_begun()).mark(answer)
 }
 
 /// Nothing drops a connection that has left HTTP when the lock ends.

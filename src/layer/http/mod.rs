@@ -7,6 +7,7 @@
 //! | the future of a request, the body of a response | [`HttpFuture`], [`HttpBody`] |
 //! | requests whose body is read before the lock is asked for | [`ReadFirst`], [`ReadFirstFuture`] |
 //! | a response that is read whole, for HTTP/1.0 | `gather` |
+//! | what became of a request, for a layer outside | [`RequestOutcome`] |
 //! | a problem body | `problem` |
 //! | a body that is polled under the lock, whatever the face | `held_body` |
 
@@ -15,6 +16,7 @@ mod face;
 mod future;
 mod gather;
 pub(super) mod held_body;
+mod outcome;
 mod problem;
 mod read_first;
 mod reject;
@@ -23,6 +25,7 @@ pub use body::{BodyError, HttpBody};
 pub use face::{Http, Streamed};
 pub use future::HttpFuture;
 pub use gather::GATHER_LIMIT;
+pub use outcome::RequestOutcome;
 pub(crate) use problem::{problem, problem_of};
 pub use read_first::{DEFAULT_BODY_TIMEOUT, ReadFirst, ReadFirstFuture};
 pub(crate) use reject::in_whole_seconds;

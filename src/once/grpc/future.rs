@@ -19,6 +19,7 @@ use super::{
     status::duplicate,
 };
 use crate::{
+    layer::http::RequestOutcome,
     once::{OnceError, http::Refused, outcome::Outcome},
     resource::Resource,
 };
@@ -119,13 +120,13 @@ where
         };
         let on_reject = &*this.on_reject;
         let resource = under_way.resource();
-        let status = match ended {
+        let (status, outcome) = match ended {
             // Also where nobody keeps that it is done: a client that is told otherwise sends again.
             Ok(Outcome::Ran(made) | Outcome::Unrecorded(made, _)) => {
                 let End::Head(response) = made.end else { unreachable!("the head comes first") };
                 return Poll::Ready(Ok(response.map(GrpcBody::own)));
             }
-            Ok(Outcome::Done { .. }) => duplicate(),
+            Ok(Outcome::Done { .. }) => (duplicate(), RequestOutcome::Done),
             Ok(Outcome::Busy { retry_after, by, unknown }) => {
                 let by = by.as_deref();
                 let reason = if unknown {
@@ -138,7 +139,8 @@ where
             Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),
             Err(OnceError::Lock(error)) => reject(on_reject, Refused::Lock(&error), resource),
         };
-        Poll::Ready(Ok(status.into_http::<()>().map(|()| GrpcBody::default())))
+        let response = status.into_http::<()>().map(|()| GrpcBody::default());
+        Poll::Ready(Ok(outcome.mark(response)))
     }
 }
 
@@ -147,10 +149,11 @@ fn reject(
     on_reject: &impl Fn(Rejection<'_>) -> Status,
     reason: Refused<'_>,
     resource: Option<&Resource>,
-) -> Status {
+) -> (Status, RequestOutcome) {
     let rejection = Rejection::new(reason, resource);
     rejection.log();
-    on_reject(rejection)
+    let outcome = RequestOutcome::of_rejection(rejection.outcome() == "unknown");
+    (on_reject(rejection), outcome)
 }
 
 impl<S, B, A, C, R> fmt::Debug for GrpcFuture<S, B, A, C, R>

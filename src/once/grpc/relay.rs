@@ -13,7 +13,11 @@ use super::{
     CallOutcome, CompletesGrpc,
     slot::{Out, Writer},
 };
-use crate::{once::Completes, sync};
+use crate::{
+    layer::http::RequestOutcome,
+    once::{Completes, judge::Verdict},
+    sync,
+};
 
 /// A call that has come to its end.
 pub(super) struct Made<A: Body> {
@@ -40,8 +44,12 @@ impl<A: Body> Completes<Made<A>> for ByStatus {
         made.outcome == CallOutcome::Done
     }
 
-    fn is_unknown(&self, made: &Made<A>) -> bool {
-        made.outcome == CallOutcome::Unknown
+    fn verdict(&self, made: &Made<A>) -> Verdict {
+        match made.outcome {
+            CallOutcome::Done => Verdict::Done,
+            CallOutcome::NotDone => Verdict::Free,
+            CallOutcome::Unknown => Verdict::Unknown { hold: None },
+        }
     }
 }
 
@@ -77,6 +85,17 @@ impl<F, A: Body, C> Relay<F, A, C> {
     }
 }
 
+/// What a head says that has a status: by itself, or by that.
+fn outcome_of_head<B>(complete: &impl CompletesGrpc, head: &Response<B>) -> Option<CallOutcome> {
+    let by_status = outcome(complete, head.headers())?;
+    Some(match RequestOutcome::of(head) {
+        Some(RequestOutcome::Done) => CallOutcome::Done,
+        Some(RequestOutcome::Refused) => CallOutcome::NotDone,
+        Some(RequestOutcome::Unknown) => CallOutcome::Unknown,
+        None => by_status,
+    })
+}
+
 /// What the status says, if there is one.
 fn outcome(complete: &impl CompletesGrpc, headers: &HeaderMap) -> Option<CallOutcome> {
     let status = headers.get("grpc-status")?;
@@ -100,7 +119,7 @@ where
             match this.state.as_mut().project() {
                 StateProj::Calling { future } => {
                     let response = ready!(future.poll(cx))?;
-                    if let Some(outcome) = outcome(this.complete, response.headers()) {
+                    if let Some(outcome) = outcome_of_head(this.complete, &response) {
                         break Made { end: End::Head(response), outcome };
                     }
                     let (parts, body) = response.into_parts();

@@ -10,11 +10,12 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    CompletesHttp, HttpFuture, Missing, OnReject, Problems, Rejection, call::HttpCall,
-    complete::Successes, protocol::refuse_grpc,
+    CompletesHttp, HttpFuture, Missing, OnReject, Problems, Rejection, ServerErrors,
+    call::HttpCall,
+    complete::{Rules, Successes},
+    protocol::refuse_grpc,
 };
 use crate::{
-    error::LockError,
     layer::{KeyError, ResourceKey, http::HttpBody, token_header::TokenHeader},
     once::{OnceLayer, OnceService, call::OnceCall, detach::Detach, service::begin},
     resource::Resource,
@@ -28,6 +29,7 @@ pub struct Http<R = Problems, M = ByHead> {
     pub(super) token_header: TokenHeader,
     pub(super) on_reject: R,
     pub(super) detached: bool,
+    pub(super) server_errors: ServerErrors,
     pub(super) mode: M,
 }
 
@@ -38,7 +40,9 @@ pub struct ByHead(());
 impl<M> Http<Problems, M> {
     pub(super) fn new(mode: M) -> Self {
         let (missing, token_header) = (Missing::Reject, TokenHeader::default());
-        Self { missing, token_header, on_reject: Problems(()), detached: true, mode }
+        let server_errors = ServerErrors::Free;
+        let on_reject = Problems(());
+        Self { missing, token_header, on_reject, detached: true, server_errors, mode }
     }
 }
 
@@ -55,6 +59,7 @@ impl<K, C> OnceLayer<K, C> {
     /// | a key that is no key | 400, `bad-key` | none | no |
     /// | no quorum, too slow, shutting down | 503 | 1 s | no |
     /// | the lock was lost while it ran, or `max_hold` was over | 500, `lost`, `outcome: unknown` | none | yes, to some point |
+    /// | the handler, or a layer around it, says that the outcome is [unknown](crate::RequestOutcome) | as it is | as it is | yes; then [`unknown`](OnceLayer::unknown) says what becomes of the key |
     /// | the sender went away | nobody is there | | yes, to its end: see [`detached`](Self::detached) |
     /// | a TTL or wait that the manager refuses, a set of names as a key | 500 | none | no |
     /// | a gRPC request with a key: see `grpc()` | 500 | none | no |
@@ -63,11 +68,15 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// A response with a 2xx means that the key is done, unless
     /// [`complete_when`](Self::complete_when) says something else: after any other the key is free
-    /// again, for the sender's next try. That it is done is recorded, and the lock is given back, when
+    /// again, for the sender's next try; after a 5xx it may be [kept or held](Self::server_errors). That it is done is recorded, and the lock is given back, when
     /// the handler has made its response, before that is sent. Its body follows then: one that fails
     /// on its way takes nothing back. A handler that did its work, and of which too few nodes keep
     /// that, is answered as it answered: the sender must not send it again. A WARN tells whoever
     /// operates it.
+    ///
+    /// A response that [says](crate::RequestOutcome) what became of its request is taken at its word,
+    /// whatever its status: that of a [`RedlockLayer`](crate::RedlockLayer) inside whose lock was
+    /// lost, for one, leaves an unknown outcome.
     ///
     /// # Signatures come first
     ///
@@ -182,8 +191,10 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
-        self.with_face(|complete, Http { missing, token_header, detached, mode, .. }| {
-            (complete, Http { missing, token_header, on_reject: answer, detached, mode })
+        self.with_face(|complete, face| {
+            let Http { missing, token_header, detached, server_errors, mode, .. } = face;
+            let on_reject = answer;
+            (complete, Http { missing, token_header, on_reject, detached, server_errors, mode })
         })
     }
 }
@@ -205,8 +216,10 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
         A: Send + 'static,
     {
         let face = &self.layer.face;
-        let (judge, on_reject) = (Successes(self.layer.complete.clone()), face.on_reject.clone());
-        let call = match refuse_grpc(request.headers(), face.missing.settle(found)) {
+        let (server_errors, on_reject) = (face.server_errors, face.on_reject.clone());
+        let judge = Successes(Rules { complete: self.layer.complete.clone(), server_errors });
+        let found = refuse_grpc(request.headers(), face.missing.settle(found));
+        let call = match server_errors.check_with(found) {
             Ok(Some(key)) => {
                 let (asked, token_header) =
                     (self.layer.request_for(&key), face.token_header.clone());
@@ -216,7 +229,7 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
                 begin(asked, call, judge).detached(detach)
             }
             Ok(None) => OnceCall::unguarded(self.inner.call(request), judge),
-            Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), judge),
+            Err(error) => OnceCall::rejected(error, judge),
         };
         HttpFuture::new(call, on_reject)
     }

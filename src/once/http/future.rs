@@ -18,7 +18,7 @@ use super::{
     reject::{reject, reject_busy},
 };
 use crate::{
-    layer::http::HttpBody,
+    layer::http::{HttpBody, RequestOutcome},
     once::{OnceError, Unchecked, call::OnceCall, outcome::Outcome},
 };
 
@@ -83,7 +83,7 @@ fn duplicate() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let name = HeaderName::from_static("once");
     response.headers_mut().insert(name, HeaderValue::from_static("duplicate"));
-    response
+    RequestOutcome::Done.mark(response)
 }
 
 impl<S: Service<Request<B>>, B, C, R> fmt::Debug for HttpFuture<S, B, C, R> {

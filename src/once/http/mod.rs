@@ -76,7 +76,8 @@
 //! | settings, and webhooks with a key in the head | [`Http`], [`HttpFuture`] |
 //! | webhooks with a key in the body | [`ByBody`], [`ByBodyFuture`] |
 //! | requests with an `Idempotency-Key` | [`Idempotency`], [`IdempotencyFuture`], [`Scope`] |
-//! | which responses mean that a key is done | [`CompletesHttp`] |
+//! | which responses mean that a key is done | [`CompletesHttp`], [`KeptStatuses`] |
+//! | what a 5xx does to a key | [`ServerErrors`] |
 //! | what becomes of a request without a key | [`Missing`] |
 //! | why a request was turned away, and what it is answered | [`Rejection`], [`Refused`], [`OnReject`] |
 //! | requests of gRPC, which are refused | `protocol` |
@@ -91,13 +92,15 @@ mod idempotency;
 mod missing;
 mod protocol;
 mod reject;
+mod server_errors;
 
 pub use by_body::{ByBody, ByBodyFuture};
 pub use complete::CompletesHttp;
 pub use face::{ByHead, Http};
 pub use future::HttpFuture;
 pub use idempotency::{
-    DEFAULT_RESPONSE_LIMIT, Idempotency, IdempotencyFuture, OnNodes, Scope, Unscoped,
+    DEFAULT_RESPONSE_LIMIT, Idempotency, IdempotencyFuture, KeptStatuses, OnNodes, Scope, Unscoped,
 };
 pub use missing::Missing;
 pub use reject::{OnReject, Problems, Refused, Rejection};
+pub use server_errors::ServerErrors;

@@ -5,7 +5,7 @@ use http::{Response, StatusCode, header};
 
 use crate::{
     error::LockError,
-    layer::http::{self as lock, in_whole_seconds, problem_of},
+    layer::http::{self as lock, RequestOutcome, in_whole_seconds, problem_of},
     once::StoreError,
     resource::Resource,
 };
@@ -232,7 +232,8 @@ pub(super) fn reject(
 ) -> Response<Bytes> {
     let rejection = Rejection::new(reason, resource);
     rejection.log();
-    on_reject.answer(rejection)
+    let is_unknown = rejection.outcome() == "unknown";
+    RequestOutcome::of_rejection(is_unknown).mark(on_reject.answer(rejection))
 }
 
 /// The same for a key that is not free, and not done.

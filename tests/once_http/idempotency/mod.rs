@@ -4,6 +4,8 @@ mod callers;
 mod large;
 mod refused;
 mod replay;
+mod same;
 mod statuses;
 mod stores;
 pub(crate) mod tools;
+mod turned_away;

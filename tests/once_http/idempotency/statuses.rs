@@ -2,19 +2,22 @@
 
 use axum::{Router, body::Body, routing::post};
 use http::{Response, StatusCode};
+use tower_redlock::once::{KeptStatuses, ServerErrors};
 
-use super::tools::{layer, pay};
+use super::tools::{Layer, layer, pay};
 use crate::site::{Site, serve};
 
+type OnNodes = Layer<tower_redlock::once::http::OnNodes>;
+
 /// How often a request runs that is sent twice, and answered so.
-async fn runs_of_two(status: u16) -> usize {
+async fn runs_of_two(status: u16, adjust: impl FnOnce(OnNodes) -> OnNodes) -> usize {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/pay",
         post(async move || (StatusCode::from_u16(status).unwrap(), runs.run().to_string())),
     );
-    let client = serve(app.route_layer(layer(&site.at_blue))).await;
+    let client = serve(app.route_layer(adjust(layer(&site.at_blue)))).await;
     for _ in 0..2 {
         assert_eq!(client.send(pay("k", "")).await.code(), status);
     }
@@ -22,12 +25,39 @@ async fn runs_of_two(status: u16) -> usize {
 }
 
 #[tokio::test]
-async fn answers_for_good_are_sent_again_and_others_are_not() {
-    for status in [200, 201, 202, 204, 302, 303, 400, 402, 403, 404, 410, 422, 499] {
-        assert_eq!(runs_of_two(status).await, 1, "{status}");
+async fn what_was_done_is_sent_again_and_what_was_refused_is_not() {
+    for status in [200, 201, 202, 204, 302, 303] {
+        assert_eq!(runs_of_two(status, |layer| layer).await, 1, "{status}");
     }
-    for status in [401, 408, 409, 425, 429, 500, 502, 503, 599, 600, 999] {
-        assert_eq!(runs_of_two(status).await, 2, "{status}");
+    for status in [
+        400, 401, 402, 403, 404, 405, 408, 409, 410, 412, 415, 422, 425, 429, 499, 500, 502, 503,
+        599, 600, 999,
+    ] {
+        assert_eq!(runs_of_two(status, |layer| layer).await, 2, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn statuses_are_chosen_one_by_one() {
+    let chosen = |layer: OnNodes| {
+        let kept = KeptStatuses::successes().with(StatusCode::PAYMENT_REQUIRED);
+        layer.kept_statuses(kept.with(StatusCode::GATEWAY_TIMEOUT).without(StatusCode::ACCEPTED))
+    };
+    for (status, runs) in [(200, 1), (402, 1), (504, 1), (202, 2), (404, 2), (500, 2)] {
+        assert_eq!(runs_of_two(status, chosen).await, runs, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn all_answers_may_be_kept() {
+    let all = |layer: OnNodes| layer.kept_statuses(KeptStatuses::all());
+    for (status, runs) in [(200, 1), (303, 1), (401, 1), (429, 1), (499, 1), (500, 2), (600, 2)] {
+        assert_eq!(runs_of_two(status, all).await, runs, "{status}");
+    }
+    // As Stripe does.
+    let stripe = |layer| all(layer).server_errors(ServerErrors::Keep);
+    for status in [200, 404, 500, 599] {
+        assert_eq!(runs_of_two(status, stripe).await, 1, "{status}");
     }
 }
 

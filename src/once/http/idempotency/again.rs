@@ -10,6 +10,7 @@ use pin_project::pin_project;
 
 use super::first::{First, Kept};
 use crate::{
+    layer::http::RequestOutcome,
     node::Record,
     once::{Fingerprint, ResponseStore, StoreError, StoredBy, StoredResponse, http::Refused},
     token::FencingToken,
@@ -62,7 +63,8 @@ fn replay(stored: &StoredResponse) -> Response<Bytes> {
     let mut response = stored.to_response();
     let name = HeaderName::from_static("idempotency-replayed");
     response.headers_mut().insert(name, HeaderValue::from_static("true"));
-    response
+    // It was kept, whatever its status.
+    RequestOutcome::Done.mark(response)
 }
 
 impl<St: ResponseStore> Fetching<St> {

@@ -2,7 +2,7 @@ use std::{fmt, future::Ready, sync::Arc, time::Duration};
 
 use http::Method;
 
-use super::Unscoped;
+use super::{KeptStatuses, Unscoped, same::Same};
 use crate::{
     lock::Redlock,
     once::{
@@ -22,6 +22,8 @@ pub struct Idempotency<St = OnNodes> {
     pub(super) body_limit: usize,
     pub(super) response_limit: usize,
     pub(super) headers: StoredHeaders,
+    pub(super) kept: KeptStatuses,
+    pub(super) same: Same,
     pub(super) store: Option<Arc<St>>,
     /// Those whose requests need a key; unset means all but the safe ones.
     methods: Option<Arc<[Method]>>,
@@ -41,9 +43,9 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     ///
     /// | what happened | status | does the handler run? |
     /// |---|---|---|
-    /// | the key is new | the handler's | yes |
+    /// | the key is new, or its request was refused or failed before | the handler's | yes |
     /// | the same request was answered before | that answer, `idempotency-replayed: true` | no |
-    /// | another request was answered under the key: of another method, path, query or body | 422, `key-reused` | no |
+    /// | another request was answered under the key: of another method, path, query or body (see [`fingerprint_headers`](OnceLayer::fingerprint_headers), and [`fingerprint`](OnceLayer::fingerprint) for multipart bodies) | 422, `key-reused` | no |
     /// | a request with the key runs, the same or another | 409, `in-progress`, `Retry-After` | no |
     /// | it is done, and its answer was not kept: it was too large, came too late, or the store has lost it | 409, `response-not-kept`, `outcome: done` | no |
     /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
@@ -62,9 +64,18 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     ///
     /// # Which answers are kept
     ///
-    /// Those that answer the request for good: 2xx, 3xx and 4xx of the handler, but not 401, 408, 409,
-    /// 425 and 429. After these, after a 5xx or an error the key is free again; after a panic see
-    /// [`Unknown`](crate::Unknown). A client that goes away changes nothing: its request runs to its
+    /// Those that tell of something that the handler did. The first of these that fits decides:
+    ///
+    /// | the response | the answer | the key |
+    /// |---|---|---|
+    /// | says [`RequestOutcome::Done`](crate::RequestOutcome::Done) | is kept | is done |
+    /// | says [`Refused`](crate::RequestOutcome::Refused), as those of this crate's own layers to requests that they turn away | | is free |
+    /// | says [`Unknown`](crate::RequestOutcome::Unknown) | | is what [`unknown`](OnceLayer::unknown) says, also held by [`ServerErrors::Hold`](crate::once::ServerErrors::Hold) if it is a 5xx |
+    /// | is done by [`complete_when`](OnceLayer::complete_when), or without that has a status among the [kept ones](OnceLayer::kept_statuses): 2xx and 3xx | is kept | is done |
+    /// | is a 5xx | | is what [`server_errors`](OnceLayer::server_errors) says: free |
+    /// | is another: a 4xx | | is free |
+    ///
+    /// After an error of the service the key is free; after a panic see [`Unknown`](crate::Unknown). A client that goes away changes nothing: its request runs to its
     /// end, and its answer is kept for the next try, see [`detached`](OnceLayer::detached). [`complete_when`](OnceLayer::complete_when) says something else.
     ///
     /// Of an answer its status, its body and [some headers](StoredHeaders) are kept, for
@@ -142,6 +153,8 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
             body_limit: DEFAULT_BODY_LIMIT,
             response_limit: DEFAULT_RESPONSE_LIMIT,
             headers: StoredHeaders::default(),
+            kept: KeptStatuses::default(),
+            same: Same::default(),
             store: None,
             methods: None,
         };
@@ -227,19 +240,21 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     /// ```
     pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, Http<R, Idempotency<T>>> {
         self.with_face(|complete, face| {
-            let Http { missing, token_header, on_reject, detached, mode } = face;
-            let Idempotency { body_limit, response_limit, headers, methods, .. } = mode;
+            let Http { missing, token_header, on_reject, detached, server_errors, mode } = face;
+            let Idempotency { body_limit, response_limit, headers, kept, same, methods, .. } = mode;
             let store = Some(Arc::new(store));
-            let mode = Idempotency { body_limit, response_limit, headers, store, methods };
-            (complete, Http { missing, token_header, on_reject, detached, mode })
+            let mode =
+                Idempotency { body_limit, response_limit, headers, kept, same, store, methods };
+            (complete, Http { missing, token_header, on_reject, detached, server_errors, mode })
         })
     }
 }
 
 impl<St> Clone for Idempotency<St> {
     fn clone(&self) -> Self {
-        let (headers, methods) = (self.headers.clone(), self.methods.clone());
-        Self { headers, store: self.store.clone(), methods, ..*self }
+        let (headers, kept, same) = (self.headers.clone(), self.kept.clone(), self.same.clone());
+        let (store, methods) = (self.store.clone(), self.methods.clone());
+        Self { headers, kept, same, store, methods, ..*self }
     }
 }
 
@@ -249,6 +264,7 @@ impl<St> fmt::Debug for Idempotency<St> {
             .field("body_limit", &self.body_limit)
             .field("response_limit", &self.response_limit)
             .field("headers", &self.headers)
+            .field("kept", &self.kept)
             .finish_non_exhaustive()
     }
 }

@@ -29,6 +29,7 @@ use crate::{
             CompletesHttp, OnReject, Refused,
             by_body::refused,
             call::HttpCall,
+            complete::Rules,
             reject::{reject, reject_busy},
         },
         outcome::Outcome,
@@ -104,7 +105,7 @@ pub(super) struct Start<S, C, St> {
     pub(super) parts: Parts,
     pub(super) asked: OnceRequest,
     pub(super) key: Arc<str>,
-    pub(super) complete: C,
+    pub(super) rules: Rules<C>,
     pub(super) token_header: TokenHeader,
     pub(super) layer: Arc<str>,
     pub(super) detached: bool,
@@ -215,10 +216,9 @@ impl<S, C, St> Start<S, C, St> {
         C: CompletesHttp<A> + Send + 'static,
         St: ResponseStore,
     {
-        let Self { service, parts, asked, key, complete, token_header, layer, detached, mode } =
-            self;
-        let fingerprint = Fingerprint::of(&RequestHead::from(&parts), body.data());
-        let Idempotency { response_limit: limit, headers, store, .. } = mode;
+        let Self { service, parts, asked, key, rules, token_header, layer, detached, mode } = self;
+        let fingerprint = mode.same.fingerprint(&RequestHead::from(&parts), body.data());
+        let Idempotency { response_limit: limit, headers, kept, store, .. } = mode;
         let store = store.map(|store| (store, key));
         let put = store
             .as_ref()
@@ -227,7 +227,7 @@ impl<S, C, St> Start<S, C, St> {
         let request = Request::from_parts(parts, Intact::from(body));
         let call = KeepingCall {
             call: HttpCall::new(service, request, token_header, layer),
-            keep: Keep { complete, fingerprint, limit, headers, retain, store: put },
+            keep: Keep { rules, kept, fingerprint, limit, headers, retain, store: put },
         };
         let call = begin(asked, call, Recorded).detached(detached.then(Detach::new));
         State::Calling { call, fingerprint: Some(fingerprint), store }

@@ -14,14 +14,15 @@ use tower_service::Service;
 use super::{
     answered::Answered,
     first::{First, Kept},
-    statuses::is_final,
+    statuses::KeptStatuses,
 };
 use crate::{
     guard::LockContext,
     once::{
         Completes, Fingerprint, Intact, ReadBody, ResponseStore, StoreError, StoredHeaders,
         StoredResponse, Work,
-        http::{CompletesHttp, call::HttpCall},
+        http::{CompletesHttp, call::HttpCall, complete::Rules},
+        judge::Verdict,
     },
 };
 
@@ -33,7 +34,8 @@ pub(super) struct KeepingCall<S, B: Body, C, St> {
 
 /// What a response is kept for, and how.
 pub(super) struct Keep<C, St> {
-    pub(super) complete: C,
+    pub(super) rules: Rules<C>,
+    pub(super) kept: KeptStatuses,
     pub(super) fingerprint: Fingerprint,
     pub(super) limit: usize,
     pub(super) headers: StoredHeaders,
@@ -65,11 +67,18 @@ where
     }
 }
 
-/// A response to be sent, and what is to be recorded of it: nothing where the key is to be free.
+/// A response to be sent, what becomes of its key, and what is recorded of it where that is done.
 #[derive(Debug)]
 pub(super) struct Made<A: Body> {
     pub(super) response: Response<Intact<A>>,
+    verdict: Verdict,
     record: Option<Arc<[u8]>>,
+}
+
+impl<A: Body> Made<A> {
+    const fn done(response: Response<Intact<A>>, record: Option<Arc<[u8]>>) -> Self {
+        Self { response, verdict: Verdict::Done, record }
+    }
 }
 
 /// The judge of that.
@@ -78,7 +87,11 @@ pub(super) struct Recorded;
 
 impl<A: Body> Completes<Made<A>> for Recorded {
     fn completes(&self, made: &Made<A>) -> bool {
-        made.record.is_some()
+        made.verdict == Verdict::Done
+    }
+
+    fn verdict(&self, made: &Made<A>) -> Verdict {
+        made.verdict
     }
 
     fn payload(&self, made: &Made<A>) -> Arc<[u8]> {
@@ -145,8 +158,11 @@ where
             match state.as_mut().project() {
                 StateProj::Calling { future, keep } => {
                     let response = ready!(future.poll(cx))?;
+                    let verdict = keep.as_ref().map_or(Verdict::Free, |(keep, _)| {
+                        keep.rules.verdict(&response, &|status| keep.kept.contains(status))
+                    });
                     match keep.take() {
-                        Some((keep, context)) if keep.complete.completes(&response, is_final) => {
+                        Some((keep, context)) if verdict == Verdict::Done => {
                             let (parts, body) = response.into_parts();
                             let (fingerprint, retain) = (keep.fingerprint, keep.retain);
                             let response = Kept::Not(parts.status);
@@ -159,7 +175,7 @@ where
                         _ => {
                             state.set(State::Over);
                             let response = response.map(Intact::untouched);
-                            return Poll::Ready(Ok(Made { response, record: None }));
+                            return Poll::Ready(Ok(Made { response, verdict, record: None }));
                         }
                     }
                 }
@@ -196,7 +212,7 @@ where
                         ((response, kept), _) => {
                             state.set(State::Over);
                             let record = answer.finish(kept.map(Kept::Here));
-                            return Poll::Ready(Ok(Made { response, record }));
+                            return Poll::Ready(Ok(Made::done(response, record)));
                         }
                     }
                 }
@@ -214,7 +230,7 @@ where
                     }
                     let record = answer.finish(None);
                     state.set(State::Over);
-                    return Poll::Ready(Ok(Made { response, record }));
+                    return Poll::Ready(Ok(Made::done(response, record)));
                 }
                 StateProj::Over => panic!("{AFTER}"),
             }

@@ -5,7 +5,9 @@
 //! | settings | [`Idempotency`], `builder` |
 //! | whose keys they are, and the name of a record | [`Scope`], [`Unscoped`], `name` |
 //! | the future of a request | [`IdempotencyFuture`] |
-//! | the request under its lock: called, and its response kept | `keeping`, `answered`, `statuses` |
+//! | the request under its lock: called, and its response kept | `keeping`, `answered` |
+//! | which requests are the same | `same` |
+//! | which responses are kept | [`KeptStatuses`] |
 //! | what is recorded, and sent again | `first`, `again` |
 
 mod again;
@@ -15,6 +17,7 @@ mod first;
 mod future;
 mod keeping;
 mod name;
+mod same;
 mod scope;
 mod service;
 mod statuses;
@@ -22,3 +25,4 @@ mod statuses;
 pub use builder::{DEFAULT_RESPONSE_LIMIT, Idempotency, OnNodes};
 pub use future::IdempotencyFuture;
 pub use scope::{Scope, Unscoped};
+pub use statuses::KeptStatuses;

@@ -9,12 +9,11 @@ use tower_service::Service;
 
 use super::{Idempotency, IdempotencyFuture, future::Start, name::name};
 use crate::{
-    error::LockError,
     key,
     layer::{KeyError, ResourceKey},
     once::{
         Intact, OnceService, ReadBody, ResponseStore,
-        http::{CompletesHttp, Http, OnReject, protocol::refuse_grpc},
+        http::{CompletesHttp, Http, OnReject, complete::Rules, protocol::refuse_grpc},
     },
     resource::Resource,
 };
@@ -60,7 +59,7 @@ where
         let found = self.record(&request);
         let face = &self.layer.face;
         let on_reject = face.on_reject.clone();
-        match found {
+        match face.server_errors.check_with(found) {
             Ok(Some(name)) => {
                 let (token_header, mode) = (face.token_header.clone(), face.mode.clone());
                 let (parts, body) = request.into_parts();
@@ -69,7 +68,10 @@ where
                     parts,
                     key: Arc::from(name.to_string()),
                     asked: self.layer.request(Ok(name)),
-                    complete: self.layer.complete.clone(),
+                    rules: Rules {
+                        complete: self.layer.complete.clone(),
+                        server_errors: face.server_errors,
+                    },
                     token_header,
                     layer: Arc::clone(self.layer.name()),
                     detached: face.detached,
@@ -82,10 +84,7 @@ where
                 let future = self.inner.call(request.map(Intact::untouched));
                 IdempotencyFuture::unguarded(future, on_reject)
             }
-            Err(error) => {
-                let error = LockError::InvalidResource(error.into());
-                IdempotencyFuture::rejected(error, on_reject)
-            }
+            Err(error) => IdempotencyFuture::rejected(error, on_reject),
         }
     }
 }

@@ -1,0 +1,181 @@
+//! Which requests are the same as the first with their key.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{Router, body::Body, routing::post};
+use bytes::Bytes;
+use http::{
+    Request, StatusCode,
+    header::{ACCEPT, CONTENT_TYPE},
+};
+use tower_redlock::{key::RequestHead, once::Fingerprint};
+
+use super::tools::{layer, pay};
+use crate::{
+    client::Answer,
+    site::{Site, serve},
+};
+
+fn handler(site: &Site) -> Router {
+    let runs = site.runs.clone();
+    Router::new().route(
+        "/pay",
+        post(async move |body: Bytes| format!("run {} of {}", runs.run(), body.len())),
+    )
+}
+
+fn typed(headers: &[(&'static str, &str)], body: &str) -> Request<Body> {
+    let mut request = pay("k", body.to_owned());
+    for (name, value) in headers {
+        request.headers_mut().append(*name, value.parse().unwrap());
+    }
+    request
+}
+
+#[track_caller]
+fn assert_replayed(answer: &Answer) {
+    assert_eq!(answer.header("idempotency-replayed"), Some("true"), "{answer:?}");
+}
+
+#[track_caller]
+fn assert_other(answer: &Answer) {
+    answer.assert_problem(422, None, "key-reused", "not-run");
+}
+
+#[tokio::test]
+async fn headers_count_where_they_are_named() {
+    let site = Site::new();
+    let once = layer(&site.at_blue).fingerprint_headers([CONTENT_TYPE, ACCEPT]);
+    let client = serve(handler(&site).route_layer(once)).await;
+    let json = ("content-type", "application/json");
+    assert_eq!(client.send(typed(&[json], "3")).await.code(), 200);
+    assert_replayed(&client.send(typed(&[json], "3")).await);
+    let text = ("content-type", "text/plain");
+    let other = ("traceparent", "anew");
+    assert_replayed(&client.send(typed(&[json, other], "3")).await);
+    assert_other(&client.send(typed(&[text], "3")).await);
+    assert_other(&client.send(typed(&[json, text], "3")).await);
+    assert_other(&client.send(typed(&[], "3")).await);
+    assert_other(&client.send(typed(&[json, ("accept", "text/csv")], "3")).await);
+    assert_other(&client.send(typed(&[json], "4")).await);
+    assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn records_of_other_settings_are_other_requests() {
+    let site = Site::new();
+    let serve = async |once| serve(handler(&site).route_layer(once)).await;
+    let hook = |head: &RequestHead<'_>, body: &[u8]| Fingerprint::of(head, body);
+    let settings = [
+        serve(layer(&site.at_blue)).await,
+        serve(layer(&site.at_blue).fingerprint_headers([CONTENT_TYPE])).await,
+        serve(layer(&site.at_blue).fingerprint_headers([ACCEPT])).await,
+        serve(layer(&site.at_blue).fingerprint(hook)).await,
+    ];
+    for (i, first) in settings.iter().enumerate() {
+        let request = || {
+            let mut request = typed(&[], "3");
+            let key = format!("k-{i}").parse().unwrap();
+            request.headers_mut().insert("idempotency-key", key);
+            request
+        };
+        assert_eq!(first.send(request()).await.code(), 200);
+        for (j, client) in settings.iter().enumerate() {
+            let again = client.send(request()).await;
+            if i == j { assert_replayed(&again) } else { assert_other(&again) }
+        }
+    }
+    // Names in another order, and twice, are the same setting; no names are none.
+    let both = serve(layer(&site.at_blue).fingerprint_headers([CONTENT_TYPE, ACCEPT])).await;
+    assert_eq!(both.send(typed(&[], "3")).await.code(), 200);
+    let names = [ACCEPT, CONTENT_TYPE, ACCEPT];
+    let same = serve(layer(&site.at_green).fingerprint_headers(names)).await;
+    assert_replayed(&same.send(typed(&[], "3")).await);
+    let none = layer(&site.at_blue).fingerprint(hook).fingerprint_headers([]);
+    let mut request = typed(&[], "3");
+    request.headers_mut().insert("idempotency-key", "k-0".parse().unwrap());
+    assert_replayed(&serve(none).await.send(request).await);
+}
+
+/// The pieces between boundaries, each with its length.
+fn of_parts(head: &RequestHead<'_>, body: &[u8]) -> Fingerprint {
+    let content_type = head.headers()[CONTENT_TYPE].to_str().unwrap();
+    let boundary = content_type.strip_prefix("multipart/form-data; boundary=").unwrap();
+    let delimiter = format!("--{boundary}").into_bytes();
+    let (mut rest, mut pieces) = (body, Vec::new());
+    while let Some(end) = rest.windows(delimiter.len()).position(|at| at == delimiter) {
+        pieces.extend((end as u64).to_be_bytes());
+        pieces.extend(&rest[..end]);
+        rest = &rest[end + delimiter.len()..];
+    }
+    pieces.extend(rest);
+    Fingerprint::of(head, &pieces)
+}
+
+/// A form with a field and a file, as RFC 7578 has it.
+fn upload(boundary: &str, amount: u32, file: &[u8]) -> Request<Body> {
+    let mut body = format!(
+        "--{boundary}\r\n\
+         Content-Disposition: form-data; name=\"amount\"\r\n\r\n\
+         {amount}\r\n\
+         --{boundary}\r\n\
+         Content-Disposition: form-data; name=\"receipt\"; filename=\"receipt.png\"\r\n\
+         Content-Type: image/png\r\n\r\n"
+    )
+    .into_bytes();
+    body.extend(file);
+    body.extend(format!("\r\n--{boundary}--\r\n").bytes());
+    let mut request = pay("k", body);
+    let content_type = format!("multipart/form-data; boundary={boundary}");
+    request.headers_mut().insert(CONTENT_TYPE, content_type.parse().unwrap());
+    request
+}
+
+const FIRST: &str = "----formdata-7MA4YWxkTrZu0gW";
+const AGAIN: &str = "----formdata-0pZl2HqYtR9sKd3";
+
+#[tokio::test]
+async fn a_form_is_the_same_under_another_boundary_where_the_user_says_so() {
+    let (site, file) = (Site::new(), b"\x89PNG\r\n\x1a\n\0--\xff");
+    let client = serve(handler(&site).route_layer(layer(&site.at_blue))).await;
+    assert_eq!(client.send(upload(FIRST, 3, file)).await.code(), 200);
+    assert_other(&client.send(upload(AGAIN, 3, file)).await);
+
+    let site = Site::new();
+    let once = layer(&site.at_blue).fingerprint(of_parts);
+    let client = serve(handler(&site).route_layer(once)).await;
+    let first = client.send(upload(FIRST, 3, file)).await;
+    assert_eq!(first.code(), 200);
+    for boundary in [FIRST, AGAIN] {
+        let again = client.send(upload(boundary, 3, file)).await;
+        assert_replayed(&again);
+        assert_eq!(again.body, first.body);
+        assert_other(&client.send(upload(boundary, 30, file)).await);
+        assert_other(&client.send(upload(boundary, 3, &file[1..])).await);
+    }
+    let mut elsewhere = upload(AGAIN, 3, file);
+    *elsewhere.uri_mut() = "/pay".parse().unwrap();
+    assert_other(&client.send(elsewhere).await);
+    assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn a_fingerprint_is_asked_for_once_and_a_panic_in_it_runs_nothing() {
+    let site = Site::new();
+    let asked = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&asked);
+    let once = layer(&site.at_blue).fingerprint(move |head, body| {
+        count.fetch_add(1, Ordering::SeqCst);
+        assert_ne!(body, b"panic", "on purpose");
+        Fingerprint::of(head, body)
+    });
+    let client = serve(handler(&site).route_layer(once)).await;
+    assert!(client.try_send(typed(&[], "panic")).await.is_err(), "the server hangs up");
+    site.is_free().await;
+    assert_eq!(client.send(typed(&[], "3")).await.status, StatusCode::OK);
+    assert_replayed(&client.send(typed(&[], "3")).await);
+    assert_eq!((site.runs.count(), asked.load(Ordering::SeqCst)), (1, 3));
+}

@@ -1,0 +1,201 @@
+//! Requests that were turned away before their handler did anything: the answer does not stick.
+
+use axum::{Extension, Json, Router, body::Body, routing::post};
+use http::{Request, Response, StatusCode};
+use tower_redlock::{
+    FencingLayer, OnceLayer, Redlock, RedlockLayer, RequestOutcome, Unknown, key,
+    once::{KeptStatuses, ServerErrors},
+};
+
+use super::tools::{Layer, layer, pay};
+use crate::site::{HOUR, Site, serve};
+
+type OnNodes = Layer<tower_redlock::once::http::OnNodes>;
+
+/// All that is answered, whatever its status.
+fn keeping_all(redlock: &Redlock) -> OnNodes {
+    let kept = KeptStatuses::all();
+    let statuses = [StatusCode::INTERNAL_SERVER_ERROR, StatusCode::SERVICE_UNAVAILABLE];
+    let kept = statuses.into_iter().fold(kept, KeptStatuses::with);
+    layer(redlock).kept_statuses(kept).server_errors(ServerErrors::Keep)
+}
+
+fn handler(site: &Site) -> Router {
+    let runs = site.runs.clone();
+    Router::new().route("/pay", post(async move || format!("run {}", runs.run())))
+}
+
+#[tokio::test]
+async fn a_content_type_that_is_corrected_runs() {
+    let site = Site::new();
+    let runs = site.runs.clone();
+    let app = Router::new().route(
+        "/pay",
+        post(async move |Json(amount): Json<u32>| {
+            runs.run();
+            format!("paid {amount}")
+        }),
+    );
+    let client = serve(app.route_layer(layer(&site.at_blue))).await;
+    let typed = |content_type: &'static str, body: &'static str| {
+        let mut request = pay("k", body);
+        request.headers_mut().insert("content-type", content_type.parse().unwrap());
+        request
+    };
+    // What axum's extractors say.
+    assert_eq!(client.send(typed("text/plain", "3")).await.code(), 415);
+    assert_eq!(client.send(typed("application/json", "")).await.code(), 400);
+    assert_eq!(client.send(typed("application/json", "-3")).await.code(), 422);
+    let paid = client.send(typed("application/json", "3")).await;
+    assert_eq!((paid.code(), &paid.body[..]), (200, &b"paid 3"[..]));
+    // The key is that of this request now.
+    let other = client.send(typed("application/json", "4")).await;
+    other.assert_problem(422, None, "key-reused", "not-run");
+    assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn what_an_old_replica_does_not_know_runs_on_a_new_one() {
+    let site = Site::new();
+    let old = Router::new().route("/other", post(async || "other"));
+    let old = serve(old.layer(layer(&site.at_blue))).await;
+    let method = Router::new().route("/pay", axum::routing::get(async || "list"));
+    let older = serve(method.layer(layer(&site.at_blue))).await;
+    let new = serve(handler(&site).layer(layer(&site.at_green))).await;
+    assert_eq!(old.send(pay("k", "3 EUR")).await.code(), 404);
+    assert_eq!(older.send(pay("k", "3 EUR")).await.code(), 405);
+    assert_eq!(new.send(pay("k", "3 EUR")).await.body, "run 1");
+}
+
+/// Twice through the inner layer that turns it away, then without it.
+async fn assert_never_kept(site: &Site, inner: Router, status: u16) {
+    let runs = site.runs.count();
+    for everything in [false, true] {
+        let redlock = &site.at_blue;
+        let once = if everything { keeping_all(redlock) } else { layer(redlock) };
+        let client = serve(inner.clone().route_layer(once)).await;
+        for _ in 0..2 {
+            let refused = client.send(pay("k", "")).await;
+            assert_eq!((refused.code(), refused.header("idempotency-replayed")), (status, None));
+        }
+        // Not even where the user says so of all.
+        let all = layer(redlock).complete_when(|_: &Response<Body>| true);
+        let client = serve(inner.clone().route_layer(all)).await;
+        for _ in 0..2 {
+            let refused = client.send(pay("k", "")).await;
+            assert_eq!((refused.code(), refused.header("idempotency-replayed")), (status, None));
+        }
+    }
+    assert_eq!(site.runs.count(), runs);
+    let client = serve(handler(site).route_layer(layer(&site.at_blue))).await;
+    assert_eq!(client.send(pay("k", "")).await.body, format!("run {}", runs + 1));
+}
+
+#[tokio::test]
+async fn a_stale_token_is_never_kept() {
+    let site = Site::new();
+    let is_newer = |request: &Request<Body>| request.headers().contains_key("x-newer");
+    let fence = FencingLayer::new(key::header("x-caller"))
+        .token(move |request: &Request<Body>| Some(1 + u64::from(is_newer(request))));
+    let inner = handler(&site).route_layer(fence.http());
+    let mut newer = pay("k", "");
+    newer.headers_mut().insert("x-newer", "1".parse().unwrap());
+    assert_eq!(serve(inner.clone()).await.send(newer).await.body, "run 1");
+    assert_never_kept(&site, inner, 412).await;
+}
+
+#[tokio::test]
+async fn a_missing_token_is_never_kept() {
+    let site = Site::new();
+    let inner = handler(&site).route_layer(FencingLayer::new(key::header("x-caller")).http());
+    assert_never_kept(&site, inner, 428).await;
+}
+
+#[tokio::test]
+async fn an_inner_lock_that_is_another_s_is_never_kept() {
+    let site = Site::new();
+    let inner = RedlockLayer::new(site.at_blue.clone(), |_: &Request<Body>| "account");
+    let _held = site.at_green.lock("account").await.unwrap();
+    assert_never_kept(&site, handler(&site).route_layer(inner.http()), 409).await;
+}
+
+#[tokio::test]
+async fn an_inner_lock_without_a_quorum_is_never_kept() {
+    let site = Site::new();
+    let closed = site.blue.redlock();
+    closed.shutdown().await;
+    let inner = RedlockLayer::new(closed, |_: &Request<Body>| "account");
+    assert_never_kept(&site, handler(&site).route_layer(inner.http()), 503).await;
+}
+
+#[tokio::test]
+async fn an_inner_key_in_progress_is_never_kept() {
+    let site = Site::new();
+    let inner = OnceLayer::new(site.at_blue.clone(), "inner", |_: &Request<Body>| "x").http();
+    let _held = site.at_green.lock(tower_redlock::Resource::of_once("inner:x").unwrap()).await;
+    assert_never_kept(&site, handler(&site).route_layer(inner), 409).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_an_inner_layer_did_not_keep_is_not_kept_outside() {
+    let site = Site::new();
+    site.at_blue.once("idempotency:pay:5:alice:k").mark_done().await.unwrap();
+    let inner = handler(&site).route_layer(layer(&site.at_blue));
+    let outer =
+        OnceLayer::idempotency(site.at_blue.clone(), "outer").scope(key::header("x-caller"));
+    let outer = outer.kept_statuses(KeptStatuses::all());
+    let client = serve(inner.route_layer(outer)).await;
+    for _ in 0..2 {
+        let answer = client.send(pay("k", "")).await;
+        answer.assert_problem(409, None, "response-not-kept", "done");
+    }
+}
+
+/// What an inner layer sends again was done.
+#[tokio::test]
+async fn what_an_inner_layer_sends_again_is_kept_outside() {
+    let site = Site::new();
+    let runs = site.runs.clone();
+    let app = Router::new().route(
+        "/pay",
+        post(async move || (StatusCode::PAYMENT_REQUIRED, format!("run {}", runs.run()))),
+    );
+    let kept = KeptStatuses::successes().with(StatusCode::PAYMENT_REQUIRED);
+    let inner = app.route_layer(layer(&site.at_blue).kept_statuses(kept));
+    let first = serve(inner.clone()).await.send(pay("k", "")).await;
+    let outer = OnceLayer::new(site.at_blue.clone(), "outer", key::header("idempotency-key"));
+    let client = serve(inner.route_layer(outer.http())).await;
+    let again = client.send(pay("k", "")).await;
+    assert_eq!((again.status, &again.body), (first.status, &first.body));
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    client.send(pay("k", "")).await.assert_duplicate();
+    assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn a_handler_may_say_what_becomes_of_one_answer() {
+    for (said, status, adjust, runs) in [
+        (RequestOutcome::Done, 402, layer as fn(&Redlock) -> OnNodes, 1),
+        (RequestOutcome::Done, 503, layer, 1),
+        (RequestOutcome::Refused, 200, layer, 2),
+        (RequestOutcome::Refused, 500, keeping_all, 2),
+        (RequestOutcome::Unknown, 200, keeping_all, 2),
+    ] {
+        let site = Site::new();
+        let (count, status) = (site.runs.clone(), StatusCode::from_u16(status).unwrap());
+        let app = Router::new()
+            .route("/pay", post(async move || (status, Extension(said), count.run().to_string())));
+        let client = serve(app.route_layer(adjust(&site.at_blue))).await;
+        for _ in 0..2 {
+            assert_eq!(client.send(pay("k", "")).await.status, status);
+        }
+        assert_eq!(site.runs.count(), runs, "{said:?} {status}");
+    }
+    // And where such keys are held, it is.
+    let site = Site::new();
+    let app = Router::new().route("/pay", post(async || Extension(RequestOutcome::Unknown)));
+    let once = keeping_all(&site.at_blue).unknown(Unknown::Hold(HOUR));
+    let client = serve(app.route_layer(once)).await;
+    assert_eq!(client.send(pay("k", "")).await.code(), 200);
+    client.send(pay("k", "")).await.assert_problem(409, None, "unknown-outcome", "unknown");
+}

@@ -1,0 +1,151 @@
+//! Answers that say more of their request than their status does.
+
+use std::{future::pending, time::Duration};
+
+use axum::{Extension, Router, body::Body, response::IntoResponse, routing::post};
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use tower_redlock::{
+    OnceLayer, RedlockLayer, RequestOutcome, Unknown, key, layer::http::Rejection,
+};
+
+use crate::{
+    client::Client,
+    idempotency::tools::layer,
+    site::{HOUR, Runs, Site, hook, serve, soon},
+};
+
+const UNKNOWN: [Unknown; 2] = [Unknown::Release, Unknown::Hold(HOUR)];
+
+pub(crate) fn event() -> Request<Body> {
+    Request::post("/hook").body(r#"{"id":"evt_1"}"#.into()).unwrap()
+}
+
+pub(crate) fn payment() -> Request<Body> {
+    let request = Request::post("/hook").header("x-caller", "alice");
+    request.header("idempotency-key", "k").body("".into()).unwrap()
+}
+
+pub(crate) type Send = fn() -> Request<Body>;
+
+/// A server for each face of a layer around `app`, and what it is sent.
+async fn faces(site: &Site, app: &Router, unknown: Unknown) -> [(Client, Send); 3] {
+    let redlock = || site.at_blue.clone();
+    let by_head = OnceLayer::new(redlock(), "head", key::header("webhook-id")).unknown(unknown);
+    let by_body = OnceLayer::by_body(redlock(), "body", key::json_pointer("/id")).unknown(unknown);
+    let app = || app.clone();
+    [
+        (serve(app().route_layer(by_head.http())).await, || hook("evt_1")),
+        (serve(app().route_layer(by_body)).await, event),
+        (serve(app().route_layer(layer(&site.at_blue).unknown(unknown))).await, payment),
+    ]
+}
+
+/// A handler that answers so at first, and then that it is done.
+fn first_then_done<A: IntoResponse>(
+    runs: &Runs,
+    first: impl Fn() -> A + Clone + std::marker::Send + Sync + 'static,
+) -> Router {
+    let runs = runs.clone();
+    Router::new().route(
+        "/hook",
+        post(async move || match runs.run() {
+            1 => first().into_response(),
+            run => format!("run {run}").into_response(),
+        }),
+    )
+}
+
+/// The key of an answer whose outcome is unknown, by what is said of such keys.
+async fn assert_unknown(client: &Client, request: Send, unknown: Unknown, status: u16) {
+    assert_eq!(soon("the first", client.send(request())).await.code(), status);
+    let again = soon("the second", client.send(request())).await;
+    match unknown {
+        Unknown::Release => assert_eq!(again.body, "run 2"),
+        _ => again.assert_problem(409, None, "unknown-outcome", "unknown"),
+    }
+}
+
+#[tokio::test]
+async fn a_handler_may_say_that_it_does_not_know() {
+    for status in [StatusCode::OK, StatusCode::BAD_GATEWAY] {
+        for unknown in UNKNOWN {
+            for face in 0..3 {
+                let site = Site::new();
+                let app = first_then_done(&site.runs, move || {
+                    (status, Extension(RequestOutcome::Unknown), "no idea")
+                });
+                let (client, request) = faces(&site, &app, unknown).await[face].clone();
+                assert_unknown(&client, request, unknown, status.as_u16()).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_inner_lock_that_is_lost_is_unknown() {
+    for custom in [false, true] {
+        for unknown in UNKNOWN {
+            for face in 0..3 {
+                let site = Site::new();
+                let runs = site.runs.clone();
+                let app = Router::new().route(
+                    "/hook",
+                    post(async move || match runs.run() {
+                        1 => pending().await,
+                        run => format!("run {run}"),
+                    }),
+                );
+                let inner = RedlockLayer::new(site.at_blue.clone(), |_: &Request<Body>| "inner")
+                    .max_hold(Duration::from_secs(5))
+                    .http();
+                let app = if custom {
+                    app.route_layer(inner.on_reject(|_: Rejection<'_>| {
+                        http::Response::builder().status(500).body(Bytes::new()).unwrap()
+                    }))
+                } else {
+                    app.route_layer(inner)
+                };
+                let (client, request) = faces(&site, &app, unknown).await[face].clone();
+                let sent = client.clone();
+                let first = tokio::spawn(async move { sent.send(request()).await });
+                site.runs(1).await;
+                site.clock.advance(Duration::from_secs(5));
+                assert_eq!(soon("the answer", first).await.unwrap().code(), 500);
+                let again = soon("the second", client.send(request())).await;
+                match unknown {
+                    Unknown::Release => assert_eq!(again.body, "run 2"),
+                    _ => again.assert_problem(409, None, "unknown-outcome", "unknown"),
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_inner_key_that_is_held_is_unknown() {
+    for unknown in UNKNOWN {
+        for face in 0..3 {
+            let site = Site::new();
+            let app = first_then_done(&site.runs, || Extension(RequestOutcome::Unknown));
+            let inner = OnceLayer::new(site.at_blue.clone(), "inner", |_: &Request<Body>| "x")
+                .unknown(Unknown::Hold(HOUR))
+                .http();
+            let app = app.route_layer(inner);
+            // Holds the inner key.
+            let (other, request) = faces(&site, &app, Unknown::Release).await[face].clone();
+            assert_eq!(other.send(request()).await.code(), 200);
+            let (client, request) = faces(&site, &app, unknown).await[face].clone();
+            for _ in 0..2 {
+                let answer = client.send(request()).await;
+                answer.assert_problem(409, None, "unknown-outcome", "unknown");
+            }
+            site.at_blue.once("inner:x").forget().await.unwrap();
+            let again = client.send(request()).await;
+            match unknown {
+                Unknown::Release => assert_eq!(again.body, "run 2"),
+                _ => again.assert_problem(409, None, "unknown-outcome", "unknown"),
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What a 5xx does to its key.
+
+use std::time::Duration;
+
+use axum::{Extension, Router, body::Body, routing::post};
+use http::{Response, StatusCode};
+use tower_redlock::{OnceLayer, RequestOutcome, Unknown, key, once::ServerErrors};
+
+use crate::{
+    client::{Answer, Client},
+    idempotency::tools::layer,
+    marked::{Send, event, payment},
+    site::{HOUR, Site, hook, serve},
+};
+
+/// As it is written in a service.
+macro_rules! faces {
+    ($site:expr, $app:expr, |$layer:ident| $adjusted:expr) => {{
+        let redlock = $site.at_blue.clone();
+        let $layer = OnceLayer::new(redlock.clone(), "head", key::header("webhook-id")).http();
+        let by_head = serve($app.clone().route_layer($adjusted)).await;
+        let $layer = OnceLayer::by_body(redlock, "body", key::json_pointer("/id"));
+        let by_body = serve($app.clone().route_layer($adjusted)).await;
+        let $layer = layer(&$site.at_blue);
+        let idempotency = serve($app.clone().route_layer($adjusted)).await;
+        [
+            (by_head, (|| hook("evt_1")) as Send),
+            (by_body, event as Send),
+            (idempotency, payment as Send),
+        ]
+    }};
+}
+
+/// Fails at its first run, and gives the number of each.
+fn failing(site: &Site, status: u16) -> Router {
+    let runs = site.runs.clone();
+    let status = StatusCode::from_u16(status).unwrap();
+    Router::new().route(
+        "/hook",
+        post(async move || match runs.run() {
+            1 => (status, "run 1".to_owned()),
+            run => (StatusCode::OK, format!("run {run}")),
+        }),
+    )
+}
+
+/// Two tries.
+async fn two(client: &Client, request: Send) -> [Answer; 2] {
+    [client.send(request()).await, client.send(request()).await]
+}
+
+#[track_caller]
+fn assert_ran_twice([first, again]: &[Answer; 2], status: u16) {
+    assert_eq!((first.code(), &first.body[..]), (status, &b"run 1"[..]));
+    assert_eq!((again.code(), &again.body[..]), (200, &b"run 2"[..]));
+}
+
+/// The first answer is the last word: it is sent again, or a sender is told that it is done.
+#[track_caller]
+fn assert_kept([first, again]: &[Answer; 2], status: u16) {
+    assert_eq!((first.code(), &first.body[..]), (status, &b"run 1"[..]));
+    match again.header("idempotency-replayed") {
+        Some(_) => assert_eq!((again.status, &again.body), (first.status, &first.body)),
+        None => again.assert_duplicate(),
+    }
+}
+
+#[track_caller]
+fn assert_held([first, again]: &[Answer; 2], status: u16) {
+    assert_eq!((first.code(), &first.body[..]), (status, &b"run 1"[..]));
+    again.assert_problem(409, None, "unknown-outcome", "unknown");
+}
+
+#[tokio::test]
+async fn by_default_the_key_is_free() {
+    for status in [500, 503, 599] {
+        for face in 0..3 {
+            let site = Site::new();
+            let (client, request) = &faces!(site, failing(&site, status), |layer| layer)[face];
+            assert_ran_twice(&two(client, *request).await, status);
+        }
+    }
+}
+
+#[tokio::test]
+async fn kept_errors_are_final() {
+    for status in [500, 503, 599] {
+        for face in 0..3 {
+            let site = Site::new();
+            let app = failing(&site, status);
+            let (client, request) =
+                &faces!(site, app, |layer| layer.server_errors(ServerErrors::Keep))[face];
+            assert_kept(&two(client, *request).await, status);
+            assert_eq!(site.runs.count(), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn held_errors_wait_for_somebody_to_decide() {
+    let names = ["head:evt_1", "body:evt_1", "idempotency:pay:5:alice:k"];
+    for (face, name) in names.into_iter().enumerate() {
+        let site = Site::new();
+        let app = failing(&site, 500);
+        let (client, request) =
+            &faces!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)))[face];
+        assert_held(&two(client, *request).await, 500);
+        site.at_green.once(name).forget().await.unwrap();
+        assert_eq!(client.send(request()).await.body, "run 2");
+    }
+}
+
+#[tokio::test]
+async fn held_errors_are_free_when_their_time_is_over() {
+    let site = Site::new();
+    let app = failing(&site, 500);
+    let [(client, request), ..] =
+        &faces!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)));
+    assert_held(&two(client, *request).await, 500);
+    site.clock.advance(HOUR);
+    assert_eq!(client.send(request()).await.body, "run 2");
+}
+
+#[tokio::test]
+async fn the_time_of_unknown_outcomes_counts_where_both_hold() {
+    let site = Site::new();
+    let app = failing(&site, 500);
+    let [(client, request), ..] = &faces!(site, app, |layer| layer
+        .unknown(Unknown::Hold(HOUR))
+        .server_errors(ServerErrors::Hold(HOUR / 2)));
+    assert_held(&two(client, *request).await, 500);
+    site.clock.advance(HOUR / 2);
+    let again = client.send(request()).await;
+    again.assert_problem(409, None, "unknown-outcome", "unknown");
+    site.clock.advance(HOUR / 2);
+    assert_eq!(client.send(request()).await.body, "run 2");
+}
+
+#[tokio::test]
+async fn other_statuses_are_no_server_errors() {
+    for status in [404, 429, 600] {
+        for errors in [ServerErrors::Keep, ServerErrors::Hold(HOUR)] {
+            let site = Site::new();
+            let app = failing(&site, status);
+            let [(client, request), ..] = &faces!(site, app, |layer| layer.server_errors(errors));
+            assert_ran_twice(&two(client, *request).await, status);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_the_user_calls_done_goes_before() {
+    let all = [ServerErrors::Free, ServerErrors::Keep, ServerErrors::Hold(HOUR)];
+    for errors in all {
+        for face in 0..3 {
+            // Done: whatever is said of server errors.
+            let site = Site::new();
+            let app = failing(&site, 500);
+            let done = |response: &Response<Body>| response.status() == 500;
+            let (client, request) =
+                &faces!(site, app, |layer| layer.complete_when(done).server_errors(errors))[face];
+            assert_kept(&two(client, *request).await, 500);
+            // Not done: what is said of server errors.
+            let site = Site::new();
+            let app = failing(&site, 500);
+            let done = |response: &Response<Body>| response.status() == 404;
+            let (client, request) =
+                &faces!(site, app, |layer| layer.server_errors(errors).complete_when(done))[face];
+            let answers = two(client, *request).await;
+            match errors {
+                ServerErrors::Free => assert_ran_twice(&answers, 500),
+                ServerErrors::Keep => assert_kept(&answers, 500),
+                _ => assert_held(&answers, 500),
+            }
+        }
+    }
+}
+
+/// A handler that fails at first, and says what that means.
+fn saying(site: &Site, said: RequestOutcome) -> Router {
+    let runs = site.runs.clone();
+    Router::new().route(
+        "/hook",
+        post(async move || match runs.run() {
+            1 => Err((StatusCode::BAD_GATEWAY, Extension(said), "run 1")),
+            run => Ok(format!("run {run}")),
+        }),
+    )
+}
+
+#[tokio::test]
+async fn what_the_response_says_goes_before() {
+    let all = [ServerErrors::Free, ServerErrors::Keep, ServerErrors::Hold(HOUR)];
+    for errors in all {
+        for face in 0..3 {
+            let answers = async |said| {
+                let site = Site::new();
+                let app = saying(&site, said);
+                let (client, request) =
+                    &faces!(site, app, |layer| layer.server_errors(errors))[face];
+                two(client, *request).await
+            };
+            assert_kept(&answers(RequestOutcome::Done).await, 502);
+            assert_ran_twice(&answers(RequestOutcome::Refused).await, 502);
+            let unknown = answers(RequestOutcome::Unknown).await;
+            match errors {
+                // Never done; free, as unknown outcomes are here.
+                ServerErrors::Free | ServerErrors::Keep => assert_ran_twice(&unknown, 502),
+                _ => assert_held(&unknown, 502),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_too_few_nodes_hold_it_the_answer_goes_out_and_the_key_is_free() {
+    let site = Site::new();
+    let (runs, blue) = (site.runs.clone(), site.blue.clone());
+    let app = Router::new().route(
+        "/hook",
+        post(async move || {
+            if runs.run() == 1 {
+                blue.partition(0..3);
+            }
+            (StatusCode::INTERNAL_SERVER_ERROR, "failed")
+        }),
+    );
+    let [(client, request), ..] =
+        faces!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)));
+    let sent = client.clone();
+    let answer = tokio::spawn(async move { sent.send(request()).await });
+    site.runs(1).await;
+    // For as long as it is tried to have it kept.
+    while !answer.is_finished() {
+        site.clock.advance(Duration::from_millis(20));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(answer.await.unwrap().body, "failed");
+    site.blue.heal(0..3);
+    site.clock.advance(crate::site::TTL);
+    assert_eq!(client.send(request()).await.body, "failed");
+    assert_eq!(site.runs.count(), 2);
+}
+
+#[tokio::test]
+async fn a_time_that_can_not_be_kept_is_a_bad_setting() {
+    for time in [Duration::ZERO, Duration::MAX] {
+        for face in 0..3 {
+            let site = Site::new();
+            let app = failing(&site, 500);
+            let (client, request) =
+                &faces!(site, app, |layer| layer.server_errors(ServerErrors::Hold(time)))[face];
+            let answer = client.send(request()).await;
+            answer.assert_problem(500, None, "bad-settings", "not-run");
+            assert_eq!(site.runs.count(), 0);
+        }
+    }
+}
