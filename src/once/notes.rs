@@ -32,7 +32,7 @@ pub(super) fn unknown(lease: &ActiveLease, is_held: bool) {
     let then = if is_held {
         "its key is held until somebody decides by mark_done or forget, or the time of that is over"
     } else {
-        "the next request with its key runs it again"
+        "the next request with the key runs it again"
     };
     let (key, token) = (lease.resource(), lease.token().get());
     crate::log::warn!(%key, token, "work ended with an unknown outcome: {then}");

@@ -1,12 +1,16 @@
 //! What the end of a call means for its key.
 
-use std::{convert::Infallible, future::ready, time::Duration};
+use std::{
+    convert::Infallible,
+    future::{IntoFuture as _, ready},
+    time::Duration,
+};
 
 use http::Request;
 use tonic::{Code, Status, body::Body};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
-    OnceLayer, Redlock, Unknown, key,
+    OnceLayer, Redlock, RequestOutcome, Unknown, key,
     once::{CallOutcome, OnceState},
 };
 
@@ -80,6 +84,57 @@ async fn complete_when_decides_by_the_code() {
         let status = redlock.once(format!("orders:{order}")).status().await.unwrap();
         assert_eq!(status.map(|status| status.state), state, "{item}");
     }
+}
+
+#[tokio::test]
+async fn what_a_response_says_by_itself_goes_before_its_status() {
+    for (outcome, state) in [
+        (RequestOutcome::Done, Some(OnceState::Done)),
+        (RequestOutcome::Refused, None),
+        (RequestOutcome::Unknown, Some(OnceState::Unknown)),
+    ] {
+        for status in [Status::internal("on purpose"), Status::ok("")] {
+            let redlock = Redlock::embedded();
+            let answer = service_fn(move |_: Request<()>| {
+                let mut response = status.clone().into_http::<Body>();
+                response.extensions_mut().insert(outcome);
+                ready(Ok::<_, Infallible>(response))
+            });
+            let call = layer(&redlock).unknown(Unknown::Hold(HOUR)).layer(answer);
+            let request = Request::post("/").header("order-id", "7").body(()).unwrap();
+            call.oneshot(request).await.unwrap();
+            let found = redlock.once("orders:7").status().await.unwrap();
+            assert_eq!(found.map(|found| found.state), state, "{outcome:?}");
+        }
+    }
+}
+
+/// An outer layer frees its key where an inner one turns the call away, and keeps it where the inner
+/// one knows that the call is done.
+#[tokio::test]
+async fn answers_of_an_inner_layer_say_what_became_of_the_call() {
+    let redlock = Redlock::embedded();
+    let served =
+        service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Status::ok("").into_http::<Body>())));
+    let outer = OnceLayer::new(redlock.clone(), "outer", key::header("order-id")).grpc();
+    let call = async |order: &str| {
+        let inner = outer.clone().layer(layer(&redlock).layer(served));
+        let request = Request::post("/").header("order-id", order).body(()).unwrap();
+        inner.oneshot(request).await.unwrap();
+        let found = redlock.once(format!("outer:{order}")).status().await.unwrap();
+        found.map(|found| found.state)
+    };
+    redlock.once("orders:7").mark_done().await.unwrap();
+    assert_eq!(call("7").await, Some(OnceState::Done), "a duplicate");
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let running = redlock.once("orders:8").run(|_| async {
+        begun.send(()).unwrap();
+        std::future::pending::<Result<(), Infallible>>().await
+    });
+    let running = tokio::spawn(running.into_future());
+    has_begun.await.unwrap();
+    assert_eq!(call("8").await, None, "turned away");
+    running.abort();
 }
 
 #[tokio::test]
