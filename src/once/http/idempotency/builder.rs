@@ -23,6 +23,8 @@ pub struct Idempotency<St = OnNodes> {
     pub(super) response_limit: usize,
     pub(super) headers: StoredHeaders,
     pub(super) store: Option<Arc<St>>,
+    /// The host is no part of the scope.
+    pub(super) any_host: bool,
     /// Those whose requests need a key; unset means all but the safe ones.
     methods: Option<Arc<[Method]>>,
 }
@@ -48,7 +50,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | it is done, and its answer was not kept: it was too large, came too late, or the store has lost it | 409, `response-not-kept`, `outcome: done` | no |
     /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
     /// | no key | 400, `bad-key`; or see [`missing`](OnceLayer::missing) | no |
-    /// | a key or a scope that is none | 400, `bad-key` | no |
+    /// | a key, a scope or a host that is none | 400, `bad-key` | no |
     /// | a larger body than [`body_limit`](OnceLayer::body_limit) | 413, `body-too-large` | no |
     /// | a body that broke off | 400, `body-failed` | no |
     ///
@@ -89,9 +91,20 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// # Deciding by hand
     ///
     /// For [`mark_done`](crate::OnceRequest::mark_done) and [`forget`](crate::OnceRequest::forget),
-    /// the key of [`Redlock::once`] is `idempotency:`, the layer's name, each name of the scope with
-    /// its length before it, and the header's text: `idempotency:payments:5:alice:8e03978e`. Logs tell it, with `once:` before
-    /// it. Of a request that was marked by hand there is no answer: `response-not-kept`.
+    /// the key of [`Redlock::once`] is `idempotency:`, the layer's name, the host, the name of the scope
+    /// with its length in bytes before it, and the header's text:
+    ///
+    /// | | key |
+    /// |---|---|
+    /// | sent to `api.example.com` | `idempotency:payments://api.example.com/5:alice:8e03978e` |
+    /// | sent to `localhost:8080` | `idempotency:payments://localhost:8080/5:alice:8e03978e` |
+    /// | sent without a host | `idempotency:payments:///5:alice:8e03978e` |
+    /// | with [`any_host`](OnceLayer::any_host) | `idempotency:payments:5:alice:8e03978e` |
+    /// | of a scope of two names | `idempotency:payments://api.example.com/2*4:acme:5:alice:8e03978e` |
+    ///
+    /// A longer one than a name may be is `idempotency:payments:sha256:` and the SHA-256 of the whole
+    /// in hexadecimal digits. Logs tell it, with `once:` before it. Of a request that was marked by hand
+    /// there is no answer: `response-not-kept`.
     ///
     /// ```
     /// use axum::{Router, extract::Request, middleware::{self, Next}, response::Response, routing::post};
@@ -143,6 +156,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
             response_limit: DEFAULT_RESPONSE_LIMIT,
             headers: StoredHeaders::default(),
             store: None,
+            any_host: false,
             methods: None,
         };
         let unscoped = OnceLayer::new(redlock, name, Unscoped(()));
@@ -161,6 +175,8 @@ impl<C, R, St> OnceLayer<Unscoped, C, Http<R, Idempotency<St>>> {
     /// says that all callers share their keys.
     ///
     /// Its names may be read on the nodes and in logs: see [`hashed`](crate::key::Key::hashed).
+    ///
+    /// The host that a request was sent to is part of the scope too: see [`any_host`](Self::any_host).
     pub fn scope<K>(self, scope: K) -> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         self.with_key(scope)
     }
@@ -183,6 +199,38 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     /// ```
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.face.mode.methods = Some(methods.into_iter().collect());
+        self
+    }
+
+    /// A key means the same on each host that the service is reached by. Default: a key of one host
+    /// means nothing on another, so that services behind several hosts, such as one per tenant, never
+    /// answer with the response of another host.
+    ///
+    /// For several names of one service, and for clients that reach its replicas by addresses of their
+    /// own: who repeats a request at another one, after a failover, say, is answered as on the first.
+    /// Without this the request runs again there.
+    ///
+    /// The host is the authority of the request's target: of HTTP/2's `:authority`, or of a URI in the
+    /// absolute form, else the `Host` header. Upper and lower case are the same, and so is a port that
+    /// the scheme implies, where the scheme is known. Requests without a host, which HTTP/1.0 allows,
+    /// have keys of their own; one with two hosts, or one that is no host, is answered 400, `bad-key`.
+    ///
+    /// A proxy that replaces the host makes all hosts behind it one, as with this setting. Have the
+    /// proxy pass the host on (nginx: `proxy_set_header Host $http_host`), or make what identifies the
+    /// tenant a part of the [`scope`](Self::scope). `Forwarded` and `X-Forwarded-Host` are not looked
+    /// at, as a client may send them too.
+    ///
+    /// ```
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// // api.example.com and eu.api.example.com are the same service.
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(key::extension(|tenant: &String| tenant.clone()))
+    ///     .any_host();
+    /// ```
+    pub fn any_host(mut self) -> Self {
+        self.face.mode.any_host = true;
         self
     }
 
@@ -228,9 +276,10 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, Http<R, Idempotency<T>>> {
         self.with_face(|complete, face| {
             let Http { missing, token_header, on_reject, detached, mode } = face;
-            let Idempotency { body_limit, response_limit, headers, methods, .. } = mode;
+            let Idempotency { body_limit, response_limit, headers, any_host, methods, .. } = mode;
             let store = Some(Arc::new(store));
-            let mode = Idempotency { body_limit, response_limit, headers, store, methods };
+            let mode =
+                Idempotency { body_limit, response_limit, headers, store, any_host, methods };
             (complete, Http { missing, token_header, on_reject, detached, mode })
         })
     }
@@ -249,6 +298,7 @@ impl<St> fmt::Debug for Idempotency<St> {
             .field("body_limit", &self.body_limit)
             .field("response_limit", &self.response_limit)
             .field("headers", &self.headers)
+            .field("any_host", &self.any_host)
             .finish_non_exhaustive()
     }
 }

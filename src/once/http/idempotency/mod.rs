@@ -3,13 +3,14 @@
 //! | part | where |
 //! |---|---|
 //! | settings | [`Idempotency`], `builder` |
-//! | whose keys they are, and the name of a record | [`Scope`], [`Unscoped`], `name` |
+//! | whose keys they are, and the name of a record | [`Scope`], [`Unscoped`], `authority`, `name` |
 //! | the future of a request | [`IdempotencyFuture`] |
 //! | the request under its lock: called, and its response kept | `keeping`, `answered`, `statuses` |
 //! | what is recorded, and sent again | `first`, `again` |
 
 mod again;
 mod answered;
+mod authority;
 mod builder;
 mod first;
 mod future;

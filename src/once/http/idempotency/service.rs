@@ -7,10 +7,10 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{Idempotency, IdempotencyFuture, future::Start, name::name};
+use super::{Idempotency, IdempotencyFuture, authority::authority, future::Start, name::name};
 use crate::{
     error::LockError,
-    key,
+    key::{self, RequestHead},
     layer::{KeyError, ResourceKey},
     once::{
         Intact, OnceService, ReadBody, ResponseStore,
@@ -31,7 +31,11 @@ impl<S, K, C, R, St> OnceService<S, K, C, Http<R, Idempotency<St>>> {
         let Some(scope) = self.layer.key.key(request)? else { return Ok(None) };
         let key = key::idempotency_key().key(request);
         let Some(key) = self.layer.face.missing.settle(key)? else { return Ok(None) };
-        Ok(Some(name(self.layer.name(), &scope, &key)?))
+        let host = match self.layer.face.mode.any_host {
+            false => Some(authority(&RequestHead::from(request))?),
+            true => None,
+        };
+        Ok(Some(name(self.layer.name(), host.as_deref(), &scope, &key)?))
     }
 }
 
