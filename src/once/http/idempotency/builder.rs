@@ -13,7 +13,7 @@ use crate::{
     token::FencingToken,
 };
 
-/// The largest body of a response that is kept where nothing else is said: 64 KiB.
+/// The largest response that is kept where nothing else is said, headers and body: 64 KiB.
 pub const DEFAULT_RESPONSE_LIMIT: usize = 64 << 10;
 
 /// Requests with an `Idempotency-Key`, whose responses are in `St`. Made by
@@ -69,8 +69,10 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// [`Unknown`](crate::Unknown). A client that goes away changes nothing: its request runs to its
     /// end, and its answer is kept for the next try, see [`detached`](OnceLayer::detached). [`complete_when`](OnceLayer::complete_when) says something else.
     ///
-    /// Of an answer its status, its body and [some headers](StoredHeaders) are kept, for
-    /// [`retain`](OnceLayer::retain); trailers are not, and never `set-cookie`. To be kept, its body
+    /// Of an answer its status, its headers and its body are kept, for [`retain`](OnceLayer::retain),
+    /// and sent again as they were. Trailers are not kept, nor `set-cookie`, `date`, and what belongs to
+    /// one connection: see [`StoredHeaders`], which may keep fewer. Layers outside set their own headers
+    /// on the first answer and on those that repeat it. To be kept, its body
     /// is read while the lock is held, up to [`response_limit`](OnceLayer::response_limit), and goes
     /// out then, intact. A larger one goes out as it comes, after what was read; of it the nodes keep
     /// that the request is done, and its status. So does one that breaks off.
@@ -243,14 +245,15 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         self
     }
 
-    /// The most data that a response's body may have to be kept, in bytes. Default:
+    /// The most data that a response may have to be kept, in bytes: its body, with the names and values
+    /// of the headers that are kept. Default:
     /// [`DEFAULT_RESPONSE_LIMIT`](super::DEFAULT_RESPONSE_LIMIT), 64 KiB.
     pub const fn response_limit(mut self, bytes: usize) -> Self {
         self.face.mode.response_limit = bytes;
         self
     }
 
-    /// Which headers are kept of a response. Default: [`StoredHeaders::default`].
+    /// Which headers are kept of a response. Default: [`StoredHeaders::all`].
     pub fn stored_headers(mut self, headers: StoredHeaders) -> Self {
         self.face.mode.headers = headers;
         self
