@@ -24,6 +24,8 @@ pub(super) enum NotAgain {
     /// It is another request.
     Reused,
     NotKept(Option<StatusCode>),
+    /// It is encoded in a way that the client does not accept.
+    NotAcceptable,
     Failed(StoreError),
 }
 
@@ -82,6 +84,7 @@ impl NotAgain {
         match self {
             Self::Reused => Refused::KeyReused,
             Self::NotKept(status) => Refused::NotKept { status: *status },
+            Self::NotAcceptable => Refused::NotAcceptable,
             Self::Failed(error) => Refused::StoreFailed(error),
         }
     }

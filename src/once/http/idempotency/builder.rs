@@ -48,6 +48,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | another request was answered under the key: of another method, path, query or body | 422, `key-reused` | no |
     /// | a request with the key runs, the same or another | 409, `in-progress`, `Retry-After` | no |
     /// | it is done, and its answer was not kept: it was too large, came too late, or the store has lost it | 409, `response-not-kept`, `outcome: done` | no |
+    /// | it is done, and its answer is encoded in a way that `accept-encoding` does not allow now | 406, `not-acceptable`, `outcome: done` | no |
     /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
     /// | no key | 400, `bad-key`; or see [`missing`](OnceLayer::missing) | no |
     /// | a key, a scope or a host that is none | 400, `bad-key` | no |
@@ -83,6 +84,19 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// the end of `max_hold`, or of a lock that can't be renewed, goes out as it comes. A body that
     /// goes on for long (events, say) is held back until then: such routes don't belong behind this
     /// layer.
+    ///
+    /// # Encodings and ranges
+    ///
+    /// One answer is for all who repeat the request, whatever encodings they accept. So the service
+    /// finds `accept-encoding: identity` in a request with a key, and what compresses inside of this
+    /// layer does not. **Compression belongs outside of this layer**: there it encodes the first answer
+    /// and those that repeat it, each for its client. An answer that is encoded all the same is kept so,
+    /// and not sent to clients whose `accept-encoding` does not allow it (406); without that header
+    /// any encoding is allowed (RFC 9110, section 12.5.3).
+    ///
+    /// `range` and `if-range` are taken out of such requests, so the answer is whole. Other headers by
+    /// which an answer may be chosen, `accept` and `accept-language`, don't tell requests apart: the first
+    /// answer is sent again.
     ///
     /// # Where they are kept
     ///

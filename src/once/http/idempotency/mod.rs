@@ -5,6 +5,7 @@
 //! | settings | [`Idempotency`], `builder` |
 //! | whose keys they are, and the name of a record | [`Scope`], [`Unscoped`], `authority`, `name` |
 //! | the future of a request | [`IdempotencyFuture`] |
+//! | encodings and ranges: what the service is asked for | `negotiated` |
 //! | the request under its lock: called, and its response kept | `keeping`, `answered`, `statuses` |
 //! | what is recorded, and sent again | `first`, `again` |
 
@@ -16,6 +17,7 @@ mod first;
 mod future;
 mod keeping;
 mod name;
+mod negotiated;
 mod scope;
 mod service;
 mod statuses;
