@@ -213,7 +213,9 @@ fn keys_are_shared_and_cloned() {
     check(&key::all((key::query("a"), key::method_and_path())));
     check(&key::query("a").parsed::<u64>());
     check(&key::extension(|name: &String| name.clone()));
+    check(&key::from_fn(|_| "x"));
     check(&key::idempotency_key());
+    check_body(&key::from_body_fn(|_, _| "x"));
     check_body(&key::json_pointer("/id").prefixed("x").hashed().hashed_with("secret").optional());
     check_body(&key::json_pointer("/id").only([axum::http::Method::PUT]).when(|_| true));
     check_body(&key::all((key::query("a"), key::json_pointer("/id").parsed::<u64>())));

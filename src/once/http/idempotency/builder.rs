@@ -190,6 +190,27 @@ impl<C, R, St> OnceLayer<Unscoped, C, Http<R, Idempotency<St>>> {
     /// away, also with [`Missing::Run`](crate::once::Missing). [`Scope::none`](super::Scope::none)
     /// says that all callers share their keys.
     ///
+    /// A closure tells the type of its argument, or is given to [`key::from_fn`](crate::key::from_fn):
+    ///
+    /// ```
+    /// use axum::{Router, extract::Request, routing::post};
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// # let redlock = Redlock::embedded();
+    /// let pay = post(async || "paid");
+    /// let app: Router = Router::new()
+    ///     .route("/payments", pay.clone())
+    ///     .route_layer(
+    ///         OnceLayer::idempotency(redlock.clone(), "payments")
+    ///             .scope(|request: &Request<_>| request.extensions().get::<String>().cloned()),
+    ///     )
+    ///     .route("/refunds", pay.layer(
+    ///         OnceLayer::idempotency(redlock, "refunds")
+    ///             .scope(key::from_fn(|head| head.extensions().get::<String>().cloned())),
+    ///     ));
+    /// # let _ = app;
+    /// ```
+    ///
     /// Its names may be read on the nodes and in logs: see [`hashed`](crate::key::Key::hashed).
     ///
     /// The host that a request was sent to is part of the scope too: see [`any_host`](Self::any_host).
