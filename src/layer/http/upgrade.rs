@@ -189,10 +189,10 @@ where
         loop {
             match this.state.as_mut().project() {
                 StateProj::Waiting { held } => {
-                    let hold = ready!(held.as_ref().expect(AFTER).1.slot.poll_hold(cx));
-                    let (work, held) = held.take().expect(AFTER);
-                    let Some(hold) = hold else {
-                        let cause = held.context.lease().loss();
+                    let passed = ready!(held.as_ref().expect(AFTER).1.slot.poll_hold(cx));
+                    let (work, handle) = held.take().expect(AFTER);
+                    let Some(hold) = passed else {
+                        let cause = handle.context.lease().loss();
                         return Poll::Ready(Err(LockError::lost(cause)));
                     };
                     let guarded = Guarded::go_on(hold, work)?;

@@ -121,7 +121,7 @@ impl StoredHeaders {
     where
         N: TryInto<HeaderName, Error: fmt::Debug>,
     {
-        self.with(named(name), true)
+        self.with(&named(name), true)
     }
 
     /// Without a header.
@@ -134,11 +134,11 @@ impl StoredHeaders {
     where
         N: TryInto<HeaderName, Error: fmt::Debug>,
     {
-        self.with(named(name), false)
+        self.with(&named(name), false)
     }
 
-    fn with(self, name: HeaderName, is_kept: bool) -> Self {
-        let rest = self.names.iter().filter(|known| **known != name).cloned();
+    fn with(self, name: &HeaderName, is_kept: bool) -> Self {
+        let rest = self.names.iter().filter(|known| *known != name).cloned();
         let names = rest.chain((is_kept != self.others).then(|| name.clone())).collect();
         Self { names, ..self }
     }

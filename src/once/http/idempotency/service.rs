@@ -31,9 +31,10 @@ impl<S, K, C, R, St> OnceService<S, K, C, Http<R, Idempotency<St>>> {
         let Some(scope) = self.layer.key.key(request)? else { return Ok(None) };
         let key = key::idempotency_key().key(request);
         let Some(key) = self.layer.face.missing.settle(key)? else { return Ok(None) };
-        let host = match self.layer.face.mode.any_host {
-            false => Some(authority(&RequestHead::from(request))?),
-            true => None,
+        let host = if self.layer.face.mode.any_host {
+            None
+        } else {
+            Some(authority(&RequestHead::from(request))?)
         };
         Ok(Some(name(self.layer.name(), host.as_deref(), &scope, &key)?))
     }
