@@ -97,6 +97,15 @@ fn once_is_shared_and_its_futures_are_sent() {
 
 #[cfg(feature = "http")]
 #[test]
+fn upgrades_are_sent_to_tasks() {
+    use tower_redlock::layer::http::{HeldUpgrade, RunUpgrade};
+    shared::<HeldUpgrade>();
+    unpinned::<HeldUpgrade>();
+    sendable::<RunUpgrade<fn(LockContext) -> Inner, Inner>>();
+}
+
+#[cfg(feature = "http")]
+#[test]
 fn faces_of_once_are_shared_and_their_futures_are_sent() {
     use http::Request;
     use http_body_util::Full;

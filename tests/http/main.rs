@@ -14,4 +14,5 @@ mod contract;
 mod live;
 mod settings;
 mod types;
+mod upgrades;
 mod with_axum;
