@@ -63,8 +63,8 @@ fn work_is_dropped_at_the_end() {
     let inside = Arc::new(());
     let count = Arc::clone(&inside);
     let mut run = pin!(upgraded(&bench).run(async move |_| {
-        let _inside = count;
         pending::<()>().await;
+        drop(count);
     }));
     assert!(poll(run.as_mut()).is_pending());
     assert!(bench.is_held() && Arc::strong_count(&inside) == 2);
