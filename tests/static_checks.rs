@@ -101,6 +101,15 @@ fn once_is_shared_and_its_futures_are_sent() {
 
 #[cfg(feature = "http")]
 #[test]
+fn upgrades_are_sent_to_tasks() {
+    use tower_redlock::layer::http::{HeldUpgrade, RunUpgrade};
+    shared::<HeldUpgrade>();
+    unpinned::<HeldUpgrade>();
+    sendable::<RunUpgrade<fn(LockContext) -> Inner, Inner>>();
+}
+
+#[cfg(feature = "http")]
+#[test]
 fn faces_of_once_are_shared_and_their_futures_are_sent() {
     use http::Request;
     use http_body_util::Full;
@@ -248,7 +257,9 @@ fn keys_are_shared_and_cloned() {
     check(&key::all((key::query("a"), key::method_and_path())));
     check(&key::query("a").parsed::<u64>());
     check(&key::extension(|name: &String| name.clone()));
+    check(&key::from_fn(|_| "x"));
     check(&key::idempotency_key());
+    check_body(&key::from_body_fn(|_, _| "x"));
     check_body(&key::json_pointer("/id").prefixed("x").hashed().hashed_with("secret").optional());
     check_body(&key::json_pointer("/id").only([axum::http::Method::PUT]).when(|_| true));
     check_body(&key::all((key::query("a"), key::json_pointer("/id").parsed::<u64>())));

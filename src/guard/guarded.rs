@@ -28,6 +28,16 @@ impl<F> Guarded<F> {
         let (hold, work) = Hold::start(lock, make)?;
         Ok(Self { work: Some(work), hold: Some(hold) })
     }
+
+    /// Starts further work under a lock that other work ran under before.
+    #[cfg(feature = "http")]
+    pub(crate) fn go_on(
+        hold: Hold,
+        make: impl FnOnce(LockContext) -> F,
+    ) -> Result<Self, LockError> {
+        let (hold, work) = hold.go_on(make)?;
+        Ok(Self { work: Some(work), hold: Some(hold) })
+    }
 }
 
 #[cfg(feature = "scheduler")]

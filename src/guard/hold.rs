@@ -49,6 +49,27 @@ impl Hold {
         Ok((hold, work))
     }
 
+    /// Makes further work under the lock: not after the end of the validity, and with the context set.
+    #[cfg(feature = "http")]
+    pub(crate) fn go_on<F>(
+        self,
+        make: impl FnOnce(LockContext) -> F,
+    ) -> Result<(Self, F), LockError> {
+        let lease = Arc::clone(self.lease());
+        let mut polled = lease.enter_poll();
+        if !lease.is_valid() {
+            drop(polled);
+            return Err(self.stop(|| drop(make)));
+        }
+        polled.begin();
+        let work = {
+            let _scope = self.context.enter();
+            make(self.context.clone())
+        };
+        drop(polled);
+        Ok((self, work))
+    }
+
     /// P2: polls only while the lock is valid.
     pub(crate) fn poll<T>(
         &mut self,

@@ -10,6 +10,7 @@
 //! | [`idempotency_key`] | the value of `Idempotency-Key`, with or without quotes |
 //! | [`json_pointer`] | a value inside of a JSON body: a [`BodyKey`] |
 //! | [`extension`] | something that a layer outside found out: the caller's account, say |
+//! | [`from_fn`], [`from_body_fn`] | whatever a closure makes of the head, or of the body too |
 //! | [`joined`] | several of these, as one name |
 //! | [`all`] | several of these: locked all or none |
 //!
@@ -44,6 +45,7 @@ mod body;
 mod decode;
 mod extension;
 mod filter;
+mod from_fn;
 mod hash;
 mod head;
 mod header;
@@ -67,6 +69,7 @@ pub use all::{All, all};
 pub use body::{BodyKey, JsonPointer, json_pointer};
 pub use extension::{Extension, extension};
 pub use filter::{Only, Optional, When};
+pub use from_fn::{FromBodyFn, FromFn, from_body_fn, from_fn};
 pub use hash::{Hashed, HashedWith};
 pub use head::RequestHead;
 pub use header::{Header, header};

@@ -44,6 +44,7 @@ of_head!(
     [] super::MethodAndPath,
     [] super::PathSegment,
     [] super::Query,
+    [F] super::FromFn<F>,
     [T, F] super::Extension<T, F>,
     [S: sealed::OfHead] super::Hashed<S>,
     [S: sealed::OfHead] super::HashedWith<S>,

@@ -10,7 +10,7 @@ use axum::{
 };
 use http::{StatusCode, request::Parts};
 
-use super::http::RequestOutcome;
+use super::http::{HeldUpgrade, RequestOutcome};
 use crate::guard::{LockContext, LockContexts};
 
 /// The lock that the handler runs under: that of the [`RedlockLayer`](crate::RedlockLayer) around
@@ -130,6 +130,58 @@ impl fmt::Display for MissingLockContext {
 impl std::error::Error for MissingLockContext {}
 
 impl IntoResponse for MissingLockContext {
+    fn into_response(self) -> Response {
+        crate::log::error!("{self}");
+        let answer = (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response();
+        RequestOutcome::Refused.mark(answer)
+    }
+}
+
+/// The handle of a request whose connection is to be upgraded under its lock: see there for an
+/// example.
+///
+/// # Errors
+///
+/// [`MissingHeldUpgrade`], a 500, where there is none: see [`take`](HeldUpgrade::take).
+impl<S> FromRequestParts<S> for HeldUpgrade {
+    type Rejection = MissingHeldUpgrade;
+
+    fn from_request_parts(
+        parts: &mut Parts,
+        _: &S,
+    ) -> impl Future<Output = Result<Self, MissingHeldUpgrade>> {
+        ready(Self::take(&parts.extensions).ok_or(MissingHeldUpgrade(())))
+    }
+}
+
+impl<S> OptionalFromRequestParts<S> for HeldUpgrade {
+    type Rejection = Infallible;
+
+    fn from_request_parts(
+        parts: &mut Parts,
+        _: &S,
+    ) -> impl Future<Output = Result<Option<Self>, Infallible>> {
+        ready(Ok(Self::take(&parts.extensions)))
+    }
+}
+
+/// A handler asks for a [`HeldUpgrade`] that is not there. Answered by a 500: the routes are put
+/// together wrongly, and no client can help it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingHeldUpgrade(());
+
+impl fmt::Display for MissingHeldUpgrade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "this request has no lock that can be held for an upgraded connection: put a RedlockLayer \
+             with hold_upgrade(true) around its route, and extract HeldUpgrade once",
+        )
+    }
+}
+
+impl std::error::Error for MissingHeldUpgrade {}
+
+impl IntoResponse for MissingHeldUpgrade {
     fn into_response(self) -> Response {
         crate::log::error!("{self}");
         let answer = (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response();

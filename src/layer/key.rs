@@ -7,6 +7,11 @@ use crate::resource::{Resource, ResourceError};
 /// Closures are keys (the names they return are owned, not borrowed from the request): they take `&Request` and return a name, several names, a [`Resource`], or an
 /// `Option` or `Result` of one. `None` lets the request pass without a lock (a read, say); an
 /// error turns it away.
+///
+/// A closure tells the type of its argument: `|request: &http::Request<_>| …`, in which the compiler
+/// finds out the body's type. Without it (`|request| …`), the closure is one for a single lifetime, and
+/// the layer is refused: "implementation of `FnOnce` is not general enough". Closures of
+/// `key::from_fn` (feature `http`) need no types.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no key of a `{Request}`",
     label = "its key does not say what to lock",

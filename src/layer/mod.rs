@@ -41,7 +41,7 @@ pub(crate) mod token_header;
 
 pub use crate::guard::Error;
 #[cfg(feature = "axum")]
-pub use axum::MissingLockContext;
+pub use axum::{MissingHeldUpgrade, MissingLockContext};
 pub use faceless::AsResponse;
 pub use future::ResponseFuture;
 pub use key::{IntoKey, KeyError, ResourceKey};

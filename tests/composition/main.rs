@@ -2,6 +2,7 @@
 //!
 //! Most of it is whether it compiles; one stack of many is run.
 
+mod closures;
 mod echo;
 mod layers;
 mod stack;

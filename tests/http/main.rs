@@ -15,4 +15,5 @@ mod live;
 mod nested;
 mod settings;
 mod types;
+mod upgrades;
 mod with_axum;

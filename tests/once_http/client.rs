@@ -33,6 +33,10 @@ impl Client {
         Self { raw: legacy::Client::builder(TokioExecutor::new()).build_http(), addr }
     }
 
+    pub(crate) const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
     /// The answer with its body still to be read.
     pub(crate) async fn open(
         &self,

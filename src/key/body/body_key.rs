@@ -9,7 +9,8 @@ use crate::{
 /// Every [`Key`](super::super::Key) is one. So are closures: they take the request's head and its
 /// whole body, and return what a closure may return as a [`ResourceKey`](crate::ResourceKey): a
 /// name, several names, a [`Resource`], or an `Option` or `Result` of one. The names are owned. An
-/// error's text goes to whoever sent the request: it should not quote the body.
+/// error's text goes to whoever sent the request: it should not quote the body. A closure tells the
+/// types of its arguments, as below, or is given to [`from_body_fn`](super::super::from_body_fn).
 ///
 /// ```
 /// use tower_redlock::key::{BodyKey, RequestHead};

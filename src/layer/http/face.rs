@@ -9,7 +9,7 @@ use http::{HeaderName, Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{HttpBody, HttpFuture, OnReject, Problems, Rejection, future::Asked};
+use super::{HttpBody, HttpFuture, OnReject, Problems, Rejection, future::Asked, upgrade::Offer};
 use crate::{
     guard::{LockContext, LockContexts},
     layer::{RedlockLayer, RedlockService, ResourceKey, call::Enter, token_header::TokenHeader},
@@ -19,6 +19,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Http<R = Problems, M = Streamed> {
     pub(super) hold_body: bool,
+    pub(super) hold_upgrade: bool,
     pub(super) token_header: TokenHeader,
     pub(super) on_reject: R,
     pub(super) mode: M,
@@ -30,8 +31,8 @@ pub struct Streamed(pub(super) ());
 
 impl<R, M> Http<R, M> {
     pub(super) fn with_mode<N>(self, mode: N) -> Http<R, N> {
-        let Self { hold_body, token_header, on_reject, .. } = self;
-        Http { hold_body, token_header, on_reject, mode }
+        let Self { hold_body, hold_upgrade, token_header, on_reject, .. } = self;
+        Http { hold_body, hold_upgrade, token_header, on_reject, mode }
     }
 }
 
@@ -65,6 +66,7 @@ impl<K> RedlockLayer<K> {
     pub fn http(self) -> RedlockLayer<K, Http> {
         self.with_face(|_| Http {
             hold_body: true,
+            hold_upgrade: false,
             token_header: TokenHeader::default(),
             on_reject: Problems(()),
             mode: Streamed(()),
@@ -87,10 +89,22 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     ///
     /// A response that upgrades the connection (101, for a websocket, say, or a 2xx to CONNECT) is refused
     /// with 500 (`upgrade-unguarded`), and an event at ERROR says why: what follows is no body, and
-    /// would go on without the lock. With `hold_body(false)` it passes, and the lock ends with it;
-    /// take one for the connection's life inside of its task then ([`run`](crate::LockRequest::run)).
+    /// would go on without the lock. [`hold_upgrade`](Self::hold_upgrade) holds it for the connection's
+    /// life. With `hold_body(false)` it passes, and the lock ends with it.
     pub fn hold_body(mut self, hold: bool) -> Self {
         self.face.hold_body = hold;
+        self
+    }
+
+    /// Whether the lock can be held for the life of a connection that the response upgrades: of a
+    /// websocket, over HTTP/1.1 or HTTP/2, say. Default: no, and such a response is refused.
+    ///
+    /// The handler takes a [`HeldUpgrade`](super::HeldUpgrade), with the feature `axum` as an extractor,
+    /// and runs under it what works with the connection: see there. The lock is given back when that
+    /// has ended, or [`max_hold`](RedlockLayer::max_hold) is over; choose that as long as a connection may
+    /// last. A handler that upgrades the connection without having taken it is refused as before.
+    pub fn hold_upgrade(mut self, hold: bool) -> Self {
+        self.face.hold_upgrade = hold;
         self
     }
 
@@ -131,8 +145,9 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
-        self.with_face(|Http { hold_body, token_header, mode, .. }| Http {
+        self.with_face(|Http { hold_body, hold_upgrade, token_header, mode, .. }| Http {
             hold_body,
+            hold_upgrade,
             token_header,
             on_reject: answer,
             mode,
@@ -143,6 +158,9 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
 impl<B, R> Enter<Request<B>> for Http<R> {
     fn enter(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
         self.token_header.set(request.headers_mut(), context.fencing_token());
+        if self.hold_upgrade {
+            Offer::set_context(request.extensions(), context);
+        }
         LockContexts::enter(request.extensions_mut(), layer, context.clone());
     }
 }
@@ -165,7 +183,7 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         self.face().token_header.strip(request.headers_mut());
         let face = self.face().clone();
-        let asked = Asked::of(&request);
+        let asked = Asked::of(&mut request, &face);
         HttpFuture::new(self.begin(request), face, asked)
     }
 }

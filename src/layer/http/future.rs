@@ -13,6 +13,7 @@ use tower_service::Service;
 
 use super::{
     Http, HttpBody, OnReject, Rejection, RequestOutcome, gather::Gather, problem::problem,
+    upgrade::Offered,
 };
 use crate::{
     error::LockError,
@@ -56,31 +57,34 @@ enum State<S: Service<Request<B>>, B, R, A> {
 }
 
 /// What of a request decides how its response is sent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Asked {
     connects: bool,
     is_head: bool,
     version: Version,
+    /// The handler may take the lock for the connection that it upgrades.
+    offered: Option<Offered>,
 }
 
 impl Asked {
-    pub(super) fn of<B>(request: &Request<B>) -> Self {
+    pub(super) fn of<B, R, M>(request: &mut Request<B>, face: &Http<R, M>) -> Self {
         Self {
             connects: request.method() == Method::CONNECT,
             is_head: request.method() == Method::HEAD,
             version: request.version(),
+            offered: face.hold_upgrade.then(|| Offered::to(request.extensions_mut())),
         }
     }
 
     /// Whether the connection changes its protocol.
-    fn upgrades<A>(self, response: &Response<A>) -> bool {
+    fn upgrades<A>(&self, response: &Response<A>) -> bool {
         response.status() == StatusCode::SWITCHING_PROTOCOLS
             || (self.connects && response.status().is_success())
     }
 
     /// Whether the body's end would be that of the connection, as before HTTP/1.1, so that one that
     /// was cut looks complete.
-    fn ends_with_connection<A: Body>(self, response: &Response<A>) -> bool {
+    fn ends_with_connection<A: Body>(&self, response: &Response<A>) -> bool {
         let body = response.body();
         self.version <= Version::HTTP_10
             && !self.is_head
@@ -120,8 +124,12 @@ where
                             return Poll::Ready(Ok(reject(this.face, &error, call.resource())));
                         }
                     };
-                    let hold = hold.filter(|_| this.face.hold_body);
-                    if hold.is_some() && this.asked.upgrades(&response) {
+                    let upgrades = hold.is_some() && this.asked.upgrades(&response);
+                    let hold = match (&this.asked.offered, hold) {
+                        (Some(offered), Some(hold)) if upgrades => offered.keep(hold),
+                        (_, hold) => hold.filter(|_| this.face.hold_body),
+                    };
+                    if hold.is_some() && upgrades {
                         // Dropped before the lock is given back: the upgrade fails.
                         drop(response);
                         drop(hold);
@@ -161,8 +169,9 @@ fn reject<R: OnReject, A: Body>(
 fn unguarded_upgrade(resource: Option<&Resource>) -> Response<Bytes> {
     crate::log::error!(
         resource = resource.map(tracing::field::display),
-        "upgrade refused: the connection would outlive the lock that its handler ran under; \
-         say hold_body(false) where it may, and take a lock inside the connection where it may not"
+        "upgrade refused: the connection would outlive the lock that its handler ran under; say \
+         hold_upgrade(true) and take a HeldUpgrade in the handler where it may not, and \
+         hold_body(false) where it may"
     );
     problem(
         StatusCode::INTERNAL_SERVER_ERROR,

@@ -6,6 +6,7 @@
 //! | why a request was turned away, and what it is answered | [`Rejection`], [`OnReject`] |
 //! | the future of a request, the body of a response | [`HttpFuture`], [`HttpBody`] |
 //! | requests whose body is read before the lock is asked for | [`ReadFirst`], [`ReadFirstFuture`] |
+//! | the lock of a connection that was upgraded | [`HeldUpgrade`], [`RunUpgrade`] |
 //! | a response that is read whole, for HTTP/1.0 | `gather` |
 //! | what became of a request, for a layer outside | [`RequestOutcome`] |
 //! | a problem body | `problem` |
@@ -20,6 +21,7 @@ mod outcome;
 mod problem;
 mod read_first;
 mod reject;
+mod upgrade;
 
 pub use body::{BodyError, HttpBody};
 pub use face::{Http, Streamed};
@@ -30,3 +32,4 @@ pub(crate) use problem::{problem, problem_of};
 pub use read_first::{DEFAULT_BODY_TIMEOUT, ReadFirst, ReadFirstFuture};
 pub(crate) use reject::in_whole_seconds;
 pub use reject::{OnReject, Problems, Rejection};
+pub use upgrade::{HeldUpgrade, RunUpgrade};

@@ -96,7 +96,7 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         self.face().token_header.strip(request.headers_mut());
-        let asked = Asked::of(&request);
+        let asked = Asked::of(&mut request, self.face());
         let face = self.face().clone().with_mode(Streamed(()));
         let call = match self.layer().key.key(&request) {
             Ok(Some(resource)) => {

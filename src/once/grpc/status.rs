@@ -30,6 +30,7 @@ impl Rejection<'_> {
             Refused::BodyFailed => (Code::Cancelled, "BODY_FAILED"),
             Refused::KeyReused => (Code::InvalidArgument, "KEY_REUSED"),
             Refused::NotKept { .. } => (Code::AlreadyExists, "RESPONSE_NOT_KEPT"),
+            Refused::NotAcceptable => (Code::AlreadyExists, "NOT_ACCEPTABLE"),
             Refused::StoreFailed(_) => (Code::Unavailable, "STORE_UNAVAILABLE"),
         };
         let mut details = details(reason, self.outcome());

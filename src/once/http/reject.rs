@@ -58,6 +58,9 @@ pub enum Refused<'a> {
         /// The status of that response, if it is known.
         status: Option<StatusCode>,
     },
+    /// It is done, and its response is encoded in a way that the request's `Accept-Encoding` does not
+    /// allow.
+    NotAcceptable,
     /// It is done, and the store could not tell its response.
     StoreFailed(&'a StoreError),
 }
@@ -94,6 +97,7 @@ impl<'a> Rejection<'a> {
             Refused::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Refused::BodyFailed => StatusCode::BAD_REQUEST,
             Refused::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+            Refused::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
             Refused::StoreFailed(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -119,6 +123,7 @@ impl<'a> Rejection<'a> {
             Refused::BodyFailed => "body-failed",
             Refused::KeyReused => "key-reused",
             Refused::NotKept { .. } => "response-not-kept",
+            Refused::NotAcceptable => "not-acceptable",
             Refused::StoreFailed(_) => "store-unavailable",
         }
     }
@@ -129,7 +134,7 @@ impl<'a> Rejection<'a> {
         match self.reason {
             Refused::Lock(error) if self.lock(error).has_begun() => "unknown",
             Refused::Unknown { .. } => "unknown",
-            Refused::NotKept { .. } | Refused::StoreFailed(_) => "done",
+            Refused::NotKept { .. } | Refused::NotAcceptable | Refused::StoreFailed(_) => "done",
             _ => "not-run",
         }
     }
@@ -164,6 +169,11 @@ impl<'a> Rejection<'a> {
             Refused::NotKept { status: None } => {
                 "this is done already; its answer was not kept, so it can't be sent again: don't \
                  retry"
+                    .into()
+            }
+            Refused::NotAcceptable => {
+                "this is done already; its answer has a content coding that the request's \
+                 Accept-Encoding does not allow"
                     .into()
             }
             Refused::StoreFailed(_) => {

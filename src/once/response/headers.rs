@@ -1,24 +1,41 @@
 use std::{fmt, sync::Arc};
 
-use http::{HeaderMap, HeaderName, header};
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{self, CONNECTION},
+};
 
 /// The headers of a response that are kept with it.
 ///
-/// By default those that describe the body or say where the result is: `content-type`,
-/// `content-encoding`, `content-language`, `content-location`, `content-disposition`, `location`,
-/// `etag`, `last-modified` and `link`. Whatever tells of the one exchange is left away: a date, a
-/// request's id, limits of rates, `retry-after`, what caches and browsers are told. Layers outside
-/// give the replayed response its own.
+/// By default [`all`](Self::all) of them, so that the response that is sent again is the first one.
 ///
-/// Never kept, even if named: `set-cookie`, which would hand one session to all who know the key;
-/// what belongs to a connection (`connection`, `keep-alive`, `proxy-connection`, `te`, `trailer`,
-/// `transfer-encoding`, `upgrade`); and `content-length`, which the server writes anew.
+/// Never kept, even if named:
+///
+/// * `set-cookie`, which would hand one session to all who know the key;
+/// * what belongs to one connection (RFC 9110, section 7.6.1): `connection` and the headers that it
+///   names, `keep-alive`, `proxy-connection`, `te`, `trailer`, `transfer-encoding`, `upgrade`,
+///   `proxy-authenticate` and `proxy-authentication-info`;
+/// * `date` and `content-length`, which the server writes anew.
+///
+/// Only what the layer sees is kept: headers that layers outside of it set, such as those of CORS or a
+/// request's id, are set anew for each answer.
+///
+/// ```
+/// use tower_redlock::once::StoredHeaders;
+///
+/// let headers = StoredHeaders::all().except("x-upload-token");
+/// assert!(headers.contains(&http::header::CACHE_CONTROL));
+/// assert!(!headers.contains(&"x-upload-token".parse().unwrap()));
+/// ```
 #[derive(Clone)]
 pub struct StoredHeaders {
+    /// Those that are kept, or those that are not.
     names: Arc<[HeaderName]>,
+    /// Whether headers that are not named are kept.
+    others: bool,
 }
 
-const DEFAULT: [HeaderName; 9] = [
+const REPRESENTATION: [HeaderName; 9] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
     header::CONTENT_LANGUAGE,
@@ -30,17 +47,20 @@ const DEFAULT: [HeaderName; 9] = [
     header::LINK,
 ];
 
-const NEVER: [&str; 10] = [
+const NEVER: [&str; 13] = [
     "set-cookie",
     "set-cookie2",
     "connection",
     "keep-alive",
+    "proxy-authenticate",
+    "proxy-authentication-info",
     "proxy-connection",
     "te",
     "trailer",
     "transfer-encoding",
     "upgrade",
     "content-length",
+    "date",
 ];
 
 /// Whether a header may be kept at all.
@@ -49,6 +69,27 @@ pub(super) fn may_be_kept(name: &HeaderName) -> bool {
 }
 
 impl StoredHeaders {
+    /// All headers but those that are [never kept](Self), and those whose values are marked
+    /// [sensitive](HeaderValue::set_sensitive).
+    ///
+    /// They are kept where the body is, for as long, and can be read by whoever can read that. Where a
+    /// header holds a secret, leave it out by [`except`](Self::except), or mark its value. They count
+    /// towards [`response_limit`](crate::OnceLayer::response_limit).
+    pub fn all() -> Self {
+        Self { names: Arc::default(), others: true }
+    }
+
+    /// Those that describe the body, or say where the result is: `content-type`, `content-encoding`,
+    /// `content-language`, `content-location`, `content-disposition`, `location`, `etag`,
+    /// `last-modified` and `link`.
+    ///
+    /// For responses whose other headers are large, secret, or true only once (limits of rates,
+    /// `retry-after`). What tells caches and browsers how to treat a response is then not sent again:
+    /// `cache-control`, `vary`, `content-security-policy`, `x-content-type-options`.
+    pub fn representation() -> Self {
+        Self { names: REPRESENTATION.into(), others: false }
+    }
+
     /// These headers and no others.
     ///
     /// # Panics
@@ -59,8 +100,7 @@ impl StoredHeaders {
         I: IntoIterator,
         I::Item: TryInto<HeaderName, Error: fmt::Debug>,
     {
-        let names = names.into_iter().map(|name| name.try_into().expect("a header's name"));
-        Self { names: names.filter(may_be_kept).collect() }
+        Self { names: names.into_iter().map(named).collect(), others: false }
     }
 
     /// One more header.
@@ -68,7 +108,7 @@ impl StoredHeaders {
     /// ```
     /// use tower_redlock::once::StoredHeaders;
     ///
-    /// let headers = StoredHeaders::default().and("x-payment-id");
+    /// let headers = StoredHeaders::representation().and("x-payment-id");
     /// assert!(headers.contains(&"x-payment-id".parse().unwrap()));
     /// assert!(!headers.and("set-cookie").contains(&http::header::SET_COOKIE));
     /// ```
@@ -81,33 +121,81 @@ impl StoredHeaders {
     where
         N: TryInto<HeaderName, Error: fmt::Debug>,
     {
-        let name = name.try_into().expect("a header's name");
-        Self::only(self.names.iter().cloned().chain([name]))
+        self.with(&named(name), true)
+    }
+
+    /// Without a header.
+    ///
+    /// # Panics
+    ///
+    /// If it is not the name of a header.
+    #[must_use]
+    pub fn except<N>(self, name: N) -> Self
+    where
+        N: TryInto<HeaderName, Error: fmt::Debug>,
+    {
+        self.with(&named(name), false)
+    }
+
+    fn with(self, name: &HeaderName, is_kept: bool) -> Self {
+        let rest = self.names.iter().filter(|known| *known != name).cloned();
+        let names = rest.chain((is_kept != self.others).then(|| name.clone())).collect();
+        Self { names, ..self }
     }
 
     /// Whether a header is kept.
     pub fn contains(&self, name: &HeaderName) -> bool {
-        self.names.contains(name)
+        may_be_kept(name) && self.names.contains(name) != self.others
+    }
+
+    fn kept<'a>(
+        &'a self,
+        headers: &'a HeaderMap,
+    ) -> impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)> {
+        headers.iter().filter(|(name, value)| {
+            self.contains(name)
+                && !(self.others && value.is_sensitive())
+                && !is_of_hop(headers, name)
+        })
+    }
+
+    /// The size of those that are kept, names and values, in bytes.
+    pub(in crate::once) fn size(&self, headers: &HeaderMap) -> usize {
+        self.kept(headers).map(|(name, value)| name.as_str().len() + value.len()).sum()
     }
 
     pub(super) fn of(&self, headers: &HeaderMap) -> HeaderMap {
         let mut kept = HeaderMap::new();
-        for (name, value) in headers.iter().filter(|(name, _)| self.contains(name)) {
+        for (name, value) in self.kept(headers) {
             kept.append(name, value.clone());
         }
         kept
     }
 }
 
+fn named<N: TryInto<HeaderName, Error: fmt::Debug>>(name: N) -> HeaderName {
+    name.try_into().expect("a header's name")
+}
+
+/// Whether `connection` says that a header is meant for the next hop alone.
+fn is_of_hop(headers: &HeaderMap, name: &HeaderName) -> bool {
+    headers.get_all(CONNECTION).iter().any(|options| {
+        let mut options = options.as_bytes().split(|byte| *byte == b',');
+        options.any(|option| option.trim_ascii().eq_ignore_ascii_case(name.as_str().as_bytes()))
+    })
+}
+
+/// [`StoredHeaders::all`].
 impl Default for StoredHeaders {
     fn default() -> Self {
-        Self { names: DEFAULT.into() }
+        Self::all()
     }
 }
 
 impl fmt::Debug for StoredHeaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.names.iter()).finish()
+        let names = if self.others { "except" } else { "only" };
+        f.debug_struct("StoredHeaders").field(names, &self.names).finish()
     }
 }
 
@@ -115,32 +203,84 @@ impl fmt::Debug for StoredHeaders {
 mod tests {
     use super::*;
 
+    fn headers(names: &[&'static str]) -> HeaderMap {
+        let pair =
+            |name: &&'static str| (HeaderName::from_static(name), HeaderValue::from_static("x"));
+        names.iter().map(pair).collect()
+    }
+
+    fn kept(stored: &StoredHeaders, headers: &HeaderMap) -> Vec<String> {
+        stored.of(headers).keys().map(ToString::to_string).collect()
+    }
+
     #[test]
-    fn a_session_and_what_belongs_to_a_connection_are_never_kept() {
-        let mut headers = HeaderMap::new();
-        for name in NEVER.into_iter().chain(["etag"]) {
-            headers.append(name, "x".parse().unwrap());
-        }
-        let named = NEVER.into_iter().fold(StoredHeaders::default(), StoredHeaders::and);
+    fn sessions_and_connections_are_never_kept() {
+        let mut all = headers(&NEVER);
+        all.append(header::ETAG, HeaderValue::from_static("x"));
+        let named = NEVER.into_iter().fold(StoredHeaders::representation(), StoredHeaders::and);
         let asked = StoredHeaders::only(NEVER.into_iter().chain(["Etag"]));
-        for kept in [named, asked, StoredHeaders::default()] {
-            let kept = kept.of(&headers);
-            assert_eq!(kept.keys().collect::<Vec<_>>(), ["etag"]);
+        let any = NEVER.into_iter().fold(StoredHeaders::all(), StoredHeaders::and);
+        for stored in [named, asked, any, StoredHeaders::default()] {
+            assert_eq!(kept(&stored, &all), ["etag"], "{stored:?}");
         }
     }
 
     #[test]
-    fn what_describes_the_body_is_kept_with_it_and_other_things_are_not() {
-        let kept = StoredHeaders::default();
+    fn all_others_are_kept_by_default() {
+        let names = ["cache-control", "content-security-policy", "retry-after", "vary", "x-own"];
+        let mut found = kept(&StoredHeaders::default(), &headers(&names));
+        found.sort_unstable();
+        assert_eq!(found, names);
+    }
+
+    #[test]
+    fn what_connection_names_is_not_kept() {
+        let mut all = headers(&["etag", "x-hop", "x-other", "x-end"]);
+        all.append(CONNECTION, HeaderValue::from_static("close, X-Hop"));
+        all.append(CONNECTION, HeaderValue::from_static("x-other"));
+        for stored in [StoredHeaders::all(), StoredHeaders::only(["etag", "x-hop", "x-end"])] {
+            let mut found = kept(&stored, &all);
+            found.sort_unstable();
+            assert_eq!(found, ["etag", "x-end"], "{stored:?}");
+        }
+    }
+
+    #[test]
+    fn sensitive_values_are_kept_only_if_named() {
+        let mut all = headers(&["etag", "x-token"]);
+        all.get_mut("x-token").unwrap().set_sensitive(true);
+        assert_eq!(kept(&StoredHeaders::all(), &all), ["etag"]);
+        assert_eq!(kept(&StoredHeaders::only(["x-token"]), &all), ["x-token"]);
+    }
+
+    #[test]
+    fn representation_is_what_describes_the_body() {
+        let stored = StoredHeaders::representation();
         for name in ["content-type", "content-encoding", "location", "etag", "link"] {
-            assert!(kept.contains(&name.parse().unwrap()), "{name}");
+            assert!(stored.contains(&name.parse().unwrap()), "{name}");
         }
         for name in ["date", "x-request-id", "retry-after", "cache-control", "www-authenticate"] {
-            assert!(!kept.contains(&name.parse().unwrap()), "{name}");
+            assert!(!stored.contains(&name.parse().unwrap()), "{name}");
         }
-        let one = StoredHeaders::only([header::ETAG]);
-        assert!(one.contains(&header::ETAG) && !one.contains(&header::LOCATION));
-        assert!(one.and("X-Payment").contains(&"x-payment".parse().unwrap()));
+    }
+
+    #[test]
+    fn the_last_word_on_a_header_counts() {
+        let own = HeaderName::from_static("x-own");
+        for stored in [StoredHeaders::all(), StoredHeaders::only([header::ETAG])] {
+            assert!(stored.contains(&header::ETAG));
+            let with = stored.clone().except("x-own").and("X-Own");
+            assert!(with.contains(&own), "{with:?}");
+            let without = stored.and("x-own").except("X-Own");
+            assert!(!without.contains(&own) && without.contains(&header::ETAG), "{without:?}");
+        }
+    }
+
+    #[test]
+    fn names_and_values_count_as_size() {
+        let all = headers(&["etag", "set-cookie", "x-own"]);
+        assert_eq!(StoredHeaders::all().size(&all), "etagxx-ownx".len());
+        assert_eq!(StoredHeaders::only(["etag"]).size(&all), "etagx".len());
     }
 
     #[test]

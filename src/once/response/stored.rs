@@ -8,7 +8,7 @@ use super::{
     encoding::{self, DecodeResponseError},
 };
 
-/// A response that is kept: its status, some of its headers, and its whole body.
+/// A response that is kept: its status, its headers but for [some](StoredHeaders), and its whole body.
 ///
 /// How large a body may be is up to whoever keeps it: see [`ReadBody`](crate::once::ReadBody). The
 /// version, trailers and extensions are not kept.
@@ -39,7 +39,7 @@ pub struct StoredResponse {
 }
 
 impl StoredResponse {
-    /// What is kept of a response: those of its headers that `headers` names.
+    /// What is kept of a response: those of its headers that `headers` says.
     pub fn new(parts: &Parts, body: Bytes, headers: &StoredHeaders) -> Self {
         Self { status: parts.status, headers: headers.of(&parts.headers), body }
     }
@@ -57,6 +57,12 @@ impl StoredResponse {
     /// Its body.
     pub const fn body(&self) -> &Bytes {
         &self.body
+    }
+
+    /// The size of its headers and its body, in bytes.
+    pub(in crate::once) fn size(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+        headers.sum::<usize>() + self.body.len()
     }
 
     /// The response, to be sent again. The body is shared, not copied.

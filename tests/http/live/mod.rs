@@ -13,3 +13,4 @@ mod site;
 mod slow_senders;
 mod stalled;
 mod streams;
+mod upgrades;

@@ -188,7 +188,7 @@ async fn what_is_cut_off_while_its_answer_is_read_is_done_all_the_same() {
     let site = &streams.site;
     let (_answer, mut feed) = streams.first().await;
     feed.send_data("12345".into()).await.unwrap();
-    let key = "idempotency:pay:5:alice:k";
+    let key = "idempotency:pay://pay.example/5:alice:k";
     eventually_async("its head is recorded", async || {
         let status = site.at_green.once(key).status().await.unwrap();
         status.is_some_and(|status| status.state == OnceState::Done)

@@ -1,6 +1,8 @@
 //! Requests with an `Idempotency-Key`.
 
 mod callers;
+mod encodings;
+mod hosts;
 mod large;
 mod refused;
 mod replay;

@@ -137,7 +137,7 @@ async fn what_can_not_be_known_is_not_answered_as_done() {
     lost.assert_problem(500, None, "lost", "unknown");
     green.send(pay("k", "")).await.assert_problem(409, None, "unknown-outcome", "unknown");
     // A person finds out that it was done; what was answered nobody knows.
-    let name = "idempotency:pay:5:alice:k";
+    let name = "idempotency:pay://pay.example/5:alice:k";
     site.at_green.once(name).mark_done().now_or_never().expect("at once").unwrap();
     green.send(pay("k", "")).await.assert_problem(409, None, "response-not-kept", "done");
     assert_eq!(site.runs.count(), 1);

@@ -33,14 +33,20 @@ fn made(run: usize) -> Response<axum::body::Body> {
         .header("link", "<b>")
         .header("set-cookie", "session=secret")
         .header("retry-after", "7")
+        .header("cache-control", "no-store")
+        .header("content-security-policy", "default-src 'none'")
+        .header("x-content-type-options", "nosniff")
+        // For the next hop alone.
+        .header("connection", "x-hop")
+        .header("x-hop", "1")
         .body(binary().into())
         .unwrap()
 }
 
-/// Without what the server says of the one exchange.
+/// Without what belongs to one exchange, or one connection.
 fn kept(answer: &Answer) -> HeaderMap {
     let mut headers = answer.headers.clone();
-    for name in ["date", "x-run", "set-cookie", "retry-after", "idempotency-replayed"] {
+    for name in ["date", "set-cookie", "connection", "x-hop", "idempotency-replayed"] {
         headers.remove(name);
     }
     headers
@@ -70,9 +76,10 @@ async fn the_first_response_is_sent_again_byte_by_byte_by_every_replica() {
         assert_replayed(&first, &again);
         let links: Vec<_> = again.headers.get_all(header::LINK).iter().collect();
         assert_eq!(links, ["<a>", "<b>"]);
-        for never in ["set-cookie", "x-run", "retry-after"] {
-            assert_eq!(again.header(never), None);
+        for never in ["set-cookie", "connection", "x-hop"] {
+            assert_eq!(again.header(never), None, "{never}");
         }
+        assert_eq!(again.header("x-content-type-options"), Some("nosniff"));
     }
     assert_eq!(site.runs.count(), 1);
     assert_eq!(blue.send(pay("k-2", "3 EUR")).await.header("x-run"), Some("2"));
@@ -81,14 +88,13 @@ async fn the_first_response_is_sent_again_byte_by_byte_by_every_replica() {
 }
 
 #[tokio::test]
-async fn a_store_gives_the_same_and_more_headers_if_they_are_named() {
+async fn a_store_gives_the_same_and_fewer_headers_if_told_so() {
     let site = Site::new();
     let (runs, store) = (site.runs.clone(), MemoryStore::new());
     let app = Router::new().route("/pay", post(async move || made(runs.run())));
-    let headers = StoredHeaders::default().and("x-run").and("set-cookie");
-    let with_run = |redlock| stored(redlock, &store).stored_headers(headers.clone());
-    let blue = serve(app.clone().route_layer(with_run(&site.at_blue))).await;
-    let green = serve(app.route_layer(with_run(&site.at_green))).await;
+    let layer = |redlock| stored(redlock, &store);
+    let blue = serve(app.clone().route_layer(layer(&site.at_blue))).await;
+    let green = serve(app.clone().route_layer(layer(&site.at_green))).await;
     let first = blue.send(pay("k", "3 EUR")).await;
     assert_eq!(store.len(), 1);
     for client in [&blue, &green] {
@@ -96,6 +102,12 @@ async fn a_store_gives_the_same_and_more_headers_if_they_are_named() {
         assert_replayed(&first, &again);
         assert_eq!((again.header("x-run"), again.header("set-cookie")), (Some("1"), None));
     }
+    let few = StoredHeaders::representation().and("x-run").and("set-cookie");
+    let client = serve(app.route_layer(layer(&site.at_blue).stored_headers(few))).await;
+    assert_eq!(client.send(pay("few", "3 EUR")).await.header("cache-control"), Some("no-store"));
+    let again = client.send(pay("few", "3 EUR")).await;
+    assert_eq!((again.header("x-run"), again.header("set-cookie")), (Some("2"), None));
+    assert_eq!((again.header("location"), again.header("cache-control")), (Some("/pay/7"), None));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -156,6 +168,26 @@ async fn who_waits_gets_the_answer_of_the_request_that_runs() {
     let (first, second) = (first.await.unwrap(), soon("the second", second).await.unwrap());
     assert_replayed(&first, &second);
     assert_eq!(site.runs.count(), 1);
+}
+
+#[tokio::test]
+async fn headers_count_towards_the_limit() {
+    let site = Site::new();
+    let runs = site.runs.clone();
+    let app = Router::new().route(
+        "/pay",
+        post(async move |length: String| {
+            runs.run();
+            ([("x-long", "x".repeat(length.parse().unwrap()))], StatusCode::NO_CONTENT)
+        }),
+    );
+    let client = serve(app.route_layer(layer(&site.at_blue).response_limit(1000))).await;
+    let fits = 1000 - "x-long".len();
+    for (key, length, code) in [("a", fits, 204), ("b", fits + 1, 409)] {
+        assert_eq!(client.send(pay(key, length.to_string())).await.code(), 204);
+        assert_eq!(client.send(pay(key, length.to_string())).await.code(), code);
+    }
+    assert_eq!(site.runs.count(), 2);
 }
 
 #[tokio::test]

@@ -117,7 +117,7 @@ async fn responses_are_put_under_the_token_before_the_record_and_not_on_the_node
     let client = serve(app(&site.runs).route_layer(once)).await;
     let first = client.send(pay("k", "")).await;
     let (key, retain, token) = store.puts.lock().unwrap()[0].clone();
-    assert_eq!((key.as_str(), retain), ("idempotency:pay:5:alice:k", HOUR));
+    assert_eq!((key.as_str(), retain), ("idempotency:pay://pay.example/5:alice:k", HOUR));
     assert_eq!(first.body, format!("1 {token}"));
     assert_eq!(client.send(pay("k", "")).await.body, first.body);
     assert_eq!((site.runs.count(), store.puts()), (1, 1));
@@ -165,9 +165,12 @@ async fn a_response_that_the_store_has_lost_is_not_made_up() {
     client.send(pay("other", "")).await;
     client.send(pay("k", "")).await.assert_problem(409, None, "response-not-kept", "done");
     // And one of another holder is not this one's.
-    let stored = store.get("idempotency:pay:5:alice:other").await.unwrap().unwrap();
+    let stored = store.get("idempotency:pay://pay.example/5:alice:other").await.unwrap().unwrap();
     let newer = FencingToken::new(stored.token.get() + 1);
-    store.put("idempotency:pay:5:alice:other", stored.response, HOUR, newer).await.unwrap();
+    store
+        .put("idempotency:pay://pay.example/5:alice:other", stored.response, HOUR, newer)
+        .await
+        .unwrap();
     client.send(pay("other", "")).await.assert_problem(409, None, "response-not-kept", "done");
 }
 
@@ -193,7 +196,8 @@ async fn cut_off_while_put(before: bool) -> (Site, Other, [Client; 2]) {
     let cut_off = tokio::spawn(async move { client.send(pay("k", "")).await });
     eventually_async("it is put", async || store.puts() == 1).await;
     if !before {
-        let recorded = async || site.at_green.once("idempotency:pay:5:alice:k").status().await;
+        let recorded =
+            async || site.at_green.once("idempotency:pay://pay.example/5:alice:k").status().await;
         eventually_async("its head is recorded", async || {
             matches!(recorded().await, Ok(Some(OnceStatus { state: OnceState::Done, .. })))
         })
@@ -288,7 +292,7 @@ async fn an_attached_client_that_goes_away_leaves_what_the_store_has() {
         store.is(FINE);
         // No lock, and the record.
         eventually_async("it is recorded", async || {
-            let name = format!("once:idempotency:pay:5:alice:{key}");
+            let name = format!("once:idempotency:pay://pay.example/5:alice:{key}");
             site.at_blue.inspect(name).await.unwrap().is_none()
         })
         .await;

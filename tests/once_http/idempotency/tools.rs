@@ -36,6 +36,8 @@ pub(crate) fn pay(key: &str, body: impl Into<Body>) -> Request<Body> {
 
 pub(super) fn pay_as(caller: &str, key: &str, body: impl Into<Body>) -> Request<Body> {
     Request::post("/pay?now=1")
+        // The same at all replicas, whatever their addresses.
+        .header("host", "pay.example")
         .header("x-caller", caller)
         .header("idempotency-key", key)
         .body(body.into())

@@ -81,6 +81,7 @@ async fn deliver(
 ) -> (bool, Bytes) {
     loop {
         let request = Request::post(format!("http://{addr}/"))
+            .header("host", "pay.example")
             .header("idempotency-key", format!("evt-{key}"))
             .body(Body::from("body"))
             .unwrap();

@@ -25,6 +25,8 @@ pub(super) enum NotAgain {
     /// It is another request.
     Reused,
     NotKept(Option<StatusCode>),
+    /// It is encoded in a way that the client does not accept.
+    NotAcceptable,
     Failed(StoreError),
 }
 
@@ -84,6 +86,7 @@ impl NotAgain {
         match self {
             Self::Reused => Refused::KeyReused,
             Self::NotKept(status) => Refused::NotKept { status: *status },
+            Self::NotAcceptable => Refused::NotAcceptable,
             Self::Failed(error) => Refused::StoreFailed(error),
         }
     }

@@ -13,7 +13,7 @@ use crate::{
     token::FencingToken,
 };
 
-/// The largest body of a response that is kept where nothing else is said: 64 KiB.
+/// The largest response that is kept where nothing else is said, headers and body: 64 KiB.
 pub const DEFAULT_RESPONSE_LIMIT: usize = 64 << 10;
 
 /// Requests with an `Idempotency-Key`, whose responses are in `St`. Made by
@@ -25,6 +25,8 @@ pub struct Idempotency<St = OnNodes> {
     pub(super) kept: KeptStatuses,
     pub(super) same: Same,
     pub(super) store: Option<Arc<St>>,
+    /// The host is no part of the scope.
+    pub(super) any_host: bool,
     /// Those whose requests need a key; unset means all but the safe ones.
     methods: Option<Arc<[Method]>>,
 }
@@ -33,6 +35,13 @@ impl<St> Idempotency<St> {
     /// Whether requests of the method need a key.
     pub(super) fn applies_to(&self, method: &Method) -> bool {
         self.methods.as_ref().map_or(!method.is_safe(), |methods| methods.contains(method))
+    }
+
+    /// The same settings, with another store.
+    fn with_store<T>(self, store: T) -> Idempotency<T> {
+        let Self { body_limit, response_limit, headers, kept, same, any_host, methods, .. } = self;
+        let store = Some(Arc::new(store));
+        Idempotency { body_limit, response_limit, headers, kept, same, store, any_host, methods }
     }
 }
 
@@ -48,9 +57,10 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | another request was answered under the key: of another method, path, query or body (see [`fingerprint_headers`](OnceLayer::fingerprint_headers), and [`fingerprint`](OnceLayer::fingerprint) for multipart bodies) | 422, `key-reused` | no |
     /// | a request with the key runs, the same or another | 409, `in-progress`, `Retry-After` | no |
     /// | it is done, and its answer was not kept: it was too large, came too late, or the store has lost it | 409, `response-not-kept`, `outcome: done` | no |
+    /// | it is done, and its answer is encoded in a way that `accept-encoding` does not allow now | 406, `not-acceptable`, `outcome: done` | no |
     /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
     /// | no key | 400, `bad-key`; or see [`missing`](OnceLayer::missing) | no |
-    /// | a key or a scope that is none | 400, `bad-key` | no |
+    /// | a key, a scope or a host that is none | 400, `bad-key` | no |
     /// | a larger body than [`body_limit`](OnceLayer::body_limit) | 413, `body-too-large` | no |
     /// | a body that broke off | 400, `body-failed` | no |
     ///
@@ -78,8 +88,10 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// After an error of the service the key is free; after a panic see [`Unknown`](crate::Unknown). A client that goes away changes nothing: its request runs to its
     /// end, and its answer is kept for the next try, see [`detached`](OnceLayer::detached). [`complete_when`](OnceLayer::complete_when) says something else.
     ///
-    /// Of an answer its status, its body and [some headers](StoredHeaders) are kept, for
-    /// [`retain`](OnceLayer::retain); trailers are not, and never `set-cookie`. To be kept, its body
+    /// Of an answer its status, its headers and its body are kept, for [`retain`](OnceLayer::retain),
+    /// and sent again as they were. Trailers are not kept, nor `set-cookie`, `date`, and what belongs to
+    /// one connection: see [`StoredHeaders`], which may keep fewer. Layers outside set their own headers
+    /// on the first answer and on those that repeat it. To be kept, its body
     /// is read while the lock is held, up to [`response_limit`](OnceLayer::response_limit), and goes
     /// out then, intact. A larger one goes out as it comes, after what was read; of it the nodes keep
     /// that the request is done, and its status. So does one that breaks off.
@@ -91,6 +103,19 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// goes on for long (events, say) is held back until then: such routes don't belong behind this
     /// layer.
     ///
+    /// # Encodings and ranges
+    ///
+    /// One answer is for all who repeat the request, whatever encodings they accept. So the service
+    /// finds `accept-encoding: identity` in a request with a key, and what compresses inside of this
+    /// layer does not. **Compression belongs outside of this layer**: there it encodes the first answer
+    /// and those that repeat it, each for its client. An answer that is encoded all the same is kept so,
+    /// and not sent to clients whose `accept-encoding` does not allow it (406); without that header
+    /// any encoding is allowed (RFC 9110, section 12.5.3).
+    ///
+    /// `range` and `if-range` are taken out of such requests, so the answer is whole. Other headers by
+    /// which an answer may be chosen, `accept` and `accept-language`, don't tell requests apart: the first
+    /// answer is sent again.
+    ///
     /// # Where they are kept
     ///
     /// On the lock's own nodes, with the record that the request is done: on all of them, in memory,
@@ -100,9 +125,20 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// # Deciding by hand
     ///
     /// For [`mark_done`](crate::OnceRequest::mark_done) and [`forget`](crate::OnceRequest::forget),
-    /// the key of [`Redlock::once`] is `idempotency:`, the layer's name, each name of the scope with
-    /// its length before it, and the header's text: `idempotency:payments:5:alice:8e03978e`. Logs tell it, with `once:` before
-    /// it. Of a request that was marked by hand there is no answer: `response-not-kept`.
+    /// the key of [`Redlock::once`] is `idempotency:`, the layer's name, the host, the name of the scope
+    /// with its length in bytes before it, and the header's text:
+    ///
+    /// | | key |
+    /// |---|---|
+    /// | sent to `api.example.com` | `idempotency:payments://api.example.com/5:alice:8e03978e` |
+    /// | sent to `localhost:8080` | `idempotency:payments://localhost:8080/5:alice:8e03978e` |
+    /// | sent without a host | `idempotency:payments:///5:alice:8e03978e` |
+    /// | with [`any_host`](OnceLayer::any_host) | `idempotency:payments:5:alice:8e03978e` |
+    /// | of a scope of two names | `idempotency:payments://api.example.com/2*4:acme:5:alice:8e03978e` |
+    ///
+    /// A longer one than a name may be is `idempotency:payments:sha256:` and the SHA-256 of the whole
+    /// in hexadecimal digits. Logs tell it, with `once:` before it. Of a request that was marked by hand
+    /// there is no answer: `response-not-kept`.
     ///
     /// ```
     /// use axum::{Router, extract::Request, middleware::{self, Next}, response::Response, routing::post};
@@ -156,6 +192,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
             kept: KeptStatuses::default(),
             same: Same::default(),
             store: None,
+            any_host: false,
             methods: None,
         };
         let unscoped = OnceLayer::new(redlock, name, Unscoped(()));
@@ -173,7 +210,30 @@ impl<C, R, St> OnceLayer<Unscoped, C, Http<R, Idempotency<St>>> {
     /// away, also with [`Missing::Run`](crate::once::Missing). [`Scope::none`](super::Scope::none)
     /// says that all callers share their keys.
     ///
+    /// A closure tells the type of its argument, or is given to [`key::from_fn`](crate::key::from_fn):
+    ///
+    /// ```
+    /// use axum::{Router, extract::Request, routing::post};
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// # let redlock = Redlock::embedded();
+    /// let pay = post(async || "paid");
+    /// let app: Router = Router::new()
+    ///     .route("/payments", pay.clone())
+    ///     .route_layer(
+    ///         OnceLayer::idempotency(redlock.clone(), "payments")
+    ///             .scope(|request: &Request<_>| request.extensions().get::<String>().cloned()),
+    ///     )
+    ///     .route("/refunds", pay.layer(
+    ///         OnceLayer::idempotency(redlock, "refunds")
+    ///             .scope(key::from_fn(|head| head.extensions().get::<String>().cloned())),
+    ///     ));
+    /// # let _ = app;
+    /// ```
+    ///
     /// Its names may be read on the nodes and in logs: see [`hashed`](crate::key::Key::hashed).
+    ///
+    /// The host that a request was sent to is part of the scope too: see [`any_host`](Self::any_host).
     pub fn scope<K>(self, scope: K) -> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         self.with_key(scope)
     }
@@ -199,6 +259,38 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         self
     }
 
+    /// A key means the same on each host that the service is reached by. Default: a key of one host
+    /// means nothing on another, so that services behind several hosts, such as one per tenant, never
+    /// answer with the response of another host.
+    ///
+    /// For several names of one service, and for clients that reach its replicas by addresses of their
+    /// own: who repeats a request at another one, after a failover, say, is answered as on the first.
+    /// Without this the request runs again there.
+    ///
+    /// The host is the authority of the request's target: of HTTP/2's `:authority`, or of a URI in the
+    /// absolute form, else the `Host` header. Upper and lower case are the same, and so is a port that
+    /// the scheme implies, where the scheme is known. Requests without a host, which HTTP/1.0 allows,
+    /// have keys of their own; one with two hosts, or one that is no host, is answered 400, `bad-key`.
+    ///
+    /// A proxy that replaces the host makes all hosts behind it one, as with this setting. Have the
+    /// proxy pass the host on (nginx: `proxy_set_header Host $http_host`), or make what identifies the
+    /// tenant a part of the [`scope`](Self::scope). `Forwarded` and `X-Forwarded-Host` are not looked
+    /// at, as a client may send them too.
+    ///
+    /// ```
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// // api.example.com and eu.api.example.com are the same service.
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(key::extension(|tenant: &String| tenant.clone()))
+    ///     .any_host();
+    /// ```
+    pub fn any_host(mut self) -> Self {
+        self.face.mode.any_host = true;
+        self
+    }
+
     /// The most data that a request's body may have, in bytes. Default:
     /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. The body is read whole, as it
     /// tells whether a request is the same, and handed on as it was: see
@@ -208,14 +300,15 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         self
     }
 
-    /// The most data that a response's body may have to be kept, in bytes. Default:
+    /// The most data that a response may have to be kept, in bytes: its body, with the names and values
+    /// of the headers that are kept. Default:
     /// [`DEFAULT_RESPONSE_LIMIT`](super::DEFAULT_RESPONSE_LIMIT), 64 KiB.
     pub const fn response_limit(mut self, bytes: usize) -> Self {
         self.face.mode.response_limit = bytes;
         self
     }
 
-    /// Which headers are kept of a response. Default: [`StoredHeaders::default`].
+    /// Which headers are kept of a response. Default: [`StoredHeaders::all`].
     pub fn stored_headers(mut self, headers: StoredHeaders) -> Self {
         self.face.mode.headers = headers;
         self
@@ -241,10 +334,7 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, Http<R, Idempotency<T>>> {
         self.with_face(|complete, face| {
             let Http { missing, token_header, on_reject, detached, server_errors, mode } = face;
-            let Idempotency { body_limit, response_limit, headers, kept, same, methods, .. } = mode;
-            let store = Some(Arc::new(store));
-            let mode =
-                Idempotency { body_limit, response_limit, headers, kept, same, store, methods };
+            let mode = mode.with_store(store);
             (complete, Http { missing, token_header, on_reject, detached, server_errors, mode })
         })
     }
@@ -265,6 +355,7 @@ impl<St> fmt::Debug for Idempotency<St> {
             .field("response_limit", &self.response_limit)
             .field("headers", &self.headers)
             .field("kept", &self.kept)
+            .field("any_host", &self.any_host)
             .finish_non_exhaustive()
     }
 }

@@ -14,8 +14,9 @@ use tower_service::Service;
 
 use super::{
     Idempotency,
-    again::{Again, Fetching, again},
+    again::{Again, Fetching, NotAgain, again},
     keeping::{Keep, Keeping, KeepingCall, Recorded, Store},
+    negotiated::AcceptEncoding,
 };
 use crate::{
     error::LockError,
@@ -63,6 +64,7 @@ where
 {
     #[pin]
     state: State<S, B, A, C, St>,
+    accepts: AcceptEncoding,
     on_reject: R,
 }
 
@@ -120,8 +122,9 @@ where
     C: CompletesHttp<A>,
     St: ResponseStore,
 {
-    pub(super) const fn reading(read: ReadBody<B>, start: Start<S, C, St>, on_reject: R) -> Self {
-        Self { state: State::Reading { read, start: Some(start) }, on_reject }
+    pub(super) fn reading(read: ReadBody<B>, start: Start<S, C, St>, on_reject: R) -> Self {
+        let state = State::Reading { read, start: Some(start) };
+        Self { state, accepts: AcceptEncoding::default(), on_reject }
     }
 
     /// A request that needs no key.
@@ -133,8 +136,9 @@ where
         Self::calling(OnceCall::rejected(error, Recorded), on_reject)
     }
 
-    const fn calling(call: Call<S, B, C, St>, on_reject: R) -> Self {
-        Self { state: State::Calling { call, fingerprint: None, store: None }, on_reject }
+    fn calling(call: Call<S, B, C, St>, on_reject: R) -> Self {
+        let state = State::Calling { call, fingerprint: None, store: None };
+        Self { state, accepts: AcceptEncoding::default(), on_reject }
     }
 }
 
@@ -158,7 +162,9 @@ where
             match this.state.as_mut().project() {
                 StateProj::Reading { read, start } => {
                     let body = ready!(Pin::new(read).poll(cx));
-                    let start = start.take().expect("polled after it was ready");
+                    let mut start = start.take().expect("polled after it was ready");
+                    let headers = &mut start.parts.headers;
+                    *this.accepts = AcceptEncoding::ask_for_plain(headers);
                     match body {
                         Ok(body) => this.state.set(start.call(body)),
                         Err(incomplete) => break reject(on_reject, refused(&incomplete), None),
@@ -174,7 +180,7 @@ where
                         Ok(Outcome::Done { record, .. }) => {
                             let fingerprint = fingerprint.expect("what has a key was read");
                             match again(&record, fingerprint, store.as_ref()) {
-                                Ok(again) => answer(again, on_reject, resource),
+                                Ok(again) => answer(again, this.accepts, on_reject, resource),
                                 Err(fetching) => {
                                     let resource = resource.cloned();
                                     this.state.set(State::Fetching { fetching, resource });
@@ -192,7 +198,8 @@ where
                     };
                 }
                 StateProj::Fetching { fetching, resource } => {
-                    break answer(ready!(fetching.poll(cx)), on_reject, resource.as_ref());
+                    let again = ready!(fetching.poll(cx));
+                    break answer(again, this.accepts, on_reject, resource.as_ref());
                 }
             }
         };
@@ -200,7 +207,16 @@ where
     }
 }
 
-fn answer(again: Again, on_reject: &impl OnReject, resource: Option<&Resource>) -> Response<Bytes> {
+fn answer(
+    again: Again,
+    accepts: &AcceptEncoding,
+    on_reject: &impl OnReject,
+    resource: Option<&Resource>,
+) -> Response<Bytes> {
+    let again = match again {
+        Ok(answer) if !accepts.accepts(answer.headers()) => Err(NotAgain::NotAcceptable),
+        again => again,
+    };
     again.unwrap_or_else(|not| reject(on_reject, not.reason(), resource))
 }
 

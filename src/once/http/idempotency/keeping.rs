@@ -168,7 +168,8 @@ where
                             let response = Kept::Not(parts.status);
                             let first = First { fingerprint, response, is_pending: false };
                             let answered = Answered::new(context, retain, first);
-                            let read = ReadBody::new(&parts.headers, body, keep.limit);
+                            let rest = keep.limit.saturating_sub(keep.headers.size(&parts.headers));
+                            let read = ReadBody::new(&parts.headers, body, rest);
                             let answered = Some((parts, keep, answered));
                             state.set(State::Reading { read, answered });
                         }
@@ -195,7 +196,7 @@ where
                             let data = body.data().clone();
                             let kept = StoredResponse::new(&parts, data, &keep.headers);
                             let response = Response::from_parts(parts, Intact::from(body));
-                            (response, Some(kept))
+                            (response, Some(kept).filter(|kept| kept.size() <= keep.limit))
                         }
                         // The handler has done what it says all the same.
                         Err(incomplete) => {

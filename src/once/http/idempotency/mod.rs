@@ -3,8 +3,9 @@
 //! | part | where |
 //! |---|---|
 //! | settings | [`Idempotency`], `builder` |
-//! | whose keys they are, and the name of a record | [`Scope`], [`Unscoped`], `name` |
+//! | whose keys they are, and the name of a record | [`Scope`], [`Unscoped`], `authority`, `name` |
 //! | the future of a request | [`IdempotencyFuture`] |
+//! | encodings and ranges: what the service is asked for | `negotiated` |
 //! | the request under its lock: called, and its response kept | `keeping`, `answered` |
 //! | which requests are the same | `same` |
 //! | which responses are kept | [`KeptStatuses`] |
@@ -12,11 +13,13 @@
 
 mod again;
 mod answered;
+mod authority;
 mod builder;
 mod first;
 mod future;
 mod keeping;
 mod name;
+mod negotiated;
 mod same;
 mod scope;
 mod service;

@@ -10,17 +10,32 @@ use crate::{
 /// What the locks put before it.
 const LOCK_PREFIX_BYTES: usize = "once:".len();
 
-/// The name of a key's record. Two layers, scopes or keys never share one: a layer's name has no
-/// colon, each name of the scope is preceded by its length, and what is too long is hashed.
+/// The name of a key's record: [`IDEMPOTENCY`](PREFIX), the layer's name and a colon, then
+///
+/// * `//`, the host and `/`, unless all hosts share their keys;
+/// * of each name of the scope its length in bytes, a colon, the name and a colon; where the scope has
+///   more than one, their number and `*` before them;
+/// * the key, as it is.
+///
+/// Two layers, hosts, scopes or keys never share one: a layer's name has no colon, a host no slash,
+/// and each part tells where it ends. What is too long is hashed.
 pub(super) fn name(
     layer: &str,
+    host: Option<&str>,
     scope: &Resource,
     key: &Resource,
 ) -> Result<Resource, ResourceError> {
     let mut name = format!("{PREFIX}{layer}:");
-    let scope_at = name.len();
-    for part in scope.names() {
-        // Writing to a string does not fail.
+    let parts_at = name.len();
+    // Writing to a string does not fail.
+    if let Some(host) = host {
+        let _ = write!(name, "//{host}/");
+    }
+    let parts = scope.names();
+    if parts.len() > 1 {
+        let _ = write!(name, "{}*", parts.len());
+    }
+    for part in parts {
         let _ = write!(name, "{}:{part}:", part.len());
     }
     for part in key.names() {
@@ -28,8 +43,8 @@ pub(super) fn name(
     }
     if name.len() > MAX_NAME_BYTES - LOCK_PREFIX_BYTES {
         let hash = Sha256::digest(name.as_bytes());
-        name.truncate(scope_at);
-        // No length begins so.
+        name.truncate(parts_at);
+        // No host and no length begins so.
         name.push_str("sha256:");
         for byte in hash {
             let _ = write!(name, "{byte:02x}");
@@ -40,23 +55,37 @@ pub(super) fn name(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
 
-    fn of(scope: &[&str], key: &str) -> String {
+    fn at(host: Option<&str>, scope: &[&str], key: &str) -> String {
         let scope = Resource::new(scope.iter().copied()).unwrap();
-        name("pay", &scope, &Resource::try_from(key).unwrap()).unwrap().to_string()
+        name("pay", host, &scope, &Resource::try_from(key).unwrap()).unwrap().to_string()
+    }
+
+    fn of(scope: &[&str], key: &str) -> String {
+        at(None, scope, key)
     }
 
     #[test]
     fn it_stays_what_it_is_in_records_that_live_for_days() {
         assert_eq!(of(&["alice"], "k"), "idempotency:pay:5:alice:k");
-        assert_eq!(of(&["b", "a"], "k"), "idempotency:pay:1:a:1:b:k");
+        assert_eq!(of(&["b", "a"], "k"), "idempotency:pay:2*1:a:1:b:k");
+        assert_eq!(at(Some("a.example"), &["alice"], "k"), "idempotency:pay://a.example/5:alice:k");
+        assert_eq!(at(Some(""), &["alice"], "k"), "idempotency:pay:///5:alice:k");
         let long = "x".repeat(512);
         // Computed apart from this code, by another implementation of SHA-256.
         let hash = "33429d145bfeac6c4797a758024937c193bbc535f901b1a326c404c7dc2a07e9";
         assert_eq!(of(&[&long], "k"), format!("idempotency:pay:sha256:{hash}"));
+    }
+
+    #[test]
+    fn keys_do_not_pass_for_a_name_of_the_scope() {
+        assert_ne!(of(&["a"], "1:b:k"), of(&["a", "b"], "k"));
+        assert_ne!(at(Some("5:808"), &["a"], "k"), of(&["808/1"], "a:k"));
     }
 
     #[test]
@@ -66,16 +95,25 @@ mod tests {
         let long = of(&["s"], &format!("{fits}x"));
         assert!(long.starts_with("idempotency:pay:sha256:"), "{long}");
         assert_ne!(long, of(&["s"], &format!("{fits}y")));
+        assert_ne!(long, at(Some("s"), &["s"], &format!("{fits}x")));
+    }
+
+    type Parts = (Option<String>, BTreeSet<String>, String);
+
+    /// Made of what separates the parts, so that many lists of parts give nearly the same text.
+    fn parts() -> impl Strategy<Value = Parts> {
+        let host = prop::option::of("[a1:]{0,3}");
+        (host, prop::collection::btree_set("[a1:*/]{1,3}", 1..3), "(1:[a1]:)?[a1:*/]{1,3}")
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
         #[test]
-        fn different_callers_and_keys_have_different_names(
-            one in (prop::collection::btree_set("[a1:]{1,4}", 1..3), "[a1:]{1,4}"),
-            other in (prop::collection::btree_set("[a1:]{1,4}", 1..3), "[a1:]{1,4}"),
-        ) {
-            let name = |(scope, key): &(std::collections::BTreeSet<String>, String)| {
-                of(&scope.iter().map(String::as_str).collect::<Vec<_>>(), key)
+        fn different_callers_and_keys_have_different_names(one in parts(), other in parts()) {
+            let name = |(host, scope, key): &Parts| {
+                let scope: Vec<_> = scope.iter().map(String::as_str).collect();
+                at(host.as_deref(), &scope, key)
             };
             prop_assert_eq!(name(&one) == name(&other), one == other);
         }

@@ -7,9 +7,9 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{Idempotency, IdempotencyFuture, future::Start, name::name};
+use super::{Idempotency, IdempotencyFuture, authority::authority, future::Start, name::name};
 use crate::{
-    key,
+    key::{self, RequestHead},
     layer::{KeyError, ResourceKey},
     once::{
         Intact, OnceService, ReadBody, ResponseStore,
@@ -30,7 +30,13 @@ impl<S, K, C, R, St> OnceService<S, K, C, Http<R, Idempotency<St>>> {
         let Some(scope) = self.layer.key.key(request)? else { return Ok(None) };
         let key = key::idempotency_key().key(request);
         let Some(key) = self.layer.face.missing.settle(key)? else { return Ok(None) };
-        refuse_grpc(request.headers(), Ok(Some(name(self.layer.name(), &scope, &key)?)))
+        let host = if self.layer.face.mode.any_host {
+            None
+        } else {
+            Some(authority(&RequestHead::from(request))?)
+        };
+        let name = name(self.layer.name(), host.as_deref(), &scope, &key)?;
+        refuse_grpc(request.headers(), Ok(Some(name)))
     }
 }
 

@@ -1,0 +1,114 @@
+//! Closures as keys whose arguments need no types.
+
+use std::fmt;
+
+use super::{
+    Key, RequestHead,
+    names::Names,
+    source::{Miss, sealed::Find},
+};
+use crate::layer::{IntoKey, KeyError};
+
+/// A closure over the request's head names the resource. It returns what a closure may return as a
+/// [`ResourceKey`](crate::ResourceKey): names that it owns, and `None` where no lock is needed.
+///
+/// A bare closure is a key too, and has to tell the type of its argument: `|request: &Request<_>| …`.
+/// Here the type is known, whatever the request's body, and the methods of [`Key`] apply. An error made
+/// by [`KeyError::missing`] is one that [`optional`](Key::optional) lets pass.
+///
+/// ```
+/// use axum::{Router, routing::post};
+/// use tower_redlock::{OnceLayer, Redlock, key};
+///
+/// #[derive(Clone)]
+/// struct Principal { tenant: u64 }
+///
+/// let tenant = key::from_fn(|head| Some(head.extensions().get::<Principal>()?.tenant.to_string()));
+/// let once = OnceLayer::idempotency(Redlock::embedded(), "payments").scope(tenant.prefixed("tenant:"));
+/// let app: Router = Router::new().route("/payments", post(async || "paid")).route_layer(once);
+/// # let _ = app;
+/// ```
+pub const fn from_fn<F, K>(name: F) -> Key<FromFn<F>>
+where
+    F: Fn(&RequestHead<'_>) -> K,
+    K: IntoKey,
+{
+    Key::new(FromFn { name })
+}
+
+/// A closure over the request's head and its whole body names the resource: a
+/// [`BodyKey`](super::BodyKey), as [`from_fn`] for the head alone.
+///
+/// ```
+/// use tower_redlock::{OnceLayer, Redlock, key};
+///
+/// let first_line = key::from_body_fn(|_, body| {
+///     let line = body.split(|byte| *byte == b'\n').next()?;
+///     Some(String::from_utf8_lossy(line).into_owned())
+/// });
+/// # let _layer =
+/// OnceLayer::by_body(Redlock::embedded(), "shop", first_line.hashed());
+/// ```
+pub const fn from_body_fn<F, K>(name: F) -> Key<FromBodyFn<F>>
+where
+    F: Fn(&RequestHead<'_>, &[u8]) -> K,
+    K: IntoKey,
+{
+    Key::new(FromBodyFn { name })
+}
+
+/// Takes the names from a closure. Made by [`from_fn`].
+#[derive(Clone, Copy)]
+pub struct FromFn<F> {
+    name: F,
+}
+
+/// Takes the names from a closure over the body. Made by [`from_body_fn`].
+#[derive(Clone, Copy)]
+pub struct FromBodyFn<F> {
+    name: F,
+}
+
+fn names<'r>(found: impl IntoKey) -> Result<Names<'r>, Miss> {
+    match found.into_key() {
+        Ok(Some(resource)) => Ok(Names::from(&resource)),
+        Ok(None) => Err(Miss::Unguarded),
+        Err(error) if error.is_missing() => Err(Miss::Absent(error)),
+        Err(error) => Err(Miss::Bad(error)),
+    }
+}
+
+impl<F, K> Find for FromFn<F>
+where
+    F: Fn(&RequestHead<'_>) -> K,
+    K: IntoKey,
+{
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        names((self.name)(head))
+    }
+}
+
+impl<F, K> Find for FromBodyFn<F>
+where
+    F: Fn(&RequestHead<'_>, &[u8]) -> K,
+    K: IntoKey,
+{
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        let Some(body) = head.body() else {
+            return Err(Miss::Bad(KeyError::setup("the body was not read")));
+        };
+        names((self.name)(head, body))
+    }
+}
+
+impl<F> fmt::Debug for FromFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FromFn").finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Debug for FromBodyFn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FromBodyFn").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,336 @@
+//! The lock of a request, held for the life of the connection that its response upgrades.
+//!
+//! What a server gives a handler after an upgrade is of the server's own types, which nobody can
+//! wrap. So the handler takes a handle, and the lock is put into it when the response passes the
+//! layer.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, OnceLock},
+    task::{Context, Poll, Waker, ready},
+};
+
+use http::Extensions;
+use pin_project::pin_project;
+
+use crate::{
+    error::LockError,
+    guard::{Guarded, Hold, LockContext},
+    sync,
+};
+
+/// The lock of a request, for the life of the connection that its response upgrades: a websocket,
+/// say. Found in requests behind
+/// [`hold_upgrade(true)`](crate::RedlockLayer::hold_upgrade).
+///
+/// [`run`](Self::run) polls what works with the connection while the lock is valid, and gives the lock
+/// back when that has ended. Where the handle is kept instead, the lock is held until the handle is
+/// dropped; nothing stops work then whose lock is lost, unless it asks the
+/// [`context`](Self::context). In both ways the lock is given back when `max_hold` is over at the
+/// latest.
+///
+/// | what the handler does | the upgrade | the lock is given back |
+/// |---|---|---|
+/// | runs work under the handle, or keeps it | passes | when the work has ended, or the handle is dropped |
+/// | drops the handle before it answers | passes, without a lock | with the response |
+/// | does not take the handle | refused: 500, `upgrade-unguarded` | with the response |
+/// | does not upgrade the connection | | with the response or its body |
+///
+/// A peer that vanishes is found out by the work, when it reads from or writes to the connection: send
+/// pings where peers may fall silent.
+///
+/// With the feature `axum` it is an extractor:
+///
+/// ```
+/// use std::time::Duration;
+/// use axum::{
+///     Router,
+///     extract::ws::{WebSocket, WebSocketUpgrade},
+///     response::Response,
+///     routing::any,
+/// };
+/// use tower_redlock::{LockContext, Redlock, RedlockLayer, key, layer::http::HeldUpgrade};
+///
+/// async fn edit(held: HeldUpgrade, upgrade: WebSocketUpgrade) -> Response {
+///     upgrade.on_upgrade(move |socket| async move {
+///         if let Err(lost) = held.run(|cx| session(socket, cx)).await {
+///             println!("the session was cut: {lost}");
+///         }
+///     })
+/// }
+///
+/// async fn session(mut socket: WebSocket, cx: LockContext) {
+///     loop {
+///         tokio::select! {
+///             message = socket.recv() => match message {
+///                 Some(Ok(message)) => println!("{message:?}, under {}", cx.fencing_token()),
+///                 // The peer has closed the connection, or is gone.
+///                 _ => return,
+///             },
+///             // Soon to be lost, or `max_hold` is nearly over.
+///             () = cx.stopping() => return,
+///         }
+///     }
+/// }
+///
+/// let document = key::path_param("id").prefixed("document:");
+/// let one_editor = RedlockLayer::new(Redlock::embedded(), document)
+///     .max_hold(Duration::from_secs(3600))
+///     .http()
+///     .hold_upgrade(true);
+/// let app: Router = Router::new().route("/edit/{id}", any(edit)).route_layer(one_editor);
+/// # let _ = app;
+/// ```
+#[must_use = "the lock is given back as soon as it is dropped"]
+pub struct HeldUpgrade {
+    slot: Arc<Slot>,
+    context: LockContext,
+}
+
+impl HeldUpgrade {
+    /// Takes the handle of a request with these extensions. Where several layers that hold upgrades are
+    /// around each other, each call takes that of the next one outwards; all of them must be taken.
+    ///
+    /// `None` for a request without a lock, without
+    /// [`hold_upgrade(true)`](crate::RedlockLayer::hold_upgrade), or whose handle was taken.
+    pub fn take(extensions: &Extensions) -> Option<Self> {
+        let offer = extensions.get::<Offer>()?;
+        offer.0.iter().rev().find_map(|slot| {
+            let context = slot.context.get()?.clone();
+            slot.take().then(|| Self { slot: Arc::clone(slot), context })
+        })
+    }
+
+    /// The lock, as the request has it: also
+    /// [`stopping`](LockContext::stopping), for work that ends by itself.
+    pub const fn context(&self) -> &LockContext {
+        &self.context
+    }
+
+    /// Runs `work` under the lock, from when the response that upgrades the connection has passed the
+    /// layer; then gives the lock back. The work is dropped, and the connection with it if the work owns
+    /// it, before the lock ends.
+    ///
+    /// It waits for the response: run it in a task, such as that of axum's `on_upgrade`, and not in
+    /// the handler before it answers.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when the lock was lost while the work ran: the work was dropped. Also where
+    /// the response did not upgrade the connection, with the cause
+    /// [`Released`](crate::LossCause::Released) or what ended the request: the work did not begin then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work, then gives the lock back.
+    ///
+    /// # Panics
+    ///
+    /// Where the work panics; the lock is given back then too.
+    pub fn run<F, Fut>(self, work: F) -> RunUpgrade<F, Fut>
+    where
+        F: FnOnce(LockContext) -> Fut,
+        Fut: Future,
+    {
+        RunUpgrade { state: State::Waiting { held: Some((work, self)) } }
+    }
+}
+
+impl Drop for HeldUpgrade {
+    fn drop(&mut self) {
+        // Outside of the mutex: what it drops gives the lock back, and a waker is foreign code.
+        let place = std::mem::replace(&mut *sync::lock(&self.slot.place), Place::Over);
+        drop(place);
+    }
+}
+
+impl fmt::Debug for HeldUpgrade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldUpgrade").field("context", &self.context).finish_non_exhaustive()
+    }
+}
+
+/// The future of [`HeldUpgrade::run`].
+///
+/// # Panics
+///
+/// If polled again after it was ready, and where the work panics.
+#[pin_project]
+#[must_use = "futures do nothing unless polled"]
+pub struct RunUpgrade<F, Fut> {
+    #[pin]
+    state: State<F, Fut>,
+}
+
+#[pin_project(project = StateProj)]
+enum State<F, Fut> {
+    Waiting {
+        /// The work is dropped before the lock is given back.
+        held: Option<(F, HeldUpgrade)>,
+    },
+    Running {
+        #[pin]
+        guarded: Guarded<Fut>,
+    },
+}
+
+impl<F, Fut> Future for RunUpgrade<F, Fut>
+where
+    F: FnOnce(LockContext) -> Fut,
+    Fut: Future,
+{
+    type Output = Result<Fut::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        const AFTER: &str = "polled after it was ready";
+        let mut this = self.project();
+        loop {
+            match this.state.as_mut().project() {
+                StateProj::Waiting { held } => {
+                    let passed = ready!(held.as_ref().expect(AFTER).1.slot.poll_hold(cx));
+                    let (work, handle) = held.take().expect(AFTER);
+                    let Some(hold) = passed else {
+                        let cause = handle.context.lease().loss();
+                        return Poll::Ready(Err(LockError::lost(cause)));
+                    };
+                    let guarded = Guarded::go_on(hold, work)?;
+                    this.state.set(State::Running { guarded });
+                }
+                StateProj::Running { guarded } => {
+                    return Poll::Ready(ready!(guarded.poll(cx)).map(|(output, _hold)| output));
+                }
+            }
+        }
+    }
+}
+
+impl<F, Fut> fmt::Debug for RunUpgrade<F, Fut> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Waiting { .. } => "waiting for the response",
+            State::Running { .. } => "running",
+        };
+        f.debug_struct("RunUpgrade").field("state", &state).finish_non_exhaustive()
+    }
+}
+
+/// Where a layer puts the lock for the handler that took the handle.
+#[derive(Debug)]
+struct Slot {
+    /// Unset while the request has no lock.
+    context: OnceLock<LockContext>,
+    place: Mutex<Place>,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Nobody took the handle.
+    Free,
+    /// Whoever has the handle may wait for the response.
+    Taken(Option<Waker>),
+    /// The response has upgraded the connection.
+    Held(Hold),
+    /// The lock was given back, taken out, or will never come.
+    Over,
+}
+
+impl Slot {
+    fn take(&self) -> bool {
+        let mut place = sync::lock(&self.place);
+        let is_free = matches!(*place, Place::Free);
+        if is_free {
+            *place = Place::Taken(None);
+        }
+        is_free
+    }
+
+    /// The lock, taken out; `None` if the response did not upgrade the connection.
+    fn poll_hold(&self, cx: &Context<'_>) -> Poll<Option<Hold>> {
+        let waker = sync::clone_waker(cx.waker());
+        let mut place = sync::lock(&self.place);
+        let (polled, replaced) = match std::mem::replace(&mut *place, Place::Over) {
+            Place::Held(hold) => (Poll::Ready(Some(hold)), Some(waker)),
+            Place::Over => (Poll::Ready(None), Some(waker)),
+            Place::Free | Place::Taken(None) => {
+                *place = Place::Taken(Some(waker));
+                (Poll::Pending, None)
+            }
+            Place::Taken(replaced) => {
+                *place = Place::Taken(Some(waker));
+                (Poll::Pending, replaced)
+            }
+        };
+        drop(place);
+        drop(replaced);
+        polled
+    }
+}
+
+/// In a request's extensions: the slots of the layers around it, the innermost last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Offer(Vec<Arc<Slot>>);
+
+impl Offer {
+    /// The request has the lock of the innermost layer.
+    pub(super) fn set_context(extensions: &Extensions, context: &LockContext) {
+        let slot = extensions.get::<Self>().and_then(|offer| offer.0.last());
+        if let Some(slot) = slot {
+            // It is entered once.
+            let _ = slot.context.set(context.clone());
+        }
+    }
+}
+
+/// The layer's side of a slot. Dropped without a lock in it, it ends the wait for one.
+#[derive(Debug)]
+pub(super) struct Offered(Arc<Slot>);
+
+impl Offered {
+    /// Puts a slot into a request's extensions.
+    pub(super) fn to(extensions: &mut Extensions) -> Self {
+        let slot = Slot { context: OnceLock::new(), place: Mutex::new(Place::Free) };
+        let slot = Arc::new(slot);
+        let mut offer = extensions.get::<Offer>().cloned().unwrap_or_default();
+        offer.0.push(Arc::clone(&slot));
+        extensions.insert(offer);
+        Self(slot)
+    }
+
+    /// The response upgrades the connection: hands the lock to whoever has the handle. Returns it where
+    /// nobody took the handle.
+    pub(super) fn keep(&self, hold: Hold) -> Option<Hold> {
+        let mut place = sync::lock(&self.0.place);
+        match std::mem::replace(&mut *place, Place::Over) {
+            Place::Taken(waker) => {
+                *place = Place::Held(hold);
+                drop(place);
+                if let Some(waker) = waker {
+                    sync::wake(waker);
+                }
+                None
+            }
+            // The handle was dropped: gives the lock back, outside of the mutex.
+            Place::Over => {
+                drop(place);
+                drop(hold);
+                None
+            }
+            Place::Free | Place::Held(_) => Some(hold),
+        }
+    }
+}
+
+impl Drop for Offered {
+    fn drop(&mut self) {
+        let mut place = sync::lock(&self.0.place);
+        if matches!(*place, Place::Free | Place::Taken(_)) {
+            let over = std::mem::replace(&mut *place, Place::Over);
+            drop(place);
+            if let Place::Taken(Some(waker)) = over {
+                sync::wake(waker);
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Locks of upgraded connections, on a clock that is moved by hand.
+
+use std::{
+    convert::Infallible,
+    future::{pending, ready},
+    pin::pin,
+    sync::{Arc, Mutex},
+    task::Poll,
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Empty;
+use tower::{Layer, Service, service_fn};
+use tower_redlock::{LockError, layer::http::HeldUpgrade};
+
+use crate::{
+    bench::Bench,
+    tools::{VALIDITY, poll},
+};
+
+/// The status that a request is answered with by a handler that takes the handle, and the handle.
+fn answered(
+    bench: &Bench,
+    method: Method,
+    status: StatusCode,
+) -> (StatusCode, Option<HeldUpgrade>) {
+    let taken = Arc::new(Mutex::new(None));
+    let given = Arc::clone(&taken);
+    let handler = service_fn(move |request: Request<()>| {
+        *given.lock().unwrap() = HeldUpgrade::take(request.extensions());
+        assert!(HeldUpgrade::take(request.extensions()).is_none(), "there is one");
+        let mut response = Response::new(Empty::<Bytes>::new());
+        *response.status_mut() = status;
+        ready(Ok::<_, Infallible>(response))
+    });
+    let mut service = bench.layer().hold_upgrade(true).layer(handler);
+    let request = Request::builder().method(method).uri("/").body(()).unwrap();
+    let Poll::Ready(Ok(response)) = poll(pin!(service.call(request))) else { panic!() };
+    let handle = taken.lock().unwrap().take();
+    (response.status(), handle)
+}
+
+fn upgraded(bench: &Bench) -> HeldUpgrade {
+    let (status, handle) = answered(bench, Method::POST, StatusCode::SWITCHING_PROTOCOLS);
+    assert_eq!(status, StatusCode::SWITCHING_PROTOCOLS);
+    handle.expect("the request has a lock")
+}
+
+#[test]
+fn a_handle_outlives_the_response() {
+    let bench = Bench::new();
+    let (status, handle) = answered(&bench, Method::CONNECT, StatusCode::OK);
+    assert_eq!(status, StatusCode::OK);
+    assert!(bench.is_held());
+    drop(handle);
+    assert!(bench.is_free());
+}
+
+#[test]
+fn work_is_dropped_at_the_end() {
+    let bench = Bench::new();
+    let inside = Arc::new(());
+    let count = Arc::clone(&inside);
+    let mut run = pin!(upgraded(&bench).run(async move |_| {
+        pending::<()>().await;
+        drop(count);
+    }));
+    assert!(poll(run.as_mut()).is_pending());
+    assert!(bench.is_held() && Arc::strong_count(&inside) == 2);
+    bench.clock.advance(VALIDITY);
+    let end = poll(run.as_mut());
+    assert!(matches!(end, Poll::Ready(Err(LockError::Lost { .. }))), "{end:?}");
+    assert_eq!(Arc::strong_count(&inside), 1);
+}
+
+#[test]
+fn work_does_not_begin_behind_the_end() {
+    let bench = Bench::new();
+    let handle = upgraded(&bench);
+    bench.clock.advance(VALIDITY);
+    let end = poll(pin!(handle.run(async |_| panic!("it is lost"))));
+    assert!(matches!(end, Poll::Ready(Err(LockError::Lost { .. }))), "{end:?}");
+}
+
+#[test]
+fn work_that_ends_gives_the_lock_back() {
+    let bench = Bench::new();
+    let end = poll(pin!(upgraded(&bench).run(async |cx| cx.ensure_valid().is_ok())));
+    assert_eq!(end, Poll::Ready(Ok(true)));
+    assert!(bench.is_free());
+}
+
+#[test]
+fn requests_without_a_lock_have_no_handle() {
+    let bench = Bench::new();
+    let (status, handle) = answered(&bench, Method::GET, StatusCode::SWITCHING_PROTOCOLS);
+    assert_eq!(status, StatusCode::SWITCHING_PROTOCOLS, "it passes");
+    assert!(handle.is_none());
+}
