@@ -10,7 +10,7 @@
 //! | asking guarded work to stop, and what is done when it does not | [`Stopping`], [`Overrun`] |
 //! | whether enough nodes vote, and why not | [`NotReady`] |
 //! | claims of jobs' ticks | `claims` |
-//! | records of work that is done | `records` |
+//! | records of work that is done, and how many there may be | `records`, `quota` |
 //! | work that goes on without its caller | `detached` |
 //! | finding out that the work hangs, telling of renewals | `stall`, `renewals` |
 //! | runs the algorithm of one lease against the nodes | `lease` |
@@ -32,6 +32,7 @@ mod lease;
 mod lost;
 mod overrun;
 mod queue;
+mod quota;
 mod readiness;
 pub(crate) mod records;
 mod redlock;

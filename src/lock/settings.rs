@@ -1,6 +1,6 @@
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
-use super::{fences::Proposal, overrun::Overrun};
+use super::{fences::Proposal, overrun::Overrun, quota::RecordBounds};
 use crate::{
     error::LockError,
     quorum::{Gate, Terms, rules},
@@ -32,6 +32,7 @@ pub(crate) struct Settings {
     pub(crate) stop_margin: Option<Duration>,
     pub(crate) on_overrun: Overrun,
     pub(crate) line: LineBounds,
+    pub(crate) records: RecordBounds,
     /// How often in a row a lease may be handed on within the process.
     pub(crate) handoff_limit: u32,
 }

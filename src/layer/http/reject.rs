@@ -19,6 +19,10 @@ pub struct Rejection<'a> {
 /// Without anything better to go by, clients are told to come back after so long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Longest time after which clients are told to come back where records are to expire first: an
+/// operator may make room before.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
+
 /// What `Retry-After` can say, and not at once.
 pub(crate) fn in_whole_seconds(after: Option<Duration>) -> Duration {
     let after = after.unwrap_or(RETRY_AFTER);
@@ -74,6 +78,9 @@ impl<'a> Rejection<'a> {
             LockError::InvalidResource(_)
             | LockError::Lost { .. }
             | LockError::InvalidRequest(_) => None,
+            LockError::TooManyRecords { retry_after, .. } => {
+                Some(in_whole_seconds(*retry_after).min(MAX_RETRY_AFTER))
+            }
             _ => Some(RETRY_AFTER),
         }
     }
@@ -95,6 +102,7 @@ impl<'a> Rejection<'a> {
                 BodyFault::Failed => "body-failed",
             },
             LockError::InvalidResource(_) => "bad-key",
+            LockError::TooManyRecords { .. } => "too-many-records",
             LockError::Closed => "shut-down",
             _ => "unavailable",
         }
@@ -114,6 +122,9 @@ impl<'a> Rejection<'a> {
             LockError::InvalidResource(error) => format!("{error}; nothing was done").into(),
             LockError::InvalidRequest(_) => {
                 "the lock's settings do not fit together; nothing was done".into()
+            }
+            LockError::TooManyRecords { .. } => {
+                "the service remembers as many requests as it may; nothing was done".into()
             }
             LockError::Closed => "the service is shutting down; nothing was done".into(),
             _ => "the lock could not be taken at present; nothing was done".into(),
@@ -140,7 +151,10 @@ impl<'a> Rejection<'a> {
             LockError::InvalidResource(ResourceError::Setup(_)) => {
                 crate::log::error!(resource, %error, outcome, "request turned away");
             }
-            LockError::Held { .. } | LockError::InvalidResource(_) => {
+            // Of full records the quota warns, not each request.
+            LockError::Held { .. }
+            | LockError::InvalidResource(_)
+            | LockError::TooManyRecords { .. } => {
                 crate::log::debug!(resource, %error, outcome, "request turned away");
             }
             // The hard stop has said so already.

@@ -8,6 +8,7 @@ use self::check::{check_prefix, endpoints};
 use super::{
     Overrun, Redlock, Soundness,
     core::Core,
+    quota::RecordBounds,
     settings::LineBounds,
     spawner::{Spawner, ThreadSpawner},
 };
@@ -46,6 +47,7 @@ pub struct RedlockBuilder {
     stop_margin: Option<Duration>,
     on_overrun: Overrun,
     line: LineBounds,
+    records: RecordBounds,
     handoff_limit: u32,
     clock: Arc<dyn Clock>,
     connector: Arc<dyn Connector>,
@@ -75,6 +77,7 @@ impl RedlockBuilder {
             stop_margin: None,
             on_overrun: Overrun::default(),
             line: LineBounds { per_name: 1_000, total: 10_000 },
+            records: RecordBounds::default(),
             handoff_limit: 20,
             clock: Arc::new(SystemClock::new()),
             connector: Arc::new(SocketConnector::new()),
@@ -282,6 +285,34 @@ impl RedlockBuilder {
     /// is told what its first attempt met. Default: 10,000.
     pub fn max_waiters_in_total(mut self, waiters: usize) -> Self {
         self.line.total = waiters;
+        self
+    }
+
+    /// How many records of work that is done [once](mod@crate::once) the nodes may keep for this
+    /// manager at a time. Above zero. Default: 4 million, and no more than half of the servers'
+    /// `maxmemory` has room for at 300 bytes each.
+    ///
+    /// Beyond that, work is refused before it runs, with
+    /// [`LockError::TooManyRecords`](crate::LockError::TooManyRecords); work that is done is still told as
+    /// done. What this manager wrote counts until its `retain` is over (by up to a 32nd of that
+    /// longer), also where somebody has had it forgotten. Other managers, and this one before a
+    /// restart, count for themselves: leave room for them.
+    pub fn max_records(mut self, records: usize) -> Self {
+        self.records.records = Some(records as u64);
+        self
+    }
+
+    /// How many bytes of each server's memory the records of this manager may take before answers
+    /// are kept no more. Counted as [`max_records`](Self::max_records). Default: 64 MiB, and at most a
+    /// quarter of the servers' `maxmemory`. With zero, the nodes keep no answers.
+    ///
+    /// A request beyond that runs, and is recorded as done, without its answer: whoever repeats it is
+    /// told so (409, `response-not-kept`, behind
+    /// [`OnceLayer::idempotency`](crate::OnceLayer::idempotency)). A WARN, at most one a minute, says how
+    /// many there were. In any case, an answer above 1 KiB is kept only while a quarter of the
+    /// `maxmemory` of a quorum of servers is free, so that answers leave room for locks.
+    pub fn max_record_bytes(mut self, bytes: usize) -> Self {
+        self.records.bytes = Some(bytes as u64);
         self
     }
 

@@ -52,7 +52,7 @@ pub enum Refused<'a> {
     /// The key was used for another request: of another method, path or body.
     KeyReused,
     /// It is done, and its response is not there to be sent again: it was not kept, as it was too large,
-    /// or its process ended before, or the store has lost it.
+    /// or too many others are kept, or its process ended before, or the store has lost it.
     #[non_exhaustive]
     NotKept {
         /// The status of that response, if it is known.

@@ -2,6 +2,7 @@
 
 mod callers;
 mod large;
+mod quota;
 mod refused;
 mod replay;
 mod statuses;

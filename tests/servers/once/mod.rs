@@ -5,5 +5,7 @@ mod crowd;
 mod log;
 mod memory;
 #[cfg(feature = "http")]
+mod quota;
+#[cfg(feature = "http")]
 mod requests;
 mod restarts;

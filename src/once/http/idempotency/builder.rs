@@ -45,7 +45,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | the same request was answered before | that answer, `idempotency-replayed: true` | no |
     /// | another request was answered under the key: of another method, path, query or body | 422, `key-reused` | no |
     /// | a request with the key runs, the same or another | 409, `in-progress`, `Retry-After` | no |
-    /// | it is done, and its answer was not kept: it was too large, came too late, or the store has lost it | 409, `response-not-kept`, `outcome: done` | no |
+    /// | it is done, and its answer was not kept: it was too large, came too late, others take too much room, or the store has lost it | 409, `response-not-kept`, `outcome: done` | no |
     /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
     /// | no key | 400, `bad-key`; or see [`missing`](OnceLayer::missing) | no |
     /// | a key or a scope that is none | 400, `bad-key` | no |
@@ -85,6 +85,13 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// On the lock's own nodes, with the record that the request is done: on all of them, in memory,
     /// until [`retain`](OnceLayer::retain) is over. That is for small answers, and few enough; for
     /// others there is [`store`](OnceLayer::store).
+    ///
+    /// The nodes' memory is that of locks, too. So a manager has a quota: answers beyond
+    /// [`max_record_bytes`](crate::RedlockBuilder::max_record_bytes) in total are not kept, and none above
+    /// 1 KiB while the servers are three quarters full: their requests are done all the same. Requests
+    /// beyond [`max_records`](crate::RedlockBuilder::max_records) are answered 503, `too-many-records`,
+    /// and don't run. A WARN tells of each, at most once a minute, and the metric
+    /// `redlock_over_quota_total`.
     ///
     /// # Deciding by hand
     ///
