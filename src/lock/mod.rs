@@ -47,6 +47,7 @@ mod soundness;
 mod spawner;
 mod stall;
 mod stopping;
+mod told;
 mod usual;
 mod wakeups;
 mod watchers;

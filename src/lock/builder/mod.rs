@@ -17,7 +17,7 @@ use crate::{
     node::{
         EmbeddedNodes, Node,
         redis::{
-            Connector, Credentials, EvictionGuard, Guards, Layout, NodeSet, RedisNode,
+            Access, Connector, Credentials, EvictionGuard, Guards, Layout, NodeSet, RedisNode,
             RedisSettings, RestartGuard, SocketConnector, TlsOptions,
         },
     },
@@ -309,8 +309,10 @@ impl RedlockBuilder {
     /// A request beyond that runs, and is recorded as done, without its answer: whoever repeats it is
     /// told so (409, `response-not-kept`, behind
     /// [`OnceLayer::idempotency`](crate::OnceLayer::idempotency)). A WARN, at most one a minute, says how
-    /// many there were. In any case, an answer above 1 KiB is kept only while a quarter of the
-    /// `maxmemory` of a quorum of servers is free, so that answers leave room for locks.
+    /// many there were. In any case, an answer above 1 KiB is kept
+    /// only while a quarter of the `maxmemory` of a quorum of servers is free, so that answers leave
+    /// room for locks. That is looked at once a second, and others do the same: between two looks,
+    /// answers take no more than an eighth of the room above it.
     pub fn max_record_bytes(mut self, bytes: usize) -> Self {
         self.records.bytes = Some(bytes as u64);
         self
@@ -375,11 +377,13 @@ impl RedlockBuilder {
             max_ttl: settings.max_ttl,
             drift_factor: settings.drift_factor,
             node_timeout: settings.node_timeout,
-            credentials: self.credentials,
-            connector: self.connector,
+            access: Access {
+                credentials: self.credentials,
+                connector: self.connector,
+                #[cfg(feature = "tls")]
+                tls: crate::node::redis::tls_config(self.tls.as_ref(), &endpoints)?,
+            },
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            #[cfg(feature = "tls")]
-            tls: crate::node::redis::tls_config(self.tls.as_ref(), &endpoints)?,
         };
         #[cfg(not(feature = "tls"))]
         if self.tls.is_some() {

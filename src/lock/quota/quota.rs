@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::core::Core,
+    lock::{core::Core, told::Told},
     metrics, sync,
     time::{Timers, Timestamp},
 };
@@ -65,17 +65,11 @@ struct State {
     told: [Told; 2],
 }
 
-/// When was warned last, and how often there was reason to since.
-#[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    last: Option<Timestamp>,
-    since: u64,
-}
-
 /// Least time between two looks at what is known of the servers' memory. They tell it as often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Least time between two warnings of the same.
-const WARN_INTERVAL: Duration = Duration::from_secs(60);
+/// Between two looks a manager takes no more than one of so many shares of the room for answers, as
+/// others see the same room.
+const SHARES: u64 = 8;
 /// An answer of up to so many bytes is kept while the servers are nearly full: it is no more than
 /// a few records.
 const SMALL_ANSWER: u64 = 1 << 10;
@@ -130,7 +124,7 @@ impl Quota {
         let recent = state.answers[0].saturating_add(state.answers[1]).saturating_add(bytes);
         let full = if used.saturating_add(bytes) > limit {
             "max_record_bytes"
-        } else if bytes > SMALL_ANSWER && recent > state.servers.room {
+        } else if bytes > SMALL_ANSWER && recent > state.servers.room / SHARES {
             "memory"
         } else {
             state.reserved.bytes = state.reserved.bytes.saturating_add(bytes);
@@ -144,9 +138,10 @@ impl Quota {
             match full {
                 "memory" => crate::log::warn!(
                     answers,
-                    "the servers are three quarters full: answers above 1 KiB are not kept, and who \
-                     repeats such a request is told that it is done, without its answer; raise \
-                     maxmemory, or keep answers in a store apart (OnceLayer::store)"
+                    "the servers are nearly three quarters full, or have little room for so many \
+                     answers at once: those above 1 KiB are not kept, and who repeats such a request \
+                     is told that it is done, without its answer; raise maxmemory, or keep answers in \
+                     a store apart (OnceLayer::store)"
                 ),
                 _ => crate::log::warn!(
                     limit,
@@ -209,18 +204,6 @@ impl Quota {
             }
         }
         now
-    }
-}
-
-impl Told {
-    /// One more reason to warn. How many there were since the last warning, if it is time for one.
-    fn warns(&mut self, now: Timestamp) -> Option<u64> {
-        self.since += 1;
-        if self.last.is_some_and(|last| now.since(last) < WARN_INTERVAL) {
-            return None;
-        }
-        self.last = Some(now);
-        Some(std::mem::take(&mut self.since))
     }
 }
 

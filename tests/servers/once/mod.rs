@@ -7,5 +7,7 @@ mod memory;
 #[cfg(feature = "http")]
 mod quota;
 #[cfg(feature = "http")]
+mod redis_store;
+#[cfg(feature = "http")]
 mod requests;
 mod restarts;

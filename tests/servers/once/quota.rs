@@ -103,7 +103,7 @@ impl Site {
                 assert!(body.contains("response-not-kept") && body.contains("done"), "{body}");
                 false
             }
-            _ => panic!("{status}: {body}"),
+            _ => panic!("{status}: {body}\n{}", self.log.text()),
         };
         let replayed = answers.iter().filter(is_replayed).count();
         assert_eq!(self.runs.load(Ordering::SeqCst), REQUESTS);
@@ -132,13 +132,12 @@ async fn large_answers_leave_room_for_locks() {
     site.load(&[replica]).await;
     site.two_hundred_locks_are_granted(&redlock).await;
     let replayed = site.replayed(replica).await;
-    // A quarter of 12 MB, in allocations of 64 KiB.
-    assert!((40..=48).contains(&replayed), "{replayed} answers are kept");
+    // A quarter of 12 MB, in allocations of 64 KiB; an eighth of the room at first.
+    assert!((10..=48).contains(&replayed), "{replayed} answers are kept");
     println!("{replayed} of {REQUESTS} answers are kept; used: {:?}", site.used());
-    // Once, not with each of them.
-    let parts = ["max_record_bytes", "limit=3145728", "answers=1"];
-    site.log.wait_for("WARN", &parts).await;
-    assert_eq!(site.log.count("WARN"), 1, "{}", site.log.text());
+    // Once for each reason, not with each of them.
+    site.log.wait_for("WARN", &["is told that it is done", "answers=1"]).await;
+    assert!(site.log.count("WARN") <= 2, "{}", site.log.text());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,9 +150,9 @@ async fn a_quota_above_the_servers_memory_leaves_a_quarter_of_it() {
     site.two_hundred_locks_are_granted(&blue).await;
     site.two_hundred_locks_are_granted(&green).await;
     let replayed = site.replayed(replicas[0]).await;
-    assert!(replayed > 40, "{replayed} answers are kept");
+    assert!(replayed > 10, "{replayed} answers are kept");
     println!("{replayed} of {REQUESTS} answers are kept; used: {:?}", site.used());
-    site.log.wait_for("WARN", &["three quarters full"]).await;
+    site.log.wait_for("WARN", &["nearly three quarters full"]).await;
 }
 
 #[tokio::test]

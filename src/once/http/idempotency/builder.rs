@@ -83,8 +83,9 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// # Where they are kept
     ///
     /// On the lock's own nodes, with the record that the request is done: on all of them, in memory,
-    /// until [`retain`](OnceLayer::retain) is over. That is for small answers, and few enough; for
-    /// others there is [`store`](OnceLayer::store).
+    /// until [`retain`](OnceLayer::retain) is over. That is for small answers, and few enough. For
+    /// answers above some kB, or many, keep them in a [`store`](OnceLayer::store):
+    /// [`RedisStore`](crate::once::RedisStore) is one on a server of its own.
     ///
     /// The nodes' memory is that of locks, too. So a manager has a quota: answers beyond
     /// [`max_record_bytes`](crate::RedlockBuilder::max_record_bytes) in total are not kept, and none above
@@ -215,7 +216,9 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         self
     }
 
-    /// Keeps responses in `store`, and on the nodes only where they are.
+    /// Keeps responses in `store`, and on the nodes only where they are:
+    /// [`RedisStore`](crate::once::RedisStore), [`MemoryStore`](crate::once::MemoryStore) for a single
+    /// process, or one of your own.
     ///
     /// A response is put there under the lock and its fencing token, before the nodes keep where it is.
     /// While that takes time they are told that the request is done, so that after a crash in between
