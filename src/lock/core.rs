@@ -39,6 +39,9 @@ pub(crate) struct Core {
     pub(crate) detached: Detached,
     /// How much of what this manager records the nodes may keep.
     pub(crate) quota: Arc<Quota>,
+    /// For bodies that are read before their locks are asked for.
+    #[cfg(feature = "http")]
+    pub(crate) body_room: Arc<super::BodyRoom>,
     /// Releases that were sent and are not answered.
     pub(crate) releasing: AtomicUsize,
     closed: AtomicBool,
@@ -68,6 +71,8 @@ impl Core {
             )),
             usual: Usual::new(),
             attempts: Attempts::new(Arc::clone(&timers)),
+            #[cfg(feature = "http")]
+            body_room: super::BodyRoom::new(settings.waiting_body_bytes, Arc::clone(&timers)),
             quota: Quota::new(settings.records, Arc::clone(&timers)),
             settings,
             names: nodes.iter().map(|node| node.name().into()).collect(),

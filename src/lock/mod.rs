@@ -12,6 +12,7 @@
 //! | claims of jobs' ticks | `claims` |
 //! | records of work that is done, and how many there may be | `records`, `quota` |
 //! | work that goes on without its caller | `detached` |
+//! | a bound on bodies that are read before their locks | `body_room` |
 //! | finding out that the work hangs, telling of renewals | `stall`, `renewals` |
 //! | runs the algorithm of one lease against the nodes | `lease` |
 //! | repeats releases that were not acknowledged | `releaser` |
@@ -20,6 +21,8 @@
 mod acquire;
 mod ask;
 mod attempts;
+#[cfg(feature = "http")]
+mod body_room;
 mod builder;
 #[cfg(feature = "scheduler")]
 pub(crate) mod claims;
@@ -53,6 +56,8 @@ mod wakeups;
 mod watchers;
 
 pub use acquire::Acquire;
+#[cfg(feature = "http")]
+pub(crate) use body_room::{BodyRoom, HeldBytes, NoRoom};
 pub use builder::RedlockBuilder;
 pub(crate) use core::Core;
 #[cfg(feature = "http")]

@@ -33,6 +33,9 @@ pub(crate) struct Settings {
     pub(crate) on_overrun: Overrun,
     pub(crate) line: LineBounds,
     pub(crate) records: RecordBounds,
+    /// How many bytes of bodies may be held before their locks are held.
+    #[cfg_attr(not(feature = "http"), allow(dead_code))]
+    pub(crate) waiting_body_bytes: usize,
     /// How often in a row a lease may be handed on within the process.
     pub(crate) handoff_limit: u32,
 }

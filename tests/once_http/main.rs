@@ -12,3 +12,4 @@ mod repeats;
 mod site;
 mod stopped;
 mod types;
+mod waiting;

@@ -63,6 +63,7 @@ impl<'a> Rejection<'a> {
             LockError::InvalidResource(ResourceError::Body(fault)) => match fault {
                 BodyFault::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
                 BodyFault::TimedOut { .. } => StatusCode::REQUEST_TIMEOUT,
+                BodyFault::Crowded { .. } => StatusCode::SERVICE_UNAVAILABLE,
                 BodyFault::Failed => StatusCode::BAD_REQUEST,
             },
             LockError::InvalidResource(_) => StatusCode::BAD_REQUEST,
@@ -75,6 +76,9 @@ impl<'a> Rejection<'a> {
     pub fn retry_after(&self) -> Option<Duration> {
         match self.error.root() {
             LockError::Held { retry_after, .. } => Some(in_whole_seconds(*retry_after)),
+            LockError::InvalidResource(ResourceError::Body(BodyFault::Crowded { .. })) => {
+                Some(RETRY_AFTER)
+            }
             LockError::InvalidResource(_)
             | LockError::Lost { .. }
             | LockError::InvalidRequest(_) => None,
@@ -99,6 +103,7 @@ impl<'a> Rejection<'a> {
             LockError::InvalidResource(ResourceError::Body(fault)) => match fault {
                 BodyFault::TooLarge { .. } => "body-too-large",
                 BodyFault::TimedOut { .. } => "body-timed-out",
+                BodyFault::Crowded { .. } => "too-many-bodies",
                 BodyFault::Failed => "body-failed",
             },
             LockError::InvalidResource(_) => "bad-key",

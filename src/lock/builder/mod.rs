@@ -48,6 +48,7 @@ pub struct RedlockBuilder {
     on_overrun: Overrun,
     line: LineBounds,
     records: RecordBounds,
+    waiting_body_bytes: usize,
     handoff_limit: u32,
     clock: Arc<dyn Clock>,
     connector: Arc<dyn Connector>,
@@ -78,6 +79,7 @@ impl RedlockBuilder {
             on_overrun: Overrun::default(),
             line: LineBounds { per_name: 1_000, total: 10_000 },
             records: RecordBounds::default(),
+            waiting_body_bytes: 64 << 20,
             handoff_limit: 20,
             clock: Arc::new(SystemClock::new()),
             connector: Arc::new(SocketConnector::new()),
@@ -285,6 +287,23 @@ impl RedlockBuilder {
     /// is told what its first attempt met. Default: 10,000.
     pub fn max_waiters_in_total(mut self, waiters: usize) -> Self {
         self.line.total = waiters;
+        self
+    }
+
+    /// How many bytes of requests' bodies this process may hold in memory, of all layers over this
+    /// manager that read bodies before they ask for a lock
+    /// ([`OnceLayer::by_body`](crate::OnceLayer::by_body),
+    /// [`OnceLayer::idempotency`](crate::OnceLayer::idempotency),
+    /// [`RedlockLayer::read_body_first`](crate::RedlockLayer::read_body_first)). Above zero. Default:
+    /// 64 MiB.
+    ///
+    /// A body counts from its first byte until the handler reads it or drops it, also while its request
+    /// waits. One for which there is no room beside the others is refused: before it is read where its
+    /// length is announced, else where it comes to that. The answer is 503, `too-many-bodies`, with
+    /// `Retry-After`; a WARN, at most one a minute, says how many there were. A body that is alone is taken
+    /// up to its layer's own limit.
+    pub fn max_waiting_body_bytes(mut self, bytes: usize) -> Self {
+        self.waiting_body_bytes = bytes;
         self
     }
 

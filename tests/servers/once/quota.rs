@@ -110,9 +110,9 @@ impl Site {
         replayed
     }
 
-    async fn two_hundred_locks_are_granted(&self, redlock: &Redlock) {
-        let locks =
-            join_all((0..200).map(|i| redlock.lock(format!("unrelated {i}")).into_future()));
+    /// Of names of their own, as they are given back in the background.
+    async fn two_hundred_locks_are_granted(&self, redlock: &Redlock, whose: &str) {
+        let locks = join_all((0..200).map(|i| redlock.lock(format!("{whose} {i}")).into_future()));
         let granted = locks.await;
         let refused: Vec<_> = granted.iter().filter_map(|lock| lock.as_ref().err()).collect();
         assert!(refused.is_empty(), "{} of 200 are refused: {}", refused.len(), refused[0]);
@@ -130,7 +130,7 @@ async fn large_answers_leave_room_for_locks() {
     let redlock = site.manager(patient()).await;
     let replica = site.serve(&redlock).await;
     site.load(&[replica]).await;
-    site.two_hundred_locks_are_granted(&redlock).await;
+    site.two_hundred_locks_are_granted(&redlock, "unrelated").await;
     let replayed = site.replayed(replica).await;
     // A quarter of 12 MB, in allocations of 64 KiB; an eighth of the room at first.
     assert!((10..=48).contains(&replayed), "{replayed} answers are kept");
@@ -147,8 +147,8 @@ async fn a_quota_above_the_servers_memory_leaves_a_quarter_of_it() {
     let (blue, green) = (site.manager(builder()).await, site.manager(builder()).await);
     let replicas = [site.serve(&blue).await, site.serve(&green).await];
     site.load(&replicas).await;
-    site.two_hundred_locks_are_granted(&blue).await;
-    site.two_hundred_locks_are_granted(&green).await;
+    site.two_hundred_locks_are_granted(&blue, "blue").await;
+    site.two_hundred_locks_are_granted(&green, "green").await;
     let replayed = site.replayed(replicas[0]).await;
     assert!(replayed > 10, "{replayed} answers are kept");
     println!("{replayed} of {REQUESTS} answers are kept; used: {:?}", site.used());

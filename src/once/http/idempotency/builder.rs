@@ -51,6 +51,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | a key or a scope that is none | 400, `bad-key` | no |
     /// | a larger body than [`body_limit`](OnceLayer::body_limit) | 413, `body-too-large` | no |
     /// | a body that broke off | 400, `body-failed` | no |
+    /// | a body for which there is no room beside those of requests that wait: [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes) | 503, `too-many-bodies`, `Retry-After` | no |
     ///
     /// With [`wait`](OnceLayer::wait), one that comes while the first runs waits for its answer. All
     /// else is the same as for [webhooks](OnceLayer::http): no quorum, a lock that was lost, a key
