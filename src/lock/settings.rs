@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     pub(crate) line: LineBounds,
     pub(crate) records: RecordBounds,
     /// How many bytes of bodies may be held before their locks are held.
-    #[cfg_attr(not(feature = "http"), allow(dead_code))]
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has bodies"))]
     pub(crate) waiting_body_bytes: usize,
     /// How often in a row a lease may be handed on within the process.
     pub(crate) handoff_limit: u32,

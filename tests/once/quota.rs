@@ -101,7 +101,7 @@ fn a_key_that_was_held_and_done_counts_once() {
     let run = |key: &str| scene.does(blue.once(key).unknown(Unknown::Hold(SECOND)).retain(RETAIN));
     assert_ran(&run("a"), 1);
     assert_ran(&run("b"), 2);
-    scene.clock.advance(RETAIN - SECOND);
+    scene.clock.advance(RETAIN.saturating_sub(SECOND));
     assert_refused(&run("c"), SECOND + RETAIN / 32);
     scene.clock.advance(SECOND + RETAIN / 32);
     assert_ran(&run("c"), 3);

@@ -41,7 +41,7 @@ impl Charge {
     }
 
     /// Takes room for an answer of so many bytes with the record. False where it is not to be kept.
-    #[cfg(feature = "http")]
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has answers to keep"))]
     pub(crate) fn admit(&self, core: &Core, answer: usize) -> bool {
         let bytes = allocated(answer);
         let is_admitted = self.quota.admit(core, bytes);
@@ -92,14 +92,13 @@ fn bytes_of(name: &str, owner: &str) -> u64 {
 
 /// How much a server's allocator takes for so many bytes. Source: jemalloc's size classes, of which
 /// there are four between a power of two and the next.
-#[cfg(feature = "http")]
 fn allocated(bytes: usize) -> u64 {
     let bytes = bytes.max(1) as u64;
     let spacing = bytes.next_power_of_two() / 8;
     bytes.next_multiple_of(spacing.max(16))
 }
 
-#[cfg(all(test, feature = "http"))]
+#[cfg(test)]
 mod tests {
     use super::allocated;
 

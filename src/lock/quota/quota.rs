@@ -135,22 +135,23 @@ impl Quota {
         drop(state);
         metrics::over_quota(full);
         if let Some(answers) = warns {
-            match full {
-                "memory" => crate::log::warn!(
+            if full == "memory" {
+                crate::log::warn!(
                     answers,
                     "the servers are nearly three quarters full, or have little room for so many \
                      answers at once: those above 1 KiB are not kept, and who repeats such a request \
                      is told that it is done, without its answer; raise maxmemory, or keep answers in \
                      a store apart (OnceLayer::store)"
-                ),
-                _ => crate::log::warn!(
+                );
+            } else {
+                crate::log::warn!(
                     limit,
                     answers,
                     "the answers kept on the servers for this manager take as much as \
                      max_record_bytes allows: further ones are not kept, and who repeats such a \
                      request is told that it is done, without its answer; keep them in a store apart \
                      (OnceLayer::store), or for less time (retain), or raise max_record_bytes"
-                ),
+                );
             }
         }
         false

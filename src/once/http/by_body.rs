@@ -163,7 +163,7 @@ where
             match this.state.as_mut().project() {
                 StateProj::Reading { read, start } => {
                     let body = ready!(Pin::new(&mut *read).poll(cx));
-                    let held = read.take_held();
+                    let room = read.take_held();
                     let (mut service, parts) = start.take().expect("polled after it was ready");
                     let body = match body {
                         Ok(body) => body,
@@ -175,7 +175,7 @@ where
                     };
                     let head = RequestHead::from(&parts);
                     let found = service.layer.key.body_key(&head, body.data());
-                    let request = Request::from_parts(parts, Intact::from(body).holding(held));
+                    let request = Request::from_parts(parts, Intact::from(body).holding(room));
                     let future = service.begin_http(request, found);
                     this.state.set(State::Calling { future });
                 }

@@ -5,16 +5,20 @@ use std::{
     time::{Duration, Instant},
 };
 
+use axum::Router;
 use futures_util::future::join_all;
+use http_body_util::BodyExt;
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
+use tower::ServiceExt;
 use tower_redlock::{
-    BuildError, Credentials, FencingToken,
+    BuildError, Credentials, FencingToken, OnceLayer,
     once::{
-        RedisStore, RedisStoreBuilder, ResponseStore, StoreError, StoredBy, StoredHeaders,
+        RedisStore, RedisStoreBuilder, ResponseStore, Scope, StoreError, StoredBy, StoredHeaders,
         StoredResponse,
     },
 };
 
+use crate::cases::scene::{Scene, patient};
 use crate::support::{HANG_GUARD, RedisServer, Resp, acl};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -316,4 +320,57 @@ fn settings_that_make_no_sense_are_refused() {
     let error = RedisStore::new("http://:s3cret@h").unwrap_err();
     assert!(matches!(error, BuildError::InvalidUrl { .. }), "{error}");
     assert!(!error.to_string().contains("s3cret"));
+}
+
+/// Two replicas over the same nodes and the same store.
+async fn replicas(scene: &Scene, answers: &RedisServer) -> [Router; 2] {
+    let app = || {
+        let store = RedisStore::builder(answers.plain_url()).timeout(TIMEOUT).build().unwrap();
+        async move {
+            let redlock = scene.direct(patient()).await;
+            let once = OnceLayer::idempotency(redlock, "pay").scope(Scope::none()).store(store);
+            let handle = async |body: String| format!("{body}, at {:?}", Instant::now());
+            Router::new().route("/", axum::routing::post(handle)).route_layer(once)
+        }
+    };
+    [app().await, app().await]
+}
+
+async fn send(replica: &Router, key: &str) -> (u16, String) {
+    let request = http::Request::post("/").header("idempotency-key", key);
+    let request = request.body(axum::body::Body::from(key.to_owned())).unwrap();
+    let answer = replica.clone().oneshot(request).await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_run_and_are_done_whatever_becomes_of_the_store() {
+    let (scene, mut answers) = (Scene::new(3), RedisServer::start());
+    let [blue, green] = replicas(&scene, &answers).await;
+    let first = send(&blue, "first").await;
+    assert_eq!((first.0, send(&green, "first").await), (200, first));
+    let is = |answer: &(u16, String), status, code: &str| {
+        assert_eq!(answer.0, status, "{answer:?}");
+        assert!(answer.1.contains(code) && answer.1.contains("done"), "{answer:?}");
+    };
+
+    answers.freeze();
+    is(&send(&green, "first").await, 503, "store-unavailable");
+    assert_eq!(send(&blue, "while it hangs").await.0, 200);
+    answers.kill();
+    is(&send(&green, "first").await, 503, "store-unavailable");
+    assert_eq!(send(&blue, "while it is down").await.0, 200);
+
+    answers.restart();
+    crate::support::eventually_async("it is asked again", async || {
+        send(&green, "first").await.0 != 503
+    })
+    .await;
+    for key in ["first", "while it hangs", "while it is down"] {
+        is(&send(&green, key).await, 409, "response-not-kept");
+    }
+    let next = send(&blue, "next").await;
+    assert_eq!((next.0, send(&green, "next").await), (200, next));
 }

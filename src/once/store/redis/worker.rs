@@ -99,7 +99,9 @@ pub(super) async fn run(
             continue;
         }
         let mut pipeline = Pipeline::with_capacity(batch.len());
-        batch.iter().for_each(|job| job.question.add_to(&mut pipeline));
+        for job in &batch {
+            job.question.add_to(&mut pipeline);
+        }
         let answers = match server.ask(&pipeline).await {
             Ok(answers) => answers,
             Err(reason) => vec![Err(reason); batch.len()],
