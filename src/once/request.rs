@@ -160,6 +160,8 @@ impl<C> OnceRequest<C> {
     /// [`OnceError::Work`](super::OnceError::Work) is the work's own. With
     /// [`OnceError::Lock`](super::OnceError::Lock) nothing ran, except for [`LockError::Lost`]: the
     /// lock was lost while the work ran, it was dropped, and its outcome is unknown.
+    /// [`LockError::TooManyRecords`] says that the nodes keep as many records for this manager as they
+    /// may.
     ///
     /// # Cancel safety
     ///

@@ -88,7 +88,8 @@ impl Site {
         let all = (0..REQUESTS).map(|key| self.send(replicas[key % replicas.len()], key));
         let answers: Vec<_> = stream::iter(all).buffer_unordered(CLIENTS).collect().await;
         for (status, body) in answers {
-            assert_eq!((status, body.len()), (StatusCode::OK, ANSWER), "{body:.200}");
+            let log = || self.log.text();
+            assert_eq!((status, body.len()), (StatusCode::OK, ANSWER), "{body:.200}\n{}", log());
         }
         assert_eq!(self.runs.load(Ordering::SeqCst), REQUESTS);
     }
