@@ -73,6 +73,11 @@ pub(crate) fn once(outcome: &'static str) {
     note!(counter "redlock_once_total", "outcome" => outcome; increment 1);
 }
 
+/// The quota of records was used up: `limit` says which of its bounds.
+pub(crate) fn over_quota(limit: &'static str) {
+    note!(counter "redlock_over_quota_total", "limit" => limit; increment 1);
+}
+
 /// Jobs are few, and named by who wrote them.
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_run(job: &str, outcome: &'static str, took: Duration) {

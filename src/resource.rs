@@ -284,6 +284,12 @@ pub enum BodyFault {
         /// How long it may take.
         limit: Duration,
     },
+    /// There is no room for it beside the bodies of other requests that wait.
+    Crowded {
+        /// The most that bodies may take together, in bytes:
+        /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
+        limit: usize,
+    },
     /// It ended with an error.
     Failed,
 }
@@ -293,6 +299,7 @@ impl fmt::Display for BodyFault {
         match self {
             Self::TooLarge { limit } => write!(f, "the body has more than {limit} bytes"),
             Self::TimedOut { limit } => write!(f, "the body took longer than {limit:?}"),
+            Self::Crowded { .. } => f.write_str("too many requests wait with their bodies"),
             Self::Failed => f.write_str("the body did not come to its end"),
         }
     }

@@ -16,6 +16,10 @@ impl<B: Body> Incomplete<B> {
         Self { error: ReadBodyError::TooLarge { limit }, read, rest: Some(rest) }
     }
 
+    pub(super) const fn crowded(limit: usize, read: WholeBody, rest: Pin<Box<B>>) -> Self {
+        Self { error: ReadBodyError::Crowded { limit }, read, rest: Some(rest) }
+    }
+
     pub(super) const fn failed(read: WholeBody, error: B::Error) -> Self {
         Self { error: ReadBodyError::Body(error), read, rest: None }
     }
@@ -36,7 +40,9 @@ impl<B: Body> Incomplete<B> {
         match (self.error, self.rest) {
             (_, Some(rest)) => Intact::begun(self.read, rest),
             (ReadBodyError::Body(error), None) => Intact::failing(self.read, error),
-            (ReadBodyError::TooLarge { .. }, None) => self.read.into(),
+            (ReadBodyError::TooLarge { .. } | ReadBodyError::Crowded { .. }, None) => {
+                self.read.into()
+            }
         }
     }
 }
@@ -45,6 +51,7 @@ impl<B: Body> fmt::Debug for Incomplete<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = match self.error {
             ReadBodyError::TooLarge { .. } => "too large",
+            ReadBodyError::Crowded { .. } => "crowded",
             ReadBodyError::Body(_) => "failed",
         };
         f.debug_struct("Incomplete")
@@ -63,6 +70,13 @@ pub enum ReadBodyError<E> {
         /// The most that is taken, in bytes.
         limit: usize,
     },
+    /// There is no room for it beside the bodies of other requests that wait: 503. Only in layers,
+    /// which have that room.
+    Crowded {
+        /// The most that bodies may take together, in bytes:
+        /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
+        limit: usize,
+    },
     /// The body itself failed: for a request, 400, if anybody is still there to be answered.
     Body(E),
 }
@@ -73,6 +87,9 @@ impl<E: fmt::Display> fmt::Display for ReadBodyError<E> {
             Self::TooLarge { limit } => {
                 write!(f, "the body is too large: at most {limit} bytes are taken")
             }
+            Self::Crowded { limit } => {
+                write!(f, "requests that wait hold too many bodies: at most {limit} bytes are held")
+            }
             Self::Body(error) => write!(f, "the body failed: {error}"),
         }
     }
@@ -81,7 +98,7 @@ impl<E: fmt::Display> fmt::Display for ReadBodyError<E> {
 impl<E: std::error::Error + 'static> std::error::Error for ReadBodyError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::TooLarge { .. } => None,
+            Self::TooLarge { .. } | Self::Crowded { .. } => None,
             Self::Body(error) => error.source(),
         }
     }

@@ -10,6 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
 
 use super::WholeBody;
+use crate::lock::HeldBytes;
 
 /// A body of the type `B` that was read, and is handed on as it was: the same data and trailers,
 /// the same end. Its length is known, except before trailers: HTTP/1 sends those only behind a body
@@ -32,6 +33,8 @@ pub struct Intact<B: Body> {
     trailers: Option<HeaderMap>,
     #[pin]
     rest: Rest<B>,
+    /// Room that what was read takes until it is handed out, where that is shared.
+    held: Option<HeldBytes>,
 }
 
 #[pin_project(project = RestProj)]
@@ -47,24 +50,30 @@ enum Rest<B: Body> {
 impl<B: Body> Intact<B> {
     /// A body of which nothing was read.
     pub fn untouched(body: B) -> Self {
-        Self { read: Bytes::new(), trailers: None, rest: Rest::Body(body) }
+        Self { read: Bytes::new(), trailers: None, rest: Rest::Body(body), held: None }
+    }
+
+    /// What was read takes this room, until it is handed out or dropped.
+    pub(crate) fn holding(mut self, held: Option<HeldBytes>) -> Self {
+        self.held = held;
+        self
     }
 
     pub(super) fn begun(read: WholeBody, rest: Pin<Box<B>>) -> Self {
         let (read, trailers) = read.into_parts();
-        Self { read, trailers, rest: Rest::Begun(rest) }
+        Self { read, trailers, rest: Rest::Begun(rest), held: None }
     }
 
     pub(super) fn failing(read: WholeBody, error: B::Error) -> Self {
         let (read, trailers) = read.into_parts();
-        Self { read, trailers, rest: Rest::Failed(Some(error)) }
+        Self { read, trailers, rest: Rest::Failed(Some(error)), held: None }
     }
 }
 
 impl<B: Body> From<WholeBody> for Intact<B> {
     fn from(whole: WholeBody) -> Self {
         let (read, trailers) = whole.into_parts();
-        Self { read, trailers, rest: Rest::None }
+        Self { read, trailers, rest: Rest::None, held: None }
     }
 }
 
@@ -85,6 +94,7 @@ impl<B: Body> Body for Intact<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.project();
         if !this.read.is_empty() {
+            *this.held = None;
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(this.read)))));
         }
         let rest = match this.rest.project() {

@@ -2,6 +2,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -9,6 +10,7 @@ use http::{HeaderMap, header::CONTENT_LENGTH};
 use http_body::Body;
 
 use super::{Incomplete, WholeBody, whole::Collected};
+use crate::lock::{BodyRoom, HeldBytes, NoRoom};
 
 /// The most that is read of a body where nothing else is said: 1 MiB.
 pub const DEFAULT_BODY_LIMIT: usize = 1 << 20;
@@ -64,6 +66,8 @@ pub struct ReadBody<B> {
     announced: u64,
     limit: usize,
     collected: Collected,
+    /// Room that is shared with other bodies, where it is.
+    held: Option<HeldBytes>,
 }
 
 impl<B: Body> ReadBody<B> {
@@ -75,11 +79,28 @@ impl<B: Body> ReadBody<B> {
         let length =
             headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let announced = body.size_hint().lower().max(length.unwrap_or(0));
-        Self { body: Some(Box::pin(body)), announced, limit, collected: Collected::default() }
+        Self {
+            body: Some(Box::pin(body)),
+            announced,
+            limit,
+            collected: Collected::default(),
+            held: None,
+        }
     }
 }
 
 impl<B> ReadBody<B> {
+    /// What is read takes room that is shared with other bodies.
+    pub(crate) fn within(mut self, room: &Arc<BodyRoom>) -> Self {
+        self.held = Some(HeldBytes::none(room));
+        self
+    }
+
+    /// The room that the body takes which was read.
+    pub(crate) fn take_held(&mut self) -> Option<HeldBytes> {
+        self.held.take()
+    }
+
     fn take(&mut self) -> (Pin<Box<B>>, Collected) {
         let body = self.body.take().expect("polled after it was ready");
         (body, std::mem::take(&mut self.collected))
@@ -91,6 +112,14 @@ impl<B> ReadBody<B> {
         B: Body,
     {
         self.too_large()
+    }
+
+    fn crowded(&mut self, NoRoom(limit): NoRoom) -> Incomplete<B>
+    where
+        B: Body,
+    {
+        let (body, read) = self.take();
+        Incomplete::crowded(limit, read.finish(), body)
     }
 
     fn too_large(&mut self) -> Incomplete<B>
@@ -108,8 +137,14 @@ impl<B: Body> Future for ReadBody<B> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if usize::try_from(this.announced).map_or(true, |announced| announced > this.limit) {
+        let announced = usize::try_from(this.announced).unwrap_or(usize::MAX);
+        if announced > this.limit {
             return Poll::Ready(Err(this.too_large()));
+        }
+        if this.collected.len() == 0
+            && let Some(Err(no_room)) = this.held.as_ref().map(|held| held.check(announced))
+        {
+            return Poll::Ready(Err(this.crowded(no_room)));
         }
         for _ in 0..FRAMES_PER_POLL {
             let body = this.body.as_mut().expect("polled after it was ready");
@@ -127,6 +162,12 @@ impl<B: Body> Future for ReadBody<B> {
                         this.collected.add(data);
                         if this.collected.len() > this.limit {
                             return Poll::Ready(Err(this.too_large()));
+                        }
+                        let read = this.collected.len();
+                        if let Some(Err(no_room)) =
+                            this.held.as_mut().map(|held| held.grow_to(read))
+                        {
+                            return Poll::Ready(Err(this.crowded(no_room)));
                         }
                     }
                     Err(frame) => {

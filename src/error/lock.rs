@@ -60,6 +60,16 @@ pub enum LockError {
     InvalidResource(ResourceError),
     /// The request's settings do not fit together; the text says which. Nothing was sent.
     InvalidRequest(Arc<str>),
+    /// As many records of work that is done are kept for this manager as
+    /// [`max_records`](crate::RedlockBuilder::max_records) allows, and work that is to be done
+    /// [once](mod@crate::once) needs one more. Nothing ran. Raise that setting, or keep records for less
+    /// time: [`OnceLayer::retain`](crate::OnceLayer::retain).
+    TooManyRecords {
+        /// The setting, or its default.
+        limit: u64,
+        /// When the next of them expire.
+        retry_after: Option<Duration>,
+    },
     /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called. Nothing more was sent.
     Closed,
     /// This process is a fork of the one that built the manager, and has no part in its connections
@@ -143,6 +153,11 @@ impl fmt::Display for LockError {
             Self::InvalidResource(error) => write!(f, "invalid resource: {error}"),
             Self::InvalidRequest(reason) => write!(f, "invalid lock request: {reason}"),
             Self::NoRandomness(error) => write!(f, "no random numbers for a nonce: {error}"),
+            Self::TooManyRecords { limit, .. } => write!(
+                f,
+                "{limit} records of work that is done are kept for this manager, as many as \
+                 max_records allows: raise it, or keep records for less time (retain); nothing ran"
+            ),
             Self::Closed => f.write_str("the lock manager is shut down"),
             Self::Forked { built_in } => write!(
                 f,

@@ -146,6 +146,7 @@ impl Leader {
                 | LockError::TooSlow { .. }
                 | LockError::WaitTimedOut { .. }
                 | LockError::Lost { .. }
+                | LockError::TooManyRecords { .. }
                 | LockError::NoRandomness(_) => pace.after_failure(),
             };
             attempts.pause(random::within(&pause), random::within(&pace.short())).await;

@@ -8,8 +8,9 @@ use std::{
 };
 
 use super::{
-    attempts::Attempts, detached::Detached, fences::Fences, queue::Queue, releaser::Releaser,
-    settings::Settings, soundness::Soundness, spawner::Spawner, usual::Usual, wakeups::Wakeups,
+    attempts::Attempts, detached::Detached, fences::Fences, queue::Queue, quota::Quota,
+    releaser::Releaser, settings::Settings, soundness::Soundness, spawner::Spawner, usual::Usual,
+    wakeups::Wakeups,
 };
 use crate::{
     error::{LockError, Reason, Vote, VoteOutcome, Votes},
@@ -36,6 +37,11 @@ pub(crate) struct Core {
     /// What the servers among the nodes have in common.
     pub(crate) set: Option<Arc<NodeSet>>,
     pub(crate) detached: Detached,
+    /// How much of what this manager records the nodes may keep.
+    pub(crate) quota: Arc<Quota>,
+    /// For bodies that are read before their locks are asked for.
+    #[cfg(feature = "http")]
+    pub(crate) body_room: Arc<super::BodyRoom>,
     /// Releases that were sent and are not answered.
     pub(crate) releasing: AtomicUsize,
     closed: AtomicBool,
@@ -65,6 +71,9 @@ impl Core {
             )),
             usual: Usual::new(),
             attempts: Attempts::new(Arc::clone(&timers)),
+            #[cfg(feature = "http")]
+            body_room: super::BodyRoom::new(settings.waiting_body_bytes, Arc::clone(&timers)),
+            quota: Quota::new(settings.records, Arc::clone(&timers)),
             settings,
             names: nodes.iter().map(|node| node.name().into()).collect(),
             releaser: Releaser::new(nodes.len(), core),

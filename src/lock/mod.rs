@@ -10,8 +10,9 @@
 //! | asking guarded work to stop, and what is done when it does not | [`Stopping`], [`Overrun`] |
 //! | whether enough nodes vote, and why not | [`NotReady`] |
 //! | claims of jobs' ticks | `claims` |
-//! | records of work that is done | `records` |
+//! | records of work that is done, and how many there may be | `records`, `quota` |
 //! | work that goes on without its caller | `detached` |
+//! | a bound on bodies that are read before their locks | `body_room` |
 //! | finding out that the work hangs, telling of renewals | `stall`, `renewals` |
 //! | runs the algorithm of one lease against the nodes | `lease` |
 //! | repeats releases that were not acknowledged | `releaser` |
@@ -20,6 +21,8 @@
 mod acquire;
 mod ask;
 mod attempts;
+#[cfg(feature = "http")]
+mod body_room;
 mod builder;
 #[cfg(feature = "scheduler")]
 pub(crate) mod claims;
@@ -32,6 +35,7 @@ mod lease;
 mod lost;
 mod overrun;
 mod queue;
+mod quota;
 mod readiness;
 pub(crate) mod records;
 mod redlock;
@@ -46,11 +50,14 @@ mod soundness;
 mod spawner;
 mod stall;
 mod stopping;
+mod told;
 mod usual;
 mod wakeups;
 mod watchers;
 
 pub use acquire::Acquire;
+#[cfg(feature = "http")]
+pub(crate) use body_room::{BodyRoom, HeldBytes, NoRoom};
 pub use builder::RedlockBuilder;
 pub(crate) use core::Core;
 #[cfg(feature = "http")]

@@ -70,6 +70,7 @@ pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration
         patience: lease.patience(),
     };
     let [name] = lease.resource().shared_names() else { return ask(lease.core(), &op, is_kept) };
+    lease.charge().write(name, record, retain);
     ask_and_repair(lease.core(), name, &op, is_kept)
 }
 
@@ -77,6 +78,12 @@ pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration
 pub(crate) fn is_kept(answers: &[Result<Answer, Reason>]) -> bool {
     let kept = answers.iter().filter(|answer| matches!(answer, Ok(Answer::Recorded(Some(_)))));
     kept.count() >= rules::quorum(answers.len())
+}
+
+/// Takes room for the record of a lease, before its work begins.
+pub(crate) fn reserve(lease: &ActiveLease) -> Result<(), LockError> {
+    let [name] = lease.resource().shared_names() else { return Ok(()) };
+    lease.charge().reserve(lease.core(), name, lease.id().owner())
 }
 
 /// Has the record of a lease deleted. Waits for nothing.

@@ -1,6 +1,6 @@
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
-use super::{fences::Proposal, overrun::Overrun};
+use super::{fences::Proposal, overrun::Overrun, quota::RecordBounds};
 use crate::{
     error::LockError,
     quorum::{Gate, Terms, rules},
@@ -32,6 +32,10 @@ pub(crate) struct Settings {
     pub(crate) stop_margin: Option<Duration>,
     pub(crate) on_overrun: Overrun,
     pub(crate) line: LineBounds,
+    pub(crate) records: RecordBounds,
+    /// How many bytes of bodies may be held before their locks are held.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has bodies"))]
+    pub(crate) waiting_body_bytes: usize,
     /// How often in a row a lease may be handed on within the process.
     pub(crate) handoff_limit: u32,
 }

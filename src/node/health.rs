@@ -158,11 +158,18 @@ pub struct Memory {
     pub limit: u64,
     /// `maxmemory-policy`.
     pub policy: Arc<str>,
+    /// Memory in use at the last look, in bytes (`used_memory`); looks are a second apart.
+    pub used: u64,
 }
 
 impl Memory {
-    pub(crate) const fn new(limit: u64, policy: Arc<str>) -> Self {
-        Self { limit, policy }
+    pub(crate) const fn new(limit: u64, policy: Arc<str>, used: u64) -> Self {
+        Self { limit, policy, used }
+    }
+
+    /// Whether the server has the same limit and policy.
+    pub(crate) fn is_set_as(&self, other: &Self) -> bool {
+        self.limit == other.limit && self.policy == other.policy
     }
 
     /// Whether the server may delete locks to make room.

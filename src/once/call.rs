@@ -261,9 +261,10 @@ fn after_reading<W: Work, C: Check<W::Failure>, J>(
             unknown: true,
         })),
         Standing::TooFew => too_few(answers, start, asked_at),
-        Standing::Nothing => match unknown {
-            Unknown::Release => Next::Begin(start),
-            Unknown::Hold(hold) => {
+        Standing::Nothing => match (records::reserve(start.0.lease()), unknown) {
+            (Err(error), _) => Next::End(Err(error.into())),
+            (Ok(()), Unknown::Release) => Next::Begin(start),
+            (Ok(()), Unknown::Hold(hold)) => {
                 let (set, asked) = Marker::set(start.0.lease(), hold);
                 *marker = Some(set);
                 Next::State(State::Marking { asked, start: Some(start) })

@@ -90,6 +90,7 @@ impl Marker {
             let name = super::terms::name(self.lease.resource());
             records::forget(self.lease.core(), &name, self.lease.id().nonce());
         }
+        self.lease.charge().free();
     }
 }
 

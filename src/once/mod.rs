@@ -55,7 +55,7 @@
 //! | a body that is read whole, and handed on as it was | [`ReadBody`], [`Intact`] |
 //! | whether a request is the same as the first with its key | [`Fingerprint`] |
 //! | a response as it is kept, and which of its headers | [`StoredResponse`], [`StoredHeaders`] |
-//! | where responses are kept | [`ResponseStore`], [`MemoryStore`] |
+//! | where responses are kept | [`ResponseStore`], [`RedisStore`], [`MemoryStore`] |
 
 mod attached;
 mod call;
@@ -114,4 +114,7 @@ pub use http::{KeptStatuses, Missing, Scope, ServerErrors};
 #[cfg(feature = "http")]
 pub use response::{DecodeResponseError, StoredHeaders, StoredResponse};
 #[cfg(feature = "http")]
-pub use store::{DEFAULT_STORE_CAPACITY, MemoryStore, ResponseStore, StoreError, StoredBy};
+pub use store::{
+    DEFAULT_STORE_CAPACITY, MemoryStore, RedisGet, RedisPut, RedisStore, RedisStoreBuilder,
+    ResponseStore, StoreError, StoredBy,
+};

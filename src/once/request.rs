@@ -135,7 +135,8 @@ impl<C> OnceRequest<C> {
     /// years. Choose it longer than senders go on sending: published schedules reach 75 hours.
     ///
     /// A done key takes about 275 bytes of each server's memory, with 31 bytes of key and 20 of
-    /// owner (Redis 7.0): a million of them a day, kept for 96 hours, take 1.1 GB.
+    /// owner (Redis 7.0): a million of them a day, kept for 96 hours, take 1.1 GB. How many there may
+    /// be is bounded by [`max_records`](crate::RedlockBuilder::max_records).
     pub fn retain(mut self, retain: Duration) -> Self {
         self.terms.retain = retain;
         self
@@ -159,6 +160,8 @@ impl<C> OnceRequest<C> {
     /// [`OnceError::Work`](super::OnceError::Work) is the work's own. With
     /// [`OnceError::Lock`](super::OnceError::Lock) nothing ran, except for [`LockError::Lost`]: the
     /// lock was lost while the work ran, it was dropped, and its outcome is unknown.
+    /// [`LockError::TooManyRecords`] says that the nodes keep as many records for this manager as they
+    /// may.
     ///
     /// # Cancel safety
     ///

@@ -89,6 +89,7 @@ impl<C> OnceRequest<C> {
     ///
     /// [`LockError::Held`] while somebody does the work; [`LockError::NoQuorum`] and
     /// [`LockError::Lost`] where too few nodes keep it: run it again then.
+    /// [`LockError::TooManyRecords`] where it is one too many for this manager.
     ///
     /// # Cancel safety
     ///
@@ -97,6 +98,7 @@ impl<C> OnceRequest<C> {
         self.terms.check()?;
         let lock = self.lock.await?;
         let lease = Arc::clone(lock.lease());
+        records::reserve(&lease)?;
         let done = record(&lease, true, Arc::from([]));
         Recording::start(lease, done, self.terms.retain).await
     }

@@ -35,13 +35,14 @@ async fn what_happens_is_counted_and_no_resource_is_named() {
     #[cfg(feature = "scheduler")]
     jobs(&redlock, &numbers).await;
     work_done_once(&redlock, &numbers).await;
+    records_over_the_quota(&nodes, &numbers).await;
 
     let all = numbers.all();
     assert!(all.len() > 9, "{all:?}");
     for Series { name, label, .. } in all {
         assert!(name.starts_with("redlock_"), "{name}");
         let (key, text) = label.unwrap_or_default();
-        let keys = ["", "outcome", "cause", "node", "job", "job,outcome", "job,reason"];
+        let keys = ["", "outcome", "cause", "node", "limit", "job", "job,outcome", "job,reason"];
         assert!(keys.contains(&&*key), "{key}");
         assert!(!text.contains("secret"), "a resource's name is a label: {key}={text}");
     }
@@ -239,4 +240,13 @@ async fn work_done_once(redlock: &Redlock, numbers: &Numbers) {
     run(Ok(1)).await.unwrap();
     run(Ok(1)).await.unwrap();
     assert_eq!((once("ran"), once("already_done"), once("lost")), (1, 1, 0));
+}
+
+async fn records_over_the_quota(nodes: &EmbeddedNodes, numbers: &Numbers) {
+    let redlock = Redlock::builder().nodes_from(nodes).max_records(1).build().unwrap();
+    let run = |key: &'static str| redlock.once(key).run(|_| async { Ok::<_, ()>(()) });
+    run("secret 1").await.unwrap();
+    run("secret 2").await.unwrap_err();
+    run("secret 3").await.unwrap_err();
+    assert_eq!(numbers.get("redlock_over_quota_total", Some(("limit", "max_records"))), 2);
 }

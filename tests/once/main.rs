@@ -4,6 +4,7 @@ mod ends;
 mod layer;
 mod lost;
 mod people;
+mod quota;
 mod recording;
 mod refused;
 mod repeats;

@@ -14,3 +14,4 @@ mod server_errors;
 mod site;
 mod stopped;
 mod types;
+mod waiting;

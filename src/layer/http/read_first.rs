@@ -42,13 +42,15 @@ impl<K, R> RedlockLayer<K, Http<R>> {
     ///
     /// For routes that strangers reach: otherwise one client that sends half a body and no more keeps
     /// what it names locked until `max_hold`. Each request may take `limit` bytes of memory before it
-    /// waits for its lock.
+    /// waits for its lock, and all together no more than
+    /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
     ///
     /// | what happened | status | `code` |
     /// |---|---|---|
     /// | the body is larger, or announced as larger | 413 | `body-too-large` |
     /// | it did not come in time: [`body_timeout`](RedlockLayer::body_timeout) | 408 | `body-timed-out` |
     /// | it ended with an error | 400 | `body-failed` |
+    /// | other requests hold too many bytes: [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes) | 503, `Retry-After` | `too-many-bodies` |
     ///
     /// Nothing ran then. Requests that need no lock are passed on unread.
     ///
@@ -102,8 +104,9 @@ where
             Ok(Some(resource)) => {
                 let ReadFirst { limit, timeout } = self.face().mode;
                 let (parts, body) = request.into_parts();
-                let read = ReadBody::new(&parts.headers, body, limit);
-                let deadline = self.layer().redlock.core().sleep(timeout);
+                let core = self.layer().redlock.core();
+                let read = ReadBody::new(&parts.headers, body, limit).within(&core.body_room);
+                let deadline = core.sleep(timeout);
                 let lock = self.ask(&resource);
                 let layer = self.layer().name.clone();
                 let start =
@@ -178,11 +181,14 @@ where
         loop {
             match this.state.as_mut().project() {
                 StateProj::Reading { read, deadline, timeout, start } => {
-                    let read = match Pin::new(read).poll(cx) {
+                    let ended = match Pin::new(&mut *read).poll(cx) {
                         Poll::Ready(Ok(body)) => Ok(body),
                         Poll::Ready(Err(incomplete)) => Err(match incomplete.error() {
                             ReadBodyError::TooLarge { limit } => {
                                 BodyFault::TooLarge { limit: *limit }
+                            }
+                            ReadBodyError::Crowded { limit } => {
+                                BodyFault::Crowded { limit: *limit }
                             }
                             ReadBodyError::Body(_) => BodyFault::Failed,
                         }),
@@ -193,9 +199,10 @@ where
                     };
                     let start = start.take().expect("polled after it was ready");
                     let Start { service, face, asked, parts, lock, resource, layer } = start;
-                    let call = match read {
+                    let call = match ended {
                         Ok(body) => {
-                            let request = Request::from_parts(parts, Intact::from(body));
+                            let body = Intact::from(body).holding(read.take_held());
+                            let request = Request::from_parts(parts, body);
                             Call::acquiring(lock, resource, layer, (service, request, face.clone()))
                         }
                         Err(fault) => {

@@ -19,6 +19,10 @@ pub struct Rejection<'a> {
 /// Without anything better to go by, clients are told to come back after so long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Longest time after which clients are told to come back where records are to expire first: an
+/// operator may make room before.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
+
 /// What `Retry-After` can say, and not at once.
 pub(crate) fn in_whole_seconds(after: Option<Duration>) -> Duration {
     let after = after.unwrap_or(RETRY_AFTER);
@@ -59,6 +63,7 @@ impl<'a> Rejection<'a> {
             LockError::InvalidResource(ResourceError::Body(fault)) => match fault {
                 BodyFault::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
                 BodyFault::TimedOut { .. } => StatusCode::REQUEST_TIMEOUT,
+                BodyFault::Crowded { .. } => StatusCode::SERVICE_UNAVAILABLE,
                 BodyFault::Failed => StatusCode::BAD_REQUEST,
             },
             LockError::InvalidResource(_) => StatusCode::BAD_REQUEST,
@@ -71,9 +76,15 @@ impl<'a> Rejection<'a> {
     pub fn retry_after(&self) -> Option<Duration> {
         match self.error.root() {
             LockError::Held { retry_after, .. } => Some(in_whole_seconds(*retry_after)),
+            LockError::InvalidResource(ResourceError::Body(BodyFault::Crowded { .. })) => {
+                Some(RETRY_AFTER)
+            }
             LockError::InvalidResource(_)
             | LockError::Lost { .. }
             | LockError::InvalidRequest(_) => None,
+            LockError::TooManyRecords { retry_after, .. } => {
+                Some(in_whole_seconds(*retry_after).min(MAX_RETRY_AFTER))
+            }
             _ => Some(RETRY_AFTER),
         }
     }
@@ -92,9 +103,11 @@ impl<'a> Rejection<'a> {
             LockError::InvalidResource(ResourceError::Body(fault)) => match fault {
                 BodyFault::TooLarge { .. } => "body-too-large",
                 BodyFault::TimedOut { .. } => "body-timed-out",
+                BodyFault::Crowded { .. } => "too-many-bodies",
                 BodyFault::Failed => "body-failed",
             },
             LockError::InvalidResource(_) => "bad-key",
+            LockError::TooManyRecords { .. } => "too-many-records",
             LockError::Closed => "shut-down",
             _ => "unavailable",
         }
@@ -114,6 +127,9 @@ impl<'a> Rejection<'a> {
             LockError::InvalidResource(error) => format!("{error}; nothing was done").into(),
             LockError::InvalidRequest(_) => {
                 "the lock's settings do not fit together; nothing was done".into()
+            }
+            LockError::TooManyRecords { .. } => {
+                "the service remembers as many requests as it may; nothing was done".into()
             }
             LockError::Closed => "the service is shutting down; nothing was done".into(),
             _ => "the lock could not be taken at present; nothing was done".into(),
@@ -140,7 +156,10 @@ impl<'a> Rejection<'a> {
             LockError::InvalidResource(ResourceError::Setup(_)) => {
                 crate::log::error!(resource, %error, outcome, "request turned away");
             }
-            LockError::Held { .. } | LockError::InvalidResource(_) => {
+            // Of full records the quota warns, not each request.
+            LockError::Held { .. }
+            | LockError::InvalidResource(_)
+            | LockError::TooManyRecords { .. } => {
                 crate::log::debug!(resource, %error, outcome, "request turned away");
             }
             // The hard stop has said so already.

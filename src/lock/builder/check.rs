@@ -89,6 +89,12 @@ impl RedlockBuilder {
         if self.line.per_name == 0 || self.line.total == 0 {
             return Err(setting("max_waiters", "it is zero".into()));
         }
+        if self.waiting_body_bytes == 0 {
+            return Err(setting("max_waiting_body_bytes", "it is zero".into()));
+        }
+        if self.records.records == Some(0) {
+            return Err(setting("max_records", "it is zero".into()));
+        }
         if self.retry_delay.is_empty() {
             return Err(setting("retry_delay", "the range is empty".into()));
         }
@@ -111,6 +117,8 @@ impl RedlockBuilder {
             stop_margin: self.stop_margin,
             on_overrun: self.on_overrun,
             line: self.line,
+            records: self.records,
+            waiting_body_bytes: self.waiting_body_bytes,
             handoff_limit: self.handoff_limit,
         })
     }

@@ -1,3 +1,4 @@
+mod bounds;
 mod check;
 
 use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
@@ -8,6 +9,7 @@ use self::check::{check_prefix, endpoints};
 use super::{
     Overrun, Redlock, Soundness,
     core::Core,
+    quota::RecordBounds,
     settings::LineBounds,
     spawner::{Spawner, ThreadSpawner},
 };
@@ -16,7 +18,7 @@ use crate::{
     node::{
         EmbeddedNodes, Node,
         redis::{
-            Connector, Credentials, EvictionGuard, Guards, Layout, NodeSet, RedisNode,
+            Access, Connector, Credentials, EvictionGuard, Guards, Layout, NodeSet, RedisNode,
             RedisSettings, RestartGuard, SocketConnector, TlsOptions,
         },
     },
@@ -46,6 +48,8 @@ pub struct RedlockBuilder {
     stop_margin: Option<Duration>,
     on_overrun: Overrun,
     line: LineBounds,
+    records: RecordBounds,
+    waiting_body_bytes: usize,
     handoff_limit: u32,
     clock: Arc<dyn Clock>,
     connector: Arc<dyn Connector>,
@@ -75,6 +79,8 @@ impl RedlockBuilder {
             stop_margin: None,
             on_overrun: Overrun::default(),
             line: LineBounds { per_name: 1_000, total: 10_000 },
+            records: RecordBounds::default(),
+            waiting_body_bytes: 64 << 20,
             handoff_limit: 20,
             clock: Arc::new(SystemClock::new()),
             connector: Arc::new(SocketConnector::new()),
@@ -344,11 +350,13 @@ impl RedlockBuilder {
             max_ttl: settings.max_ttl,
             drift_factor: settings.drift_factor,
             node_timeout: settings.node_timeout,
-            credentials: self.credentials,
-            connector: self.connector,
+            access: Access {
+                credentials: self.credentials,
+                connector: self.connector,
+                #[cfg(feature = "tls")]
+                tls: crate::node::redis::tls_config(self.tls.as_ref(), &endpoints)?,
+            },
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            #[cfg(feature = "tls")]
-            tls: crate::node::redis::tls_config(self.tls.as_ref(), &endpoints)?,
         };
         #[cfg(not(feature = "tls"))]
         if self.tls.is_some() {

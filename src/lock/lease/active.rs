@@ -1,7 +1,7 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -10,7 +10,7 @@ use std::{
 use super::shared::{SharedLease, State};
 use crate::{
     error::{LockError, LossCause},
-    lock::{attempts::Permit, core::Core, queue::Ticket, settings::Plan},
+    lock::{attempts::Permit, core::Core, queue::Ticket, quota::Charge, settings::Plan},
     metrics,
     node::LeaseId,
     quorum::{Event, Inheritance},
@@ -47,6 +47,8 @@ pub(crate) struct ActiveLease {
     pub(super) blocks: AtomicBool,
     /// Guarded work is to come to an end, though the lock is valid. Written with the state locked.
     pub(super) asked_to_stop: AtomicBool,
+    /// What its record takes of the manager's quota, if it has one: such a lease is never handed on.
+    charge: OnceLock<Box<Charge>>,
 }
 
 impl ActiveLease {
@@ -87,6 +89,7 @@ impl ActiveLease {
             is_resting: AtomicBool::new(false),
             blocks: AtomicBool::new(false),
             asked_to_stop: AtomicBool::new(false),
+            charge: OnceLock::new(),
         })
     }
 
@@ -253,6 +256,11 @@ impl ActiveLease {
     /// Whether the attempt was refused by the one node that it asked first.
     pub(crate) fn was_kept_out(&self) -> bool {
         self.shared.state().lease.was_kept_out()
+    }
+
+    /// What its record takes of the manager's quota.
+    pub(crate) fn charge(&self) -> &Charge {
+        self.charge.get_or_init(|| Box::new(Charge::new(&self.core().quota)))
     }
 
     pub(crate) fn extend(&self) {

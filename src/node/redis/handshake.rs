@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use ::redis::{Pipeline, Value};
 
 use super::{
-    Endpoint, IoStream, RedisSettings,
+    Access, Endpoint, IoStream,
     credentials::UserAndPassword,
     decode::{reason, text},
     enrol::{Check, Standing, add_check, info},
@@ -51,9 +51,9 @@ pub(super) async fn connect(endpoint: &Endpoint, member: &Member) -> Result<Link
 }
 
 async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
-    let settings = &member.set.settings;
-    let credentials = credentials(endpoint, settings).await?;
-    let wire = Wire::new(open(endpoint, settings).await?);
+    let access = &member.set.settings.access;
+    let credentials = credentials(endpoint, access).await?;
+    let wire = Wire::new(open(endpoint, access).await?);
     let greeted = greet_as(credentials.as_ref(), endpoint, member, wire).await;
     greeted.map_err(|reason| hide(reason, credentials.as_ref()))
 }
@@ -146,12 +146,9 @@ pub(super) fn look(
 }
 
 /// Opens a connection beside the one that votes, for what is long.
-pub(super) async fn open_beside(
-    endpoint: &Endpoint,
-    settings: &RedisSettings,
-) -> Result<Wire, Reason> {
+pub(super) async fn open_beside(endpoint: &Endpoint, access: &Access) -> Result<Wire, Reason> {
     let opening = async {
-        let mut wire = open_for_pushes(endpoint, settings).await?;
+        let mut wire = open_for_pushes(endpoint, access).await?;
         if endpoint.database != 0 {
             let mut pipeline = Pipeline::with_capacity(1);
             pipeline.cmd("SELECT").arg(endpoint.database);
@@ -165,12 +162,9 @@ pub(super) async fn open_beside(
 }
 
 /// Opens a connection on which the server speaks by itself.
-pub(super) async fn open_for_pushes(
-    endpoint: &Endpoint,
-    settings: &RedisSettings,
-) -> Result<Wire, Reason> {
-    let credentials = credentials(endpoint, settings).await?;
-    let mut wire = Wire::new(open(endpoint, settings).await?);
+pub(super) async fn open_for_pushes(endpoint: &Endpoint, access: &Access) -> Result<Wire, Reason> {
+    let credentials = credentials(endpoint, access).await?;
+    let mut wire = Wire::new(open(endpoint, access).await?);
     let login = login(credentials.as_ref());
     if !login.is_empty() {
         let answers = wire.ask(&login).await;
@@ -182,12 +176,12 @@ pub(super) async fn open_for_pushes(
     Ok(wire)
 }
 
-async fn open(endpoint: &Endpoint, settings: &RedisSettings) -> Result<Box<dyn IoStream>, Reason> {
+async fn open(endpoint: &Endpoint, access: &Access) -> Result<Box<dyn IoStream>, Reason> {
     let opening = async {
-        let stream = settings.connector.connect(&endpoint.address).await?;
+        let stream = access.connector.connect(&endpoint.address).await?;
         #[cfg(feature = "tls")]
         if endpoint.tls {
-            return settings.tls.wrap(&endpoint.address, stream).await;
+            return access.tls.wrap(&endpoint.address, stream).await;
         }
         Ok(stream)
     };
@@ -210,9 +204,9 @@ fn login(credentials: Option<&UserAndPassword>) -> Pipeline {
 /// Credentials in the URL go before those of the set.
 async fn credentials(
     endpoint: &Endpoint,
-    settings: &RedisSettings,
+    access: &Access,
 ) -> Result<Option<UserAndPassword>, Reason> {
-    match endpoint.credentials.as_ref().or(settings.credentials.as_ref()) {
+    match endpoint.credentials.as_ref().or(access.credentials.as_ref()) {
         None => Ok(None),
         Some(credentials) => credentials.resolve().await.map(Some).map_err(Reason::Auth),
     }

@@ -11,9 +11,11 @@
 //! | connection kept up, replaced, batched | `supervisor`, `session` |
 //! | which commands the server denies to our user | `permissions` |
 //! | connection by which releases are told, while somebody waits | `listener` |
+//! | a server that is no node | `single` |
 //! | which of the set's servers may vote | `enrol` |
 //! | what must outlive a connection: clock readings, unanswered grants | `memory` |
 
+mod access;
 mod batch;
 mod claim_text;
 mod connector;
@@ -32,6 +34,8 @@ mod permissions;
 mod scripts;
 mod server_clock;
 mod session;
+#[cfg(feature = "http")]
+mod single;
 mod status;
 mod supervisor;
 #[cfg(feature = "tls")]
@@ -39,6 +43,7 @@ mod tls;
 mod tls_options;
 mod wire;
 
+pub(crate) use access::Access;
 pub use connector::{Address, Connecting, Connector, IoStream, SocketConnector};
 pub use credentials::Credentials;
 pub(crate) use endpoint::Endpoint;
@@ -47,6 +52,8 @@ pub(crate) use guards::Guards;
 pub use guards::{EvictionGuard, RestartGuard};
 pub(crate) use listener::Listener;
 pub(crate) use node::{RedisNode, RedisSettings};
+#[cfg(feature = "http")]
+pub(crate) use single::Single;
 pub(crate) use supervisor::Supervisor;
 #[cfg(feature = "tls")]
 pub(crate) use tls::tls_config;

@@ -6,8 +6,8 @@ use std::{
 use tokio::sync::mpsc;
 
 use super::{
-    Connector, Credentials, Endpoint, Listener, Supervisor, enrol::NodeSet, guards::Guards,
-    listener::Board, status::Status, supervisor::Member,
+    Access, Endpoint, Listener, Supervisor, enrol::NodeSet, guards::Guards, listener::Board,
+    status::Status, supervisor::Member,
 };
 use crate::{
     error::Reason,
@@ -80,11 +80,8 @@ pub(crate) struct RedisSettings {
     pub(crate) max_ttl: Duration,
     pub(crate) drift_factor: f64,
     pub(crate) node_timeout: Duration,
-    pub(crate) credentials: Option<Credentials>,
-    pub(crate) connector: Arc<dyn Connector>,
+    pub(crate) access: Access,
     pub(crate) clock: Arc<dyn Clock>,
-    #[cfg(feature = "tls")]
-    pub(crate) tls: super::tls::TlsConfig,
 }
 
 impl RedisNode {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Reason,
-    node::{Blocked, ClockOffset, CopyProgress, Finding, NodeHealth, NodeState, Op},
+    node::{Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeHealth, NodeState, Op},
     quorum::offsets::Interval,
     time::{Clock, Timestamp},
 };
@@ -342,8 +342,9 @@ impl Status {
         self.change(|detail, _| {
             let known = &mut detail.known;
             let evicts = standing.memory.as_ref().filter(|memory| memory.evicts());
-            let is_new = known.memory != standing.memory;
-            let news = evicts.filter(|_| is_new).map(|memory| News::Evicts {
+            let is_new =
+                |memory: &Memory| !known.memory.as_ref().is_some_and(|old| old.is_set_as(memory));
+            let news = evicts.filter(|memory| is_new(memory)).map(|memory| News::Evicts {
                 policy: Arc::clone(&memory.policy),
                 limit: memory.limit,
             });

@@ -35,8 +35,10 @@ impl<K> OnceLayer<K, Always, Http<super::Problems, ByBody>> {
     ///
     /// The body is read whole before the key's lock is asked for, and handed on as it was: see
     /// [`Intact`], which also says what takes it. One that is larger than
-    /// [`body_limit`](Self::body_limit) is answered 413, and one that is not what the key needs (no
-    /// JSON) 400. There is no time-out in it: put one outside.
+    /// [`body_limit`](Self::body_limit) is answered 413, one that is not what the key needs (no
+    /// JSON) 400, and one for which there is no room beside those of others that wait 503,
+    /// `too-many-bodies`, with `Retry-After`:
+    /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes). There is no time-out in it: put one outside.
     ///
     /// Signatures are over the body as it was sent. What checks them belongs *outside* of this
     /// layer, and hands the body on too.
@@ -96,7 +98,8 @@ where
         let layer = &self.layer;
         layer.face.token_header.strip(request.headers_mut());
         let (parts, body) = request.into_parts();
-        let read = ReadBody::new(&parts.headers, body, layer.face.mode.limit);
+        let read = ReadBody::new(&parts.headers, body, layer.face.mode.limit)
+            .within(&layer.redlock.core().body_room);
         let ready = OnceService::new(self.take_ready(), self.layer.clone());
         ByBodyFuture { state: State::Reading { read, start: Some((ready, parts)) } }
     }
@@ -159,7 +162,8 @@ where
         loop {
             match this.state.as_mut().project() {
                 StateProj::Reading { read, start } => {
-                    let body = ready!(Pin::new(read).poll(cx));
+                    let body = ready!(Pin::new(&mut *read).poll(cx));
+                    let room = read.take_held();
                     let (mut service, parts) = start.take().expect("polled after it was ready");
                     let body = match body {
                         Ok(body) => body,
@@ -171,7 +175,7 @@ where
                     };
                     let head = RequestHead::from(&parts);
                     let found = service.layer.key.body_key(&head, body.data());
-                    let request = Request::from_parts(parts, Intact::from(body));
+                    let request = Request::from_parts(parts, Intact::from(body).holding(room));
                     let future = service.begin_http(request, found);
                     this.state.set(State::Calling { future });
                 }
@@ -185,6 +189,7 @@ where
 pub(super) const fn refused<B: Body>(incomplete: &Incomplete<B>) -> Refused<'static> {
     match incomplete.error() {
         ReadBodyError::TooLarge { limit } => Refused::BodyTooLarge { limit: *limit },
+        ReadBodyError::Crowded { .. } => Refused::TooManyBodies,
         ReadBodyError::Body(_) => Refused::BodyFailed,
     }
 }

@@ -47,12 +47,15 @@ pub enum Refused<'a> {
         /// The most that is taken, in bytes.
         limit: usize,
     },
+    /// There is no room for the request's body beside those of requests that wait:
+    /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
+    TooManyBodies,
     /// The request's body ended with an error.
     BodyFailed,
     /// The key was used for another request: of another method, path or body.
     KeyReused,
     /// It is done, and its response is not there to be sent again: it was not kept, as it was too large,
-    /// or its process ended before, or the store has lost it.
+    /// or too many others are kept, or its process ended before, or the store has lost it.
     #[non_exhaustive]
     NotKept {
         /// The status of that response, if it is known.
@@ -65,8 +68,8 @@ pub enum Refused<'a> {
     StoreFailed(&'a StoreError),
 }
 
-/// A store that could not be read may be readable after so long.
-const STORE_RETRY: Duration = Duration::from_secs(1);
+/// A store that could not be read may be readable after so long, and bodies that wait may have gone.
+const RETRY: Duration = Duration::from_secs(1);
 
 impl<'a> Rejection<'a> {
     pub(in crate::once) const fn new(reason: Refused<'a>, resource: Option<&'a Resource>) -> Self {
@@ -98,7 +101,7 @@ impl<'a> Rejection<'a> {
             Refused::BodyFailed => StatusCode::BAD_REQUEST,
             Refused::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
             Refused::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
-            Refused::StoreFailed(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Refused::StoreFailed(_) | Refused::TooManyBodies => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -108,7 +111,7 @@ impl<'a> Rejection<'a> {
         match self.reason {
             Refused::Lock(error) => self.lock(error).retry_after(),
             Refused::InProgress { retry_after, .. } => Some(in_whole_seconds(retry_after)),
-            Refused::StoreFailed(_) => Some(STORE_RETRY),
+            Refused::StoreFailed(_) | Refused::TooManyBodies => Some(RETRY),
             _ => None,
         }
     }
@@ -120,6 +123,7 @@ impl<'a> Rejection<'a> {
             Refused::InProgress { .. } => "in-progress",
             Refused::Unknown { .. } => "unknown-outcome",
             Refused::BodyTooLarge { .. } => "body-too-large",
+            Refused::TooManyBodies => "too-many-bodies",
             Refused::BodyFailed => "body-failed",
             Refused::KeyReused => "key-reused",
             Refused::NotKept { .. } => "response-not-kept",
@@ -153,6 +157,9 @@ impl<'a> Rejection<'a> {
             }
             Refused::BodyTooLarge { limit } => {
                 format!("the body has more than {limit} bytes; nothing was done").into()
+            }
+            Refused::TooManyBodies => {
+                "too many requests wait with their bodies; nothing was done".into()
             }
             Refused::BodyFailed => "the body did not come to its end; nothing was done".into(),
             Refused::KeyReused => {
@@ -200,7 +207,7 @@ impl<'a> Rejection<'a> {
         match self.reason {
             Refused::Lock(error) => self.lock(error).log(),
             Refused::StoreFailed(error) => {
-                crate::log::warn!(resource, %error, outcome, "request turned away");
+                crate::log::warn!(resource, error = %error.said(), outcome, "request turned away");
             }
             reason => crate::log::debug!(resource, ?reason, outcome, "request turned away"),
         }

@@ -15,6 +15,14 @@ impl StoreError {
     pub fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Failed(error.into().into())
     }
+
+    /// What an operator is told.
+    pub(crate) fn said(&self) -> &dyn fmt::Display {
+        match self {
+            Self::Stale => self,
+            Self::Failed(error) => error,
+        }
+    }
 }
 
 impl fmt::Display for StoreError {

@@ -5,9 +5,11 @@
 //! | what a store must do | [`ResponseStore`] |
 //! | why it could not | [`StoreError`] |
 //! | one in this process's memory | [`MemoryStore`], `table` |
+//! | one on a server of its own | [`RedisStore`], `redis` |
 
 mod error;
 mod memory;
+mod redis;
 #[allow(clippy::module_inception)]
 mod store;
 mod table;
@@ -16,4 +18,5 @@ mod tests;
 
 pub use error::StoreError;
 pub use memory::{DEFAULT_STORE_CAPACITY, MemoryStore};
+pub use redis::{RedisGet, RedisPut, RedisStore, RedisStoreBuilder};
 pub use store::{ResponseStore, StoredBy};

@@ -4,6 +4,7 @@ mod callers;
 mod encodings;
 mod hosts;
 mod large;
+mod quota;
 mod refused;
 mod replay;
 mod same;

@@ -5,5 +5,9 @@ mod crowd;
 mod log;
 mod memory;
 #[cfg(feature = "http")]
+mod quota;
+#[cfg(feature = "http")]
+mod redis_store;
+#[cfg(feature = "http")]
 mod requests;
 mod restarts;

@@ -62,6 +62,21 @@ async fn locks_work_over_tls_by_name_and_by_address() {
     }
 }
 
+#[cfg(feature = "http")]
+#[tokio::test]
+async fn a_store_of_answers_speaks_tls_as_nodes_do() {
+    use tower_redlock::once::{RedisStore, ResponseStore};
+    let (_server, port) = server("no");
+    let store = |ca| {
+        let builder = RedisStore::builder(format!("rediss://localhost:{}", port.number()));
+        builder.timeout(HANG_GUARD).tls(trusting(ca)).build().unwrap()
+    };
+    assert!(store(CA).get("a").await.unwrap().is_none());
+    let error = store(STRANGER_CA).get("a").await.unwrap_err();
+    let text = std::error::Error::source(&error).unwrap().to_string().to_lowercase();
+    assert!(text.contains("certificate"), "{text}");
+}
+
 #[tokio::test]
 async fn a_client_certificate_is_shown_to_servers_that_want_one() {
     let (_server, port) = server("yes");

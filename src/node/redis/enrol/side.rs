@@ -29,7 +29,7 @@ impl NodeSet {
         if let Some(reason) = member.status.down() {
             return Err(reason);
         }
-        let opening = handshake::open_beside(&member.endpoint, &self.settings);
+        let opening = handshake::open_beside(&member.endpoint, &self.settings.access);
         // A callback for credentials, or a connector, is foreign code.
         match AssertUnwindSafe(opening).catch_unwind().await {
             Ok(wire) => Ok(Side { wire: wire? }),

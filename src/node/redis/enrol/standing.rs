@@ -152,7 +152,9 @@ pub(in crate::node::redis) fn info(value: &Value, name: &str) -> Option<Arc<str>
 }
 
 fn memory_of(value: &Value) -> Option<Memory> {
-    Some(Memory::new(info(value, "maxmemory")?.parse().ok()?, info(value, "maxmemory_policy")?))
+    let number = |name| info(value, name)?.parse().ok();
+    let (limit, used) = (number("maxmemory")?, number("used_memory").unwrap_or(0));
+    Some(Memory::new(limit, info(value, "maxmemory_policy")?, used))
 }
 
 fn persistence_of(value: &Value, save: &Value) -> Option<Persistence> {

@@ -169,8 +169,8 @@ impl Listener {
     }
 
     async fn connect(&self) -> Result<Wire, Reason> {
-        let settings = &self.member.set.settings;
-        let opening = handshake::open_for_pushes(&self.endpoint, settings);
+        let access = &self.member.set.settings.access;
+        let opening = handshake::open_for_pushes(&self.endpoint, access);
         match tokio::time::timeout(TIMEOUT, opening).await {
             Ok(wire) => wire,
             Err(_) => Err(Reason::TimedOut),

@@ -87,12 +87,19 @@ impl Answered {
         );
     }
 
-    /// What is to be recorded, by whoever asks.
+    /// What is to be recorded, by whoever asks: with the answer, where the nodes are to keep one and
+    /// there is room for it.
     pub(super) fn finish(mut self, kept: Option<Kept>) -> Option<Arc<[u8]>> {
         let mut first = self.first.take()?;
-        if let Some(kept) = kept {
-            first.response = kept;
+        let Some(kept) = kept else { return Some(first.encode()) };
+        let status = Kept::Not(kept.status());
+        first.response = kept;
+        let record = first.encode();
+        let lease = self.context.lease();
+        if lease.charge().admit(lease.core(), record.len()) {
+            return Some(record);
         }
+        first.response = status;
         Some(first.encode())
     }
 }

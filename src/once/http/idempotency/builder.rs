@@ -56,13 +56,14 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | the same request was answered before | that answer, `idempotency-replayed: true` | no |
     /// | another request was answered under the key: of another method, path, query or body (see [`fingerprint_headers`](OnceLayer::fingerprint_headers), and [`fingerprint`](OnceLayer::fingerprint) for multipart bodies) | 422, `key-reused` | no |
     /// | a request with the key runs, the same or another | 409, `in-progress`, `Retry-After` | no |
-    /// | it is done, and its answer was not kept: it was too large, came too late, or the store has lost it | 409, `response-not-kept`, `outcome: done` | no |
+    /// | it is done, and its answer was not kept: it was too large, came too late, others take too much room, or the store has lost it | 409, `response-not-kept`, `outcome: done` | no |
     /// | it is done, and its answer is encoded in a way that `accept-encoding` does not allow now | 406, `not-acceptable`, `outcome: done` | no |
     /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
     /// | no key | 400, `bad-key`; or see [`missing`](OnceLayer::missing) | no |
     /// | a key, a scope or a host that is none | 400, `bad-key` | no |
     /// | a larger body than [`body_limit`](OnceLayer::body_limit) | 413, `body-too-large` | no |
     /// | a body that broke off | 400, `body-failed` | no |
+    /// | a body for which there is no room beside those of requests that wait: [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes) | 503, `too-many-bodies`, `Retry-After` | no |
     ///
     /// With [`wait`](OnceLayer::wait), one that comes while the first runs waits for its answer. All
     /// else is the same as for [webhooks](OnceLayer::http): no quorum, a lock that was lost, a key
@@ -119,8 +120,16 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// # Where they are kept
     ///
     /// On the lock's own nodes, with the record that the request is done: on all of them, in memory,
-    /// until [`retain`](OnceLayer::retain) is over. That is for small answers, and few enough; for
-    /// others there is [`store`](OnceLayer::store).
+    /// until [`retain`](OnceLayer::retain) is over. That is for small answers, and few enough. For
+    /// answers above some kB, or many, keep them in a [`store`](OnceLayer::store):
+    /// [`RedisStore`](crate::once::RedisStore) is one on a server of its own.
+    ///
+    /// The nodes' memory is that of locks, too. So a manager has a quota: answers beyond
+    /// [`max_record_bytes`](crate::RedlockBuilder::max_record_bytes) in total are not kept, and none above
+    /// 1 KiB while the servers are three quarters full: their requests are done all the same. Requests
+    /// beyond [`max_records`](crate::RedlockBuilder::max_records) are answered 503, `too-many-records`,
+    /// and don't run. A WARN tells of each, at most once a minute, and the metric
+    /// `redlock_over_quota_total`.
     ///
     /// # Deciding by hand
     ///
@@ -314,7 +323,9 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         self
     }
 
-    /// Keeps responses in `store`, and on the nodes only where they are.
+    /// Keeps responses in `store`, and on the nodes only where they are:
+    /// [`RedisStore`](crate::once::RedisStore), [`MemoryStore`](crate::once::MemoryStore) for a single
+    /// process, or one of your own.
     ///
     /// A response is put there under the lock and its fencing token, before the nodes keep where it is.
     /// While that takes time they are told that the request is done, so that after a crash in between

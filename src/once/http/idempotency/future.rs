@@ -22,6 +22,7 @@ use crate::{
     error::LockError,
     key::RequestHead,
     layer::token_header::TokenHeader,
+    lock::HeldBytes,
     once::{
         Fingerprint, Intact, OnceError, OnceRequest, ReadBody, ResponseStore, Unchecked, WholeBody,
         call::OnceCall,
@@ -161,12 +162,13 @@ where
         let answer = loop {
             match this.state.as_mut().project() {
                 StateProj::Reading { read, start } => {
-                    let body = ready!(Pin::new(read).poll(cx));
+                    let body = ready!(Pin::new(&mut *read).poll(cx));
+                    let held = read.take_held();
                     let mut start = start.take().expect("polled after it was ready");
                     let headers = &mut start.parts.headers;
                     *this.accepts = AcceptEncoding::ask_for_plain(headers);
                     match body {
-                        Ok(body) => this.state.set(start.call(body)),
+                        Ok(body) => this.state.set(start.call(body, held)),
                         Err(incomplete) => break reject(on_reject, refused(&incomplete), None),
                     }
                 }
@@ -222,7 +224,7 @@ fn answer(
 
 impl<S, C, St> Start<S, C, St> {
     /// The body was read.
-    fn call<B, A>(self, body: WholeBody) -> State<S, B, A, C, St>
+    fn call<B, A>(self, body: WholeBody, held: Option<HeldBytes>) -> State<S, B, A, C, St>
     where
         S: Service<Request<Intact<B>>, Response = Response<A>> + Send + 'static,
         S::Future: Send + 'static,
@@ -240,7 +242,7 @@ impl<S, C, St> Start<S, C, St> {
             .as_ref()
             .map(|(store, key)| Store { store: Arc::clone(store), key: Arc::clone(key) });
         let retain = asked.terms.retain;
-        let request = Request::from_parts(parts, Intact::from(body));
+        let request = Request::from_parts(parts, Intact::from(body).holding(held));
         let call = KeepingCall {
             call: HttpCall::new(service, request, token_header, layer),
             keep: Keep { rules, kept, fingerprint, limit, headers, retain, store: put },

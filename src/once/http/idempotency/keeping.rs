@@ -242,7 +242,7 @@ where
 /// Whoever operates this has to see to the store.
 fn not_put(key: &str, error: &StoreError) {
     crate::log::warn!(
-        key, %error,
+        key, error = %error.said(),
         "a response could not be put into the store: if it is not there, whoever repeats the request \
          is told that it is done, without the response"
     );

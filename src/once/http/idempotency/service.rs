@@ -69,7 +69,8 @@ where
             Ok(Some(name)) => {
                 let (token_header, mode) = (face.token_header.clone(), face.mode.clone());
                 let (parts, body) = request.into_parts();
-                let read = ReadBody::new(&parts.headers, body, mode.body_limit);
+                let read = ReadBody::new(&parts.headers, body, mode.body_limit)
+                    .within(&self.layer.redlock.core().body_room);
                 let start = Start {
                     parts,
                     key: Arc::from(name.to_string()),

@@ -1,0 +1,125 @@
+//! How many bytes may be held of requests' bodies that are read before their locks are asked for.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use super::told::Told;
+use crate::{metrics, sync, time::Timers};
+
+/// What all of a manager's layers share.
+pub(crate) struct BodyRoom {
+    limit: usize,
+    used: AtomicUsize,
+    timers: Arc<Timers>,
+    told: Mutex<Told>,
+}
+
+/// There is no room for a body beside those of others. The limit, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoRoom(pub(crate) usize);
+
+impl BodyRoom {
+    pub(crate) fn new(limit: usize, timers: Arc<Timers>) -> Arc<Self> {
+        Arc::new(Self { limit, used: AtomicUsize::new(0), timers, told: Mutex::default() })
+    }
+
+    fn refuse(&self) -> NoRoom {
+        let warns = sync::lock(&self.told).warns(self.timers.clock().now());
+        metrics::over_quota("max_waiting_body_bytes");
+        if let Some(requests) = warns {
+            crate::log::warn!(
+                limit = self.limit,
+                requests,
+                "requests that wait hold as many bytes of bodies as max_waiting_body_bytes allows: \
+                 further ones are refused; find out what they wait for, let them wait for less time, \
+                 or raise that setting"
+            );
+        }
+        NoRoom(self.limit)
+    }
+}
+
+/// What one body takes of the room, until it is dropped.
+pub(crate) struct HeldBytes {
+    room: Arc<BodyRoom>,
+    bytes: usize,
+}
+
+impl HeldBytes {
+    pub(crate) fn none(room: &Arc<BodyRoom>) -> Self {
+        Self { room: Arc::clone(room), bytes: 0 }
+    }
+
+    /// Whether a body of so many bytes would find room at present. Takes none.
+    pub(crate) fn check(&self, bytes: usize) -> Result<(), NoRoom> {
+        let used = self.room.used.load(Ordering::Relaxed);
+        match self.with(used, bytes) {
+            Some(_) => Ok(()),
+            None => Err(self.room.refuse()),
+        }
+    }
+
+    /// Takes room for so many bytes in all.
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let (order, with) = (Ordering::Relaxed, |used| self.with(used, bytes));
+        if self.room.used.fetch_update(order, order, with).is_err() {
+            return Err(self.room.refuse());
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// What is used once this takes so many bytes. A body that is alone finds room, whatever the limit:
+    /// it has one of its own.
+    fn with(&self, used: usize, bytes: usize) -> Option<usize> {
+        let others = used.saturating_sub(self.bytes);
+        let all = others.saturating_add(bytes);
+        (others == 0 || all <= self.room.limit).then_some(all)
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.room.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for HeldBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldBytes").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for BodyRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BodyRoom")
+            .field("limit", &self.limit)
+            .field("used", &self.used)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::SystemClock;
+
+    #[test]
+    fn bodies_share_the_room_and_one_alone_has_all_it_needs() {
+        let room = BodyRoom::new(10, Arc::new(Timers::new(Arc::new(SystemClock::new()))));
+        let (mut one, mut other) = (HeldBytes::none(&room), HeldBytes::none(&room));
+        assert_eq!((one.grow_to(4), other.grow_to(6)), (Ok(()), Ok(())));
+        assert_eq!((one.grow_to(5), other.check(7)), (Err(NoRoom(10)), Err(NoRoom(10))));
+        drop(other);
+        assert_eq!((one.check(100), one.grow_to(50)), (Ok(()), Ok(())));
+        let mut late = HeldBytes::none(&room);
+        assert_eq!((late.check(0), late.grow_to(1)), (Err(NoRoom(10)), Err(NoRoom(10))));
+        drop((one, late));
+        assert_eq!(room.used.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,151 @@
+//! Counts what expires, without an entry for each.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::time::Timestamp;
+
+/// Records on the nodes: how many, and about how many bytes each node needs for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+}
+
+impl Usage {
+    pub(super) const fn plus(self, other: Self) -> Self {
+        let records = self.records.saturating_add(other.records);
+        Self { records, bytes: self.bytes.saturating_add(other.bytes) }
+    }
+
+    pub(super) const fn minus(self, other: Self) -> Self {
+        let records = self.records.saturating_sub(other.records);
+        Self { records, bytes: self.bytes.saturating_sub(other.bytes) }
+    }
+}
+
+/// What was written and has not expired, in buckets by the moment of its expiry.
+///
+/// A bucket is at most a 32nd of the retention wide, and counts until its end. So there are at most
+/// 66 buckets for retentions within a factor of two, whatever the number of records.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    buckets: BTreeMap<Timestamp, Usage>,
+    total: Usage,
+}
+
+impl Window {
+    /// Counts `usage` in the [`bucket`] that ends then.
+    pub(super) fn add(&mut self, usage: Usage, end: Timestamp) {
+        let bucket = self.buckets.entry(end).or_default();
+        *bucket = bucket.plus(usage);
+        self.total = self.total.plus(usage);
+    }
+
+    /// Counts `usage` no more, unless its bucket is over.
+    pub(super) fn remove(&mut self, usage: Usage, end: Timestamp) {
+        if let Some(bucket) = self.buckets.get_mut(&end) {
+            *bucket = bucket.minus(usage);
+            self.total = self.total.minus(usage);
+        }
+    }
+
+    /// Forgets what has expired.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        while let Some(first) = self.buckets.first_entry()
+            && *first.key() <= now
+        {
+            self.total = self.total.minus(first.remove());
+        }
+    }
+
+    pub(super) const fn total(&self) -> Usage {
+        self.total
+    }
+
+    /// When the next records expire.
+    pub(super) fn next_end(&self) -> Option<Timestamp> {
+        self.buckets.iter().find(|(_, usage)| usage.records > 0).map(|(end, _)| *end)
+    }
+}
+
+/// The end of the bucket for what expires at `now + retain`.
+pub(super) fn bucket(now: Timestamp, retain: Duration) -> Timestamp {
+    let retain_nanos = u64::try_from(retain.as_nanos()).unwrap_or(u64::MAX);
+    let width = (retain_nanos / 64).max(1).next_power_of_two();
+    let last = (now + retain).as_nanos();
+    Timestamp::from_nanos(last.checked_next_multiple_of(width).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    const RETENTIONS: [Duration; 4] = [
+        Duration::from_millis(1),
+        Duration::from_secs(60),
+        Duration::from_secs(96 * 3600),
+        Duration::from_secs(100 * 366 * 24 * 3600),
+    ];
+
+    fn one(bytes: u64) -> Usage {
+        Usage { records: 1, bytes }
+    }
+
+    #[test]
+    fn a_hundred_years_and_the_end_of_time_are_buckets() {
+        for retain in [RETENTIONS[3], Duration::MAX] {
+            let mut window = Window::default();
+            let end = bucket(Timestamp::from_nanos(5), retain);
+            window.add(one(7), end);
+            assert!(end >= Timestamp::from_nanos(5) + retain);
+            window.expire(end.minus(Duration::from_nanos(1)));
+            assert_eq!(window.total(), one(7));
+            window.expire(end);
+            assert_eq!((window.total(), window.next_end()), (Usage::default(), None));
+        }
+    }
+
+    #[test]
+    fn a_million_records_take_few_buckets() {
+        let (mut window, retain) = (Window::default(), RETENTIONS[2]);
+        for i in 0..1_000_000_u64 {
+            let now = Timestamp::ZERO + retain * u32::try_from(i).unwrap() / 500_000;
+            window.expire(now);
+            window.add(one(300), bucket(now, retain));
+        }
+        assert!(window.buckets.len() <= 66, "{}", window.buckets.len());
+        let records = window.total().records;
+        assert!((500_000..=500_000 * 33 / 32 + 1).contains(&records), "{records}");
+    }
+
+    proptest! {
+        #[test]
+        fn each_counts_from_its_beginning_to_a_32nd_after_its_end(
+            adds in vec((0..1_000_u64, 0..4_usize, 1..100_u64, any::<bool>()), 0..50),
+        ) {
+            let (mut window, mut now) = (Window::default(), Timestamp::ZERO);
+            let mut known = Vec::new();
+            for (seconds, retain, bytes, is_removed) in adds {
+                now = now + Duration::from_secs(seconds);
+                let retain = RETENTIONS[retain];
+                let end = bucket(now, retain);
+                window.add(one(bytes), end);
+                if is_removed {
+                    window.remove(one(bytes), end);
+                } else {
+                    known.push((now + retain, now + retain + retain / 32, bytes));
+                }
+                window.expire(now);
+                let sum = |is_over: &dyn Fn(&(Timestamp, Timestamp, u64)) -> bool| {
+                    let left = known.iter().filter(|entry| !is_over(entry));
+                    left.map(|(_, _, bytes)| bytes).sum::<u64>()
+                };
+                let least = sum(&|(end, _, _)| *end <= now);
+                let most = sum(&|(_, late, _)| *late < now);
+                prop_assert!((least..=most).contains(&window.total().bytes));
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A connection to a server that is no node: opened when there is something to ask, and opened anew
+//! where it broke or hangs.
+
+use std::{
+    panic::AssertUnwindSafe,
+    time::{Duration, Instant},
+};
+
+use ::redis::{Pipeline, Value};
+use futures_util::FutureExt;
+
+use super::{Access, Endpoint, decode::reason, handshake, wire::Wire};
+use crate::error::Reason;
+
+/// Time after a failed attempt in which there is no other: questions fail at once.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// One server, asked by one task.
+#[derive(Debug)]
+pub(crate) struct Single {
+    endpoint: Endpoint,
+    access: Access,
+    timeout: Duration,
+    wire: Option<Wire>,
+    /// When the last attempt to connect failed, and why.
+    failed: Option<(Instant, Reason)>,
+}
+
+impl Single {
+    /// `timeout`: for one call of [`ask`](Self::ask), connecting included.
+    pub(crate) const fn new(endpoint: Endpoint, access: Access, timeout: Duration) -> Self {
+        Self { endpoint, access, timeout, wire: None, failed: None }
+    }
+
+    /// Sends commands, and returns their answers, or why one was refused. Commands may be run twice: over
+    /// a connection that breaks, and then over a new one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection: the commands may have run.
+    pub(crate) async fn ask(
+        &mut self,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Result<Value, Reason>>, Reason> {
+        let timeout = self.timeout;
+        let asking = async {
+            if let Some(wire) = self.wire.take()
+                && let Ok(answers) = self.ask_over(wire, pipeline).await
+            {
+                return Ok(answers);
+            }
+            // The server may have closed a connection that was idle, or have restarted.
+            let wire = self.connect().await?;
+            self.ask_over(wire, pipeline).await
+        };
+        let answers =
+            tokio::time::timeout(timeout, asking).await.map_err(|_| Reason::TimedOut)??;
+        let said = |answer| match answer {
+            Value::ServerError(error) => Err(reason(&error)),
+            answer => Ok(answer),
+        };
+        Ok(answers.into_iter().map(said).collect())
+    }
+
+    /// Keeps the connection, unless it broke.
+    async fn ask_over(
+        &mut self,
+        mut wire: Wire,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Value>, Reason> {
+        let answers = wire.ask_within(pipeline, self.timeout).await?;
+        self.wire = Some(wire);
+        Ok(answers)
+    }
+
+    async fn connect(&mut self) -> Result<Wire, Reason> {
+        if let Some((at, reason)) = &self.failed
+            && at.elapsed() < PAUSE
+        {
+            return Err(reason.clone());
+        }
+        // A callback for credentials, or a connector, is foreign code.
+        let opening = AssertUnwindSafe(handshake::open_beside(&self.endpoint, &self.access));
+        let opened = opening.catch_unwind().await;
+        let opened =
+            opened.unwrap_or_else(|_| Err(Reason::NotConnected("connecting panicked".into())));
+        self.failed = opened.as_ref().err().map(|reason| (Instant::now(), reason.clone()));
+        opened
+    }
+}

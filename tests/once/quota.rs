@@ -1,0 +1,123 @@
+//! A manager that has had as many records kept as it may.
+
+use futures_util::FutureExt;
+use tower_redlock::{LockError, Once, OnceError, Redlock, Unknown, once::OnceState};
+
+use super::scene::{Ended, HOUR, SECOND, Scene, assert_done_by, assert_ran};
+
+const RETAIN: std::time::Duration = HOUR;
+
+/// At most two records for blue.
+fn bounded() -> (Scene, Redlock) {
+    let scene = Scene::new(3);
+    let redlock = scene.blue.builder().max_records(2).build().unwrap();
+    (scene, redlock)
+}
+
+#[track_caller]
+fn assert_refused(ended: &Ended, retry_within: std::time::Duration) {
+    let Err(OnceError::Lock(error)) = ended else { panic!("{ended:?}") };
+    let LockError::TooManyRecords { limit: 2, retry_after: Some(after), .. } = error else {
+        panic!("{error:?}")
+    };
+    assert!(*after <= retry_within, "{after:?}");
+    assert!(error.to_string().contains("raise it, or keep records for less time"), "{error}");
+}
+
+#[test]
+fn one_too_many_is_refused_before_it_runs() {
+    let (scene, blue) = bounded();
+    let run = |key: &str| scene.does(blue.once(key).retain(RETAIN));
+    assert_ran(&run("a"), 1);
+    scene.clock.advance(RETAIN / 2);
+    assert_ran(&run("b"), 2);
+    assert_refused(&run("c"), RETAIN / 2 + RETAIN / 32);
+    assert_eq!(scene.runs.count(), 2);
+    // What is done is told as done, and others count for themselves.
+    assert_done_by(&run("a"), "blue");
+    assert_ran(&scene.does(scene.at_green.once("c")), 3);
+    assert_done_by(&run("c"), "green");
+    assert_refused(&run("d"), RETAIN / 2 + RETAIN / 32);
+    scene.clock.advance(RETAIN / 2 + RETAIN / 32);
+    assert_ran(&run("d"), 4);
+    assert_refused(&run("e"), RETAIN / 2);
+}
+
+#[test]
+fn work_that_fails_or_is_dropped_takes_no_room() {
+    let (scene, blue) = bounded();
+    for i in 0..5 {
+        let key = || blue.once(format!("failing {i}"));
+        let hold = Unknown::Hold(HOUR);
+        for request in [key(), key().unknown(hold)] {
+            let failed = request.run(|_| async { Err::<(), _>("on purpose") }).now_or_never();
+            assert!(matches!(failed, Some(Err(OnceError::Work(_)))), "{failed:?}");
+        }
+        let mut dropped = Box::pin(key().run(|_| std::future::pending::<Result<(), ()>>()));
+        assert!(dropped.as_mut().now_or_never().is_none());
+    }
+    assert_ran(&scene.does(blue.once("a")), 1);
+    assert_ran(&scene.does(blue.once("b")), 2);
+}
+
+#[test]
+fn work_under_way_has_its_room() {
+    let (scene, blue) = bounded();
+    let request = |key: &str| {
+        Box::pin(
+            blue.once(key)
+                .run(|_| std::future::pending::<Result<usize, std::convert::Infallible>>()),
+        )
+    };
+    let mut running = [request("a"), request("b")];
+    for running in &mut running {
+        assert!(running.as_mut().now_or_never().is_none());
+    }
+    let ended = scene.does(blue.once("c"));
+    let refused = LockError::TooManyRecords { limit: 2, retry_after: None };
+    assert_eq!(ended, Err(OnceError::Lock(refused)));
+    drop(running);
+    assert_ran(&scene.does(blue.once("c")), 1);
+}
+
+#[test]
+fn a_key_that_is_held_counts_until_it_is_free() {
+    let (scene, blue) = bounded();
+    for key in ["a", "b"] {
+        let request = blue.once(key).unknown(Unknown::Hold(HOUR));
+        let mut dropped = Box::pin(request.run(|_| std::future::pending::<Result<(), ()>>()));
+        assert!(dropped.as_mut().now_or_never().is_none());
+    }
+    let held = blue.once("a").status().now_or_never().unwrap().unwrap().expect("it is held");
+    assert_eq!(held.state, OnceState::Unknown);
+    assert_refused(&scene.does(blue.once("c")), HOUR + HOUR / 32);
+    scene.clock.advance(HOUR + HOUR / 32);
+    assert_ran(&scene.does(blue.once("c")), 1);
+}
+
+#[test]
+fn a_key_that_was_held_and_done_counts_once() {
+    let (scene, blue) = bounded();
+    let run = |key: &str| scene.does(blue.once(key).unknown(Unknown::Hold(SECOND)).retain(RETAIN));
+    assert_ran(&run("a"), 1);
+    assert_ran(&run("b"), 2);
+    scene.clock.advance(RETAIN.saturating_sub(SECOND));
+    assert_refused(&run("c"), SECOND + RETAIN / 32);
+    scene.clock.advance(SECOND + RETAIN / 32);
+    assert_ran(&run("c"), 3);
+}
+
+#[test]
+fn what_is_marked_by_hand_counts() {
+    let (scene, blue) = bounded();
+    let mark = |key: &str| blue.once(key).mark_done().now_or_never().unwrap();
+    assert_eq!((mark("a"), mark("b")), (Ok(()), Ok(())));
+    assert!(matches!(mark("c"), Err(LockError::TooManyRecords { limit: 2, .. })));
+    assert!(matches!(scene.green_does(), Ok(Once::Ran(_))));
+}
+
+#[test]
+fn a_manager_that_may_have_none_kept_is_none() {
+    let error = Redlock::builder().max_records(0).nodes(["redis://h"]).build().unwrap_err();
+    assert!(error.to_string().contains("max_records"), "{error}");
+}

@@ -1,0 +1,65 @@
+//! Answers that the nodes are not to keep, as others take too much room.
+
+use axum::{Router, routing::post};
+
+use super::tools::{layer, pay};
+use crate::site::{Site, serve};
+
+/// As long as the request's body says.
+async fn answer(body: String) -> String {
+    "x".repeat(body.parse().unwrap())
+}
+
+#[tokio::test]
+async fn an_answer_beyond_the_quota_is_done_without_it() {
+    let site = Site::new();
+    let redlock = site.blue.builder().max_record_bytes(100_000).build().unwrap();
+    let app = Router::new().route("/pay", post(answer)).route_layer(layer(&redlock));
+    let client = serve(app).await;
+    for (key, length, is_kept) in [
+        ("first", "60000", true),
+        ("large", "60000", false),
+        ("small", "20000", true),
+        ("last", "20000", false),
+    ] {
+        let first = client.send(pay(key, length)).await;
+        assert_eq!((first.code(), first.body.len()), (200, length.parse().unwrap()), "{key}");
+        let again = client.send(pay(key, length)).await;
+        if is_kept {
+            assert_eq!(
+                (&again.body, again.header("idempotency-replayed")),
+                (&first.body, Some("true"))
+            );
+        } else {
+            again.assert_problem(409, None, "response-not-kept", "done");
+        }
+    }
+    // At the end of the retention, 96 hours, and a 32nd of it, there is room again.
+    site.clock.advance(crate::site::HOUR * 99);
+    assert_eq!(client.send(pay("large", "60000")).await.code(), 200);
+    let again = client.send(pay("large", "60000")).await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+}
+
+#[tokio::test]
+async fn without_room_for_answers_requests_are_done_once_all_the_same() {
+    let site = Site::new();
+    let redlock = site.blue.builder().max_record_bytes(0).build().unwrap();
+    let app = Router::new().route("/pay", post(answer)).route_layer(layer(&redlock));
+    let client = serve(app).await;
+    assert_eq!(client.send(pay("k", "1")).await.body, "x");
+    client.send(pay("k", "1")).await.assert_problem(409, None, "response-not-kept", "done");
+    client.send(pay("k", "2")).await.assert_problem(422, None, "key-reused", "not-run");
+}
+
+#[tokio::test]
+async fn a_record_too_many_is_answered_before_it_runs() {
+    let site = Site::new();
+    let redlock = site.blue.builder().max_records(1).build().unwrap();
+    let app = Router::new().route("/pay", post(answer)).route_layer(layer(&redlock));
+    let client = serve(app).await;
+    assert_eq!(client.send(pay("first", "1")).await.code(), 200);
+    let refused = client.send(pay("second", "1")).await;
+    refused.assert_problem(503, Some("30"), "too-many-records", "not-run");
+    assert_eq!(client.send(pay("first", "1")).await.header("idempotency-replayed"), Some("true"));
+}

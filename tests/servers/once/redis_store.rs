@@ -1,0 +1,376 @@
+//! Answers on a server of their own.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use axum::Router;
+use futures_util::future::join_all;
+use http_body_util::BodyExt;
+use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
+use tower::ServiceExt;
+use tower_redlock::{
+    BuildError, Credentials, FencingToken, OnceLayer,
+    once::{
+        RedisStore, RedisStoreBuilder, ResponseStore, Scope, StoreError, StoredBy, StoredHeaders,
+        StoredResponse,
+    },
+};
+
+use crate::cases::scene::{Scene, patient};
+use crate::support::{HANG_GUARD, RedisServer, Resp, acl};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// Short enough for tests that wait for it, and long enough for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+fn response(body: impl Into<bytes::Bytes>) -> Arc<StoredResponse> {
+    let (parts, body) = http::Response::new(body.into()).into_parts();
+    Arc::new(StoredResponse::new(&parts, body, &StoredHeaders::default()))
+}
+
+/// A busy machine times nothing out.
+fn builder(server: &RedisServer) -> RedisStoreBuilder {
+    RedisStore::builder(server.plain_url()).timeout(HANG_GUARD)
+}
+
+fn store(server: &RedisServer) -> RedisStore {
+    builder(server).build().unwrap()
+}
+
+async fn put(store: &RedisStore, key: &str, body: u64, retain: Duration, token: u64) -> bool {
+    let put = store.put(key, response(body.to_string()), retain, FencingToken::new(token));
+    match put.await {
+        Ok(()) => true,
+        Err(StoreError::Stale) => false,
+        Err(error) => panic!("{}", cause(&error)),
+    }
+}
+
+/// The token, and the number that the body is.
+async fn get(store: &RedisStore, key: &str) -> Option<(u64, u64)> {
+    let StoredBy { token, response, .. } = store.get(key).await.unwrap()?;
+    Some((token.get(), std::str::from_utf8(response.body()).unwrap().parse().unwrap()))
+}
+
+fn cause(error: &StoreError) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put { key: u64, token: u64, retain: u64 },
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..6_u64, 0..4_u64, 1..20_u64)
+            .prop_map(|(key, token, retain)| Step::Put { key, token, retain }),
+        1 => (1..8_u64).prop_map(Step::Wait),
+    ]
+}
+
+/// So much the server's count of time may be off in a case.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// As if so many hours went by.
+fn age(server: &RedisServer, prefix: &str, hours: u64) {
+    for key in server.keys(&format!("{prefix}:answer:*")) {
+        let left = server.pttl(&key) - i64::try_from(hours * 3_600_000).unwrap();
+        // What has a few minutes left was to end at this hour.
+        let left = if left < 1_800_000 { 0 } else { left };
+        server.cli(&["PEXPIRE", &key, &left.to_string()]);
+    }
+}
+
+#[derive(Debug)]
+struct Known {
+    key: u64,
+    token: u64,
+    body: u64,
+    end: u64,
+}
+
+#[test]
+fn it_does_as_a_list_does_that_is_searched_from_end_to_end() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut runner = TestRunner::new(ProptestConfig { cases: 40, ..ProptestConfig::default() });
+    let case = std::cell::Cell::new(0);
+    runner
+        .run(&vec(step(), 0..40), |steps| {
+            case.set(case.get() + 1);
+            let prefix = format!("case-{}", case.get());
+            let store = builder(&server).key_prefix(&prefix).build().unwrap();
+            runtime.block_on(does_as_a_list(&server, &store, &prefix, steps))
+        })
+        .unwrap();
+}
+
+async fn does_as_a_list(
+    server: &RedisServer,
+    store: &RedisStore,
+    prefix: &str,
+    steps: Vec<Step>,
+) -> Result<(), TestCaseError> {
+    let (mut known, mut now) = (Vec::<Known>::new(), 0);
+    for (body, step) in (0..).zip(steps) {
+        match step {
+            Step::Wait(hours) => {
+                now += hours;
+                age(server, prefix, hours);
+            }
+            Step::Put { key, token, retain } => {
+                known.retain(|entry| entry.end > now);
+                let stale = known.iter().any(|entry| entry.key == key && entry.token > token);
+                let retained = HOUR * u32::try_from(retain).unwrap();
+                let is_put = put(store, &key.to_string(), body, retained, token).await;
+                prop_assert_eq!(is_put, !stale);
+                if !stale {
+                    known.retain(|entry| entry.key != key);
+                    known.push(Known { key, token, body, end: now + retain });
+                }
+            }
+        }
+        for key in 0..6 {
+            let entry = known.iter().find(|entry| entry.key == key && entry.end > now);
+            let expected = entry.map(|entry| (entry.token, entry.body));
+            prop_assert_eq!(get(store, &key.to_string()).await, expected);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn tokens_of_all_lengths_are_compared_as_numbers() {
+    let server = RedisServer::start();
+    let store = store(&server);
+    for token in [0, 9, 10, 1 << 53, (1 << 53) + 1, u64::MAX - 1, u64::MAX] {
+        assert!(put(&store, "a", token, DAY, token).await);
+        assert!(put(&store.clone(), "a", token, DAY, token).await, "the same once more");
+        if token > 0 {
+            assert!(!put(&store, "a", 7, DAY, token - 1).await);
+        }
+        assert_eq!(get(&store, "a").await, Some((token, token)));
+    }
+}
+
+#[tokio::test]
+async fn retentions_from_nothing_to_ever_are_kept() {
+    let server = RedisServer::start();
+    let store = store(&server);
+    assert!(put(&store, "ever", 1, Duration::MAX, 1).await);
+    assert!(server.pttl("redlock:answer:ever") > 90 * 365 * 24 * 3_600_000);
+    assert!(put(&store, "day", 1, DAY, 1).await);
+    assert!((1..=86_400_000).contains(&server.pttl("redlock:answer:day")));
+    assert!(put(&store, "none", 1, Duration::ZERO, 1).await);
+    crate::support::eventually_async("it is over", async || get(&store, "none").await.is_none())
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_at_once_are_all_served() {
+    let server = RedisServer::start();
+    let store = store(&server);
+    let puts = (0..1_000).map(|i| {
+        let store = store.clone();
+        async move {
+            let body = response(vec![b'x'; 10_000 + i]);
+            store.put(&i.to_string(), body, DAY, FencingToken::new(1)).await
+        }
+    });
+    for put in join_all(puts).await {
+        put.unwrap_or_else(|error| panic!("{}", cause(&error)));
+    }
+    let lengths = join_all((0..1_000).map(|i| store.get(&format!("{i}")))).await;
+    for (i, stored) in lengths.into_iter().enumerate() {
+        assert_eq!(stored.unwrap().unwrap().response.body().len(), 10_000 + i);
+    }
+    // Over one connection, beside the one that counts.
+    let clients = server.cli(&["CLIENT", "LIST", "TYPE", "normal"]).text();
+    assert_eq!(clients.lines().count(), 2, "{clients}");
+}
+
+#[tokio::test]
+async fn a_restart_is_not_noticed_and_an_outage_is_an_error_at_once() {
+    let mut server = RedisServer::with(&["--appendonly", "yes"]);
+    let store = store(&server);
+    assert!(put(&store, "a", 1, DAY, 1).await);
+    server.restart_keeping_data();
+    assert_eq!(get(&store, "a").await, Some((1, 1)));
+    let addr = server.addr().to_string();
+    server.kill();
+    let begun = Instant::now();
+    for _ in 0..200 {
+        let error = store.get("a").await.unwrap_err();
+        let text = cause(&error);
+        assert!(text.contains(&addr) && text.contains("not connected"), "{text}");
+    }
+    assert!(begun.elapsed() < HANG_GUARD, "{:?}", begun.elapsed());
+    server.restart_keeping_data();
+    crate::support::eventually_async("it is back", async || store.get("a").await.is_ok()).await;
+    assert_eq!(get(&store, "a").await, Some((1, 1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_the_server_hangs_each_ends_in_its_time() {
+    let server = RedisServer::start();
+    let store = RedisStore::builder(server.plain_url()).timeout(TIMEOUT).build().unwrap();
+    assert!(put(&store, "a", 1, DAY, 1).await);
+    server.freeze();
+    // Each waits behind the others, for no longer than alone.
+    let begun = Instant::now();
+    let all = (0..100).map(|i| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let token = FencingToken::new(1);
+            let put = store.put(&format!("late {i}"), response("x"), DAY, token).await;
+            (put.unwrap_err(), store.get("a").await.unwrap_err())
+        })
+    });
+    for ended in join_all(all).await {
+        let (put, get) = ended.unwrap();
+        for error in [put, get] {
+            let text = cause(&error);
+            assert!(text.contains("timed out"), "{text}");
+        }
+    }
+    let took = begun.elapsed();
+    assert!(took >= TIMEOUT * 2 && took < TIMEOUT * 4, "{took:?}");
+    server.thaw();
+    crate::support::eventually_async("it goes on", async || store.get("a").await.is_ok()).await;
+    assert_eq!(get(&store, "a").await, Some((1, 1)));
+}
+
+#[tokio::test]
+async fn a_crowd_that_waits_for_a_hung_server_is_bounded() {
+    let server = RedisServer::start();
+    let store = RedisStore::builder(server.plain_url()).timeout(TIMEOUT).build().unwrap();
+    server.freeze();
+    let gets: Vec<_> = (0..1_100).map(|i| store.get(&i.to_string())).collect();
+    let errors = join_all(gets).await.into_iter().map(|get| cause(&get.unwrap_err()));
+    let refused = errors.filter(|text| text.contains("1024 puts and gets wait")).count();
+    assert_eq!(refused, 1_100 - 1_024);
+    server.thaw();
+    // Those that nobody waits for any more are not counted for long.
+    crate::support::eventually_async("it goes on", async || store.get("a").await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn no_error_shows_a_password() {
+    let server = RedisServer::with(&["--requirepass", "s3cret"]);
+    let url = |password: &str| format!("redis://:{password}@{}", server.addr());
+    let open = RedisStore::new(url("s3cret")).unwrap();
+    assert!(put(&open, "a", 1, DAY, 1).await);
+    let wrong = RedisStore::new(url("wr0ng")).unwrap();
+    let text = cause(&wrong.get("a").await.unwrap_err());
+    let shown = format!("{text} {wrong:?} {:?}", RedisStore::builder(url("wr0ng")));
+    assert!(!shown.contains("wr0ng") && text.contains("WRONGPASS"), "{shown}");
+    let given = RedisStore::builder(format!("redis://{}", server.addr()))
+        .credentials(Credentials::password("s3cret"));
+    assert_eq!(get(&given.build().unwrap(), "a").await, Some((1, 1)));
+    let none = RedisStore::new(format!("redis://{}", server.addr())).unwrap();
+    let text = cause(&none.get("a").await.unwrap_err());
+    assert!(text.contains("NOAUTH") || text.contains("authenticat"), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_server_refuses_is_told() {
+    let server = RedisServer::start();
+    let store = store(&server);
+    server.cli(&["LPUSH", "redlock:answer:list", "x"]);
+    server.cli(&["SET", "redlock:answer:short", "x"]);
+    server.cli(&["SET", "redlock:answer:other", &"x".repeat(100)]);
+    for key in ["list", "short", "other"] {
+        let text = cause(&store.get(key).await.unwrap_err());
+        assert!(text.contains("WRONGTYPE") || text.contains("something else"), "{text}");
+    }
+    server.set_config("maxmemory", "1");
+    let token = FencingToken::new(1);
+    let full = store.put("a", response("x"), DAY, token).await.unwrap_err();
+    assert!(cause(&full).contains("out of memory"), "{}", cause(&full));
+    let large = store.put("a", response(vec![0; (1 << 20) + 1]), DAY, token).await.unwrap_err();
+    assert!(cause(&large).contains("max_bytes"), "{}", cause(&large));
+}
+
+#[tokio::test]
+async fn it_needs_no_more_permissions_than_are_said() {
+    let server = RedisServer::start();
+    let rules =
+        ["on", ">password", "~redlock:answer:*", "-@all", "+eval", "+get", "+set", "+getrange"];
+    server.set_rules(&rules);
+    let store = RedisStore::new(format!("{}{}", acl::login(), server.addr())).unwrap();
+    assert!(put(&store, "a", 1, DAY, 1).await);
+    assert_eq!(get(&store, "a").await, Some((1, 1)));
+    assert!(matches!(server.cli(&["DBSIZE"]), Resp::Int(1)));
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let builder = || RedisStore::builder("redis://h");
+    let refused = |builder: RedisStoreBuilder, setting: &str| {
+        let error = builder.build().unwrap_err().to_string();
+        assert!(error.contains(setting), "{error}");
+    };
+    refused(builder().timeout(Duration::ZERO), "timeout");
+    refused(builder().key_prefix(""), "key_prefix");
+    refused(builder().max_bytes(1 << 30), "max_bytes");
+    let error = RedisStore::new("http://:s3cret@h").unwrap_err();
+    assert!(matches!(error, BuildError::InvalidUrl { .. }), "{error}");
+    assert!(!error.to_string().contains("s3cret"));
+}
+
+/// Two replicas over the same nodes and the same store.
+async fn replicas(scene: &Scene, answers: &RedisServer) -> [Router; 2] {
+    let app = || {
+        let store = RedisStore::builder(answers.plain_url()).timeout(TIMEOUT).build().unwrap();
+        async move {
+            let redlock = scene.direct(patient()).await;
+            let once = OnceLayer::idempotency(redlock, "pay").scope(Scope::none()).store(store);
+            let handle = async |body: String| format!("{body}, at {:?}", Instant::now());
+            Router::new().route("/", axum::routing::post(handle)).route_layer(once)
+        }
+    };
+    [app().await, app().await]
+}
+
+async fn send(replica: &Router, key: &str) -> (u16, String) {
+    let request = http::Request::post("/").header("idempotency-key", key);
+    let request = request.body(axum::body::Body::from(key.to_owned())).unwrap();
+    let answer = replica.clone().oneshot(request).await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_run_and_are_done_whatever_becomes_of_the_store() {
+    let (scene, mut answers) = (Scene::new(3), RedisServer::start());
+    let [blue, green] = replicas(&scene, &answers).await;
+    let first = send(&blue, "first").await;
+    assert_eq!((first.0, send(&green, "first").await), (200, first));
+    let is = |answer: &(u16, String), status, code: &str| {
+        assert_eq!(answer.0, status, "{answer:?}");
+        assert!(answer.1.contains(code) && answer.1.contains("done"), "{answer:?}");
+    };
+
+    answers.freeze();
+    is(&send(&green, "first").await, 503, "store-unavailable");
+    assert_eq!(send(&blue, "while-it-hangs").await.0, 200);
+    answers.kill();
+    is(&send(&green, "first").await, 503, "store-unavailable");
+    assert_eq!(send(&blue, "while-it-is-down").await.0, 200);
+
+    answers.restart();
+    crate::support::eventually_async("it is asked again", async || {
+        send(&green, "first").await.0 != 503
+    })
+    .await;
+    for key in ["first", "while-it-hangs", "while-it-is-down"] {
+        is(&send(&green, key).await, 409, "response-not-kept");
+    }
+    let next = send(&blue, "next").await;
+    assert_eq!((next.0, send(&green, "next").await), (200, next));
+}
