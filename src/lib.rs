@@ -176,3 +176,8 @@ pub use token::FencingToken;
 #[cfg(all(doctest, feature = "axum", feature = "config"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So is that of the page about requests that are handled once.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../docs/idempotency.md")]
+struct Idempotency;
