@@ -98,7 +98,7 @@ async fn kept_errors_are_final() {
 
 #[tokio::test]
 async fn held_errors_wait_for_somebody_to_decide() {
-    let names = ["head:evt_1", "body:evt_1", "idempotency:pay:5:alice:k"];
+    let names = ["head:evt_1", "body:evt_1", "idempotency:pay://pay.example/5:alice:k"];
     for (face, name) in names.into_iter().enumerate() {
         let site = Site::new();
         let app = failing(&site, 500);

@@ -139,7 +139,7 @@ async fn an_inner_key_in_progress_is_never_kept() {
 #[tokio::test]
 async fn an_answer_that_an_inner_layer_did_not_keep_is_not_kept_outside() {
     let site = Site::new();
-    site.at_blue.once("idempotency:pay:5:alice:k").mark_done().await.unwrap();
+    site.at_blue.once("idempotency:pay://pay.example/5:alice:k").mark_done().await.unwrap();
     let inner = handler(&site).route_layer(layer(&site.at_blue));
     let outer =
         OnceLayer::idempotency(site.at_blue.clone(), "outer").scope(key::header("x-caller"));
