@@ -39,7 +39,7 @@ use crate::{
 /// | `handoff_limit` | number; 0: never | 20 |
 /// | `max_waiting_body_bytes` | number | 67,108,864: 64 MiB |
 /// | `max_records` | number | 4 million, by the servers' memory |
-/// | `max_record_bytes` | number; 0: no answers | 64 MiB, by the servers' memory |
+/// | `max_stored_response_bytes` | number; 0: no answers | 64 MiB, by the servers' memory |
 /// | `username`, `password` | text | none; credentials in a URL go first |
 /// | `password_file` | path of a file that is read again at every connect, in place of `password` | |
 /// | `tls` | `{ ca, client_cert, client_key }`: paths of PEM files, which are read again at every connect; `server_name`: text | the system's certificates, the URL's host |
@@ -90,7 +90,7 @@ pub struct Config {
     handoff_limit: Option<u32>,
     max_waiting_body_bytes: Option<usize>,
     max_records: Option<usize>,
-    max_record_bytes: Option<usize>,
+    max_stored_response_bytes: Option<usize>,
     username: Option<String>,
     password: Option<String>,
     password_file: Option<PathBuf>,
@@ -156,7 +156,7 @@ impl Config {
         }
         set!(ttl, max_ttl, wait, max_hold, node_timeout, drift_factor);
         set!(max_attempts, owner, key_prefix, fencing, restart_guard, clock_guard, eviction_guard);
-        set!(max_records, max_record_bytes, max_waiting_body_bytes);
+        set!(max_records, max_stored_response_bytes, max_waiting_body_bytes);
         set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total, handoff_limit, wakeups);
         if let Some(DelayRange { min, max }) = self.retry_delay {
             builder = builder.retry_delay(min..=max);

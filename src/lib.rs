@@ -60,7 +60,7 @@
 //! | `redlock_job_last_success_seconds` | gauge | `job` | when a run last succeeded on this replica, in Unix time; unset before the first |
 //! | `redlock_job_next_tick_seconds` | gauge | `job` | the next tick in Unix time, in the past while it can't start or is running; 0 where this replica waits for none: paused, standing by, ended |
 //! | `redlock_once_total` | counter | `outcome` | requests of work that is to be done [once](mod@once), by their end |
-//! | `redlock_over_quota_total` | counter | `limit` | `max_records`: requests of such work that were refused, as the nodes keep too many records for this process; `max_record_bytes` and `memory`: answers that were not kept, as others take too much of the nodes' memory; `max_waiting_body_bytes`: requests that were refused, as the bodies of others that wait take too much memory |
+//! | `redlock_over_quota_total` | counter | `limit` | `max_records`: requests of such work that were refused, as the nodes keep too many records for this process; `max_stored_response_bytes` and `memory`: answers that were not kept, as others take too much of the nodes' memory; `max_waiting_body_bytes`: requests that were refused, as the bodies of others that wait take too much memory |
 //! | `redlock_failed_activations_total` | counter | `node` | tries to end the node's probation that failed |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
 //! | `redlock_node_voting` | gauge | `node` | 1 while its votes count |

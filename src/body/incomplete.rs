@@ -1,4 +1,4 @@
-use std::{fmt, pin::Pin};
+use std::{fmt, pin::Pin, time::Duration};
 
 use http_body::Body;
 
@@ -18,6 +18,10 @@ impl<B: Body> Incomplete<B> {
 
     pub(super) const fn crowded(limit: usize, read: WholeBody, rest: Pin<Box<B>>) -> Self {
         Self { error: ReadBodyError::Crowded { limit }, read, rest: Some(rest) }
+    }
+
+    pub(super) const fn timed_out(limit: Duration, read: WholeBody, rest: Pin<Box<B>>) -> Self {
+        Self { error: ReadBodyError::TimedOut { limit }, read, rest: Some(rest) }
     }
 
     pub(super) const fn failed(read: WholeBody, error: B::Error) -> Self {
@@ -40,9 +44,7 @@ impl<B: Body> Incomplete<B> {
         match (self.error, self.rest) {
             (_, Some(rest)) => Intact::begun(self.read, rest),
             (ReadBodyError::Body(error), None) => Intact::failing(self.read, error),
-            (ReadBodyError::TooLarge { .. } | ReadBodyError::Crowded { .. }, None) => {
-                self.read.into()
-            }
+            (_, None) => self.read.into(),
         }
     }
 }
@@ -52,6 +54,7 @@ impl<B: Body> fmt::Debug for Incomplete<B> {
         let reason = match self.error {
             ReadBodyError::TooLarge { .. } => "too large",
             ReadBodyError::Crowded { .. } => "crowded",
+            ReadBodyError::TimedOut { .. } => "timed out",
             ReadBodyError::Body(_) => "failed",
         };
         f.debug_struct("Incomplete")
@@ -77,6 +80,11 @@ pub enum ReadBodyError<E> {
         /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
         limit: usize,
     },
+    /// It did not come in time: 408. Only in layers, which have a time-out.
+    TimedOut {
+        /// How long it may take.
+        limit: Duration,
+    },
     /// The body itself failed: for a request, 400, if anybody is still there to be answered.
     Body(E),
 }
@@ -90,6 +98,7 @@ impl<E: fmt::Display> fmt::Display for ReadBodyError<E> {
             Self::Crowded { limit } => {
                 write!(f, "requests that wait hold too many bodies: at most {limit} bytes are held")
             }
+            Self::TimedOut { limit } => write!(f, "the body did not come within {limit:?}"),
             Self::Body(error) => write!(f, "the body failed: {error}"),
         }
     }
@@ -98,7 +107,7 @@ impl<E: fmt::Display> fmt::Display for ReadBodyError<E> {
 impl<E: std::error::Error + 'static> std::error::Error for ReadBodyError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::TooLarge { .. } | Self::Crowded { .. } => None,
+            Self::TooLarge { .. } | Self::Crowded { .. } | Self::TimedOut { .. } => None,
             Self::Body(error) => error.source(),
         }
     }

@@ -4,13 +4,17 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use http::{HeaderMap, header::CONTENT_LENGTH};
 use http_body::Body;
 
 use super::{Incomplete, WholeBody, whole::Collected};
-use crate::lock::{BodyRoom, HeldBytes, NoRoom};
+use crate::{
+    lock::{BodyRoom, Core, HeldBytes, NoRoom},
+    time::Sleep,
+};
 
 /// The most that is read of a body where nothing else is said: 1 MiB.
 pub const DEFAULT_BODY_LIMIT: usize = 1 << 20;
@@ -24,8 +28,8 @@ const FRAMES_PER_POLL: u32 = 64;
 /// grows with what came, not with what was announced. Trailers are bounded by the server that
 /// reads them from the connection.
 ///
-/// There is no time-out in it: put one around a service that reads what strangers send. (The layers
-/// of [`read_body_first`](crate::RedlockLayer::read_body_first) have one.)
+/// There is no time-out in it: put one around a service that reads what strangers send. (This
+/// crate's layers have one.)
 ///
 /// # Errors
 ///
@@ -68,6 +72,8 @@ pub struct ReadBody<B> {
     collected: Collected,
     /// Room that is shared with other bodies, where it is.
     held: Option<HeldBytes>,
+    /// When it is given up, and after how long that is.
+    deadline: Option<(Sleep, Duration)>,
 }
 
 impl<B: Body> ReadBody<B> {
@@ -85,13 +91,21 @@ impl<B: Body> ReadBody<B> {
             limit,
             collected: Collected::default(),
             held: None,
+            deadline: None,
         }
     }
 }
 
 impl<B> ReadBody<B> {
+    /// As a layer reads it: in the manager's room for bodies, and up to `timeout` from now.
+    pub(crate) fn for_layer(self, core: &Core, timeout: Duration) -> Self {
+        let mut this = self.within(&core.body_room);
+        this.deadline = Some((core.sleep(timeout), timeout));
+        this
+    }
+
     /// What is read takes room that is shared with other bodies.
-    pub(crate) fn within(mut self, room: &Arc<BodyRoom>) -> Self {
+    fn within(mut self, room: &Arc<BodyRoom>) -> Self {
         self.held = Some(HeldBytes::none(room));
         self
     }
@@ -120,6 +134,14 @@ impl<B> ReadBody<B> {
     {
         let (body, read) = self.take();
         Incomplete::crowded(limit, read.finish(), body)
+    }
+
+    fn timed_out(&mut self, limit: Duration) -> Incomplete<B>
+    where
+        B: Body,
+    {
+        let (body, read) = self.take();
+        Incomplete::timed_out(limit, read.finish(), body)
     }
 
     fn too_large(&mut self) -> Incomplete<B>
@@ -151,7 +173,13 @@ impl<B: Body> Future for ReadBody<B> {
             if body.is_end_stream() {
                 return Poll::Ready(Ok(this.take().1.finish()));
             }
-            match ready!(body.as_mut().poll_frame(cx)) {
+            let Poll::Ready(frame) = body.as_mut().poll_frame(cx) else {
+                let Some((sleep, limit)) = &mut this.deadline else { return Poll::Pending };
+                let limit = *limit;
+                ready!(Pin::new(sleep).poll(cx));
+                return Poll::Ready(Err(this.timed_out(limit)));
+            };
+            match frame {
                 None => return Poll::Ready(Ok(this.take().1.finish())),
                 Some(Err(error)) => {
                     let (_, read) = this.take();

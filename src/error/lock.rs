@@ -65,7 +65,7 @@ pub enum LockError {
     /// [once](mod@crate::once) needs one more. Nothing ran. Raise that setting, or keep records for less
     /// time: [`OnceLayer::retain`](crate::OnceLayer::retain).
     TooManyRecords {
-        /// The setting, or its default.
+        /// How many there may be, by the setting or by the servers' memory.
         limit: u64,
         /// When the next of them expire.
         retry_after: Option<Duration>,

@@ -14,7 +14,7 @@ use super::{
     marker::{Marker, record},
     notes,
     outcome::Outcome,
-    recording::Recording,
+    recording::{Recording, Untold},
     terms::Terms,
     work::Checked,
 };
@@ -49,6 +49,7 @@ enum Step<W: Work, C: Check<W::Failure>> {
         recording: Recording,
         /// `None` where the check found that it was done.
         output: Option<W::Success>,
+        untold: Untold,
         hold: Hold,
     },
     Over,
@@ -129,8 +130,9 @@ where
                         Err(lost.into())
                     }
                 },
-                StepProj::Completing { recording, output, hold } => {
+                StepProj::Completing { recording, output, untold, hold } => {
                     let recorded = ready!(Pin::new(&mut *recording).poll(cx));
+                    untold.disarm();
                     Ok(match (output.take(), recorded) {
                         (Some(output), recorded) if !recording.record().is_done => {
                             notes::unknown(hold.lease(), recorded.is_ok());
@@ -182,8 +184,9 @@ fn after_work<W: Work, C: Check<W::Failure>>(
             marker.take().into_iter().for_each(Marker::keep);
             let lease = Arc::clone(hold.lease());
             let record = record(&lease, false, Arc::default());
+            let untold = Untold::new(&lease, false);
             let recording = Recording::start(lease, record, time);
-            return Ok(Step::Completing { recording, output: Some(output), hold });
+            return Ok(Step::Completing { recording, output: Some(output), untold, hold });
         }
         (_, output) => output,
     };
@@ -192,8 +195,9 @@ fn after_work<W: Work, C: Check<W::Failure>>(
     marker.take().into_iter().for_each(Marker::keep);
     let lease = Arc::clone(hold.lease());
     let record = record(&lease, true, payload);
+    let untold = Untold::new(&lease, true);
     let recording = Recording::start(lease, record, terms.retain);
-    Ok(Step::Completing { recording, output, hold })
+    Ok(Step::Completing { recording, output, untold, hold })
 }
 
 impl<W: Work, C: Check<W::Failure>, J> fmt::Debug for Execution<W, C, J> {

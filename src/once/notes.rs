@@ -38,6 +38,18 @@ pub(super) fn unknown(lease: &ActiveLease, is_held: bool) {
     crate::log::warn!(%key, token, "work ended with an unknown outcome: {then}");
 }
 
+/// The call of work that has ended was dropped before a quorum had answered that it keeps that.
+pub(super) fn recording_dropped(lease: &ActiveLease, is_done: bool) {
+    metrics::once("dropped");
+    let what = if is_done { "was done" } else { "ended with an unknown outcome" };
+    let (key, token) = (lease.resource(), lease.token().get());
+    crate::log::warn!(
+        %key, token,
+        "work {what}, and its call was dropped while that was being recorded: too few nodes may keep \
+         it, and the next request with the key may run it again"
+    );
+}
+
 /// How a request ended.
 pub(super) fn ended<T, E>(resource: &Resource, result: &Result<Outcome<T>, OnceError<E>>) {
     let outcome = match result {

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use super::notes;
 use crate::{
     error::{LockError, Reason},
     lock::{
@@ -29,6 +30,33 @@ pub(super) struct Recording {
     retain: Duration,
     until: Timestamp,
     step: Step,
+}
+
+/// Warns where the recording of work is dropped before it has ended.
+#[derive(Debug)]
+pub(super) struct Untold {
+    lease: Arc<ActiveLease>,
+    is_done: bool,
+    is_armed: bool,
+}
+
+impl Untold {
+    /// `is_done`: it is being recorded that the work is done, and not that its outcome is unknown.
+    pub(super) fn new(lease: &Arc<ActiveLease>, is_done: bool) -> Self {
+        Self { lease: Arc::clone(lease), is_done, is_armed: true }
+    }
+
+    pub(super) fn disarm(&mut self) {
+        self.is_armed = false;
+    }
+}
+
+impl Drop for Untold {
+    fn drop(&mut self) {
+        if self.is_armed {
+            notes::recording_dropped(&self.lease, self.is_done);
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -1,5 +1,11 @@
 //! Work that is done once per key, over nodes that fail and clocks that are moved by hand.
 
+#[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]
+#[path = "../servers/facts/log.rs"]
+mod log;
+#[path = "../support/mod.rs"]
+mod support;
+
 mod ends;
 mod layer;
 mod lost;

@@ -108,6 +108,18 @@ fn a_key_that_was_held_and_done_counts_once() {
 }
 
 #[test]
+fn a_key_that_was_held_for_longer_counts_until_the_record_of_its_end_expires() {
+    let (scene, blue) = bounded();
+    let hold = Unknown::Hold(240 * HOUR);
+    let run = |key: &str| scene.does(blue.once(key).unknown(hold).retain(RETAIN));
+    assert_ran(&run("a"), 1);
+    assert_ran(&run("b"), 2);
+    assert_refused(&run("c"), RETAIN + RETAIN / 32);
+    scene.clock.advance(RETAIN + RETAIN / 32);
+    assert_ran(&run("c"), 3);
+}
+
+#[test]
 fn what_is_marked_by_hand_counts() {
     let (scene, blue) = bounded();
     let mark = |key: &str| blue.once(key).mark_done().now_or_never().unwrap();

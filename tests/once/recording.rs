@@ -6,7 +6,10 @@ use std::{convert::Infallible, future::Future};
 use futures_util::FutureExt;
 use tower_redlock::{LockError, Once, testing::Task};
 
-use super::scene::{Ended, KEY, MS, SECOND, Scene, assert_done_by, assert_ran};
+use super::{
+    log::Log,
+    scene::{Ended, KEY, MS, SECOND, Scene, assert_done_by, assert_ran},
+};
 
 /// Work of blue's, over five nodes, at whose end `act` happens.
 fn does_and(scene: &Scene, act: impl FnOnce() + Send + 'static) -> Task<Ended> {
@@ -152,4 +155,30 @@ fn a_future_that_is_dropped_behind_the_work_has_it_recorded() {
 
 fn pending<F: Future + Unpin>(future: &mut F) -> bool {
     future.now_or_never().is_none()
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_while_its_end_is_recorded_is_a_warning() {
+    let scene = Scene::new(3);
+    let log = Log::new();
+    let mut call = Box::pin(scene.at_blue.once(KEY).run(|_| async {
+        scene.nodes.freeze([0, 1]);
+        Ok::<_, Infallible>(scene.runs.run())
+    }));
+    log.during(async {
+        assert!(call.as_mut().now_or_never().is_none(), "too few nodes answer");
+        drop(call);
+    })
+    .await;
+    log.wait_for("WARN", &["work was done", "dropped", "may run it again", KEY, "token="]).await;
+    assert_eq!((scene.runs.count(), log.count("WARN")), (1, 1), "{}", log.text());
+}
+
+#[tokio::test]
+async fn a_call_whose_end_is_recorded_warns_of_nothing() {
+    let scene = Scene::new(3);
+    let log = Log::new();
+    let ended = log.during(async { scene.blue_does() }).await;
+    assert_ran(&ended, 1);
+    assert_eq!(log.count("WARN"), 0, "{}", log.text());
 }

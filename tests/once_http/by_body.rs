@@ -1,15 +1,18 @@
 //! Webhooks whose key is in the body.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, time::Duration};
 
 use axum::{Router, body::Body, extract::Request, routing::post};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http_body::Frame;
 use http_body_util::{BodyExt, channel::Channel};
+use tower::{Layer, ServiceExt};
 use tower_redlock::{LockContext, OnceLayer, key, once::Missing};
 
 use crate::{
     client::Client,
+    idempotency,
     site::{Runs, Site, serve, soon},
 };
 
@@ -133,8 +136,6 @@ async fn a_client_that_breaks_off_in_its_body_leaves_nothing() {
 
 #[tokio::test]
 async fn a_body_that_fails_is_400_and_nothing_runs() {
-    use tower::{Layer, ServiceExt};
-
     let site = Site::new();
     let service = tower::service_fn(async |_: Request<_>| {
         panic!("it does not run");
@@ -150,6 +151,53 @@ async fn a_body_that_fails_is_400_and_nothing_runs() {
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(problem["code"], "body-failed");
+}
+
+/// A body of which only the beginning comes is given up after so long.
+fn assert_times_out(
+    site: &Site,
+    call: impl Future<Output = Result<http::Response<impl http_body::Body>, Infallible>>,
+    after: Duration,
+) {
+    let mut call = Box::pin(call);
+    assert!(call.as_mut().now_or_never().is_none());
+    site.clock.advance(after.saturating_sub(Duration::from_millis(1)));
+    assert!(call.as_mut().now_or_never().is_none(), "it may come still");
+    site.clock.advance(Duration::from_millis(1));
+    let answer = call.now_or_never().expect("it is given up").unwrap();
+    assert_eq!(answer.status(), 408);
+    let body = answer.into_body().collect().now_or_never().unwrap();
+    let body = body.unwrap_or_else(|_| panic!("it does not fail")).to_bytes();
+    let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(
+        (&problem["code"], &problem["outcome"]),
+        (&"body-timed-out".into(), &"not-run".into())
+    );
+}
+
+#[test]
+fn a_body_that_does_not_come_in_time_is_408_and_nothing_runs() {
+    let site = Site::new();
+    let never = tower::service_fn(|_: http::Request<tower_redlock::once::Intact<Body>>| {
+        panic!("it does not run");
+        #[allow(unreachable_code, reason = "for its type")]
+        std::future::ready(Ok::<_, Infallible>(http::Response::new(Body::empty())))
+    });
+    for timeout in [None, Some(Duration::from_secs(2))] {
+        let by_body = OnceLayer::by_body(site.at_blue.clone(), "hook", key::json_pointer("/id"));
+        let idempotency = idempotency::tools::layer(&site.at_blue);
+        let (by_body, idempotency) = match timeout {
+            Some(timeout) => (by_body.body_timeout(timeout), idempotency.body_timeout(timeout)),
+            None => (by_body, idempotency),
+        };
+        let timeout = timeout.unwrap_or(tower_redlock::layer::http::DEFAULT_BODY_TIMEOUT);
+        let (_sender, body) = Channel::<Bytes, std::io::Error>::new(1);
+        assert_times_out(&site, by_body.layer(never).oneshot(hook(Body::new(body))), timeout);
+        let (_sender, body) = Channel::<Bytes, std::io::Error>::new(1);
+        let request = idempotency::tools::pay("k", Body::new(body));
+        assert_times_out(&site, idempotency.layer(never).oneshot(request), timeout);
+    }
+    assert_eq!(site.nodes.key_counts(), [0; 3]);
 }
 
 #[tokio::test]

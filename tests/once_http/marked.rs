@@ -22,7 +22,7 @@ pub(crate) fn event() -> Request<Body> {
 }
 
 pub(crate) fn payment() -> Request<Body> {
-    let request = Request::post("/hook").header("x-caller", "alice");
+    let request = Request::post("/hook").header("host", "pay.example").header("x-caller", "alice");
     request.header("idempotency-key", "k").body("".into()).unwrap()
 }
 

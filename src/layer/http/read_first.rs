@@ -21,7 +21,6 @@ use crate::{
     layer::{RedlockLayer, RedlockService, ResourceKey, call::Call},
     lock::LockRequest,
     resource::{BodyFault, Resource, ResourceError},
-    time::Sleep,
 };
 
 /// How long a request's body may take to come, where nothing else is said: 30 s.
@@ -105,13 +104,12 @@ where
                 let ReadFirst { limit, timeout } = self.face().mode;
                 let (parts, body) = request.into_parts();
                 let core = self.layer().redlock.core();
-                let read = ReadBody::new(&parts.headers, body, limit).within(&core.body_room);
-                let deadline = core.sleep(timeout);
+                let read = ReadBody::new(&parts.headers, body, limit).for_layer(core, timeout);
                 let lock = self.ask(&resource);
                 let layer = self.layer().name.clone();
                 let start =
                     Start { service: self.take_ready(), face, asked, parts, lock, resource, layer };
-                let state = State::Reading { read, deadline, timeout, start: Some(start) };
+                let state = State::Reading { read, start: Some(start) };
                 return ReadFirstFuture { state };
             }
             Ok(None) => Call::unguarded(self.inner.call(request.map(Intact::untouched))),
@@ -146,8 +144,6 @@ pub struct ReadFirstFuture<S: Service<Request<Intact<B>>>, B: Body, R, A> {
 enum State<S: Service<Request<Intact<B>>>, B: Body, R, A> {
     Reading {
         read: ReadBody<B>,
-        deadline: Sleep,
-        timeout: Duration,
         start: Option<Start<S, R>>,
     },
     Calling {
@@ -180,23 +176,8 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                StateProj::Reading { read, deadline, timeout, start } => {
-                    let ended = match Pin::new(&mut *read).poll(cx) {
-                        Poll::Ready(Ok(body)) => Ok(body),
-                        Poll::Ready(Err(incomplete)) => Err(match incomplete.error() {
-                            ReadBodyError::TooLarge { limit } => {
-                                BodyFault::TooLarge { limit: *limit }
-                            }
-                            ReadBodyError::Crowded { limit } => {
-                                BodyFault::Crowded { limit: *limit }
-                            }
-                            ReadBodyError::Body(_) => BodyFault::Failed,
-                        }),
-                        Poll::Pending => {
-                            ready!(Pin::new(deadline).poll(cx));
-                            Err(BodyFault::TimedOut { limit: *timeout })
-                        }
-                    };
+                StateProj::Reading { read, start } => {
+                    let ended = ready!(Pin::new(&mut *read).poll(cx));
                     let start = start.take().expect("polled after it was ready");
                     let Start { service, face, asked, parts, lock, resource, layer } = start;
                     let call = match ended {
@@ -205,7 +186,13 @@ where
                             let request = Request::from_parts(parts, body);
                             Call::acquiring(lock, resource, layer, (service, request, face.clone()))
                         }
-                        Err(fault) => {
+                        Err(incomplete) => {
+                            let fault = match *incomplete.error() {
+                                ReadBodyError::TooLarge { limit } => BodyFault::TooLarge { limit },
+                                ReadBodyError::Crowded { limit } => BodyFault::Crowded { limit },
+                                ReadBodyError::TimedOut { limit } => BodyFault::TimedOut { limit },
+                                ReadBodyError::Body(_) => BodyFault::Failed,
+                            };
                             let error = LockError::InvalidResource(ResourceError::Body(fault));
                             Call::rejected(error, Some(resource))
                         }

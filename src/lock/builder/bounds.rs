@@ -21,8 +21,8 @@ impl RedlockBuilder {
     }
 
     /// How many records of work that is done [once](mod@crate::once) the nodes may keep for this
-    /// manager at a time. Above zero. Default: 4 million, and no more than half of the servers'
-    /// `maxmemory` has room for at 300 bytes each.
+    /// manager at a time. Above zero. Default: 4 million, and no more than what takes half of the
+    /// servers' `maxmemory`, answers apart. A record takes about 224 bytes, its name and the owner.
     ///
     /// Beyond that, work is refused before it runs, with
     /// [`LockError::TooManyRecords`](crate::LockError::TooManyRecords); work that is done is still told as
@@ -34,8 +34,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// How many bytes of each server's memory the records of this manager may take before answers
-    /// are kept no more. Counted as [`max_records`](Self::max_records). Default: 64 MiB, and at most a
+    /// How many bytes of each server's memory the answers kept with this manager's records may take.
+    /// Counted as [`max_records`](Self::max_records). Default: 64 MiB, and at most a
     /// quarter of the servers' `maxmemory`. With zero, the nodes keep no answers.
     ///
     /// A request beyond that runs, and is recorded as done, without its answer: whoever repeats it is
@@ -45,8 +45,8 @@ impl RedlockBuilder {
     /// only while a quarter of the `maxmemory` of a quorum of servers is free, so that answers leave
     /// room for locks. That is looked at once a second, and others do the same: between two looks,
     /// answers take no more than an eighth of the room above it.
-    pub fn max_record_bytes(mut self, bytes: usize) -> Self {
-        self.records.bytes = Some(bytes as u64);
+    pub fn max_stored_response_bytes(mut self, bytes: usize) -> Self {
+        self.records.response_bytes = Some(bytes as u64);
         self
     }
 }

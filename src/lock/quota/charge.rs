@@ -47,7 +47,7 @@ impl Charge {
         let is_admitted = self.quota.admit(core, bytes);
         if is_admitted {
             let mut taken = sync::lock(&self.taken);
-            taken.reserved.bytes = taken.reserved.bytes.saturating_add(bytes);
+            taken.reserved.answers = taken.reserved.answers.saturating_add(bytes);
         }
         is_admitted
     }
@@ -60,7 +60,8 @@ impl Charge {
         let mut usage = before.plus(reserved);
         if usage.records == 0 {
             // What nobody took room for takes it all the same.
-            usage = usage.plus(Usage { records: 1, bytes: bytes_of(name, &record.lease.owner) });
+            let bytes = bytes_of(name, &record.lease.owner);
+            usage = usage.plus(Usage { records: 1, bytes, answers: 0 });
         }
         let end = self.quota.write((reserved, usage), taken.written, retain);
         taken.written = Some((usage, end));

@@ -21,23 +21,25 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RecordBounds {
     pub(crate) records: Option<u64>,
-    pub(crate) bytes: Option<u64>,
+    pub(crate) response_bytes: Option<u64>,
 }
 
 /// Default for records, where the servers' memory allows it.
 const MAX_RECORDS: u64 = 4_000_000;
-/// Default for bytes, where the servers' memory allows it.
-const MAX_BYTES: u64 = 64 << 20;
-/// What a record without an answer takes at the most with usual names, in bytes.
-const USUAL_RECORD: u64 = 300;
+/// Default for the bytes of answers, where the servers' memory allows it.
+const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 
 impl RecordBounds {
-    fn records(self, servers: ServerMemory) -> u64 {
-        self.records.unwrap_or_else(|| MAX_RECORDS.min(servers.limit / 2 / USUAL_RECORD))
+    /// Whether this is too much, answers apart.
+    fn are_exceeded(self, usage: Usage, servers: ServerMemory) -> bool {
+        match self.records {
+            Some(records) => usage.records > records,
+            None => usage.records > MAX_RECORDS || usage.bytes > servers.limit / 2,
+        }
     }
 
-    fn bytes(self, servers: ServerMemory) -> u64 {
-        self.bytes.unwrap_or_else(|| MAX_BYTES.min(servers.limit / 4))
+    fn response_bytes(self, servers: ServerMemory) -> u64 {
+        self.response_bytes.unwrap_or_else(|| MAX_RESPONSE_BYTES.min(servers.limit / 4))
     }
 }
 
@@ -89,15 +91,19 @@ impl Quota {
 
     /// Takes room for one record of so many bytes, before its work begins.
     pub(super) fn reserve(&self, core: &Core, bytes: u64) -> Result<Usage, LockError> {
+        if self.is_forked() {
+            return Err(LockError::Forked { built_in: self.process });
+        }
         let now = self.look(core);
         let mut state = sync::lock(&self.state);
         state.kept.expire(now);
-        let limit = self.bounds.records(state.servers);
-        if state.kept.total().records.saturating_add(state.reserved.records) < limit {
-            let usage = Usage { records: 1, bytes };
+        let usage = Usage { records: 1, bytes, answers: 0 };
+        let used = state.kept.total().plus(state.reserved);
+        if !self.bounds.are_exceeded(used.plus(usage), state.servers) {
             state.reserved = state.reserved.plus(usage);
             return Ok(usage);
         }
+        let limit = used.records;
         let retry_after = state.kept.next_end().map(|end| end.since(now));
         let warns = state.told[1].warns(now);
         drop(state);
@@ -116,18 +122,21 @@ impl Quota {
 
     /// Takes so many bytes more for an answer. False where it is not to be kept.
     pub(super) fn admit(&self, core: &Core, bytes: u64) -> bool {
+        if self.is_forked() {
+            return false;
+        }
         let now = self.look(core);
         let mut state = sync::lock(&self.state);
         state.kept.expire(now);
-        let limit = self.bounds.bytes(state.servers);
-        let used = state.kept.total().bytes.saturating_add(state.reserved.bytes);
+        let limit = self.bounds.response_bytes(state.servers);
+        let used = state.kept.total().plus(state.reserved).answers;
         let recent = state.answers[0].saturating_add(state.answers[1]).saturating_add(bytes);
         let full = if used.saturating_add(bytes) > limit {
-            "max_record_bytes"
+            "max_stored_response_bytes"
         } else if bytes > SMALL_ANSWER && recent > state.servers.room / SHARES {
             "memory"
         } else {
-            state.reserved.bytes = state.reserved.bytes.saturating_add(bytes);
+            state.reserved.answers = state.reserved.answers.saturating_add(bytes);
             state.answers[0] = state.answers[0].saturating_add(bytes);
             return true;
         };
@@ -148,9 +157,9 @@ impl Quota {
                     limit,
                     answers,
                     "the answers kept on the servers for this manager take as much as \
-                     max_record_bytes allows: further ones are not kept, and who repeats such a \
+                     max_stored_response_bytes allows: further ones are not kept, and who repeats such a \
                      request is told that it is done, without its answer; keep them in a store apart \
-                     (OnceLayer::store), or for less time (retain), or raise max_record_bytes"
+                     (OnceLayer::store), or for less time (retain), or raise max_stored_response_bytes"
                 );
             }
         }
@@ -166,12 +175,14 @@ impl Quota {
         retain: Duration,
     ) -> Timestamp {
         let now = self.timers.clock().now();
+        let end = super::window::bucket(now, retain);
+        if self.is_forked() {
+            return end;
+        }
         let mut state = sync::lock(&self.state);
         state.reserved = state.reserved.minus(reserved);
-        let mut end = super::window::bucket(now, retain);
         if let Some((before, at)) = before {
             state.kept.remove(before, at);
-            end = end.max(at);
         }
         state.kept.add(usage, end);
         end
@@ -179,8 +190,7 @@ impl Quota {
 
     /// What was reserved, or written, is free again.
     pub(super) fn free(&self, reserved: Usage, written: Option<(Usage, Timestamp)>) {
-        // Another thread of the parent may have held the mutex at the fork.
-        if std::process::id() != self.process {
+        if self.is_forked() {
             return;
         }
         let mut state = sync::lock(&self.state);
@@ -188,6 +198,11 @@ impl Quota {
         if let Some((usage, at)) = written {
             state.kept.remove(usage, at);
         }
+    }
+
+    /// Another thread of the parent may have held the mutex at the fork.
+    fn is_forked(&self) -> bool {
+        std::process::id() != self.process
     }
 
     /// Sees to it that what is known of the servers' memory is new enough. Returns the time.
@@ -211,5 +226,30 @@ impl Quota {
 impl fmt::Debug for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Quota").field("bounds", &self.bounds).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_take_half_of_the_servers_memory_and_answers_a_quarter() {
+        let bounds = RecordBounds::default();
+        let servers = ServerMemory { limit: 40_000, room: 40_000 };
+        let usage = |records, bytes| Usage { records, bytes, answers: 1 << 40 };
+        assert!(!bounds.are_exceeded(usage(60, 20_000), servers), "answers count apart");
+        assert!(bounds.are_exceeded(usage(60, 20_001), servers));
+        assert_eq!(bounds.response_bytes(servers), 10_000);
+        // Whose bounds are set keeps to them, and to nothing else.
+        let set = RecordBounds { records: Some(60), response_bytes: Some(1 << 30) };
+        assert!(!set.are_exceeded(usage(60, u64::MAX), servers));
+        assert!(set.are_exceeded(usage(61, 0), servers));
+        assert_eq!(set.response_bytes(servers), 1 << 30);
+        // Without a limit of the servers'.
+        let servers = ServerMemory::UNKNOWN;
+        assert!(!bounds.are_exceeded(usage(4_000_000, 1 << 40), servers));
+        assert!(bounds.are_exceeded(usage(4_000_001, 0), servers));
+        assert_eq!(bounds.response_bytes(servers), 64 << 20);
     }
 }

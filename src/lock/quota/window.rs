@@ -4,22 +4,31 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::time::Timestamp;
 
-/// Records on the nodes: how many, and about how many bytes each node needs for them.
+/// Records on the nodes, and about how many bytes each node needs for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) records: u64,
+    /// Of the records without their answers.
     pub(super) bytes: u64,
+    /// Of their answers.
+    pub(super) answers: u64,
 }
 
 impl Usage {
     pub(super) const fn plus(self, other: Self) -> Self {
-        let records = self.records.saturating_add(other.records);
-        Self { records, bytes: self.bytes.saturating_add(other.bytes) }
+        Self {
+            records: self.records.saturating_add(other.records),
+            bytes: self.bytes.saturating_add(other.bytes),
+            answers: self.answers.saturating_add(other.answers),
+        }
     }
 
     pub(super) const fn minus(self, other: Self) -> Self {
-        let records = self.records.saturating_sub(other.records);
-        Self { records, bytes: self.bytes.saturating_sub(other.bytes) }
+        Self {
+            records: self.records.saturating_sub(other.records),
+            bytes: self.bytes.saturating_sub(other.bytes),
+            answers: self.answers.saturating_sub(other.answers),
+        }
     }
 }
 
@@ -90,7 +99,7 @@ mod tests {
     ];
 
     fn one(bytes: u64) -> Usage {
-        Usage { records: 1, bytes }
+        Usage { records: 1, bytes, answers: 0 }
     }
 
     #[test]

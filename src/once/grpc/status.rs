@@ -28,6 +28,7 @@ impl Rejection<'_> {
             Refused::Unknown { .. } => (Code::FailedPrecondition, "UNKNOWN_OUTCOME"),
             Refused::BodyTooLarge { .. } => (Code::ResourceExhausted, "BODY_TOO_LARGE"),
             Refused::BodyFailed => (Code::Cancelled, "BODY_FAILED"),
+            Refused::BodyTimedOut { .. } => (Code::DeadlineExceeded, "BODY_TIMED_OUT"),
             Refused::TooManyBodies => (Code::ResourceExhausted, "TOO_MANY_BODIES"),
             Refused::KeyReused => (Code::InvalidArgument, "KEY_REUSED"),
             Refused::NotKept { .. } => (Code::AlreadyExists, "RESPONSE_NOT_KEPT"),

@@ -4,6 +4,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use http::{Request, Response, request::Parts};
@@ -14,7 +15,7 @@ use tower_service::Service;
 use super::{CompletesHttp, Http, HttpFuture, OnReject, Refused, reject::reject};
 use crate::{
     key::{BodyKey, RequestHead},
-    layer::http::HttpBody,
+    layer::http::{DEFAULT_BODY_TIMEOUT, HttpBody},
     lock::Redlock,
     once::{
         Always, DEFAULT_BODY_LIMIT, Incomplete, Intact, OnceLayer, OnceService, ReadBody,
@@ -26,6 +27,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct ByBody {
     limit: usize,
+    timeout: Duration,
 }
 
 impl<K> OnceLayer<K, Always, Http<super::Problems, ByBody>> {
@@ -38,7 +40,8 @@ impl<K> OnceLayer<K, Always, Http<super::Problems, ByBody>> {
     /// [`body_limit`](Self::body_limit) is answered 413, one that is not what the key needs (no
     /// JSON) 400, and one for which there is no room beside those of others that wait 503,
     /// `too-many-bodies`, with `Retry-After`:
-    /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes). There is no time-out in it: put one outside.
+    /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes). One that does not
+    /// come within [`body_timeout`](Self::body_timeout) is answered 408, `body-timed-out`.
     ///
     /// Signatures are over the body as it was sent. What checks them belongs *outside* of this
     /// layer, and hands the body on too.
@@ -60,7 +63,7 @@ impl<K> OnceLayer<K, Always, Http<super::Problems, ByBody>> {
     ///
     /// If the name can't be that of a layer: see [`new`](OnceLayer::new).
     pub fn by_body(redlock: Redlock, name: impl Into<Arc<str>>, key: K) -> Self {
-        let mode = ByBody { limit: DEFAULT_BODY_LIMIT };
+        let mode = ByBody { limit: DEFAULT_BODY_LIMIT, timeout: DEFAULT_BODY_TIMEOUT };
         OnceLayer::new(redlock, name, key).with_face(|complete, _| (complete, Http::new(mode)))
     }
 }
@@ -71,6 +74,13 @@ impl<K, C, R> OnceLayer<K, C, Http<R, ByBody>> {
     /// take before its key is known.
     pub const fn body_limit(mut self, bytes: usize) -> Self {
         self.face.mode.limit = bytes;
+        self
+    }
+
+    /// How long a request's body may take to come, from its head to its end. Default:
+    /// [`DEFAULT_BODY_TIMEOUT`](crate::layer::http::DEFAULT_BODY_TIMEOUT), 30 s.
+    pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.face.mode.timeout = timeout;
         self
     }
 }
@@ -98,8 +108,9 @@ where
         let layer = &self.layer;
         layer.face.token_header.strip(request.headers_mut());
         let (parts, body) = request.into_parts();
-        let read = ReadBody::new(&parts.headers, body, layer.face.mode.limit)
-            .within(&layer.redlock.core().body_room);
+        let ByBody { limit, timeout } = layer.face.mode;
+        let read =
+            ReadBody::new(&parts.headers, body, limit).for_layer(layer.redlock.core(), timeout);
         let ready = OnceService::new(self.take_ready(), self.layer.clone());
         ByBodyFuture { state: State::Reading { read, start: Some((ready, parts)) } }
     }
@@ -190,6 +201,7 @@ pub(super) const fn refused<B: Body>(incomplete: &Incomplete<B>) -> Refused<'sta
     match incomplete.error() {
         ReadBodyError::TooLarge { limit } => Refused::BodyTooLarge { limit: *limit },
         ReadBodyError::Crowded { .. } => Refused::TooManyBodies,
+        ReadBodyError::TimedOut { limit } => Refused::BodyTimedOut { limit: *limit },
         ReadBodyError::Body(_) => Refused::BodyFailed,
     }
 }

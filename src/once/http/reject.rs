@@ -47,6 +47,12 @@ pub enum Refused<'a> {
         /// The most that is taken, in bytes.
         limit: usize,
     },
+    /// The request's body did not come in time.
+    #[non_exhaustive]
+    BodyTimedOut {
+        /// How long it may take.
+        limit: Duration,
+    },
     /// There is no room for the request's body beside those of requests that wait:
     /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
     TooManyBodies,
@@ -98,6 +104,7 @@ impl<'a> Rejection<'a> {
                 StatusCode::CONFLICT
             }
             Refused::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Refused::BodyTimedOut { .. } => StatusCode::REQUEST_TIMEOUT,
             Refused::BodyFailed => StatusCode::BAD_REQUEST,
             Refused::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
             Refused::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
@@ -123,6 +130,7 @@ impl<'a> Rejection<'a> {
             Refused::InProgress { .. } => "in-progress",
             Refused::Unknown { .. } => "unknown-outcome",
             Refused::BodyTooLarge { .. } => "body-too-large",
+            Refused::BodyTimedOut { .. } => "body-timed-out",
             Refused::TooManyBodies => "too-many-bodies",
             Refused::BodyFailed => "body-failed",
             Refused::KeyReused => "key-reused",
@@ -157,6 +165,9 @@ impl<'a> Rejection<'a> {
             }
             Refused::BodyTooLarge { limit } => {
                 format!("the body has more than {limit} bytes; nothing was done").into()
+            }
+            Refused::BodyTimedOut { limit } => {
+                format!("the body did not come within {limit:?}; nothing was done").into()
             }
             Refused::TooManyBodies => {
                 "too many requests wait with their bodies; nothing was done".into()

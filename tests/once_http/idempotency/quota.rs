@@ -13,7 +13,7 @@ async fn answer(body: String) -> String {
 #[tokio::test]
 async fn an_answer_beyond_the_quota_is_done_without_it() {
     let site = Site::new();
-    let redlock = site.blue.builder().max_record_bytes(100_000).build().unwrap();
+    let redlock = site.blue.builder().max_stored_response_bytes(100_000).build().unwrap();
     let app = Router::new().route("/pay", post(answer)).route_layer(layer(&redlock));
     let client = serve(app).await;
     for (key, length, is_kept) in [
@@ -44,7 +44,7 @@ async fn an_answer_beyond_the_quota_is_done_without_it() {
 #[tokio::test]
 async fn without_room_for_answers_requests_are_done_once_all_the_same() {
     let site = Site::new();
-    let redlock = site.blue.builder().max_record_bytes(0).build().unwrap();
+    let redlock = site.blue.builder().max_stored_response_bytes(0).build().unwrap();
     let app = Router::new().route("/pay", post(answer)).route_layer(layer(&redlock));
     let client = serve(app).await;
     assert_eq!(client.send(pay("k", "1")).await.body, "x");

@@ -153,7 +153,7 @@ async fn large_answers_leave_room_for_locks() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quota_above_the_servers_memory_leaves_a_quarter_of_it() {
     let site = Site::new();
-    let builder = || patient().max_record_bytes(1 << 30);
+    let builder = || patient().max_stored_response_bytes(1 << 30);
     let (blue, green) = (site.manager(builder()).await, site.manager(builder()).await);
     let replicas = [site.serve(&blue).await, site.serve(&green).await];
     site.load(&replicas).await;

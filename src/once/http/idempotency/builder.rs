@@ -4,6 +4,7 @@ use http::Method;
 
 use super::{KeptStatuses, Unscoped, same::Same};
 use crate::{
+    layer::http::DEFAULT_BODY_TIMEOUT,
     lock::Redlock,
     once::{
         Always, DEFAULT_BODY_LIMIT, OnceLayer, ResponseStore, StoreError, StoredBy, StoredHeaders,
@@ -20,6 +21,7 @@ pub const DEFAULT_RESPONSE_LIMIT: usize = 64 << 10;
 /// [`OnceLayer::idempotency`].
 pub struct Idempotency<St = OnNodes> {
     pub(super) body_limit: usize,
+    pub(super) body_timeout: Duration,
     pub(super) response_limit: usize,
     pub(super) headers: StoredHeaders,
     pub(super) kept: KeptStatuses,
@@ -39,9 +41,20 @@ impl<St> Idempotency<St> {
 
     /// The same settings, with another store.
     fn with_store<T>(self, store: T) -> Idempotency<T> {
-        let Self { body_limit, response_limit, headers, kept, same, any_host, methods, .. } = self;
+        let Self { body_limit, body_timeout, response_limit, any_host, .. } = self;
+        let Self { headers, kept, same, methods, .. } = self;
         let store = Some(Arc::new(store));
-        Idempotency { body_limit, response_limit, headers, kept, same, store, any_host, methods }
+        Idempotency {
+            body_limit,
+            body_timeout,
+            response_limit,
+            headers,
+            kept,
+            same,
+            store,
+            any_host,
+            methods,
+        }
     }
 }
 
@@ -63,6 +76,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | a key, a scope or a host that is none | 400, `bad-key` | no |
     /// | a larger body than [`body_limit`](OnceLayer::body_limit) | 413, `body-too-large` | no |
     /// | a body that broke off | 400, `body-failed` | no |
+    /// | a body that takes longer than [`body_timeout`](OnceLayer::body_timeout) | 408, `body-timed-out` | no |
     /// | a body for which there is no room beside those of requests that wait: [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes) | 503, `too-many-bodies`, `Retry-After` | no |
     ///
     /// With [`wait`](OnceLayer::wait), one that comes while the first runs waits for its answer. All
@@ -125,7 +139,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// [`RedisStore`](crate::once::RedisStore) is one on a server of its own.
     ///
     /// The nodes' memory is that of locks, too. So a manager has a quota: answers beyond
-    /// [`max_record_bytes`](crate::RedlockBuilder::max_record_bytes) in total are not kept, and none above
+    /// [`max_stored_response_bytes`](crate::RedlockBuilder::max_stored_response_bytes) in total are not kept, and none above
     /// 1 KiB while the servers are three quarters full: their requests are done all the same. Requests
     /// beyond [`max_records`](crate::RedlockBuilder::max_records) are answered 503, `too-many-records`,
     /// and don't run. A WARN tells of each, at most once a minute, and the metric
@@ -196,6 +210,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     pub fn idempotency(redlock: Redlock, name: impl Into<Arc<str>>) -> Self {
         let mode = Idempotency {
             body_limit: DEFAULT_BODY_LIMIT,
+            body_timeout: DEFAULT_BODY_TIMEOUT,
             response_limit: DEFAULT_RESPONSE_LIMIT,
             headers: StoredHeaders::default(),
             kept: KeptStatuses::default(),
@@ -309,6 +324,13 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         self
     }
 
+    /// How long a request's body may take to come, from its head to its end. Default:
+    /// [`DEFAULT_BODY_TIMEOUT`](crate::layer::http::DEFAULT_BODY_TIMEOUT), 30 s.
+    pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.face.mode.body_timeout = timeout;
+        self
+    }
+
     /// The most data that a response may have to be kept, in bytes: its body, with the names and values
     /// of the headers that are kept. Default:
     /// [`DEFAULT_RESPONSE_LIMIT`](super::DEFAULT_RESPONSE_LIMIT), 64 KiB.
@@ -363,6 +385,7 @@ impl<St> fmt::Debug for Idempotency<St> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Idempotency")
             .field("body_limit", &self.body_limit)
+            .field("body_timeout", &self.body_timeout)
             .field("response_limit", &self.response_limit)
             .field("headers", &self.headers)
             .field("kept", &self.kept)
