@@ -95,3 +95,46 @@ async fn a_done_key_survives_the_loss_of_a_minority() {
         assert!(matches!(ended, Once::AlreadyDone { .. }), "{ended:?}");
     }
 }
+
+/// What is copied last says the most, or what is copied first.
+#[tokio::test]
+async fn what_is_known_of_most_of_a_key_is_copied() {
+    const MINUTE: usize = 60_000;
+    let servers = RedisServer::start_n(3);
+    let redlock = complete(&servers).await;
+    let at = |key: &str| format!("redlock:done:once:{key}");
+    let mut begun = None;
+    let request = redlock.once("a").unknown(Unknown::Hold(HANG_GUARD)).run(|_| {
+        begun = servers[0].get(&at("a"));
+        async { Ok::<_, Infallible>(()) }
+    });
+    assert_eq!(request.await, Ok(Once::Ran(())));
+    eventually_async("it is done everywhere", async || {
+        servers.iter().all(|server| server.get(&at("a")).is_some_and(|kept| kept[0] == b'd'))
+    })
+    .await;
+    let text = |value: Option<Vec<u8>>| String::from_utf8(value.unwrap()).unwrap();
+    let (begun, done) = (text(begun), text(servers[0].get(&at("a"))));
+    assert!(begun.starts_with("u "), "{begun}");
+    let other = format!("u {}{}", "f".repeat(32), &begun[34..]);
+    let kept = |value: &str, ttl: usize| (value.to_owned(), ttl.to_string());
+    let expected = [
+        ("a", kept(&begun, 2 * MINUTE), kept(&done, MINUTE), &done),
+        ("b", kept(&done, MINUTE), kept(&begun, 2 * MINUTE), &done),
+        ("c", kept(&begun, MINUTE), kept(&other, 2 * MINUTE), &other),
+        ("d", kept(&begun, 2 * MINUTE), kept(&other, MINUTE), &begun),
+    ];
+    for (key, first, last, _) in &expected {
+        for (server, (value, ttl)) in [(0, first), (2, last)] {
+            servers[server].cli(&["SET", &at(key), value, "PX", ttl]);
+        }
+    }
+    forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
+    eventually_async("all are copied", async || {
+        servers[1].cli(&["HGET", "redlock:meta", "once"]).text().is_empty()
+    })
+    .await;
+    for (key, _, _, copied) in expected {
+        assert_eq!(text(servers[1].get(&at(key))), *copied, "{key}");
+    }
+}

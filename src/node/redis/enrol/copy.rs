@@ -219,28 +219,24 @@ impl<'a> Copier<'a> {
         Ok(ended.once.is_empty())
     }
 
-    /// The keys that the node does not have.
+    /// The keys of which the node has no record of work that is done.
     async fn missing(&mut self, keys: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Reason> {
-        let mut pipeline = Pipeline::with_capacity(keys.len());
-        for key in &keys {
-            pipeline.cmd("PTTL").arg(key);
+        if keys.is_empty() {
+            return Ok(keys);
         }
-        let answers = self.target.ask(&pipeline).await?;
-        let mut missing = Vec::with_capacity(keys.len());
-        for (key, answer) in keys.into_iter().zip(answers) {
-            match answer {
-                Value::Int(-2) => missing.push(key),
-                Value::ServerError(error) => return Err(reason(&error)),
-                _ => {}
-            }
-        }
-        Ok(missing)
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.cmd("EVAL").arg(scripts::KINDS.text).arg(keys.len()).arg(&keys);
+        let kinds = self.target.list(&pipeline).await?;
+        let is_missing = |kind: &Value| matches!(&*text(kind), "" | "u");
+        let kept = keys.into_iter().zip(kinds);
+        Ok(kept.filter(|(_, kind)| is_missing(kind)).map(|(key, _)| key).collect())
     }
 
-    /// Stores records that were read, unless there is one by now. Value and TTL of each are given.
+    /// Stores records that were read, where they say more than what is there. Value and TTL of each are
+    /// given.
     async fn write(&mut self, keys: &[Vec<u8>], records: &[Value]) -> Result<Copied, Reason> {
-        let mut writes = Pipeline::with_capacity(keys.len());
         let mut copied = Copied::default();
+        let (mut to, mut what) = (Vec::new(), Vec::new());
         for (key, record) in keys.iter().zip(records.chunks_exact(2)) {
             let (Value::BulkString(value), Value::Int(ttl)) = (&record[0], &record[1]) else {
                 continue;
@@ -249,19 +245,23 @@ impl<'a> Copier<'a> {
             if *ttl == 0 {
                 continue;
             }
-            let cmd = writes.cmd("SET").arg(key).arg(&value[..]).arg("NX");
-            if *ttl > 0 {
-                cmd.arg("PX").arg(*ttl);
-            }
+            to.push(key);
+            what.push((&value[..], *ttl));
             copied.records += 1;
             copied.bytes += (key.len() + value.len()) as u64;
         }
-        for answer in self.target.ask(&writes).await? {
-            if let Value::ServerError(error) = answer {
-                return Err(reason(&error));
-            }
+        if to.is_empty() {
+            return Ok(copied);
         }
-        Ok(copied)
+        let mut pipeline = Pipeline::with_capacity(1);
+        let cmd = pipeline.cmd("EVAL").arg(scripts::COPY_RECORDS.text).arg(to.len()).arg(&to);
+        for (value, ttl) in what {
+            cmd.arg(value).arg(ttl);
+        }
+        match self.target.ask(&pipeline).await?.pop() {
+            Some(Value::ServerError(error)) => Err(reason(&error)),
+            _ => Ok(copied),
+        }
     }
 
     /// Makes progress known.

@@ -1,0 +1,19 @@
+-- Keeps records that another node has. One of work that is done stays; it replaces one of work that
+-- was begun, and of those the one stays that is kept for longer.
+-- KEYS: the records. ARGV: value and remaining TTL in ms (negative: none) of each.
+-- Answers 1.
+for i, key in ipairs(KEYS) do
+  local value, ttl = ARGV[2 * i - 1], tonumber(ARGV[2 * i])
+  local kept = redis.pcall('GET', key)
+  local is_ours = type(kept) ~= 'table'
+  if not is_ours and not string.find(kept.err, 'WRONGTYPE', 1, true) then return kept end
+  local stays = is_ours and kept and string.sub(kept, 1, 1) == 'd'
+  if is_ours and kept and not stays and string.sub(value, 1, 1) ~= 'd' then
+    local remaining = redis.call('PTTL', key)
+    stays = remaining < 0 or (ttl >= 0 and ttl <= remaining)
+  end
+  if is_ours and not stays then
+    if ttl < 0 then redis.call('SET', key, value) else redis.call('SET', key, value, 'PX', ttl) end
+  end
+end
+return 1
