@@ -15,6 +15,9 @@ use crate::error::Reason;
 /// Time after a failed attempt in which there is no other: questions fail at once.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// What each command was answered, or why it was refused.
+pub(crate) type Answers = Vec<Result<Value, Reason>>;
+
 /// One server, asked by one task.
 #[derive(Debug)]
 pub(crate) struct Single {
@@ -33,19 +36,17 @@ impl Single {
     }
 
     /// Sends commands, and returns their answers, or why one was refused. Commands may be run twice: over
-    /// a connection that breaks, and then over a new one.
+    /// a connection that breaks or is no longer of use, and then over a new one.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection: the commands may have run.
-    pub(crate) async fn ask(
-        &mut self,
-        pipeline: &Pipeline,
-    ) -> Result<Vec<Result<Value, Reason>>, Reason> {
+    pub(crate) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Answers, Reason> {
         let timeout = self.timeout;
         let asking = async {
             if let Some(wire) = self.wire.take()
                 && let Ok(answers) = self.ask_over(wire, pipeline).await
+                && self.wire.is_some()
             {
                 return Ok(answers);
             }
@@ -53,23 +54,21 @@ impl Single {
             let wire = self.connect().await?;
             self.ask_over(wire, pipeline).await
         };
-        let answers =
-            tokio::time::timeout(timeout, asking).await.map_err(|_| Reason::TimedOut)??;
+        tokio::time::timeout(timeout, asking).await.unwrap_or(Err(Reason::TimedOut))
+    }
+
+    /// Keeps the connection, unless it broke or a new one may do better.
+    async fn ask_over(&mut self, mut wire: Wire, pipeline: &Pipeline) -> Result<Answers, Reason> {
+        let answers = wire.ask_within(pipeline, self.timeout).await?;
         let said = |answer| match answer {
             Value::ServerError(error) => Err(reason(&error)),
             answer => Ok(answer),
         };
-        Ok(answers.into_iter().map(said).collect())
-    }
-
-    /// Keeps the connection, unless it broke.
-    async fn ask_over(
-        &mut self,
-        mut wire: Wire,
-        pipeline: &Pipeline,
-    ) -> Result<Vec<Value>, Reason> {
-        let answers = wire.ask_within(pipeline, self.timeout).await?;
-        self.wire = Some(wire);
+        let answers: Answers = answers.into_iter().map(said).collect();
+        let refusals = || answers.iter().filter_map(|answer| answer.as_ref().err());
+        if !refusals().any(ends_connection) {
+            self.wire = Some(wire);
+        }
         Ok(answers)
     }
 
@@ -87,4 +86,10 @@ impl Single {
         self.failed = opened.as_ref().err().map(|reason| (Instant::now(), reason.clone()));
         opened
     }
+}
+
+/// Whether another server, or another login, may answer better. A node denies single names; what is
+/// asked here has one login's permission or none.
+const fn ends_connection(reason: &Reason) -> bool {
+    reason.ends_connection() || matches!(reason, Reason::NoPermission(_))
 }

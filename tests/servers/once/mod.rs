@@ -11,3 +11,5 @@ mod redis_store;
 #[cfg(feature = "http")]
 mod requests;
 mod restarts;
+#[cfg(feature = "http")]
+mod store_faults;

@@ -32,8 +32,10 @@ use crate::{
 /// newer one's. It expires with its `retain`.
 ///
 /// One connection, on a thread of the store's own, is opened when there is something to put or get,
-/// and opened anew where it broke; what is asked at the same time goes in one write. Each put or get ends
-/// within [`timeout`](RedisStoreBuilder::timeout), also where the server hangs.
+/// and opened anew where it broke, or where the server says that it is a replica, loads its data or
+/// refuses the login: so a failover behind a virtual address or a DNS name is followed, and credentials
+/// may rotate. What is asked at the same time goes in one write. Each put or get ends within
+/// [`timeout`](RedisStoreBuilder::timeout), also where the server hangs.
 ///
 /// It needs leave for `+eval +get +set +getrange` on `~{key_prefix}:answer:*`, and for `+select` where
 /// the URL names a database.
