@@ -42,6 +42,12 @@ impl Single {
     ///
     /// Dropping the future closes the connection: the commands may have run.
     pub(crate) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Answers, Reason> {
+        // The stream, a callback for credentials and a connector are foreign code.
+        let asked = AssertUnwindSafe(self.ask_in_time(pipeline)).catch_unwind().await;
+        asked.unwrap_or_else(|_| Err(self.panicked("asking")))
+    }
+
+    async fn ask_in_time(&mut self, pipeline: &Pipeline) -> Result<Answers, Reason> {
         let timeout = self.timeout;
         let asking = async {
             if let Some(wire) = self.wire.take()
@@ -78,13 +84,18 @@ impl Single {
         {
             return Err(reason.clone());
         }
-        // A callback for credentials, or a connector, is foreign code.
+        // Caught here as well: a connector that panics is not asked again at once.
         let opening = AssertUnwindSafe(handshake::open_beside(&self.endpoint, &self.access));
         let opened = opening.catch_unwind().await;
-        let opened =
-            opened.unwrap_or_else(|_| Err(Reason::NotConnected("connecting panicked".into())));
+        let opened = opened.unwrap_or_else(|_| Err(self.panicked("connecting")));
         self.failed = opened.as_ref().err().map(|reason| (Instant::now(), reason.clone()));
         opened
+    }
+
+    /// Logs a panic, whose message its hook has shown. The connection went with what panicked.
+    fn panicked(&self, step: &str) -> Reason {
+        crate::log::warn!(server = %self.endpoint.name, "{step} panicked; the next question connects anew");
+        Reason::NotConnected(format!("{step} panicked").into())
     }
 }
 

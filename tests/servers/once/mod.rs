@@ -13,3 +13,5 @@ mod requests;
 mod restarts;
 #[cfg(feature = "http")]
 mod store_faults;
+#[cfg(feature = "http")]
+mod store_streams;

@@ -31,7 +31,7 @@ pub(super) fn response(body: impl Into<bytes::Bytes>) -> Arc<StoredResponse> {
 }
 
 /// A busy machine times nothing out.
-fn builder(server: &RedisServer) -> RedisStoreBuilder {
+pub(super) fn builder(server: &RedisServer) -> RedisStoreBuilder {
     RedisStore::builder(server.plain_url()).timeout(HANG_GUARD)
 }
 
