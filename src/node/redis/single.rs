@@ -2,7 +2,7 @@
 //! where it broke or hangs.
 
 use std::{
-    panic::AssertUnwindSafe,
+    panic::{AssertUnwindSafe, catch_unwind},
     time::{Duration, Instant},
 };
 
@@ -50,7 +50,8 @@ impl Single {
     async fn ask_in_time(&mut self, pipeline: &Pipeline) -> Result<Answers, Reason> {
         let timeout = self.timeout;
         let asking = async {
-            if let Some(wire) = self.wire.take()
+            if let Some(mut wire) = self.wire.take()
+                && logged(wire.check_idle().await, &self.endpoint).is_ok()
                 && let Ok(answers) = self.ask_over(wire, pipeline).await
                 && self.wire.is_some()
             {
@@ -66,6 +67,8 @@ impl Single {
     /// Keeps the connection, unless it broke or a new one may do better.
     async fn ask_over(&mut self, mut wire: Wire, pipeline: &Pipeline) -> Result<Answers, Reason> {
         let answers = wire.ask_within(pipeline, self.timeout).await?;
+        // With one answer too many, each may be that of another question.
+        logged(wire.check_answered(), &self.endpoint)?;
         let said = |answer| match answer {
             Value::ServerError(error) => Err(reason(&error)),
             answer => Ok(answer),
@@ -92,6 +95,13 @@ impl Single {
         opened
     }
 
+    /// Closes the connection; the next question opens a new one.
+    pub(crate) fn disconnect(&mut self, why: &str) {
+        crate::log::warn!(server = %self.endpoint.name, "closing the connection: the server {why}");
+        // The stream is foreign code.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self.wire.take())));
+    }
+
     /// Logs a panic, whose message its hook has shown. The connection went with what panicked.
     fn panicked(&self, step: &str) -> Reason {
         crate::log::warn!(server = %self.endpoint.name, "{step} panicked; the next question connects anew");
@@ -99,8 +109,72 @@ impl Single {
     }
 }
 
+/// Logs where a reply came in that nobody asked for.
+fn logged(checked: Result<(), Reason>, endpoint: &Endpoint) -> Result<(), Reason> {
+    if let Err(Reason::Protocol(_)) = &checked {
+        crate::log::warn!(
+            server = %endpoint.name,
+            "closing the connection: the server sent a reply that nobody asked for"
+        );
+    }
+    checked
+}
+
 /// Whether another server, or another login, may answer better. A node denies single names; what is
 /// asked here has one login's permission or none.
 const fn ends_connection(reason: &Reason) -> bool {
     reason.ends_connection() || matches!(reason, Reason::NoPermission(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+        sync::{Arc, mpsc},
+    };
+
+    use super::*;
+    use crate::node::redis::SocketConnector;
+
+    const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+    fn single(url: &str) -> Single {
+        let endpoint = Endpoint::parse(1, url).unwrap();
+        let access = Access {
+            credentials: None,
+            connector: Arc::new(SocketConnector::new()),
+            #[cfg(feature = "tls")]
+            tls: crate::node::redis::tls_config(None, std::slice::from_ref(&endpoint)).unwrap(),
+        };
+        Single::new(endpoint, access, Duration::from_secs(10))
+    }
+
+    /// The runtime has not heard of the reply, as nothing gave it time for that.
+    #[tokio::test]
+    async fn a_surplus_reply_that_just_came_in_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut single = single(&format!("redis://{}", listener.local_addr().unwrap()));
+        let (go_on, may_go_on) = mpsc::channel();
+        let (sent, is_sent) = mpsc::channel();
+        let server = std::thread::spawn(move || {
+            for text in ["+first\r\n", "+second\r\n"] {
+                let (mut client, _) = listener.accept().unwrap();
+                client.read_exact(&mut [0; PING.len()]).unwrap();
+                client.write_all(text.as_bytes()).unwrap();
+                may_go_on.recv().unwrap();
+                client.write_all(b"+surplus\r\n").unwrap();
+                sent.send(()).unwrap();
+            }
+        });
+        let mut ping = Pipeline::with_capacity(1);
+        ping.cmd("PING");
+        for text in ["first", "second"] {
+            let answers = single.ask(&ping).await.unwrap();
+            assert_eq!(answers, [Ok(Value::SimpleString(text.into()))]);
+            go_on.send(()).unwrap();
+            is_sent.recv().unwrap();
+        }
+        server.join().unwrap();
+    }
 }

@@ -7,16 +7,17 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, Wake, Waker, ready},
 };
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tower_redlock::{
+    FencingToken,
     node::redis::{Address, Connecting, Connector, IoStream, SocketConnector},
     once::{RedisStore, ResponseStore},
 };
 
-use super::redis_store::{DAY, builder, cause, get, put};
+use super::redis_store::{DAY, builder, cause, get, put, response};
 use crate::{
     facts::log::{Log, LoggedSpawner},
     support::RedisServer,
@@ -31,6 +32,17 @@ enum Panics {
     AtDrop,
 }
 
+/// Where a reply comes in that nobody asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Surplus {
+    /// While nothing is asked.
+    Idle,
+    /// After the next question, before its answer.
+    Asked,
+    /// Together with the next answer, behind it.
+    Answered,
+}
+
 /// Opens streams of which one goes wrong when the test says so.
 #[derive(Clone, Debug, Default)]
 struct Faulty(Arc<Faults>);
@@ -38,12 +50,22 @@ struct Faulty(Arc<Faults>);
 #[derive(Debug, Default)]
 struct Faults {
     panics: Mutex<Option<Panics>>,
+    surplus: Mutex<Option<(Surplus, Vec<u8>)>>,
     connections: AtomicUsize,
 }
 
 impl Faulty {
     fn panics(&self, at: Panics) {
         *self.0.panics.lock().unwrap() = Some(at);
+    }
+
+    fn says(&self, surplus: Surplus, bytes: Vec<u8>) {
+        *self.0.surplus.lock().unwrap() = Some((surplus, bytes));
+    }
+
+    fn take_surplus(&self, at: Surplus) -> Option<Vec<u8>> {
+        let taken = self.0.surplus.lock().unwrap().take_if(|(surplus, _)| *surplus == at);
+        taken.map(|(_, bytes)| bytes)
     }
 
     fn connections(&self) -> usize {
@@ -80,7 +102,15 @@ impl AsyncRead for FaultyStream {
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.faulty.pass(Panics::AtRead);
-        Pin::new(&mut self.inner).poll_read(cx, room)
+        if let Some(surplus) = self.faulty.take_surplus(Surplus::Idle) {
+            room.put_slice(&surplus);
+            return Poll::Ready(Ok(()));
+        }
+        ready!(Pin::new(&mut self.inner).poll_read(cx, room))?;
+        if let Some(surplus) = self.faulty.take_surplus(Surplus::Answered) {
+            room.put_slice(&surplus);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -91,6 +121,9 @@ impl AsyncWrite for FaultyStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.faulty.pass(Panics::AtWrite);
+        if let Some(surplus) = self.faulty.take_surplus(Surplus::Asked) {
+            self.faulty.says(Surplus::Idle, surplus);
+        }
         Pin::new(&mut self.inner).poll_write(cx, bytes)
     }
 
@@ -170,4 +203,65 @@ async fn a_waker_that_panics_ends_nothing() {
     assert_eq!(get(&store, "a").await, Some((1, 1)));
     assert!(got.await.unwrap().is_some());
     assert_eq!(faulty.connections(), 1);
+}
+
+/// What the server answers to a GET of the key's response.
+fn reply(server: &RedisServer, key: &str) -> Vec<u8> {
+    let stored = server.get(&format!("redlock:answer:{key}")).unwrap();
+    [format!("${}\r\n", stored.len()).as_bytes(), &stored, b"\r\n"].concat()
+}
+
+#[tokio::test]
+async fn a_surplus_reply_is_nobodys_answer() {
+    for surplus in [Surplus::Idle, Surplus::Answered] {
+        let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
+        let store = store(&server, &faulty, &log);
+        assert!(put(&store, "a", 1, DAY, 1).await);
+        assert!(put(&store, "b", 2, DAY, 1).await);
+        assert_eq!(faulty.connections(), 1);
+        faulty.says(surplus, reply(&server, "a"));
+        assert_eq!(get(&store, "b").await, Some((1, 2)), "{surplus:?}");
+        assert_eq!(faulty.connections(), 2, "{surplus:?}");
+        log.wait_for("WARN", &["nobody asked", &server.addr().to_string()]).await;
+        assert!(put(&store, "b", 3, DAY, 1).await);
+        assert_eq!(get(&store, "b").await, Some((1, 3)), "{surplus:?}");
+        assert_eq!(faulty.connections(), 2, "{surplus:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_to_another_question_is_an_error() {
+    let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
+    let store = store(&server, &faulty, &log);
+    assert!(put(&store, "a", 1, DAY, 1).await);
+    assert!(put(&store, "b", 2, DAY, 1).await);
+    let answer_of_a = reply(&server, "a");
+    for (connections, surplus) in (2..).zip([answer_of_a, b":1\r\n".to_vec()]) {
+        faulty.says(Surplus::Asked, surplus);
+        let text = cause(&store.get("b").await.unwrap_err());
+        assert!(text.contains("something else"), "{text}");
+        // It would be answered with what was b's.
+        assert_eq!(get(&store, "a").await, Some((1, 1)));
+        assert_eq!(faulty.connections(), connections);
+    }
+    faulty.says(Surplus::Asked, reply(&server, "a"));
+    let token = FencingToken::new(1);
+    let text = cause(&store.put("b", response("x"), DAY, token).await.unwrap_err());
+    assert!(text.contains("0 or 1"), "{text}");
+    assert_eq!(get(&store, "a").await, Some((1, 1)));
+    log.wait_for("WARN", &["another question", &server.addr().to_string()]).await;
+}
+
+#[tokio::test]
+async fn a_response_that_was_moved_to_another_key_is_an_error() {
+    let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
+    let store = store(&server, &faulty, &log);
+    assert!(put(&store, "a", 1, DAY, 1).await);
+    server.cli(&["COPY", "redlock:answer:a", "redlock:answer:b"]);
+    let text = cause(&store.get("b").await.unwrap_err());
+    assert!(text.contains("something else"), "{text}");
+    log.wait_for("WARN", &["another", &server.addr().to_string()]).await;
+    assert_eq!(get(&store, "a").await, Some((1, 1)));
+    assert!(put(&store, "b", 2, DAY, 1).await);
+    assert_eq!(get(&store, "b").await, Some((1, 2)));
 }

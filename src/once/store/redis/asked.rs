@@ -8,15 +8,13 @@ use std::{
 };
 
 use ::redis::Value;
-use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::{store::Shared, worker::TOKEN_DIGITS};
+use super::{store::Shared, stored};
 use crate::{
     error::Reason,
-    once::{StoreError, StoredBy, StoredResponse},
+    once::{StoreError, StoredBy},
     time::Sleep,
-    token::FencingToken,
 };
 
 /// What the server did not do, and why.
@@ -126,7 +124,7 @@ impl Future for RedisGet {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let stored = match ready!(self.0.poll(cx))? {
             Value::Nil => return Poll::Ready(Ok(None)),
-            Value::BulkString(stored) => decode(stored),
+            Value::BulkString(value) => stored::decode(value),
             _ => Err("a response was expected".into()),
         };
         Poll::Ready(stored.map(Some).map_err(|error| {
@@ -134,17 +132,6 @@ impl Future for RedisGet {
             failed(&self.0.server(), Reason::Protocol(text.into()))
         }))
     }
-}
-
-/// The token, then the response.
-fn decode(stored: Vec<u8>) -> Result<StoredBy, Box<dyn Error + Send + Sync>> {
-    let mut stored = Bytes::from(stored);
-    if stored.len() < TOKEN_DIGITS {
-        return Err("it is too short".into());
-    }
-    let token = stored.split_to(TOKEN_DIGITS);
-    let token = FencingToken::new(std::str::from_utf8(&token)?.parse()?);
-    Ok(StoredBy { token, response: Arc::new(StoredResponse::decode(stored)?) })
 }
 
 impl fmt::Debug for RedisGet {
