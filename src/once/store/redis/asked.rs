@@ -8,6 +8,7 @@ use std::{
 };
 
 use ::redis::Value;
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::{store::Shared, stored};
@@ -37,7 +38,8 @@ pub(super) enum Asked {
     Refused(Option<StoreError>),
     Waiting {
         answer: oneshot::Receiver<Result<Value, Reason>>,
-        timeout: Sleep,
+        /// There until it is dropped.
+        timeout: Option<Sleep>,
         /// Keeps the connection until there is an answer.
         shared: Arc<Shared>,
     },
@@ -53,10 +55,12 @@ impl Asked {
             let Self::Refused(error) = self else { unreachable!("it is one of two") };
             return Poll::Ready(Err(error.take().expect("polled after it was ready")));
         };
+        // In a fork nobody would answer, or wake.
+        shared.check_process()?;
         let said = match Pin::new(answer).poll(cx) {
             Poll::Ready(said) => said.unwrap_or(Err(Reason::Disconnected)),
             Poll::Pending => {
-                ready!(Pin::new(timeout).poll(cx));
+                ready!(timeout.as_mut().map_or(Poll::Ready(()), |timeout| timeout.poll_unpin(cx)));
                 Err(Reason::TimedOut)
             }
         };
@@ -68,6 +72,17 @@ impl Asked {
         match self {
             Self::Waiting { shared, .. } => Arc::clone(&shared.server),
             Self::Refused(_) => Arc::default(),
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        // In a fork, another thread of the parent may have held the timers' mutex.
+        if let Self::Waiting { timeout, shared, .. } = self
+            && shared.check_process().is_err()
+        {
+            std::mem::forget(timeout.take());
         }
     }
 }
