@@ -90,5 +90,7 @@ fn children_drop_questions_of_a_busy_parent() {
         in_child(|| drop(got.take()));
     }
     over.store(true, std::sync::atomic::Ordering::Relaxed);
-    asking.into_iter().for_each(|asking| asking.join().unwrap());
+    for asking in asking {
+        asking.join().unwrap();
+    }
 }

@@ -23,13 +23,13 @@ use crate::{
     support::RedisServer,
 };
 
-/// What goes wrong with a stream, once.
+/// Where a stream panics, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Panics {
-    AtConnect,
-    AtRead,
-    AtWrite,
-    AtDrop,
+enum Panic {
+    Connect,
+    Read,
+    Write,
+    Drop,
 }
 
 /// Where a reply comes in that nobody asked for.
@@ -49,13 +49,13 @@ struct Faulty(Arc<Faults>);
 
 #[derive(Debug, Default)]
 struct Faults {
-    panics: Mutex<Option<Panics>>,
+    panics: Mutex<Option<Panic>>,
     surplus: Mutex<Option<(Surplus, Vec<u8>)>>,
     connections: AtomicUsize,
 }
 
 impl Faulty {
-    fn panics(&self, at: Panics) {
+    fn panics(&self, at: Panic) {
         *self.0.panics.lock().unwrap() = Some(at);
     }
 
@@ -72,7 +72,7 @@ impl Faulty {
         self.0.connections.load(Ordering::SeqCst)
     }
 
-    fn pass(&self, at: Panics) {
+    fn pass(&self, at: Panic) {
         let taken = self.0.panics.lock().unwrap().take_if(|panics| *panics == at);
         assert!(taken.is_none(), "as the test wants it: {at:?}");
     }
@@ -80,7 +80,7 @@ impl Faulty {
 
 impl Connector for Faulty {
     fn connect(&self, address: &Address) -> Connecting {
-        self.pass(Panics::AtConnect);
+        self.pass(Panic::Connect);
         self.0.connections.fetch_add(1, Ordering::SeqCst);
         let (opening, faulty) = (SocketConnector::new().connect(address), self.clone());
         Box::pin(async move {
@@ -101,7 +101,7 @@ impl AsyncRead for FaultyStream {
         cx: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.faulty.pass(Panics::AtRead);
+        self.faulty.pass(Panic::Read);
         if let Some(surplus) = self.faulty.take_surplus(Surplus::Idle) {
             room.put_slice(&surplus);
             return Poll::Ready(Ok(()));
@@ -120,7 +120,7 @@ impl AsyncWrite for FaultyStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.faulty.pass(Panics::AtWrite);
+        self.faulty.pass(Panic::Write);
         if let Some(surplus) = self.faulty.take_surplus(Surplus::Asked) {
             self.faulty.says(Surplus::Idle, surplus);
         }
@@ -139,7 +139,7 @@ impl AsyncWrite for FaultyStream {
 impl Drop for FaultyStream {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.faulty.pass(Panics::AtDrop);
+            self.faulty.pass(Panic::Drop);
         }
     }
 }
@@ -154,11 +154,11 @@ async fn a_panic_is_an_error_and_the_next_is_served() {
     let mut server = RedisServer::with(&["--appendonly", "yes"]);
     let (log, faulty) = (Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
-    for (panics, token) in [Panics::AtRead, Panics::AtWrite, Panics::AtDrop].into_iter().zip(1..) {
+    for (panics, token) in [Panic::Read, Panic::Write, Panic::Drop].into_iter().zip(1..) {
         assert!(put(&store, "a", token, DAY, token).await);
         let known = log.count("WARN");
         faulty.panics(panics);
-        if panics == Panics::AtDrop {
+        if panics == Panic::Drop {
             // The next question finds the connection closed.
             server.restart_keeping_data();
         }
@@ -175,7 +175,7 @@ async fn a_panic_is_an_error_and_the_next_is_served() {
 async fn a_panic_while_connecting_is_logged() {
     let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
-    faulty.panics(Panics::AtConnect);
+    faulty.panics(Panic::Connect);
     let text = cause(&store.get("a").await.unwrap_err());
     assert!(text.contains("panicked"), "{text}");
     log.wait_for("WARN", &["panicked", &server.addr().to_string()]).await;
