@@ -145,6 +145,7 @@ pub use guard::LockContext;
 #[cfg(feature = "http")]
 #[doc(inline)]
 pub use guard::LockContexts;
+#[cfg(feature = "http")]
 pub use layer::http::RequestOutcome;
 #[doc(inline)]
 pub use layer::{KeyError, RedlockLayer, ResourceKey};

@@ -187,6 +187,12 @@ impl Reason {
                 | Self::Incomplete
         )
     }
+
+    /// Whether the connection is of no use any more on which a server said so: its address may lead to
+    /// another server by now, and a new connection logs in anew.
+    pub(crate) const fn ends_connection(&self) -> bool {
+        matches!(self, Self::ReadOnly | Self::Loading | Self::Auth(_))
+    }
 }
 
 impl fmt::Display for Reason {

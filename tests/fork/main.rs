@@ -1,4 +1,4 @@
-//! Managers in a process that was forked: its thread is not there.
+//! Managers and stores in a process that was forked: its thread is not there.
 #![cfg(unix)]
 
 #[path = "../support/mod.rs"]
@@ -6,3 +6,5 @@ mod support;
 
 mod child;
 mod requests;
+#[cfg(feature = "http")]
+mod store;

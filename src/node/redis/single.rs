@@ -2,7 +2,7 @@
 //! where it broke or hangs.
 
 use std::{
-    panic::AssertUnwindSafe,
+    panic::{AssertUnwindSafe, catch_unwind},
     time::{Duration, Instant},
 };
 
@@ -14,6 +14,9 @@ use crate::error::Reason;
 
 /// Time after a failed attempt in which there is no other: questions fail at once.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What each command was answered, or why it was refused.
+pub(crate) type Answers = Vec<Result<Value, Reason>>;
 
 /// One server, asked by one task.
 #[derive(Debug)]
@@ -33,19 +36,24 @@ impl Single {
     }
 
     /// Sends commands, and returns their answers, or why one was refused. Commands may be run twice: over
-    /// a connection that breaks, and then over a new one.
+    /// a connection that breaks or is no longer of use, and then over a new one.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection: the commands may have run.
-    pub(crate) async fn ask(
-        &mut self,
-        pipeline: &Pipeline,
-    ) -> Result<Vec<Result<Value, Reason>>, Reason> {
+    pub(crate) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Answers, Reason> {
+        // The stream, a callback for credentials and a connector are foreign code.
+        let asked = AssertUnwindSafe(self.ask_in_time(pipeline)).catch_unwind().await;
+        asked.unwrap_or_else(|_| Err(self.panicked("asking")))
+    }
+
+    async fn ask_in_time(&mut self, pipeline: &Pipeline) -> Result<Answers, Reason> {
         let timeout = self.timeout;
         let asking = async {
-            if let Some(wire) = self.wire.take()
+            if let Some(mut wire) = self.wire.take()
+                && logged(wire.check_idle().await, &self.endpoint).is_ok()
                 && let Ok(answers) = self.ask_over(wire, pipeline).await
+                && self.wire.is_some()
             {
                 return Ok(answers);
             }
@@ -53,23 +61,23 @@ impl Single {
             let wire = self.connect().await?;
             self.ask_over(wire, pipeline).await
         };
-        let answers =
-            tokio::time::timeout(timeout, asking).await.map_err(|_| Reason::TimedOut)??;
+        tokio::time::timeout(timeout, asking).await.unwrap_or(Err(Reason::TimedOut))
+    }
+
+    /// Keeps the connection, unless it broke or a new one may do better.
+    async fn ask_over(&mut self, mut wire: Wire, pipeline: &Pipeline) -> Result<Answers, Reason> {
+        let answers = wire.ask_within(pipeline, self.timeout).await?;
+        // With one answer too many, each may be that of another question.
+        logged(wire.check_answered(), &self.endpoint)?;
         let said = |answer| match answer {
             Value::ServerError(error) => Err(reason(&error)),
             answer => Ok(answer),
         };
-        Ok(answers.into_iter().map(said).collect())
-    }
-
-    /// Keeps the connection, unless it broke.
-    async fn ask_over(
-        &mut self,
-        mut wire: Wire,
-        pipeline: &Pipeline,
-    ) -> Result<Vec<Value>, Reason> {
-        let answers = wire.ask_within(pipeline, self.timeout).await?;
-        self.wire = Some(wire);
+        let answers: Answers = answers.into_iter().map(said).collect();
+        let refusals = || answers.iter().filter_map(|answer| answer.as_ref().err());
+        if !refusals().any(ends_connection) {
+            self.wire = Some(wire);
+        }
         Ok(answers)
     }
 
@@ -79,12 +87,94 @@ impl Single {
         {
             return Err(reason.clone());
         }
-        // A callback for credentials, or a connector, is foreign code.
+        // Caught here as well: a connector that panics is not asked again at once.
         let opening = AssertUnwindSafe(handshake::open_beside(&self.endpoint, &self.access));
         let opened = opening.catch_unwind().await;
-        let opened =
-            opened.unwrap_or_else(|_| Err(Reason::NotConnected("connecting panicked".into())));
+        let opened = opened.unwrap_or_else(|_| Err(self.panicked("connecting")));
         self.failed = opened.as_ref().err().map(|reason| (Instant::now(), reason.clone()));
         opened
+    }
+
+    /// Closes the connection; the next question opens a new one.
+    pub(crate) fn disconnect(&mut self, why: &str) {
+        crate::log::warn!(server = %self.endpoint.name, "closing the connection: the server {why}");
+        // The stream is foreign code.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self.wire.take())));
+    }
+
+    /// Logs a panic, whose message its hook has shown. The connection went with what panicked.
+    fn panicked(&self, step: &str) -> Reason {
+        crate::log::warn!(server = %self.endpoint.name, "{step} panicked; the next question connects anew");
+        Reason::NotConnected(format!("{step} panicked").into())
+    }
+}
+
+/// Logs where a reply came in that nobody asked for.
+fn logged(checked: Result<(), Reason>, endpoint: &Endpoint) -> Result<(), Reason> {
+    if let Err(Reason::Protocol(_)) = &checked {
+        crate::log::warn!(
+            server = %endpoint.name,
+            "closing the connection: the server sent a reply that nobody asked for"
+        );
+    }
+    checked
+}
+
+/// Whether another server, or another login, may answer better. A node denies single names; what is
+/// asked here has one login's permission or none.
+const fn ends_connection(reason: &Reason) -> bool {
+    reason.ends_connection() || matches!(reason, Reason::NoPermission(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+        sync::{Arc, mpsc},
+    };
+
+    use super::*;
+    use crate::node::redis::SocketConnector;
+
+    const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+    fn single(url: &str) -> Single {
+        let endpoint = Endpoint::parse(1, url).unwrap();
+        let access = Access {
+            credentials: None,
+            connector: Arc::new(SocketConnector::new()),
+            #[cfg(feature = "tls")]
+            tls: crate::node::redis::tls_config(None, std::slice::from_ref(&endpoint)).unwrap(),
+        };
+        Single::new(endpoint, access, Duration::from_secs(10))
+    }
+
+    /// The runtime has not heard of the reply, as nothing gave it time for that.
+    #[tokio::test]
+    async fn a_surplus_reply_that_just_came_in_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut single = single(&format!("redis://{}", listener.local_addr().unwrap()));
+        let (go_on, may_go_on) = mpsc::channel();
+        let (sent, is_sent) = mpsc::channel();
+        let server = std::thread::spawn(move || {
+            for text in ["+first\r\n", "+second\r\n"] {
+                let (mut client, _) = listener.accept().unwrap();
+                client.read_exact(&mut [0; PING.len()]).unwrap();
+                client.write_all(text.as_bytes()).unwrap();
+                may_go_on.recv().unwrap();
+                client.write_all(b"+surplus\r\n").unwrap();
+                sent.send(()).unwrap();
+            }
+        });
+        let mut ping = Pipeline::with_capacity(1);
+        ping.cmd("PING");
+        for text in ["first", "second"] {
+            let answers = single.ask(&ping).await.unwrap();
+            assert_eq!(answers, [Ok(Value::SimpleString(text.into()))]);
+            go_on.send(()).unwrap();
+            is_sent.recv().unwrap();
+        }
+        server.join().unwrap();
     }
 }

@@ -11,3 +11,7 @@ mod redis_store;
 #[cfg(feature = "http")]
 mod requests;
 mod restarts;
+#[cfg(feature = "http")]
+mod store_faults;
+#[cfg(feature = "http")]
+mod store_streams;

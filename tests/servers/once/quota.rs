@@ -58,7 +58,7 @@ impl Site {
             runs.fetch_add(1, Ordering::SeqCst);
             vec![b'x'; ANSWER]
         };
-        let once = OnceLayer::idempotency(redlock.clone(), "pay").scope(Scope::none());
+        let once = OnceLayer::idempotency(redlock.clone(), "pay").scope(Scope::none()).any_host();
         let app = Router::new().route("/", post(handle)).route_layer(once);
         let app = app.layer(axum::middleware::from_fn(
             move |request: axum::extract::Request, next: axum::middleware::Next| {

@@ -21,17 +21,17 @@ use tower_redlock::{
 use crate::cases::scene::{Scene, patient};
 use crate::support::{HANG_GUARD, RedisServer, Resp, acl};
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Short enough for tests that wait for it, and long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-fn response(body: impl Into<bytes::Bytes>) -> Arc<StoredResponse> {
+pub(super) fn response(body: impl Into<bytes::Bytes>) -> Arc<StoredResponse> {
     let (parts, body) = http::Response::new(body.into()).into_parts();
     Arc::new(StoredResponse::new(&parts, body, &StoredHeaders::default()))
 }
 
 /// A busy machine times nothing out.
-fn builder(server: &RedisServer) -> RedisStoreBuilder {
+pub(super) fn builder(server: &RedisServer) -> RedisStoreBuilder {
     RedisStore::builder(server.plain_url()).timeout(HANG_GUARD)
 }
 
@@ -39,7 +39,13 @@ fn store(server: &RedisServer) -> RedisStore {
     builder(server).build().unwrap()
 }
 
-async fn put(store: &RedisStore, key: &str, body: u64, retain: Duration, token: u64) -> bool {
+pub(super) async fn put(
+    store: &RedisStore,
+    key: &str,
+    body: u64,
+    retain: Duration,
+    token: u64,
+) -> bool {
     let put = store.put(key, response(body.to_string()), retain, FencingToken::new(token));
     match put.await {
         Ok(()) => true,
@@ -49,12 +55,12 @@ async fn put(store: &RedisStore, key: &str, body: u64, retain: Duration, token: 
 }
 
 /// The token, and the number that the body is.
-async fn get(store: &RedisStore, key: &str) -> Option<(u64, u64)> {
+pub(super) async fn get(store: &RedisStore, key: &str) -> Option<(u64, u64)> {
     let StoredBy { token, response, .. } = store.get(key).await.unwrap()?;
     Some((token.get(), std::str::from_utf8(response.body()).unwrap().parse().unwrap()))
 }
 
-fn cause(error: &StoreError) -> String {
+pub(super) fn cause(error: &StoreError) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 

@@ -115,7 +115,7 @@ impl Session<'_> {
     fn note(&mut self, result: &Result<Answer, Reason>) -> bool {
         match result {
             // Shown before the answer is told: who has it finds the node down.
-            Err(reason @ (Reason::ReadOnly | Reason::Loading | Reason::Auth(_))) => {
+            Err(reason) if reason.ends_connection() => {
                 self.status.set_down(reason.clone());
                 return true;
             }

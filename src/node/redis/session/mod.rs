@@ -253,11 +253,7 @@ impl<'a> Session<'a> {
         let is_broken = matches!(wire.poll_write(cx), Poll::Ready(Err(_)));
         for _ in 0..MAX_READS {
             match self.batches.front_mut() {
-                None if wire.has_input() => {
-                    let reason = Reason::Protocol("an answer to nothing".into());
-                    return Poll::Ready(Err(reason));
-                }
-                None => {}
+                None => wire.check_answered()?,
                 Some(batch) => {
                     while !batch.is_answered() {
                         // What was asked may have run.

@@ -1,5 +1,7 @@
 use std::{
-    fmt, io,
+    fmt,
+    future::poll_fn,
+    io,
     pin::{Pin, pin},
     task::{Context, Poll, ready},
     time::Duration,
@@ -125,7 +127,7 @@ impl Wire {
     }
 
     /// Whether there is something that belongs to no answer yet.
-    pub(in crate::node::redis) fn has_input(&self) -> bool {
+    fn has_input(&self) -> bool {
         self.taken < self.filled
     }
 
@@ -141,6 +143,25 @@ impl Wire {
         self.filled += count;
         self.moved += count as u64;
         Poll::Ready(Ok(count > 0))
+    }
+
+    /// Fails where the server has ended the connection, or said what belongs to no answer, as far as
+    /// that has come in. Does not wait.
+    #[cfg(feature = "http")]
+    pub(in crate::node::redis) async fn check_idle(&mut self) -> Result<(), Reason> {
+        // The runtime knows only then what has come in while it did not wait.
+        tokio::task::yield_now().await;
+        let read = poll_fn(|cx| Poll::Ready(self.poll_read(cx))).await;
+        self.check_answered()?;
+        if read.is_pending() { Ok(()) } else { Err(Reason::Disconnected) }
+    }
+
+    /// Fails where something was read that belongs to no answer.
+    pub(in crate::node::redis) fn check_answered(&self) -> Result<(), Reason> {
+        if self.has_input() {
+            return Err(Reason::Protocol("an answer to nothing".into()));
+        }
+        Ok(())
     }
 
     fn make_room(&mut self) {
@@ -221,7 +242,7 @@ impl Wire {
         let count = self.push_all(pipeline);
         let mut answers = Vec::with_capacity(count);
         let mut left = memory;
-        std::future::poll_fn(|cx| {
+        poll_fn(|cx| {
             let written = self.poll_write(cx);
             for _ in 0..MAX_READS {
                 while answers.len() < count {

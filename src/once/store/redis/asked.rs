@@ -8,15 +8,14 @@ use std::{
 };
 
 use ::redis::Value;
-use bytes::Bytes;
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
-use super::{store::Shared, worker::TOKEN_DIGITS};
+use super::{store::Shared, stored};
 use crate::{
     error::Reason,
-    once::{StoreError, StoredBy, StoredResponse},
+    once::{StoreError, StoredBy},
     time::Sleep,
-    token::FencingToken,
 };
 
 /// What the server did not do, and why.
@@ -39,7 +38,8 @@ pub(super) enum Asked {
     Refused(Option<StoreError>),
     Waiting {
         answer: oneshot::Receiver<Result<Value, Reason>>,
-        timeout: Sleep,
+        /// There until it is dropped.
+        timeout: Option<Sleep>,
         /// Keeps the connection until there is an answer.
         shared: Arc<Shared>,
     },
@@ -55,10 +55,12 @@ impl Asked {
             let Self::Refused(error) = self else { unreachable!("it is one of two") };
             return Poll::Ready(Err(error.take().expect("polled after it was ready")));
         };
+        // In a fork nobody would answer, or wake.
+        shared.check_process()?;
         let said = match Pin::new(answer).poll(cx) {
             Poll::Ready(said) => said.unwrap_or(Err(Reason::Disconnected)),
             Poll::Pending => {
-                ready!(Pin::new(timeout).poll(cx));
+                ready!(timeout.as_mut().map_or(Poll::Ready(()), |timeout| timeout.poll_unpin(cx)));
                 Err(Reason::TimedOut)
             }
         };
@@ -70,6 +72,17 @@ impl Asked {
         match self {
             Self::Waiting { shared, .. } => Arc::clone(&shared.server),
             Self::Refused(_) => Arc::default(),
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        // In a fork, another thread of the parent may have held the timers' mutex.
+        if let Self::Waiting { timeout, shared, .. } = self
+            && shared.check_process().is_err()
+        {
+            std::mem::forget(timeout.take());
         }
     }
 }
@@ -126,7 +139,7 @@ impl Future for RedisGet {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let stored = match ready!(self.0.poll(cx))? {
             Value::Nil => return Poll::Ready(Ok(None)),
-            Value::BulkString(stored) => decode(stored),
+            Value::BulkString(value) => stored::decode(value),
             _ => Err("a response was expected".into()),
         };
         Poll::Ready(stored.map(Some).map_err(|error| {
@@ -134,17 +147,6 @@ impl Future for RedisGet {
             failed(&self.0.server(), Reason::Protocol(text.into()))
         }))
     }
-}
-
-/// The token, then the response.
-fn decode(stored: Vec<u8>) -> Result<StoredBy, Box<dyn Error + Send + Sync>> {
-    let mut stored = Bytes::from(stored);
-    if stored.len() < TOKEN_DIGITS {
-        return Err("it is too short".into());
-    }
-    let token = stored.split_to(TOKEN_DIGITS);
-    let token = FencingToken::new(std::str::from_utf8(&token)?.parse()?);
-    Ok(StoredBy { token, response: Arc::new(StoredResponse::decode(stored)?) })
 }
 
 impl fmt::Debug for RedisGet {

@@ -6,10 +6,12 @@
 //! | its settings | [`RedisStoreBuilder`] |
 //! | the futures | [`RedisPut`], [`RedisGet`] |
 //! | the task that asks the server | `worker` |
+//! | the form of a stored response | `stored` |
 
 mod asked;
 mod builder;
 mod store;
+mod stored;
 mod worker;
 
 pub use asked::{RedisGet, RedisPut};

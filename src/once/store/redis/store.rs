@@ -32,13 +32,16 @@ use crate::{
 /// newer one's. It expires with its `retain`.
 ///
 /// One connection, on a thread of the store's own, is opened when there is something to put or get,
-/// and opened anew where it broke; what is asked at the same time goes in one write. Each put or get ends
-/// within [`timeout`](RedisStoreBuilder::timeout), also where the server hangs.
+/// and opened anew where it broke, or where the server says that it is a replica, loads its data or
+/// refuses the login: so a failover behind a virtual address or a DNS name is followed, and credentials
+/// may rotate. What is asked at the same time goes in one write. Each put or get ends within
+/// [`timeout`](RedisStoreBuilder::timeout), also where the server hangs.
 ///
 /// It needs leave for `+eval +get +set +getrange` on `~{key_prefix}:answer:*`, and for `+select` where
 /// the URL names a database.
 ///
-/// Clones are the same store.
+/// Clones are the same store. In a fork of the process that built it, each put and get fails with
+/// [`LockError::Forked`], also one that was asked before.
 ///
 /// ```
 /// use tower_redlock::{OnceLayer, Redlock, once::{RedisStore, Scope}};
@@ -100,10 +103,8 @@ impl RedisStore {
 
     fn ask(&self, question: Question) -> Asked {
         let shared = &self.shared;
-        if std::process::id() != shared.process {
-            return Asked::refused(StoreError::failed(LockError::Forked {
-                built_in: shared.process,
-            }));
+        if let Err(forked) = shared.check_process() {
+            return Asked::refused(forked);
         }
         let Some(counted) = Counted::new(&shared.under_way, MAX_UNDER_WAY) else {
             let text = format!("{MAX_UNDER_WAY} puts and gets wait for server {}", shared.server);
@@ -113,7 +114,7 @@ impl RedisStore {
         let timeout = shared.timers.sleep_until(shared.timers.clock().now() + shared.timeout);
         // Where the thread is gone, the sender is dropped, and the answer says so.
         drop(shared.jobs.send(Job { question, answer: sender, _counted: counted }));
-        Asked::Waiting { answer, timeout, shared: Arc::clone(shared) }
+        Asked::Waiting { answer, timeout: Some(timeout), shared: Arc::clone(shared) }
     }
 }
 
@@ -144,10 +145,20 @@ impl ResponseStore for RedisStore {
     }
 }
 
+impl Shared {
+    /// [`LockError::Forked`] in a fork of the process that the store was built in.
+    pub(super) fn check_process(&self) -> Result<(), StoreError> {
+        if std::process::id() == self.process {
+            return Ok(());
+        }
+        Err(StoreError::failed(LockError::Forked { built_in: self.process }))
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         // In a fork, another thread of the parent may have held the mutex.
-        if std::process::id() == self.process {
+        if self.check_process().is_ok() {
             self.timers.close();
         }
     }

@@ -1,13 +1,17 @@
 //! The task that asks the server, for all who put and get.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use ::redis::{Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
 
+use super::stored;
 use crate::{error::Reason, node::redis::Single, once::StoredResponse, token::FencingToken};
 
 /// Maximum number of questions that are sent at once.
@@ -20,16 +24,13 @@ const MAX_ANSWER_BYTES: usize = 32 << 20;
 /// Stores a response unless one of a greater token is there, whatever its length. Answers 1, or 0
 /// where it did not.
 ///
-/// KEYS: the response's. ARGV: the token, in as many digits as each has; the response; for how many
-/// ms it is kept.
+/// KEYS: the response's. ARGV: the token, in as many digits as each has; what is stored behind it; for
+/// how many ms it is kept.
 const PUT: &str = "\
 local kept = redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) \
 if kept > ARGV[1] then return 0 end \
 redis.call('SET', KEYS[1], ARGV[1] .. ARGV[2], 'PX', ARGV[3]) \
 return 1";
-
-/// Length of a token before the response: the decimal digits of the greatest.
-pub(super) const TOKEN_DIGITS: usize = 20;
 
 /// A question to the server.
 #[derive(Debug)]
@@ -75,13 +76,24 @@ impl Question {
     fn add_to(&self, pipeline: &mut Pipeline) {
         match self {
             Self::Put { key, response, token, millis } => {
-                let token = format!("{:0TOKEN_DIGITS$}", token.get());
                 let put = pipeline.cmd("EVAL").arg(PUT).arg(1).arg(key);
-                put.arg(token).arg(&response.encode()[..]).arg(*millis);
+                let value = stored::encode(key, response);
+                put.arg(stored::token_text(*token)).arg(value).arg(*millis);
             }
             Self::Get { key } => {
                 pipeline.cmd("GET").arg(key);
             }
+        }
+    }
+
+    /// Why this can't be the server's answer to the question, if it can't.
+    fn misfit(&self, answer: &Value) -> Option<&'static str> {
+        match (self, answer) {
+            (Self::Put { .. }, Value::Int(_)) | (Self::Get { .. }, Value::Nil) => None,
+            (Self::Put { .. }, _) => Some("it did not say 0 or 1"),
+            (Self::Get { key }, Value::BulkString(value)) => stored::is_foreign(value, key)
+                .then_some("its key holds something else (it does not name this key)"),
+            (Self::Get { .. }, _) => Some("its key holds something else (no text)"),
         }
     }
 }
@@ -106,9 +118,14 @@ pub(super) async fn run(
             Ok(answers) => answers,
             Err(reason) => vec![Err(reason); batch.len()],
         };
-        for (Job { answer, .. }, said) in batch.into_iter().zip(answers) {
-            // Who asked may have gone.
-            drop(answer.send(said));
+        for (Job { question, answer, .. }, mut said) in batch.into_iter().zip(answers) {
+            if let Some(why) = said.as_ref().ok().and_then(|said| question.misfit(said)) {
+                // Whatever follows on this connection may be shifted as well.
+                server.disconnect("it sent what may answer another question");
+                said = Err(Reason::Protocol(why.into()));
+            }
+            // Who asked may have gone, and its waker is foreign code: the others are answered too.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(answer.send(said))));
         }
     }
 }

@@ -1,0 +1,146 @@
+//! Servers and connections of a `RedisStore` that go wrong, and what puts them right.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tower_redlock::{
+    Credentials,
+    node::redis::{Address, Connecting, Connector, SocketConnector},
+    once::{RedisStore, ResponseStore},
+};
+
+use super::redis_store::{DAY, cause, get, put};
+use crate::support::{FakeServer, HANG_GUARD, Reaction, RedisServer};
+
+/// An address that leads to a server, and later to another.
+#[derive(Clone, Debug)]
+struct VirtualAddress(Arc<Mutex<std::net::SocketAddr>>);
+
+impl VirtualAddress {
+    fn of(server: &RedisServer) -> Self {
+        Self(Arc::new(Mutex::new(server.addr())))
+    }
+
+    fn lead_to(&self, server: &RedisServer) {
+        *self.0.lock().unwrap() = server.addr();
+    }
+}
+
+impl Connector for VirtualAddress {
+    fn connect(&self, _: &Address) -> Connecting {
+        let at = *self.0.lock().unwrap();
+        let address = Address::Tcp { host: at.ip().to_string(), port: at.port() };
+        SocketConnector::new().connect(&address)
+    }
+}
+
+#[tokio::test]
+async fn a_failover_behind_one_address_is_followed() {
+    let (master, replica) = (RedisServer::start(), RedisServer::start());
+    replica.replica_of(&master);
+    let address = VirtualAddress::of(&master);
+    let builder = RedisStore::builder("redis://answers.internal").timeout(HANG_GUARD);
+    let store = builder.connector(address.clone()).build().unwrap();
+    assert!(put(&store, "before", 1, DAY, 1).await);
+    replica.catch_up_with(&master);
+
+    replica.promote();
+    master.replica_of(&replica);
+    address.lead_to(&replica);
+    assert!(put(&store, "after", 2, DAY, 1).await);
+    assert_eq!(get(&store, "before").await, Some((1, 1)));
+    assert!(replica.exists("redlock:answer:after"));
+}
+
+#[tokio::test]
+async fn a_replica_is_asked_over_a_new_connection_each_time() {
+    let (master, replica) = (RedisServer::start(), RedisServer::start());
+    replica.replica_of(&master);
+    let address = VirtualAddress::of(&replica);
+    let builder = RedisStore::builder("redis://answers.internal").timeout(HANG_GUARD);
+    let store = builder.connector(address.clone()).build().unwrap();
+    let response = super::redis_store::response("x");
+    let refused = store.put("a", response, DAY, tower_redlock::FencingToken::new(1)).await;
+    let text = cause(&refused.unwrap_err());
+    assert!(text.contains("read-only"), "{text}");
+    address.lead_to(&master);
+    assert!(put(&store, "a", 1, DAY, 1).await);
+}
+
+/// A server that answers GET with these, one after the other, and then that there is nothing.
+fn answering(answers: &[Reaction]) -> FakeServer {
+    let (answers, next) = (answers.to_vec(), AtomicUsize::new(0));
+    FakeServer::start(move |command| {
+        assert_eq!(command[0], b"GET");
+        let next = next.fetch_add(1, Ordering::SeqCst);
+        answers.get(next).cloned().unwrap_or_else(Reaction::null)
+    })
+}
+
+fn store(server: &FakeServer) -> RedisStore {
+    RedisStore::builder(server.url()).timeout(HANG_GUARD).build().unwrap()
+}
+
+#[tokio::test]
+async fn answers_that_a_new_connection_may_heal_end_the_old_one() {
+    for error in [
+        "READONLY You can't write against a read only replica.",
+        "LOADING Redis is loading the dataset in memory",
+        "NOAUTH Authentication required.",
+        "WRONGPASS invalid username-password pair or user is disabled.",
+        "NOPERM this user has no permissions to run the 'get' command",
+    ] {
+        let error = Reaction::error(error);
+        let server = answering(&[Reaction::null(), error.clone(), Reaction::null()]);
+        let store = store(&server);
+        for _ in 0..3 {
+            assert_eq!(get(&store, "a").await, None);
+        }
+        assert_eq!(server.connections(), 2, "{error:?}");
+
+        let server = answering(&[error.clone(), error.clone()]);
+        let store = self::store(&server);
+        for _ in 0..2 {
+            store.get("a").await.unwrap_err();
+        }
+        assert_eq!(get(&store, "a").await, None);
+        assert_eq!(server.connections(), 3, "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn other_errors_keep_the_connection() {
+    for error in ["OOM command not allowed", "BUSY running a script", "ERR unknown"] {
+        let server = answering(&[Reaction::null(), Reaction::error(error)]);
+        let store = store(&server);
+        assert_eq!(get(&store, "a").await, None);
+        store.get("a").await.unwrap_err();
+        assert_eq!(get(&store, "a").await, None);
+        assert_eq!(server.connections(), 1, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_that_lost_its_permissions_is_replaced() {
+    let server = RedisServer::start();
+    let grant = |user: &str| {
+        let rules = ["on", ">password", "~redlock:answer:*", "-@all", "+eval", "+get", "+set"];
+        let rules = [&["ACL", "SETUSER", user][..], &rules, &["+getrange"]].concat();
+        server.cli(&rules);
+    };
+    grant("old");
+    grant("new");
+    let user = Arc::new(Mutex::new("old"));
+    let current = Arc::clone(&user);
+    let credentials =
+        Credentials::callback(move || Credentials::new(*current.lock().unwrap(), "password"));
+    let builder = RedisStore::builder(format!("redis://{}", server.addr())).timeout(HANG_GUARD);
+    let store = builder.credentials(credentials).build().unwrap();
+    assert!(put(&store, "a", 1, DAY, 1).await);
+    *user.lock().unwrap() = "new";
+    server.cli(&["ACL", "SETUSER", "old", "-@all"]);
+    assert!(put(&store, "a", 2, DAY, 2).await);
+    assert_eq!(get(&store, "a").await, Some((2, 2)));
+}
