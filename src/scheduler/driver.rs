@@ -48,8 +48,8 @@ pub(super) struct Driver {
     pub(super) from_future: Vec<FromFuture>,
     /// The tokens of our latest claims that came to nothing.
     pub(super) never_started: Vec<u64>,
-    /// The latest run of a tick that ended here: also where the nodes don't know that.
-    pub(super) own_end: Option<TickRun>,
+    /// The latest run that is known to have ended, here or elsewhere: also where the nodes forgot it.
+    pub(super) known_end: Option<TickRun>,
     /// Its end, where too few nodes took it.
     pub(super) unstored_end: Option<TickClaim>,
     /// The latest tick that was started here: also where the nodes forgot it.
@@ -125,7 +125,7 @@ impl Driver {
             own_schedule,
             from_future: Vec::new(),
             never_started: Vec::new(),
-            own_end: None,
+            known_end: None,
             unstored_end: None,
             own_tick: None,
             hold_off: None,

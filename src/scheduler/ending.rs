@@ -80,7 +80,7 @@ impl Driver {
             let is_stored = self.store_end(end.clone(), lock).await;
             // What was run on demand has no claim.
             if !triggered {
-                self.own_end = Some(end.run);
+                self.known_end = Some(end.run);
                 self.unstored_end = Some(end).filter(|_| !is_stored);
             }
         }
@@ -146,8 +146,8 @@ impl Driver {
         }
     }
 
-    /// Has the end stored that was not while the lock was held, once enough nodes answer. Where the
-    /// job was claimed since, or is about to be, they refuse it.
+    /// Has the end stored that was not while the lock was held, once enough nodes answer. Where they
+    /// refuse it, it is stored under a lock of its own: the job may be about to be claimed.
     ///
     /// # Errors
     ///
@@ -157,8 +157,13 @@ impl Driver {
         self.look().await?;
         self.unstored_end = None;
         let is_latest = self.latest.as_ref().is_some_and(|latest| latest.run == end.run);
-        if is_latest && self.store(end).await.is_ok() {
-            crate::log::info!(job = %self.job.name, "the end of the run is stored after all");
+        if is_latest {
+            match self.store(end).await {
+                Ok(()) => {
+                    crate::log::info!(job = %self.job.name, "the end of the run is stored after all");
+                }
+                Err(_) => self.register_at = Some(self.soon()),
+            }
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ impl Driver {
         Sane { latest: None, unknown_until: Some(found.unwrap_or_else(|| self.shared.now())) }
     }
 
-    fn sane_run(&mut self, run: TickRun) -> Option<TickRun> {
+    pub(super) fn sane_run(&mut self, run: TickRun) -> Option<TickRun> {
         if self.is_of_future("the latest tick", run.tick) {
             return None;
         }

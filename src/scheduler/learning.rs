@@ -10,6 +10,7 @@ use crate::{
     error::LockError,
     lock::claims::{self, Kept},
     node::TickRun,
+    quorum::claims::Latest,
     schedule::WallTime,
 };
 
@@ -70,15 +71,24 @@ impl Driver {
         Ok(())
     }
 
-    pub(super) fn learn(&mut self, kept: Kept) {
-        let Kept { latest, burnt } = kept;
-        let Sane { mut latest, unknown_until } = self.sane(latest);
-        if let (Some(latest), Some(end)) = (&mut latest, self.own_end)
-            && latest.run.is_open()
+    /// A run that has ended stays so, also where the nodes that told of it are gone.
+    fn remember_end(&mut self, latest: &mut Latest) {
+        if !latest.run.is_open() {
+            self.known_end = Some(latest.run);
+        } else if let Some(end) = self.known_end
             && (TickRun { ended: None, ..end }) == latest.run
+            && let Some(end) = self.sane_run(end)
         {
             latest.run = end;
             latest.is_replicated = false;
+        }
+    }
+
+    pub(super) fn learn(&mut self, kept: Kept) {
+        let Kept { latest, burnt } = kept;
+        let Sane { mut latest, unknown_until } = self.sane(latest);
+        if let Some(latest) = &mut latest {
+            self.remember_end(latest);
         }
         let burnt = WallTime::since_epoch(burnt);
         let burnt = (burnt > WallTime::ZERO).then_some(burnt);

@@ -216,6 +216,49 @@ fn a_run_that_was_broken_off_too_long_ago_is_given_up() {
 }
 
 #[test]
+fn a_late_end_that_is_refused_is_stored_when_it_is_taken() {
+    for claim in [Claim::AtStart, Claim::AtEnd] {
+        let scene = Scene::new();
+        let (a, b) = (scene.site("a"), scene.site("b"));
+        let job = |site: &Site| site.job("j", Schedule::every(DAY), SECOND).claim(claim);
+        let at_a = a.start([job(&a)]);
+        scene.advance(DAY);
+        scene.nodes.stop(0..5);
+        scene.advance(HOUR);
+        assert_eq!(at_a.status("j").counts.finished, 1);
+        // They can be read, and have no memory for half a minute.
+        a.wire.judge(|_, op| match op {
+            Op::Claim { .. } => Fate::Refused,
+            _ => Fate::Passes,
+        });
+        scene.nodes.start(0..5);
+        scene.advance(30 * SECOND);
+        a.wire.calm();
+        scene.advance(HOUR);
+        let at_b = b.start([job(&b)]);
+        scene.advance(DAY);
+        let attempts: Vec<u32> = scene.log.entries().iter().map(|run| run.attempt).collect();
+        assert_eq!((attempts, missed(&at_a), missed(&at_b)), (vec![1, 1], 0, 0), "{claim:?}");
+    }
+}
+
+#[test]
+fn an_end_that_was_seen_outlasts_the_nodes_that_told_it() {
+    let scene = Scene::new();
+    let (a, b) = (scene.site("a"), scene.site("b"));
+    let _a = end_on_two_nodes(&scene, &a);
+    let job = |site: &Site| site.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd);
+    b.replica.partition(3..5);
+    let at_b = b.start([job(&b)]);
+    scene.advance(100 * MS);
+    assert!(at_b.status("j").fleet.unwrap().ended.is_some());
+    b.replica.heal(3..5);
+    b.replica.partition(0..2);
+    scene.advance(HOUR);
+    assert_eq!(scene.log.sites(), ["a"]);
+}
+
+#[test]
 fn the_end_of_a_run_elsewhere_is_seen() {
     let scene = Scene::new();
     let sites = [scene.site("a"), scene.site("b")];

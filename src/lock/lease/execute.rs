@@ -418,7 +418,8 @@ impl SharedLease {
             Loss::Stolen { owner } => LossCause::Stolen { owner },
             Loss::MaxHold => LossCause::MaxHold { limit: plan.max_hold },
             Loss::Halted(Halt::Stalled) => {
-                LossCause::Stalled { limit: plan.stall_limit.unwrap_or_default() }
+                let limit = plan.stall_limit.or(plan.polled_within).unwrap_or_default();
+                LossCause::Stalled { limit }
             }
             Loss::Halted(Halt::NoHeartbeat) => {
                 LossCause::NoHeartbeat { limit: plan.heartbeat_within.unwrap_or_default() }
