@@ -126,7 +126,7 @@ where
                         Err(OnceError::Work(error))
                     }
                     Err(lost) => {
-                        this.marker.take().into_iter().for_each(Marker::keep);
+                        this.marker.take().into_iter().for_each(Marker::end);
                         Err(lost.into())
                     }
                 },

@@ -85,6 +85,11 @@ impl Marker {
         self.is_armed = false;
     }
 
+    /// The lock is lost: what has not begun can be begun again.
+    pub(super) fn end(self) {
+        if self.begun.is_set() { self.keep() } else { self.forget() }
+    }
+
     fn tell(&self) {
         if self.is_kept {
             let name = super::terms::name(self.lease.resource());
@@ -101,7 +106,7 @@ impl Drop for Marker {
         }
         if self.begun.is_set() {
             notes::dropped(self.lease.resource(), self.lease.token().get(), self.is_kept);
-        } else if self.lease.is_valid() {
+        } else {
             self.tell();
         }
     }

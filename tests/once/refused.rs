@@ -2,14 +2,16 @@
 
 use std::{convert::Infallible, sync::Arc};
 
+use futures_util::FutureExt;
 use tower_redlock::{
     EmbeddedNodes, LockError, Once, OnceError, OnceRequest, Reason, Redlock, RedlockBuilder,
     Unknown, VoteOutcome,
     node::{Node, Op, Reply},
     once::OnceState,
+    testing::{ManualClock, Task},
 };
 
-use super::scene::{Ended, HOUR, KEY, Runs};
+use super::scene::{Ended, HOUR, KEY, Runs, SECOND, Scene, TTL, assert_ran};
 
 /// Keeps no record.
 #[derive(Debug)]
@@ -162,4 +164,52 @@ async fn work_that_may_not_be_unknown_and_can_not_be_recorded_stays_blocked() {
     assert!(matches!(ended, Ok(Once::RanUnrecorded(1, _))), "{ended:?}");
     let ended = work().await;
     assert!(matches!(ended, Ok(Once::InProgress { unknown: true, .. })), "{ended:?}");
+}
+
+/// The process is paused for a TTL when the last node has kept that the work is to begin.
+#[derive(Debug)]
+struct Pauses(Arc<dyn Node>, ManualClock);
+
+impl Node for Pauses {
+    fn send(&self, op: Op, reply: Reply) {
+        let is_record = matches!(op, Op::Record { .. });
+        self.0.send(op, reply);
+        if is_record {
+            self.1.leap(TTL);
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+#[test]
+fn what_did_not_begin_is_not_held() {
+    let scene = Scene::new(3);
+    let builder = Redlock::builder().owner("blue").spawner(scene.clock.spawner());
+    let nodes = scene.at_blue.nodes();
+    let last = Pauses(Arc::clone(&nodes[2]), scene.clock.clone());
+    let builder = nodes[..2].iter().fold(builder.clock(scene.clock.clone()), |builder, node| {
+        builder.node(Through(Arc::clone(node)))
+    });
+    let redlock = builder.node(last).build().unwrap();
+    let ended = scene.does(redlock.once(KEY).unknown(Unknown::Hold(HOUR)));
+    assert!(matches!(ended, Err(OnceError::Lock(LockError::TooSlow { .. }))), "{ended:?}");
+    assert_eq!(scene.runs.count(), 0);
+    assert_ran(&scene.green_does(), 1);
+}
+
+#[test]
+fn a_check_whose_lock_is_lost_holds_nothing() {
+    let scene = Scene::new(3);
+    let request = scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR)).max_hold(SECOND);
+    let request = request
+        .unless(|_| std::future::pending::<Result<bool, Infallible>>())
+        .run(|_| async { panic!("it does not begin") });
+    let ended: Task<Ended> = scene.clock.spawn(request);
+    scene.clock.advance(SECOND);
+    let ended = ended.now_or_never().expect("it is dropped at the end of max_hold");
+    assert!(matches!(ended, Err(OnceError::Lock(LockError::Lost { .. }))), "{ended:?}");
+    assert_ran(&scene.green_does(), 1);
 }
