@@ -74,6 +74,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
     /// | no key | 400, `bad-key`; or see [`missing`](OnceLayer::missing) | no |
     /// | a key, a scope or a host that is none | 400, `bad-key` | no |
+    /// | a [`scope`](OnceLayer::scope) that is a set of names | 500, `bad-settings` | no |
     /// | a larger body than [`body_limit`](OnceLayer::body_limit) | 413, `body-too-large` | no |
     /// | a body that broke off | 400, `body-failed` | no |
     /// | a body that takes longer than [`body_timeout`](OnceLayer::body_timeout) | 408, `body-timed-out` | no |
@@ -157,7 +158,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | sent to `localhost:8080` | `idempotency:payments://localhost:8080/5:alice:8e03978e` |
     /// | sent without a host | `idempotency:payments:///5:alice:8e03978e` |
     /// | with [`any_host`](OnceLayer::any_host) | `idempotency:payments:5:alice:8e03978e` |
-    /// | of a scope of two names | `idempotency:payments://api.example.com/2*4:acme:5:alice:8e03978e` |
+    /// | of a [joined](crate::key::joined) scope, `acme:alice` | `idempotency:payments://api.example.com/10:acme:alice:8e03978e` |
     ///
     /// A longer one than a name may be is `idempotency:payments:sha256:` and the SHA-256 of the whole
     /// in hexadecimal digits. Logs tell it, with `once:` before it. Of a request that was marked by hand
@@ -255,7 +256,26 @@ impl<C, R, St> OnceLayer<Unscoped, C, Http<R, Idempotency<St>>> {
     /// # let _ = app;
     /// ```
     ///
-    /// Its names may be read on the nodes and in logs: see [`hashed`](crate::key::Key::hashed).
+    /// It is one name. A set of names (`[tenant, user]`, or [`key::all`](crate::key::all)) is refused: it has no
+    /// order, so tenant `a` with user `b` would share its keys with tenant `b` and user `a`. For a scope of several
+    /// parts there is [`key::joined`](crate::key::joined), which keeps them apart:
+    ///
+    /// ```
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// #[derive(Clone)]
+    /// struct Principal { tenant: String, user: String }
+    ///
+    /// let tenant = key::extension(|caller: &Principal| caller.tenant.clone());
+    /// let user = key::extension(|caller: &Principal| caller.user.clone());
+    /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(key::joined((tenant, user)));
+    /// # use axum::{Router, routing::post};
+    /// # let app: Router = Router::new().route("/payments", post(async || "paid")).route_layer(once);
+    /// # let _ = app;
+    /// ```
+    ///
+    /// It may be read on the nodes and in logs: see [`hashed`](crate::key::Key::hashed).
     ///
     /// The host that a request was sent to is part of the scope too: see [`any_host`](Self::any_host).
     pub fn scope<K>(self, scope: K) -> OnceLayer<K, C, Http<R, Idempotency<St>>> {
