@@ -29,14 +29,17 @@ pub struct Idempotency<St = OnNodes> {
     pub(super) store: Option<Arc<St>>,
     /// The host is no part of the scope.
     pub(super) any_host: bool,
-    /// Those whose requests need a key; unset means all but the safe ones.
+    /// Those whose requests need a key; unset means all but the safe ones and CONNECT.
     methods: Option<Arc<[Method]>>,
 }
 
 impl<St> Idempotency<St> {
     /// Whether requests of the method need a key.
     pub(super) fn applies_to(&self, method: &Method) -> bool {
-        self.methods.as_ref().map_or(!method.is_safe(), |methods| methods.contains(method))
+        match &self.methods {
+            Some(methods) => methods.contains(method),
+            None => !method.is_safe() && method != Method::CONNECT,
+        }
     }
 
     /// The same settings, with another store.
@@ -85,8 +88,9 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// that is [held](crate::Unknown::Hold), settings.
     ///
     /// GET, HEAD, OPTIONS and TRACE pass as they are, with a key or without one: they have no effect
-    /// that must not happen twice; [`methods`](OnceLayer::methods) says which do not. The key is a string in double quotes, or bare: see
-    /// [`key::idempotency_key`](crate::key::idempotency_key).
+    /// that must not happen twice. So does CONNECT, which opens a tunnel: over HTTP/2 a WebSocket begins
+    /// with it, and over HTTP/1.1 with GET. [`methods`](OnceLayer::methods) names others. The key is a
+    /// string in double quotes, or bare: see [`key::idempotency_key`](crate::key::idempotency_key).
     ///
     /// # Which answers are kept
     ///
@@ -227,7 +231,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
 
 impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     /// The methods whose requests need a key; others pass as they are. Default: all but GET, HEAD,
-    /// OPTIONS and TRACE.
+    /// OPTIONS, TRACE and CONNECT.
     ///
     /// PUT and DELETE are idempotent where the service is written so, and may do without.
     ///
