@@ -132,9 +132,9 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// and not sent to clients whose `accept-encoding` does not allow it (406); without that header
     /// any encoding is allowed (RFC 9110, section 12.5.3).
     ///
-    /// `range` and `if-range` are taken out of such requests, so the answer is whole. Other headers by
-    /// which an answer may be chosen, `accept` and `accept-language`, don't tell requests apart: the first
-    /// answer is sent again.
+    /// `range` and `if-range` are taken out of such requests, so the answer is whole. None of these headers,
+    /// nor others by which an answer may be chosen (`accept`, `accept-language`), tells requests apart: the
+    /// first answer is sent again, unless [`fingerprint_headers`](OnceLayer::fingerprint_headers) names them.
     ///
     /// # Where they are kept
     ///
