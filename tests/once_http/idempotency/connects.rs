@@ -1,4 +1,4 @@
-//! WebSockets behind a layer around all routes.
+//! Web sockets behind a layer around all routes.
 
 use std::net::SocketAddr;
 
