@@ -126,6 +126,11 @@ impl Resource {
         Ok(Self { is_own: true, ..Self::try_from([prefix, name].concat())? })
     }
 
+    #[cfg(feature = "http")]
+    pub(crate) const fn is_own(&self) -> bool {
+        self.is_own
+    }
+
     /// Refuses names of the crate's own locks that were not made for them.
     pub(crate) fn not_reserved(self) -> Result<Self, ResourceError> {
         if self.is_own {

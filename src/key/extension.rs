@@ -56,7 +56,7 @@ where
             )));
         };
         match (self.name)(extension).into_key() {
-            Ok(Some(resource)) => Ok(Names::from(&resource)),
+            Ok(Some(resource)) => Ok(Names::from(resource)),
             Ok(None) => Err(Miss::Unguarded),
             Err(error) => Err(Miss::Bad(error)),
         }

@@ -16,6 +16,10 @@ use crate::layer::{IntoKey, KeyError};
 /// Here the type is known, whatever the request's body, and the methods of [`Key`] apply. An error made
 /// by [`KeyError::missing`] is one that [`optional`](Key::optional) lets pass.
 ///
+/// A [`Resource`](crate::Resource) of the library's own locks ([`of_job`](crate::Resource::of_job), say) is
+/// returned on purpose, and is one as long as nothing changes its name: `prefixed`, or other names beside
+/// it, make it a name like any other.
+///
 /// ```
 /// use axum::{Router, routing::post};
 /// use tower_redlock::{OnceLayer, Redlock, key};
@@ -71,7 +75,7 @@ pub struct FromBodyFn<F> {
 
 fn names<'r>(found: impl IntoKey) -> Result<Names<'r>, Miss> {
     match found.into_key() {
-        Ok(Some(resource)) => Ok(Names::from(&resource)),
+        Ok(Some(resource)) => Ok(Names::from(resource)),
         Ok(None) => Err(Miss::Unguarded),
         Err(error) if error.is_missing() => Err(Miss::Absent(error)),
         Err(error) => Err(Miss::Bad(error)),

@@ -42,10 +42,10 @@ pub struct Joined<T> {
 }
 
 fn one<'r, S: Find>(key: &Key<S>, head: &RequestHead<'r>) -> Result<Cow<'r, str>, Miss> {
-    match key.source().find(head)? {
-        Names::One(name) if S::IS_JOINED => Ok(name),
-        Names::One(name) => Ok(part(name)),
-        Names::Many(_) => Err(Miss::Bad(KeyError::setup(
+    match key.source().find(head)?.into_one() {
+        Some(name) if S::IS_JOINED => Ok(name),
+        Some(name) => Ok(part(name)),
+        None => Err(Miss::Bad(KeyError::setup(
             "a key that is joined with others is one name, not a set of names",
         ))),
     }

@@ -8,14 +8,34 @@ pub enum Names<'r> {
     /// By far the usual case.
     One(Cow<'r, str>),
     Many(Vec<Cow<'r, str>>),
+    /// One of the crate's own locks, made on purpose. Its name as text, once changed or among others,
+    /// is a name like any other.
+    Own(Resource),
 }
 
 impl<'r> Names<'r> {
+    /// The same as text.
+    fn text(self) -> Self {
+        match self {
+            Self::Own(resource) => Self::of(resource.shared_names()),
+            names => names,
+        }
+    }
+
+    fn of(names: &[Arc<str>]) -> Self {
+        let owned = |name: &Arc<str>| Cow::Owned(String::from(&**name));
+        match names {
+            [name] => Self::One(owned(name)),
+            names => Self::Many(names.iter().map(owned).collect()),
+        }
+    }
+
     /// Changes each name.
     pub(super) fn map(self, change: impl Fn(Cow<'r, str>) -> Cow<'r, str>) -> Self {
         match self {
             Self::One(name) => Self::One(change(name)),
             Self::Many(names) => Self::Many(names.into_iter().map(change).collect()),
+            Self::Own(_) => self.text().map(change),
         }
     }
 
@@ -29,6 +49,7 @@ impl<'r> Names<'r> {
             Self::Many(names) => {
                 Self::Many(names.into_iter().map(change).collect::<Result<_, _>>()?)
             }
+            Self::Own(_) => return self.text().try_map(change),
         })
     }
 
@@ -39,10 +60,19 @@ impl<'r> Names<'r> {
         Self::Many(names)
     }
 
+    /// The name, if it is one and no set.
+    pub(super) fn into_one(self) -> Option<Cow<'r, str>> {
+        match self.text() {
+            Self::One(name) => Some(name),
+            _ => None,
+        }
+    }
+
     fn into_vec(self) -> Vec<Cow<'r, str>> {
         match self {
             Self::One(name) => vec![name],
             Self::Many(names) => names,
+            Self::Own(_) => self.text().into_vec(),
         }
     }
 
@@ -50,16 +80,13 @@ impl<'r> Names<'r> {
         match self {
             Self::One(name) => Resource::try_from(name),
             Self::Many(names) => Resource::new(names),
+            Self::Own(resource) => Ok(resource),
         }
     }
 }
 
-impl From<&Resource> for Names<'_> {
-    fn from(resource: &Resource) -> Self {
-        let owned = |name: &Arc<str>| Cow::Owned(String::from(&**name));
-        match resource.shared_names() {
-            [name] => Self::One(owned(name)),
-            names => Self::Many(names.iter().map(owned).collect()),
-        }
+impl From<Resource> for Names<'_> {
+    fn from(resource: Resource) -> Self {
+        if resource.is_own() { Self::Own(resource) } else { Self::of(resource.shared_names()) }
     }
 }

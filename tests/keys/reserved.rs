@@ -1,6 +1,7 @@
 //! Names of the library's own locks, sent by a client.
 
-use axum::{Router, routing::get};
+use axum::{Extension, Router, routing::get};
+use http::Method;
 use tower_redlock::{LockError, Redlock, RedlockLayer, Resource, ResourceError, key};
 
 use crate::site::{expect, locked, refused, resource};
@@ -49,4 +50,33 @@ async fn code_reaches_them_by_their_kind() {
     let layer = RedlockLayer::new(redlock, job).http();
     let app = Router::new().route("/", get(resource)).route_layer(layer);
     expect(&app, "/", "job:report").await;
+}
+
+#[tokio::test]
+async fn keys_of_closures_reach_them_by_their_kind() {
+    let job = || key::from_fn(|_| Resource::of_job("report"));
+    let of_extension = key::extension(|job: &&str| Resource::of_job(job));
+    let app = Router::new()
+        .route("/", get(resource).layer(locked(job())))
+        .route("/optional", get(resource).layer(locked(job().optional().only([Method::GET]))))
+        .route("/extension", get(resource).layer(locked(of_extension)))
+        .route("/prefixed", get(resource).layer(locked(job().prefixed("no-"))))
+        .route("/joined", get(resource).layer(locked(key::joined((job(), key::query("id"))))))
+        .route("/hashed", get(resource).layer(locked(job().hashed())))
+        // As text it is what a client might have sent.
+        .route("/text", get(resource).layer(locked(key::from_fn(|_| "job:report"))))
+        .route("/parsed", get(resource).layer(locked(job().parsed::<String>())))
+        .route("/set", get(resource).layer(locked(key::all((job(), key::query("id"))))))
+        .layer(Extension("report"));
+    for path in ["/", "/optional", "/extension"] {
+        expect(&app, path, "job:report").await;
+    }
+    expect(&app, "/prefixed", "no-job%3Areport").await;
+    expect(&app, "/joined?id=7", "job%3Areport:7").await;
+    let sha256 = "7e31c9b0c801f98a99d0ec1e73579f2e45c57978424eba279d3cae16da9f9d5d";
+    expect(&app, "/hashed", sha256).await;
+    for path in ["/text", "/parsed", "/set?id=7"] {
+        let detail = refused(&app, path).await;
+        assert!(detail.contains("begins with job:"), "{path}: {detail}");
+    }
 }

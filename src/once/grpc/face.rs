@@ -56,6 +56,10 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// # What a call's status means
     ///
+    /// What a response says of itself ([`RequestOutcome`](crate::RequestOutcome), in the extensions of its
+    /// head) goes before its status, which also may come later or not at all. So a lock's layer inside that
+    /// turns a call away leaves the key free, over HTTP too. Without that:
+    ///
     /// | the call ends with | the key |
     /// |---|---|
     /// | `OK` | done |

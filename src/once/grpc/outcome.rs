@@ -48,7 +48,8 @@ impl From<Code> for CallOutcome {
 /// Tells what the status of a call means for its key: closures from [`Code`] to [`CallOutcome`] do
 /// ([`complete_when`](crate::OnceLayer::complete_when)); without one, [`CallOutcome::from`].
 ///
-/// A call that ends without a status is unknown in any case.
+/// Not asked where the response says by itself what became of the call
+/// ([`RequestOutcome`](crate::RequestOutcome)). Without that, a call that ends without a status is unknown.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what a gRPC status means",
     note = "`complete_when` of a layer with `.grpc()` takes a closure from `tonic::Code` to \

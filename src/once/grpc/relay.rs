@@ -75,6 +75,8 @@ enum State<F, A> {
     Streaming {
         #[pin]
         body: A,
+        /// What the head says of the call by itself.
+        said: Option<CallOutcome>,
     },
     Over,
 }
@@ -85,14 +87,12 @@ impl<F, A: Body, C> Relay<F, A, C> {
     }
 }
 
-/// What a head says that has a status: by itself, or by that.
-fn outcome_of_head<B>(complete: &impl CompletesGrpc, head: &Response<B>) -> Option<CallOutcome> {
-    let by_status = outcome(complete, head.headers())?;
-    Some(match RequestOutcome::of(head) {
-        Some(RequestOutcome::Done) => CallOutcome::Done,
-        Some(RequestOutcome::Refused) => CallOutcome::NotDone,
-        Some(RequestOutcome::Unknown) => CallOutcome::Unknown,
-        None => by_status,
+/// What a head says of the call by itself, which goes before the status.
+fn said_in<B>(head: &Response<B>) -> Option<CallOutcome> {
+    Some(match RequestOutcome::of(head)? {
+        RequestOutcome::Done => CallOutcome::Done,
+        RequestOutcome::Refused => CallOutcome::NotDone,
+        RequestOutcome::Unknown => CallOutcome::Unknown,
     })
 }
 
@@ -119,14 +119,17 @@ where
             match this.state.as_mut().project() {
                 StateProj::Calling { future } => {
                     let response = ready!(future.poll(cx))?;
-                    if let Some(outcome) = outcome_of_head(this.complete, &response) {
+                    let said = said_in(&response);
+                    if let Some(by_status) = outcome(this.complete, response.headers()) {
+                        let outcome = said.unwrap_or(by_status);
                         break Made { end: End::Head(response), outcome };
                     }
                     let (parts, body) = response.into_parts();
-                    this.state.set(State::Streaming { body });
+                    this.state.set(State::Streaming { body, said });
                     this.writer.put(Out::Head(Response::from_parts(parts, ())));
                 }
-                StateProj::Streaming { body } => {
+                StateProj::Streaming { body, said } => {
+                    let said = *said;
                     if this.writer.is_full() {
                         return Poll::Pending;
                     }
@@ -146,11 +149,12 @@ where
                         Ok(None) => End::Cut,
                         Err(error) => End::Failed(error),
                     };
-                    let status = match &end {
+                    let by_status = match &end {
                         End::Trailers(trailers) => outcome(this.complete, trailers),
                         _ => None,
                     };
-                    break Made { end, outcome: status.unwrap_or(CallOutcome::Unknown) };
+                    let outcome = said.or(by_status).unwrap_or(CallOutcome::Unknown);
+                    break Made { end, outcome };
                 }
                 StateProj::Over => panic!("polled after it was ready"),
             }

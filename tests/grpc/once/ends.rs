@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use http::Request;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body_util::{BodyExt, Full};
 use tonic::{Code, Status, body::Body};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
@@ -20,6 +22,8 @@ use crate::{
     orders::Orders,
     site::{TTL, assert_lost, locks, place},
 };
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// Every code but `OK`.
 fn failures() -> impl Iterator<Item = Code> {
@@ -105,6 +109,35 @@ async fn what_a_response_says_by_itself_goes_before_its_status() {
             call.oneshot(request).await.unwrap();
             let found = redlock.once("orders:7").status().await.unwrap();
             assert_eq!(found.map(|found| found.state), state, "{outcome:?}");
+        }
+    }
+}
+
+/// The status comes with the trailers, or not at all.
+#[tokio::test]
+async fn what_a_head_says_holds_to_the_end_of_the_body() {
+    for (outcome, state) in [
+        (RequestOutcome::Done, Some(OnceState::Done)),
+        (RequestOutcome::Refused, None),
+        (RequestOutcome::Unknown, Some(OnceState::Unknown)),
+    ] {
+        for status in [Some("0"), Some("13"), None] {
+            let redlock = Redlock::embedded();
+            let answer = service_fn(move |_: Request<()>| {
+                let trailers = status.map(|status| {
+                    Ok(HeaderMap::from_iter([(GRPC_STATUS, HeaderValue::from_static(status))]))
+                });
+                let body = Full::new(Bytes::from_static(b"x")).with_trailers(ready(trailers));
+                let mut response = Response::new(body);
+                response.extensions_mut().insert(outcome);
+                ready(Ok::<_, Infallible>(response))
+            });
+            let call = layer(&redlock).unknown(Unknown::Hold(HOUR)).layer(answer);
+            let request = Request::post("/").header("order-id", "7").body(()).unwrap();
+            let body = call.oneshot(request).await.unwrap().into_body().collect().await.unwrap();
+            assert_eq!(body.trailers().is_some(), status.is_some(), "they are handed on");
+            let found = redlock.once("orders:7").status().await.unwrap();
+            assert_eq!(found.map(|found| found.state), state, "{outcome:?}, {status:?}");
         }
     }
 }

@@ -1,9 +1,14 @@
 //! Methods behind several layers: each layer's lock by its name.
 
-use tonic::{Code, transport::Server};
-use tower_redlock::{LockContext, RedlockLayer, key};
+use std::convert::Infallible;
 
-use super::site::{assert_duplicate, assert_info, layer};
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use tonic::{Code, body::Body, transport::Server};
+use tower::{Layer, ServiceExt, service_fn};
+use tower_redlock::{LockContext, Redlock, RedlockLayer, Unknown, key};
+
+use super::site::{HOUR, assert_duplicate, assert_info, layer};
 use crate::{
     orders::{Orders, generated::orders_server::OrdersServer},
     site::{Client, TTL, locks, place, serve},
@@ -71,4 +76,23 @@ async fn a_held_lock_inside_leaves_the_key_free() {
         "DUPLICATE",
         "done",
     );
+}
+
+/// Its answer has no gRPC status, and says what became of the call all the same.
+#[tokio::test]
+async fn a_held_lock_inside_over_http_leaves_the_key_free() {
+    let redlock = Redlock::embedded();
+    let _held = redlock.lock("account").await.unwrap();
+    let unreached = service_fn(|_: Request<()>| async {
+        unreachable!("the account is locked");
+        #[expect(unreachable_code, reason = "tells the type of the response")]
+        Ok::<_, Infallible>(Response::new(Body::empty()))
+    });
+    let inner = RedlockLayer::new(redlock.clone(), |_: &Request<()>| "account").http();
+    let call = layer(&redlock).unknown(Unknown::Hold(HOUR)).layer(inner.layer(unreached));
+    let request = Request::post("/").header("order-id", "7").body(()).unwrap();
+    let response = call.oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::CONFLICT);
+    response.into_body().collect().await.unwrap();
+    assert_eq!(redlock.once("orders:7").status().await.unwrap(), None);
 }

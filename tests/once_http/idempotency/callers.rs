@@ -1,6 +1,6 @@
 //! Whose keys they are.
 
-use axum::{Router, routing::post};
+use axum::{Router, body::Body, routing::post};
 use http::{HeaderMap, Request};
 use tower_redlock::{
     OnceLayer, key,
@@ -19,6 +19,12 @@ fn app(runs: &Runs) -> Router {
             format!("secret of {}", headers["x-caller"].to_str().unwrap())
         }),
     )
+}
+
+fn of_tenant(tenant: &str, caller: &str) -> Request<Body> {
+    let mut request = pay_as(caller, "k", "x");
+    request.headers_mut().insert("x-tenant", tenant.parse().unwrap());
+    request
 }
 
 #[tokio::test]
@@ -59,6 +65,35 @@ async fn a_caller_who_is_not_known_is_turned_away_whatever_is_said_of_keys() {
     let client = serve(app(&site.runs).route_layer(once)).await;
     client.send(pay("k", "x")).await.assert_problem(500, None, "bad-settings", "not-run");
     assert_eq!(site.runs.count(), 0);
+}
+
+/// A set would be the same for a tenant and a user of each other's name.
+#[tokio::test]
+async fn a_scope_of_several_names_is_refused() {
+    let site = Site::new();
+    let tenant_and_user = |request: &Request<_>| {
+        let header = |name: &str| request.headers()[name].to_str().unwrap().to_owned();
+        [header("x-tenant"), header("x-caller")]
+    };
+    let once = OnceLayer::idempotency(site.at_blue.clone(), "pay").scope(tenant_and_user);
+    let client = serve(app(&site.runs).route_layer(once)).await;
+    let mut without_key = of_tenant("acme", "bob");
+    without_key.headers_mut().remove("idempotency-key");
+    for request in [of_tenant("acme", "bob"), of_tenant("bob", "acme"), without_key] {
+        client.send(request).await.assert_problem(500, None, "bad-settings", "not-run");
+    }
+    assert_eq!(site.runs.count(), 0);
+    let joined = key::joined((key::header("x-tenant"), key::header("x-caller")));
+    let once = OnceLayer::idempotency(site.at_blue.clone(), "pay").scope(joined);
+    let client = serve(app(&site.runs).route_layer(once)).await;
+    for replayed in [None, Some("true")] {
+        for (tenant, user) in [("acme", "bob"), ("bob", "acme"), ("bob", "bob")] {
+            let answer = client.send(of_tenant(tenant, user)).await;
+            assert_eq!(answer.body, format!("secret of {user}"));
+            assert_eq!(answer.header("idempotency-replayed"), replayed);
+        }
+    }
+    assert_eq!(site.runs.count(), 3);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Requests with an `Idempotency-Key`.
 
 mod callers;
+mod connects;
 mod encodings;
 mod hosts;
 mod large;

@@ -9,7 +9,7 @@ use axum::{Router, body::Body, routing::post};
 use bytes::Bytes;
 use http::{
     Request, StatusCode,
-    header::{ACCEPT, CONTENT_TYPE},
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, IF_RANGE, RANGE},
 };
 use tower_redlock::{key::RequestHead, once::Fingerprint};
 
@@ -62,6 +62,33 @@ async fn headers_count_where_they_are_named() {
     assert_other(&client.send(typed(&[json, ("accept", "text/csv")], "3")).await);
     assert_other(&client.send(typed(&[json], "4")).await);
     assert_eq!(site.runs.count(), 1);
+}
+
+/// The service finds `accept-encoding: identity`, and no range.
+#[tokio::test]
+async fn headers_count_as_they_were_sent() {
+    let hook = |head: &RequestHead<'_>, _: &[u8]| {
+        let sent = [ACCEPT_ENCODING, RANGE, IF_RANGE].map(|name| head.headers().get(name));
+        Fingerprint::of(head, format!("{sent:?}").as_bytes())
+    };
+    for is_hook in [false, true] {
+        let site = Site::new();
+        let once = layer(&site.at_blue);
+        let once = if is_hook {
+            once.fingerprint(hook)
+        } else {
+            once.fingerprint_headers([ACCEPT_ENCODING, RANGE, IF_RANGE])
+        };
+        let client = serve(handler(&site).route_layer(once)).await;
+        let gzip = ("accept-encoding", "gzip");
+        assert_eq!(client.send(typed(&[gzip], "3")).await.code(), 200);
+        assert_replayed(&client.send(typed(&[gzip], "3")).await);
+        assert_other(&client.send(typed(&[], "3")).await);
+        assert_other(&client.send(typed(&[("accept-encoding", "identity")], "3")).await);
+        assert_other(&client.send(typed(&[gzip, ("range", "bytes=0-3")], "3")).await);
+        assert_other(&client.send(typed(&[gzip, ("if-range", "\"x\"")], "3")).await);
+        assert_eq!(site.runs.count(), 1);
+    }
 }
 
 #[tokio::test]

@@ -29,14 +29,17 @@ pub struct Idempotency<St = OnNodes> {
     pub(super) store: Option<Arc<St>>,
     /// The host is no part of the scope.
     pub(super) any_host: bool,
-    /// Those whose requests need a key; unset means all but the safe ones.
+    /// Those whose requests need a key; unset means all but the safe ones and CONNECT.
     methods: Option<Arc<[Method]>>,
 }
 
 impl<St> Idempotency<St> {
     /// Whether requests of the method need a key.
     pub(super) fn applies_to(&self, method: &Method) -> bool {
-        self.methods.as_ref().map_or(!method.is_safe(), |methods| methods.contains(method))
+        match &self.methods {
+            Some(methods) => methods.contains(method),
+            None => !method.is_safe() && method != Method::CONNECT,
+        }
     }
 
     /// The same settings, with another store.
@@ -74,6 +77,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
     /// | no key | 400, `bad-key`; or see [`missing`](OnceLayer::missing) | no |
     /// | a key, a scope or a host that is none | 400, `bad-key` | no |
+    /// | a [`scope`](OnceLayer::scope) that is a set of names | 500, `bad-settings` | no |
     /// | a larger body than [`body_limit`](OnceLayer::body_limit) | 413, `body-too-large` | no |
     /// | a body that broke off | 400, `body-failed` | no |
     /// | a body that takes longer than [`body_timeout`](OnceLayer::body_timeout) | 408, `body-timed-out` | no |
@@ -84,8 +88,9 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// that is [held](crate::Unknown::Hold), settings.
     ///
     /// GET, HEAD, OPTIONS and TRACE pass as they are, with a key or without one: they have no effect
-    /// that must not happen twice; [`methods`](OnceLayer::methods) says which do not. The key is a string in double quotes, or bare: see
-    /// [`key::idempotency_key`](crate::key::idempotency_key).
+    /// that must not happen twice. So does CONNECT, which opens a tunnel: over HTTP/2 a WebSocket begins
+    /// with it, and over HTTP/1.1 with GET. [`methods`](OnceLayer::methods) names others. The key is a
+    /// string in double quotes, or bare: see [`key::idempotency_key`](crate::key::idempotency_key).
     ///
     /// # Which answers are kept
     ///
@@ -127,9 +132,9 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// and not sent to clients whose `accept-encoding` does not allow it (406); without that header
     /// any encoding is allowed (RFC 9110, section 12.5.3).
     ///
-    /// `range` and `if-range` are taken out of such requests, so the answer is whole. Other headers by
-    /// which an answer may be chosen, `accept` and `accept-language`, don't tell requests apart: the first
-    /// answer is sent again.
+    /// `range` and `if-range` are taken out of such requests, so the answer is whole. None of these headers,
+    /// nor others by which an answer may be chosen (`accept`, `accept-language`), tells requests apart: the
+    /// first answer is sent again, unless [`fingerprint_headers`](OnceLayer::fingerprint_headers) names them.
     ///
     /// # Where they are kept
     ///
@@ -157,7 +162,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | sent to `localhost:8080` | `idempotency:payments://localhost:8080/5:alice:8e03978e` |
     /// | sent without a host | `idempotency:payments:///5:alice:8e03978e` |
     /// | with [`any_host`](OnceLayer::any_host) | `idempotency:payments:5:alice:8e03978e` |
-    /// | of a scope of two names | `idempotency:payments://api.example.com/2*4:acme:5:alice:8e03978e` |
+    /// | of a [joined](crate::key::joined) scope, `acme:alice` | `idempotency:payments://api.example.com/10:acme:alice:8e03978e` |
     ///
     /// A longer one than a name may be is `idempotency:payments:sha256:` and the SHA-256 of the whole
     /// in hexadecimal digits. Logs tell it, with `once:` before it. Of a request that was marked by hand
@@ -224,48 +229,9 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     }
 }
 
-impl<C, R, St> OnceLayer<Unscoped, C, Http<R, Idempotency<St>>> {
-    /// Whose keys they are: the authenticated principal of a request, found by a closure or any
-    /// [`ResourceKey`](crate::ResourceKey). A key of one principal means nothing to another.
-    ///
-    /// Whoever sends a request must not be able to choose it: what finds it out (a layer that checks
-    /// credentials, and puts the principal into the request's extensions, say) belongs outside of
-    /// this layer. A request where it is `None` passes as it is, and one where it is an error is turned
-    /// away, also with [`Missing::Run`](crate::once::Missing). [`Scope::none`](super::Scope::none)
-    /// says that all callers share their keys.
-    ///
-    /// A closure tells the type of its argument, or is given to [`key::from_fn`](crate::key::from_fn):
-    ///
-    /// ```
-    /// use axum::{Router, extract::Request, routing::post};
-    /// use tower_redlock::{OnceLayer, Redlock, key};
-    ///
-    /// # let redlock = Redlock::embedded();
-    /// let pay = post(async || "paid");
-    /// let app: Router = Router::new()
-    ///     .route("/payments", pay.clone())
-    ///     .route_layer(
-    ///         OnceLayer::idempotency(redlock.clone(), "payments")
-    ///             .scope(|request: &Request<_>| request.extensions().get::<String>().cloned()),
-    ///     )
-    ///     .route("/refunds", pay.layer(
-    ///         OnceLayer::idempotency(redlock, "refunds")
-    ///             .scope(key::from_fn(|head| head.extensions().get::<String>().cloned())),
-    ///     ));
-    /// # let _ = app;
-    /// ```
-    ///
-    /// Its names may be read on the nodes and in logs: see [`hashed`](crate::key::Key::hashed).
-    ///
-    /// The host that a request was sent to is part of the scope too: see [`any_host`](Self::any_host).
-    pub fn scope<K>(self, scope: K) -> OnceLayer<K, C, Http<R, Idempotency<St>>> {
-        self.with_key(scope)
-    }
-}
-
 impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     /// The methods whose requests need a key; others pass as they are. Default: all but GET, HEAD,
-    /// OPTIONS and TRACE.
+    /// OPTIONS, TRACE and CONNECT.
     ///
     /// PUT and DELETE are idempotent where the service is written so, and may do without.
     ///

@@ -165,10 +165,14 @@ where
                     let body = ready!(Pin::new(&mut *read).poll(cx));
                     let held = read.take_held();
                     let mut start = start.take().expect("polled after it was ready");
-                    let headers = &mut start.parts.headers;
-                    *this.accepts = AcceptEncoding::ask_for_plain(headers);
                     match body {
-                        Ok(body) => this.state.set(start.call(body, held)),
+                        Ok(body) => {
+                            // Before the head is changed: headers that it loses may count.
+                            let fingerprint = start.fingerprint(&body);
+                            let headers = &mut start.parts.headers;
+                            *this.accepts = AcceptEncoding::ask_for_plain(headers);
+                            this.state.set(start.call(body, fingerprint, held));
+                        }
                         Err(incomplete) => break reject(on_reject, refused(&incomplete), None),
                     }
                 }
@@ -223,8 +227,17 @@ fn answer(
 }
 
 impl<S, C, St> Start<S, C, St> {
+    fn fingerprint(&self, body: &WholeBody) -> Fingerprint {
+        self.mode.same.fingerprint(&RequestHead::from(&self.parts), body.data())
+    }
+
     /// The body was read.
-    fn call<B, A>(self, body: WholeBody, held: Option<HeldBytes>) -> State<S, B, A, C, St>
+    fn call<B, A>(
+        self,
+        body: WholeBody,
+        fingerprint: Fingerprint,
+        held: Option<HeldBytes>,
+    ) -> State<S, B, A, C, St>
     where
         S: Service<Request<Intact<B>>, Response = Response<A>> + Send + 'static,
         S::Future: Send + 'static,
@@ -235,7 +248,6 @@ impl<S, C, St> Start<S, C, St> {
         St: ResponseStore,
     {
         let Self { service, parts, asked, key, rules, token_header, layer, detached, mode } = self;
-        let fingerprint = mode.same.fingerprint(&RequestHead::from(&parts), body.data());
         let Idempotency { response_limit: limit, headers, kept, store, .. } = mode;
         let store = store.map(|store| (store, key));
         let put = store

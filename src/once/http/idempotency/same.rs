@@ -45,6 +45,12 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     /// `traceparent`, signatures): each try is answered 422 then. That goes for the `content-type` of
     /// `multipart/form-data` as well, whose boundary clients draw anew.
     ///
+    /// They count as they were sent, also those that the layer changes for the service: `accept-encoding`,
+    /// `range`. Only its [`token_header`](OnceLayer::token_header) never counts, as no client can set it.
+    ///
+    /// Not for the host: `host` is no header over HTTP/2. The host is part of the
+    /// [scope](OnceLayer::scope) already, unless [`any_host`](OnceLayer::any_host) is set.
+    ///
     /// The last call of this and [`fingerprint`](Self::fingerprint) counts. Where the headers change
     /// from one version of a service to the next, keys of before the change are answered 422, until
     /// [`retain`](OnceLayer::retain) is over.
@@ -76,6 +82,9 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     /// [`Fingerprint::of`] the head, which counts method, path and query, and give it a body in which all
     /// that the handler reads is still told apart: parts with their lengths, say, rather than glued
     /// together. What it takes in too much is less bad: a try that differs in it is answered 422.
+    ///
+    /// It finds the head as it was sent, without the layer's [`token_header`](OnceLayer::token_header):
+    /// `accept-encoding` and `range` are changed for the service after it. `host` is no header over HTTP/2.
     ///
     /// It has to be the same on all replicas, and stay so: where it changes, keys of before the change
     /// are answered 422, until [`retain`](OnceLayer::retain) is over. Its results never equal

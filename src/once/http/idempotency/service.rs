@@ -7,7 +7,12 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{Idempotency, IdempotencyFuture, authority::authority, future::Start, name::name};
+use super::{
+    Idempotency, IdempotencyFuture,
+    authority::authority,
+    future::Start,
+    name::{name, of_scope},
+};
 use crate::{
     key::{self, RequestHead},
     layer::{KeyError, ResourceKey},
@@ -28,6 +33,7 @@ impl<S, K, C, R, St> OnceService<S, K, C, Http<R, Idempotency<St>>> {
             return Ok(None);
         }
         let Some(scope) = self.layer.key.key(request)? else { return Ok(None) };
+        let scope = of_scope(&scope)?;
         let key = key::idempotency_key().key(request);
         let Some(key) = self.layer.face.missing.settle(key)? else { return Ok(None) };
         let host = if self.layer.face.mode.any_host {
@@ -35,7 +41,7 @@ impl<S, K, C, R, St> OnceService<S, K, C, Http<R, Idempotency<St>>> {
         } else {
             Some(authority(&RequestHead::from(request))?)
         };
-        let name = name(self.layer.name(), host.as_deref(), &scope, &key)?;
+        let name = name(self.layer.name(), host.as_deref(), scope, &key)?;
         refuse_grpc(request.headers(), Ok(Some(name)))
     }
 }
