@@ -111,6 +111,7 @@ pub(super) struct Keeping<F, A: Body, C, St: ResponseStore> {
     state: State<F, A, C, St>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "most requests read a body")]
 #[pin_project(project = StateProj)]
 enum State<F, A: Body, C, St: ResponseStore> {
     Calling {
