@@ -9,10 +9,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::Empty;
+use http::{Method, Request, Response, StatusCode, Version};
+use http_body::Body;
+use http_body_util::{BodyExt, Empty};
 use tower::{Layer, Service, service_fn};
-use tower_redlock::{LockError, layer::http::HeldUpgrade};
+use tower_redlock::{
+    LockError,
+    layer::http::{BodyError, HeldUpgrade, HttpBody},
+};
 
 use crate::{
     bench::Bench,
@@ -97,4 +101,48 @@ fn requests_without_a_lock_have_no_handle() {
     let (status, handle) = answered(&bench, Method::GET, StatusCode::SWITCHING_PROTOCOLS);
     assert_eq!(status, StatusCode::SWITCHING_PROTOCOLS, "it passes");
     assert!(handle.is_none());
+}
+
+/// The answer to a request whose lock was lost while it ran, of a closure that sets its length.
+fn lost(request: Request<()>) -> Response<HttpBody<Empty<Bytes>>> {
+    let bench = Bench::new();
+    let layer = bench.layer().on_reject(|_| {
+        Response::builder().status(500).header("content-length", 4).body("lost".into()).unwrap()
+    });
+    let clock = &bench.clock;
+    let mut service = layer.layer(service_fn(move |_: Request<()>| {
+        clock.advance(VALIDITY);
+        ready(Ok::<_, Infallible>(Response::new(Empty::new())))
+    }));
+    let Poll::Ready(Ok(answer)) = poll(pin!(service.call(request))) else { panic!() };
+    assert!(bench.is_free());
+    answer
+}
+
+#[tokio::test]
+async fn answer_to_a_possible_upgrade_ends_in_an_error() {
+    let post = || Request::post("/").version(Version::HTTP_11);
+    let connect = || Request::builder().method(Method::CONNECT).uri("/");
+    let requests = [
+        (post(), false),
+        (post().header("upgrade", "websocket"), true),
+        (connect().version(Version::HTTP_11), true),
+        // A stream that is not upgraded is dropped with its response.
+        (connect().version(Version::HTTP_2), false),
+    ];
+    for (request, fails) in requests {
+        let request = request.body(()).unwrap();
+        let asked = format!("{request:?}");
+        let (head, mut body) = lost(request).into_parts();
+        // The length is that of the bytes, or one that is never reached.
+        assert_eq!(body.size_hint().exact(), Some(4 + u64::from(fails)), "{asked}");
+        assert_eq!(head.headers.contains_key("content-length"), !fails, "{asked}");
+        assert_eq!(head.headers.contains_key("connection"), fails, "{asked}");
+        let data = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(data, "lost", "{asked}");
+        assert_eq!(body.is_end_stream(), !fails, "{asked}");
+        let end = body.frame().await;
+        assert_eq!(matches!(end, Some(Err(BodyError::NotUpgraded))), fails, "{asked}: {end:?}");
+        assert!(body.frame().await.is_none() && body.is_end_stream());
+    }
 }

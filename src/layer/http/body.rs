@@ -28,7 +28,7 @@ pub struct HttpBody<B: Body> {
     body: HeldBody<B>,
     /// Whether the last poll was pending: servers send what they have then.
     has_paused: bool,
-    /// The body is gone, and this is still to be told.
+    /// Told after what is left of the body.
     failure: Option<BodyError<B::Error>>,
 }
 
@@ -45,6 +45,16 @@ impl<B: Body> HttpBody<B> {
     /// a response that was read whole.
     pub(crate) const fn of_bytes(bytes: Bytes) -> Self {
         Self::new(HeldBody::Rejection(Some(bytes)))
+    }
+
+    /// A body of these bytes that fails after them, so that the server drops the connection. After a
+    /// body that ends, hyper completes a pending upgrade when an HTTP/1.1 connection is closed,
+    /// whatever the status was.
+    ///
+    /// Has no effect where no body is sent, as in an answer to HEAD: servers don't poll it.
+    pub(super) const fn of_last_bytes(bytes: Bytes) -> Self {
+        let failure = Some(BodyError::NotUpgraded);
+        Self { body: HeldBody::Rejection(Some(bytes)), has_paused: false, failure }
     }
 
     pub(super) const fn of_failure(error: B::Error) -> Self {
@@ -73,7 +83,7 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let this = self.project();
-        if this.failure.is_none() {
+        if this.failure.is_none() || !this.body.is_end_stream() {
             let polled = this.body.poll_out(cx);
             let has_paused = std::mem::replace(this.has_paused, polled.is_pending());
             let Some(out) = ready!(polled) else { return Poll::Ready(None) };
@@ -99,8 +109,13 @@ where
     }
 
     fn size_hint(&self) -> SizeHint {
-        // Announced, and never sent: so a client of HTTP/1.0 sees that something is missing.
-        if self.failure.is_some() { SizeHint::with_exact(1) } else { self.body.size_hint() }
+        let left = self.body.size_hint();
+        if self.failure.is_none() {
+            return left;
+        }
+        // Announces a byte that is never sent: a server polls until the failure, and a client of
+        // HTTP/1.0 sees that something is missing.
+        SizeHint::with_exact(left.lower().saturating_add(1))
     }
 }
 
@@ -112,6 +127,9 @@ pub enum BodyError<E> {
     Lost(LockError),
     /// The service's own body failed.
     Body(E),
+    /// The connection may not be upgraded, as the lock has ended. All of the answer was sent; the
+    /// error makes the server drop the connection instead of handing it to the handler.
+    NotUpgraded,
 }
 
 impl<E: fmt::Display> fmt::Display for BodyError<E> {
@@ -119,6 +137,9 @@ impl<E: fmt::Display> fmt::Display for BodyError<E> {
         match self {
             Self::Lost(error) => write!(f, "the response was cut: {error}"),
             Self::Body(error) => error.fmt(f),
+            Self::NotUpgraded => {
+                f.write_str("the connection is closed: it may not be upgraded without the lock")
+            }
         }
     }
 }
@@ -130,6 +151,7 @@ impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for BodyError<E> 
         match self {
             Self::Lost(error) => Some(error),
             Self::Body(error) => source_of(error),
+            Self::NotUpgraded => None,
         }
     }
 }

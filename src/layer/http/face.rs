@@ -91,6 +91,17 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     /// with 500 (`upgrade-unguarded`), and an event at ERROR says why: what follows is no body, and
     /// would go on without the lock. [`hold_upgrade`](Self::hold_upgrade) holds it for the connection's
     /// life. With `hold_body(false)` it passes, and the lock ends with it.
+    ///
+    /// Over HTTP/1.1, hyper completes an upgrade that the handler asked for even after another answer,
+    /// when the connection is closed. So this answer, and each other one of the layer after the handler
+    /// began, ends in an error ([`BodyError::NotUpgraded`](super::BodyError::NotUpgraded)) if the
+    /// request has an `Upgrade` header or is a CONNECT: the client gets all bytes of the answer, the
+    /// `Content-Length` is one more, and the server drops the connection without the upgrade.
+    ///
+    /// An answer without a body can't fail (to HEAD, or with 204 by [`on_reject`](Self::on_reject)),
+    /// nor can one that a layer outside gives instead, such as a timeout. A handler that works with the
+    /// connection only inside [`HeldUpgrade::run`](super::HeldUpgrade::run) never does so without the
+    /// lock, whatever was answered.
     pub fn hold_body(mut self, hold: bool) -> Self {
         self.face.hold_body = hold;
         self
@@ -102,7 +113,8 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     /// The handler takes a [`HeldUpgrade`](super::HeldUpgrade), with the feature `axum` as an extractor,
     /// and runs under it what works with the connection: see there. The lock is given back when that
     /// has ended, or [`max_hold`](RedlockLayer::max_hold) is over; choose that as long as a connection may
-    /// last. A handler that upgrades the connection without having taken it is refused as before.
+    /// last. A handler that upgrades the connection without having taken it is refused, as is said at
+    /// [`hold_body`](Self::hold_body).
     pub fn hold_upgrade(mut self, hold: bool) -> Self {
         self.face.hold_upgrade = hold;
         self

@@ -6,13 +6,18 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, Version, header::CONTENT_LENGTH};
+use http::{
+    HeaderValue, Method, Request, Response, StatusCode, Version,
+    header::{CONNECTION, CONTENT_LENGTH, UPGRADE},
+};
 use http_body::Body;
 use pin_project::pin_project;
 use tower_service::Service;
 
 use super::{
-    Http, HttpBody, OnReject, Rejection, RequestOutcome, gather::Gather, problem::problem,
+    Http, HttpBody, OnReject, Rejection, RequestOutcome,
+    gather::{Gather, Unread, too_large},
+    problem::problem,
     upgrade::Offered,
 };
 use crate::{
@@ -62,16 +67,22 @@ pub(super) struct Asked {
     connects: bool,
     is_head: bool,
     version: Version,
+    /// The handler may have taken the connection, which it gets when that leaves HTTP or ends. In
+    /// HTTP/2 a stream is handed over with its response, or never.
+    may_upgrade: bool,
     /// The handler may take the lock for the connection that it upgrades.
     offered: Option<Offered>,
 }
 
 impl Asked {
     pub(super) fn of<B, R, M>(request: &mut Request<B>, face: &Http<R, M>) -> Self {
+        let connects = request.method() == Method::CONNECT;
         Self {
-            connects: request.method() == Method::CONNECT,
+            connects,
             is_head: request.method() == Method::HEAD,
             version: request.version(),
+            may_upgrade: request.version() < Version::HTTP_2
+                && (connects || request.headers().contains_key(UPGRADE)),
             offered: face.hold_upgrade.then(|| Offered::to(request.extensions_mut())),
         }
     }
@@ -91,6 +102,19 @@ impl Asked {
             && body.size_hint().exact().is_none()
             && !body.is_end_stream()
             && !response.headers().contains_key(CONTENT_LENGTH)
+    }
+
+    /// The layer's own answer to a request whose handler began, and has no lock any more: the
+    /// handler does not get the connection either.
+    fn refuse<A: Body>(&self, mut answer: Response<Bytes>) -> Response<HttpBody<A>> {
+        if !self.may_upgrade {
+            return answer.map(HttpBody::of_bytes);
+        }
+        let headers = answer.headers_mut();
+        // A server would poll no further than this.
+        headers.remove(CONTENT_LENGTH);
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        answer.map(HttpBody::of_last_bytes)
     }
 }
 
@@ -121,7 +145,8 @@ where
                         Ok(made) => made,
                         Err(Error::Service(error)) => return Poll::Ready(Err(error)),
                         Err(Error::Lock(error)) => {
-                            return Poll::Ready(Ok(reject(this.face, &error, call.resource())));
+                            let answer = reject(this.face, this.asked, &error, call.resource());
+                            return Poll::Ready(Ok(answer));
                         }
                     };
                     let upgrades = hold.is_some() && this.asked.upgrades(&response);
@@ -130,11 +155,11 @@ where
                         (_, hold) => hold.filter(|_| this.face.hold_body),
                     };
                     if hold.is_some() && upgrades {
-                        // Dropped before the lock is given back: the upgrade fails.
+                        // Dropped before the lock is given back.
                         drop(response);
                         drop(hold);
                         let answer = unguarded_upgrade(call.resource());
-                        return Poll::Ready(Ok(answer.map(HttpBody::of_bytes)));
+                        return Poll::Ready(Ok(this.asked.refuse(answer)));
                     }
                     if hold.is_none() || !this.asked.ends_with_connection(&response) {
                         let response = response.map(|body| HttpBody::of_service(body, hold));
@@ -145,9 +170,14 @@ where
                     this.state.set(State::Gathering { gather, resource });
                 }
                 StateProj::Gathering { gather, resource } => {
-                    let gathered = ready!(gather.poll(cx));
-                    let lost = |error| reject(this.face, &error, resource.as_ref());
-                    return Poll::Ready(Ok(gathered.unwrap_or_else(lost)));
+                    let answer = match ready!(gather.poll(cx)) {
+                        Ok(response) => response,
+                        Err(Unread::Lost(error)) => {
+                            reject(this.face, this.asked, &error, resource.as_ref())
+                        }
+                        Err(Unread::TooLarge) => this.asked.refuse(too_large()),
+                    };
+                    return Poll::Ready(Ok(answer));
                 }
             }
         }
@@ -156,13 +186,16 @@ where
 
 fn reject<R: OnReject, A: Body>(
     face: &Http<R>,
+    asked: &Asked,
     error: &LockError,
     resource: Option<&Resource>,
 ) -> Response<HttpBody<A>> {
     let rejection = Rejection::new(error, resource);
     rejection.log();
-    let answer = face.on_reject.answer(rejection).map(HttpBody::of_bytes);
-    RequestOutcome::of_rejection(rejection.has_begun()).mark(answer)
+    let answer = face.on_reject.answer(rejection);
+    let has_begun = rejection.has_begun();
+    let answer = if has_begun { asked.refuse(answer) } else { answer.map(HttpBody::of_bytes) };
+    RequestOutcome::of_rejection(has_begun).mark(answer)
 }
 
 /// Nothing drops a connection that has left HTTP when the lock ends.

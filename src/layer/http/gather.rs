@@ -22,13 +22,19 @@ use crate::{error::LockError, guard::Hold};
 /// Maximum size of a response of unannounced length to a client of HTTP/1.0, in bytes: 1 MiB.
 pub const GATHER_LIMIT: usize = 1 << 20;
 
-/// Reads a response's body. Fails where the lock ends before the body does.
+/// Reads a response's body.
 #[pin_project]
 pub(super) struct Gather<A> {
     #[pin]
     body: HeldBody<A>,
     head: Option<Parts>,
     read: BytesMut,
+}
+
+/// Why a response was not read whole. Its body is dropped, and the lock given back.
+pub(super) enum Unread {
+    Lost(LockError),
+    TooLarge,
 }
 
 impl<A: Body> Gather<A> {
@@ -39,7 +45,7 @@ impl<A: Body> Gather<A> {
 }
 
 impl<A: Body> Future for Gather<A> {
-    type Output = Result<Response<HttpBody<A>>, LockError>;
+    type Output = Result<Response<HttpBody<A>>, Unread>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -51,7 +57,7 @@ impl<A: Body> Future for Gather<A> {
                         this.read.put(data);
                     }
                 }
-                Some(Out::Cut(error)) => return Poll::Ready(Err(error)),
+                Some(Out::Cut(error)) => return Poll::Ready(Err(Unread::Lost(error))),
                 Some(Out::Failed(error)) => break HttpBody::of_failure(error),
                 Some(Out::Rejection(_)) | None => {
                     break HttpBody::of_bytes(std::mem::take(this.read).freeze());
@@ -60,7 +66,7 @@ impl<A: Body> Future for Gather<A> {
             if this.read.len() > GATHER_LIMIT {
                 // The body first, and with it the lock.
                 this.body.set(HeldBody::Cut);
-                return Poll::Ready(Ok(too_large().map(HttpBody::of_bytes)));
+                return Poll::Ready(Err(Unread::TooLarge));
             }
         };
         let head = this.head.take().expect("polled after it was ready");
@@ -68,7 +74,7 @@ impl<A: Body> Future for Gather<A> {
     }
 }
 
-fn too_large() -> Response<Bytes> {
+pub(super) fn too_large() -> Response<Bytes> {
     crate::log::warn!(
         limit = GATHER_LIMIT,
         "response dropped: a client of HTTP/1.0 could not tell whether a lost lock cut it; let its \

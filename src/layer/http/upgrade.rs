@@ -35,11 +35,17 @@ use crate::{
 /// |---|---|---|
 /// | runs work under the handle, or keeps it | passes | when the work has ended, or the handle is dropped |
 /// | drops the handle before it answers | passes, without a lock | with the response |
-/// | does not take the handle | refused: 500, `upgrade-unguarded` | with the response |
+/// | does not take the handle | refused: 500, `upgrade-unguarded`; the connection is closed | with the response |
 /// | does not upgrade the connection | | with the response or its body |
 ///
 /// A peer that vanishes is found out by the work, when it reads from or writes to the connection: send
 /// pings where peers may fall silent.
+///
+/// The layer can't see what becomes of a response behind it. Where a layer outside turns the one that
+/// upgrades the connection into another, the lock is kept until the handle is dropped, or `max_hold` is
+/// over. Over HTTP/1.1, a handle that was moved into axum's `on_upgrade` is dropped when the client has
+/// closed the connection: put layers that refuse upgrades inside. An outer `RedlockLayer` that refuses
+/// one has the server drop the connection at once, and the handle with it.
 ///
 /// With the feature `axum` it is an extractor:
 ///

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use http::{Method, StatusCode};
 use http_body_util::Empty;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -36,13 +37,15 @@ use super::{
 };
 
 /// Enough for a busy machine to upgrade a connection.
-const SHORT: Duration = Duration::from_secs(2);
+pub(super) const SHORT: Duration = Duration::from_secs(2);
+
+pub(super) type Http2 = hyper::client::conn::http2::SendRequest<Empty<Bytes>>;
 
 /// How the work of a connection ended.
-type Ends = UnboundedSender<Result<(), LockError>>;
+pub(super) type Ends = UnboundedSender<Result<(), LockError>>;
 
 /// Echoes until the peer closes or is gone.
-async fn echo(mut socket: WebSocket) {
+pub(super) async fn echo(mut socket: WebSocket) {
     while let Some(Ok(message)) = socket.recv().await {
         if socket.send(message).await.is_err() {
             return;
@@ -62,20 +65,23 @@ fn echoes(ends: &Ends) -> Router {
     Router::new().route("/ws/{key}", any(upgrade))
 }
 
-struct Scene {
-    site: Site,
-    addr: SocketAddr,
+pub(super) struct Scene {
+    pub(super) site: Site,
+    pub(super) addr: SocketAddr,
     ends: UnboundedReceiver<Result<(), LockError>>,
 }
 
-type Layer = RedlockLayer<fn(&Request) -> Option<String>, Http>;
+pub(super) type Layer = RedlockLayer<fn(&Request) -> Option<String>, Http>;
 
 impl Scene {
-    async fn open(app: impl FnOnce(&Ends) -> Router) -> Self {
+    pub(super) async fn open(app: impl FnOnce(&Ends) -> Router) -> Self {
         Self::with(app, |layer| layer).await
     }
 
-    async fn with(app: impl FnOnce(&Ends) -> Router, set: impl FnOnce(Layer) -> Layer) -> Self {
+    pub(super) async fn with(
+        app: impl FnOnce(&Ends) -> Router,
+        set: impl FnOnce(Layer) -> Layer,
+    ) -> Self {
         let site = Site::open(1, patient).await;
         let (sender, ends) = unbounded_channel();
         let layer = RedlockLayer::new(site.managers[0].clone(), last_segment as _);
@@ -103,6 +109,26 @@ impl Scene {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Over HTTP/2: a connection that is open, and the answer.
+    pub(super) async fn connect_http2(&self) -> (Http2, http::Response<Incoming>) {
+        let stream = TokioIo::new(TcpStream::connect(self.addr).await.unwrap());
+        let connected = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await;
+        let (mut sender, connection) = connected.unwrap();
+        tokio::spawn(connection);
+        let uri = |path: &str| format!("http://{}{path}", self.addr);
+        let free = http::Request::get(uri("/free")).body(Empty::<Bytes>::new()).unwrap();
+        // Behind an answer, the server's settings have come: it takes extended CONNECTs.
+        assert_eq!(sender.send_request(free).await.unwrap().status(), 200);
+
+        let mut connect = http::Request::connect(uri("/ws/a"))
+            .header("sec-websocket-version", "13")
+            .body(Empty::new())
+            .unwrap();
+        connect.extensions_mut().insert(hyper::ext::Protocol::from_static("websocket"));
+        let answer = sender.send_request(connect).await.unwrap();
+        (sender, answer)
     }
 
     async fn end(&mut self) -> Result<(), LockError> {
@@ -326,21 +352,7 @@ async fn layers_around_each_other_are_all_held() {
 #[tokio::test]
 async fn http2_connects_are_held_too() {
     let mut scene = Scene::open(echoes).await;
-    let stream = TokioIo::new(TcpStream::connect(scene.addr).await.unwrap());
-    let connected = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await;
-    let (mut sender, connection) = connected.unwrap();
-    tokio::spawn(connection);
-    let uri = |path: &str| format!("http://{}{path}", scene.addr);
-    let free = http::Request::get(uri("/free")).body(Empty::<Bytes>::new()).unwrap();
-    // Behind an answer, the server's settings have come: it takes extended CONNECTs.
-    assert_eq!(sender.send_request(free).await.unwrap().status(), 200);
-
-    let mut connect = http::Request::connect(uri("/ws/a"))
-        .header("sec-websocket-version", "13")
-        .body(Empty::new())
-        .unwrap();
-    connect.extensions_mut().insert(hyper::ext::Protocol::from_static("websocket"));
-    let answer = sender.send_request(connect).await.unwrap();
+    let (_connection, answer) = scene.connect_http2().await;
     assert_eq!((answer.version(), answer.status()), (http::Version::HTTP_2, StatusCode::OK));
     let upgraded = TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
     let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, None).await;

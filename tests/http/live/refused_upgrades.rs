@@ -1,0 +1,197 @@
+//! Connections whose handler may not have them: they are closed, and no session begins.
+
+use std::time::Duration;
+
+use axum::{
+    Router,
+    extract::{Request, ws::WebSocketUpgrade},
+    middleware::map_response,
+    response::{IntoResponse, Response},
+    routing::any,
+};
+use http::StatusCode;
+use http_body_util::BodyExt;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+};
+use tower_redlock::{LockError, Redlock, RedlockLayer, layer::http::HeldUpgrade};
+
+use super::{
+    site::soon,
+    upgrades::{Ends, Layer, SHORT, Scene, echo},
+};
+
+/// What became of the session that a handler passed to `on_upgrade`.
+#[derive(Debug, PartialEq)]
+enum Session {
+    Began,
+    Dropped,
+}
+
+type Sessions = UnboundedReceiver<Session>;
+
+struct Waiting(UnboundedSender<Session>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.0.send(Session::Dropped);
+    }
+}
+
+fn upgraded(upgrade: WebSocketUpgrade, sessions: UnboundedSender<Session>) -> Response {
+    let waiting = Waiting(sessions);
+    upgrade.on_upgrade(move |socket| async move {
+        let _ = waiting.0.send(Session::Began);
+        echo(socket).await;
+    })
+}
+
+/// A handler that upgrades connections without the handle.
+async fn unguarded(set: impl FnOnce(Layer) -> Layer) -> (Scene, Sessions) {
+    let (sender, sessions) = unbounded_channel();
+    let app = move |_: &Ends| {
+        let handler = async move |upgrade: WebSocketUpgrade| upgraded(upgrade, sender);
+        Router::new().route("/ws/{key}", any(handler))
+    };
+    (Scene::with(app, set).await, sessions)
+}
+
+async fn ask(scene: &Scene, connection: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(scene.addr).await.unwrap();
+    let head = format!(
+        "GET /ws/a HTTP/1.1\r\nhost: x\r\nconnection: {connection}\r\nupgrade: websocket\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+/// The answer is a whole problem of this code, and the server closes the connection.
+async fn is_closed_after(code: &str, mut stream: TcpStream) {
+    let mut answer = String::new();
+    soon("the connection's end", stream.read_to_string(&mut answer)).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("HTTP/1.1 500 "), "{head}");
+    assert!(head.contains("connection: close"), "{head}");
+    let problem: serde_json::Value = serde_json::from_str(body).expect("the whole body");
+    assert_eq!(problem["code"], code);
+}
+
+#[tokio::test]
+async fn refused_session_never_begins() {
+    // A client that keeps the connection, and one that does not.
+    for connection in ["Upgrade", "Upgrade, close"] {
+        for hold_upgrade in [true, false] {
+            let (scene, mut sessions) = unguarded(|layer| layer.hold_upgrade(hold_upgrade)).await;
+            is_closed_after("upgrade-unguarded", ask(&scene, connection).await).await;
+            assert_eq!(sessions.recv().await, Some(Session::Dropped), "{connection}");
+            scene.site.all_keys_gone().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn session_of_a_lost_lock_never_begins() {
+    let (sender, mut sessions) = unbounded_channel();
+    let app = move |_: &Ends| {
+        let handler = async move |upgrade: WebSocketUpgrade| {
+            let _response = upgraded(upgrade, sender);
+            std::future::pending::<Response>().await
+        };
+        Router::new().route("/ws/{key}", any(handler))
+    };
+    let scene = Scene::with(app, |layer| layer.max_hold(SHORT)).await;
+    is_closed_after("lost", ask(&scene, "Upgrade, close").await).await;
+    assert_eq!(sessions.recv().await, Some(Session::Dropped));
+    scene.site.all_keys_gone().await;
+}
+
+#[tokio::test]
+async fn refused_http2_session_never_begins() {
+    let (scene, mut sessions) = unguarded(|layer| layer).await;
+    let (connection, answer) = scene.connect_http2().await;
+    assert_eq!(answer.status(), 500);
+    // The stream ends; the connection stays open.
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    assert!(serde_json::from_slice::<serde_json::Value>(&body).is_ok());
+    assert_eq!(sessions.recv().await, Some(Session::Dropped));
+    scene.site.all_keys_gone().await;
+    assert!(connection.is_ready());
+}
+
+async fn status(stream: &mut TcpStream) -> String {
+    let mut status = [0; 12];
+    soon("an answer", stream.read_exact(&mut status)).await.unwrap();
+    String::from_utf8_lossy(&status).into_owned()
+}
+
+/// The outer layer passes the refusal on, and the connection's end with it.
+#[tokio::test]
+async fn inner_refusal_closes_the_connection() {
+    let (sender, mut sessions) = unbounded_channel();
+    let app = move |_: &Ends| {
+        let handler = async move |upgrade: WebSocketUpgrade| upgraded(upgrade, sender);
+        let inner = RedlockLayer::new(Redlock::embedded(), |_: &Request| "inner").http();
+        Router::new().route("/ws/{key}", any(handler)).route_layer(inner)
+    };
+    let scene = Scene::open(app).await;
+    is_closed_after("upgrade-unguarded", ask(&scene, "Upgrade, close").await).await;
+    assert_eq!(sessions.recv().await, Some(Session::Dropped));
+    scene.site.all_keys_gone().await;
+}
+
+/// A handler that takes the handle of an inner layer, whose key is `inner`, and no other.
+async fn inner_only(outside: fn(Router) -> Router) -> (Scene, Redlock) {
+    let redlock = Redlock::embedded();
+    let of_inner = redlock.clone();
+    let app = move |_: &Ends| {
+        let handler = async move |inner: HeldUpgrade, upgrade: WebSocketUpgrade| {
+            assert_eq!(inner.context().resource().to_string(), "inner");
+            let session = async |socket| {
+                let _ = inner.run(|_| echo(socket)).await;
+            };
+            upgrade.on_upgrade(session).into_response()
+        };
+        let inner = RedlockLayer::new(of_inner, |_: &Request| "inner").http().hold_upgrade(true);
+        outside(Router::new().route("/ws/{key}", any(handler)).route_layer(inner))
+    };
+    (Scene::open(app).await, redlock)
+}
+
+#[tokio::test]
+async fn outer_refusal_frees_the_inner_key() {
+    let (scene, redlock) = inner_only(|app| app).await;
+    let mut stream = ask(&scene, "Upgrade").await;
+    assert_eq!(status(&mut stream).await, "HTTP/1.1 500");
+    // The client keeps its end open.
+    let freed = async { redlock.lock("inner").wait(Duration::MAX).await };
+    let _lock = soon("the inner key", freed).await.unwrap();
+    drop(stream);
+}
+
+#[tokio::test]
+async fn outer_refusal_frees_the_inner_key_over_http2() {
+    let (scene, redlock) = inner_only(|app| app).await;
+    let (_connection, answer) = scene.connect_http2().await;
+    assert_eq!(answer.status(), 500);
+    let freed = async { redlock.lock("inner").wait(Duration::MAX).await };
+    let _lock = soon("the inner key", freed).await.unwrap();
+}
+
+/// Nothing tells the inner layer that its response was replaced: a session that still begins has the
+/// lock.
+#[tokio::test]
+async fn replaced_upgrade_frees_the_key_with_the_connection() {
+    let forbidden =
+        |app: Router| app.layer(map_response(async |_: Response| StatusCode::FORBIDDEN));
+    let (scene, redlock) = inner_only(forbidden).await;
+    let mut stream = ask(&scene, "Upgrade").await;
+    assert_eq!(status(&mut stream).await, "HTTP/1.1 403");
+    let held = redlock.lock("inner").wait(Duration::ZERO).await;
+    assert!(matches!(held, Err(LockError::Held { .. })), "{held:?}");
+    drop(stream);
+    let freed = async { redlock.lock("inner").wait(Duration::MAX).await };
+    let _lock = soon("the inner key", freed).await.unwrap();
+}
