@@ -112,10 +112,12 @@ pub mod layer;
 pub mod leader;
 pub mod lock;
 mod log;
+mod membership;
 mod metrics;
 pub mod node;
 pub mod once;
 // Public for model checkers and simulations, which are no part of this crate.
+mod protocol;
 #[doc(hidden)]
 pub mod quorum;
 mod random;

@@ -1,6 +1,6 @@
 use std::{ops::RangeInclusive, time::Duration};
 
-use crate::quorum::rules;
+use crate::protocol::rules;
 
 /// When a candidate tries again, if no release wakes it before.
 ///

@@ -10,8 +10,11 @@ use tokio::sync::mpsc;
 use super::core::Core;
 use crate::{
     error::Reason,
-    node::{Answer, Op, Reply},
-    quorum::names::{self, Member, View},
+    node::Reply,
+    protocol::{
+        Answer, Op,
+        names::{self, Member, View},
+    },
     time::Sleep,
 };
 

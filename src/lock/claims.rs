@@ -5,11 +5,8 @@ use std::{sync::Arc, time::Duration};
 use super::{ask::ask, core::Core};
 use crate::{
     error::{LockError, Reason, VoteOutcome},
-    node::{Answer, Op, TickClaim},
-    quorum::{
-        claims::{Latest, Standing, standing},
-        rules,
-    },
+    protocol::{Answer, Op, TickClaim, rules},
+    quorum::claims::{Latest, Standing, standing},
     token::TOKEN_LEAD,
 };
 

@@ -9,13 +9,12 @@ use std::{
 
 use super::{
     attempts::Attempts, detached::Detached, fences::Fences, queue::Queue, quota::Quota,
-    releaser::Releaser, settings::Settings, soundness::Soundness, spawner::Spawner, usual::Usual,
-    wakeups::Wakeups,
+    releaser::Releaser, settings::Settings, spawner::Spawner, usual::Usual, wakeups::Wakeups,
 };
 use crate::{
     error::{LockError, Reason, Vote, VoteOutcome, Votes},
-    node::{Node, NodeHealth, NodeState, redis::NodeSet},
-    quorum::rules,
+    node::{ClockJumps, Node, NodeHealth, NodeState, redis::NodeSet},
+    protocol::rules,
     time::{Clock, Sleep, Timers, Timestamp},
 };
 
@@ -33,7 +32,7 @@ pub(crate) struct Core {
     pub(crate) releaser: Releaser,
     /// Who waits for names that other processes hold.
     pub(crate) wakeups: Arc<Wakeups>,
-    pub(crate) soundness: Arc<Soundness>,
+    pub(crate) soundness: Arc<ClockJumps>,
     /// What the servers among the nodes have in common.
     pub(crate) set: Option<Arc<NodeSet>>,
     pub(crate) detached: Detached,
@@ -59,7 +58,7 @@ impl Core {
         settings: Settings,
         nodes: Vec<Arc<dyn Node>>,
         set: Option<Arc<NodeSet>>,
-        (timers, soundness): (Arc<Timers>, Arc<Soundness>),
+        (timers, soundness): (Arc<Timers>, Arc<ClockJumps>),
         spawner: Arc<dyn Spawner>,
     ) -> Arc<Self> {
         spawner.spawn(Box::pin(Arc::clone(&timers).run()));

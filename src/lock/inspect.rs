@@ -10,8 +10,7 @@ use super::{
 };
 use crate::{
     error::{LockError, Reason, VoteOutcome, Votes},
-    node::{Answer, Op, Stored, StoredLease},
-    quorum::rules,
+    protocol::{Answer, Op, Stored, StoredLease, rules},
     resource::Resource,
     token::FencingToken,
 };

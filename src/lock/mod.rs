@@ -46,7 +46,6 @@ mod renewals;
 mod request;
 mod revoke;
 mod settings;
-mod soundness;
 mod spawner;
 mod stall;
 mod stopping;
@@ -75,8 +74,6 @@ pub use release::{Release, Released};
 pub(crate) use renewals::Renewals;
 pub use request::LockRequest;
 pub use revoke::RevokeTarget;
-pub(crate) use settings::MAX_DURATION;
-pub(crate) use soundness::{Jump, Soundness};
 pub use spawner::{Spawner, ThreadSpawner};
 pub use stopping::Stopping;
 #[cfg(feature = "scheduler")]

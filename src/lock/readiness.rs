@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{
     error::Reason,
+    membership::takeover,
     node::{CopyProgress, NodeHealth, NodeState},
-    quorum::{rules, takeover},
+    protocol::rules,
     time::Timestamp,
 };
 

@@ -12,11 +12,8 @@ use super::{
 };
 use crate::{
     error::{LockError, Reason, VoteOutcome},
-    node::{Answer, Nonce, Op, Record},
-    quorum::{
-        records::{self, Standing},
-        rules,
-    },
+    protocol::{Answer, Nonce, Op, Record, rules},
+    quorum::records::{self, Standing},
 };
 
 pub(crate) use super::ask::Answers;

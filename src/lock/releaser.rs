@@ -10,7 +10,8 @@ use std::{
 use super::core::Core;
 use crate::{
     error::Reason,
-    node::{Answer, LeaseId, Op, Reply},
+    node::Reply,
+    protocol::{Answer, LeaseId, Op},
     quorum::backlog::{Backlog, Entry},
 };
 

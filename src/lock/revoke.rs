@@ -3,8 +3,7 @@ use std::sync::Arc;
 use super::{Holder, Released, ask::ask, core::Core, inspect::inspect_name};
 use crate::{
     error::{Reason, ReleaseError, VoteOutcome},
-    node::{Answer, LeaseId, Op},
-    quorum::rules,
+    protocol::{Answer, LeaseId, Op, rules},
     resource::{Resource, ResourceError},
 };
 

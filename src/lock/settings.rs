@@ -3,11 +3,10 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use super::{fences::Proposal, overrun::Overrun, quota::RecordBounds};
 use crate::{
     error::LockError,
-    quorum::{Gate, Terms, rules},
+    protocol::rules,
+    quorum::{Gate, Terms},
+    time::MAX_DURATION,
 };
-
-/// The longest duration that is taken for anything; timestamps reach beyond it.
-pub(crate) const MAX_DURATION: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// Default limit for the estimate of when to come back for a held lock.
 const RETRY_AFTER: Duration = Duration::from_secs(30);

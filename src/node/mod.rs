@@ -7,29 +7,26 @@ use std::{sync::Arc, time::Duration};
 
 use crate::time::Timestamp;
 
-mod answer;
+mod clock_jumps;
 mod embedded;
 mod health;
 mod hints;
-mod lease_id;
 mod listeners;
-mod op;
 pub mod redis;
 mod reply;
-mod tick_claim;
 
-pub use answer::{Answer, Record, Stored, StoredLease};
+pub use crate::protocol::{
+    Answer, LeaseId, Nonce, Op, OpId, Record, ScheduleMark, Stored, StoredLease, TickClaim, TickRun,
+};
+pub(crate) use clock_jumps::{ClockJump, ClockJumps};
 pub use embedded::EmbeddedNodes;
 pub use health::{
     Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeHealth, NodeState, Persistence, Role,
 };
 pub(crate) use hints::HintSink;
 pub use hints::{Hint, Hints, Subscription};
-pub use lease_id::{LeaseId, Nonce};
-pub use op::{Op, OpId};
 pub use reply::Reply;
 pub(crate) use reply::ReplySink;
-pub use tick_claim::{ScheduleMark, TickClaim, TickRun};
 
 /// One voter of the set.
 ///

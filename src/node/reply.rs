@@ -1,7 +1,9 @@
 use std::{fmt, sync::Arc};
 
-use super::{Answer, OpId};
-use crate::{error::Reason, quorum::names::View};
+use crate::{
+    error::Reason,
+    protocol::{Answer, OpId, names::View},
+};
 
 /// Where a lease takes its answers. One object serves all its operations, so that a straggler
 /// costs neither a task nor an allocation.

@@ -8,10 +8,10 @@ use std::{
 use pin_project::pin_project;
 
 #[cfg(feature = "http")]
-use super::detach::Detach;
 use super::{
     Check, Completes, OnceError, Unknown, Work,
     attached::Attached,
+    detach::Detach,
     execution::Execution,
     marker::Marker,
     notes,
@@ -25,7 +25,7 @@ use crate::{
         Core, Lock, LockRequest,
         records::{self, Answers},
     },
-    node::Record,
+    protocol::Record,
     quorum::records::Standing,
     resource::Resource,
     time::Timestamp,

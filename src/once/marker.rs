@@ -13,7 +13,7 @@ use crate::{
         ActiveLease,
         records::{self, Asked},
     },
-    node::{Record, StoredLease},
+    protocol::{Record, StoredLease},
 };
 
 /// A record of this lease, made now.

@@ -3,7 +3,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::{error::LockError, node::Record, token::FencingToken};
+use crate::{error::LockError, protocol::Record, token::FencingToken};
 
 /// What came of work that is to be done once.
 #[derive(Clone, Debug, PartialEq)]

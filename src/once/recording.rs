@@ -13,7 +13,7 @@ use crate::{
         ActiveLease,
         records::{self, Answers, Asked},
     },
-    node::Record,
+    protocol::Record,
     time::{Sleep, Timestamp},
 };
 

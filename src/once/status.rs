@@ -7,7 +7,7 @@ use super::{OnceRequest, marker::record, recording::Recording, terms};
 use crate::{
     error::LockError,
     lock::{Holder, records},
-    node::{Answer, Record},
+    protocol::{Answer, Record},
     quorum::records::Standing,
     token::FencingToken,
 };

@@ -2,8 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::LockError,
-    lock::MAX_DURATION,
     resource::{Resource, ResourceError},
+    time::MAX_DURATION,
 };
 
 /// What becomes of a key whose work was stopped in the middle: its lock was lost, its future was

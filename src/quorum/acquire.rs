@@ -6,11 +6,10 @@ use super::{
     ballot::{self, Ballot, count},
     event::{Action, Refusal},
     lease::{Lease, Phase},
-    names::View,
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    node::Answer,
+    protocol::{Answer, names::View},
     time::Timestamp,
     token::block_end,
 };

@@ -1,8 +1,8 @@
 use std::{sync::Arc, time::Duration};
 
-use super::names::{self, Member, View};
 use crate::{
     error::{Reason, VoteOutcome},
+    protocol::names::{self, Member, View},
     time::Timestamp,
 };
 

@@ -15,8 +15,7 @@
 
 use std::sync::Arc;
 
-use super::rules;
-use crate::node::{ScheduleMark, TickClaim, TickRun};
+use crate::protocol::{ScheduleMark, TickClaim, TickRun, rules};
 
 /// What is known of a job's latest run.
 #[derive(Clone, Debug, PartialEq, Eq)]

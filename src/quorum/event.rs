@@ -1,9 +1,8 @@
 use std::{sync::Arc, time::Duration};
 
-use super::names::View;
 use crate::{
     error::{Reason, VoteOutcome},
-    node::{Answer, OpId},
+    protocol::{Answer, OpId, names::View},
     time::Timestamp,
 };
 

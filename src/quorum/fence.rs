@@ -10,11 +10,10 @@ use super::{
     ballot::{Ballot, count_together},
     event::{Action, Command},
     lease::{Lease, Phase},
-    names::View,
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    node::Answer,
+    protocol::{Answer, names::View},
     time::Timestamp,
     token::{TOKEN_LEAD, TOKEN_LIMIT, block_end},
 };

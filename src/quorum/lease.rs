@@ -5,12 +5,10 @@ use super::{
     event::{Action, Command, Event, Halt, Loss},
     fence::Fence,
     gate::{Gate, Gated},
-    names::View,
-    rules,
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    node::{Answer, OpId},
+    protocol::{Answer, OpId, names::View, rules},
     time::Timestamp,
 };
 

@@ -25,24 +25,17 @@ mod acquire;
 pub mod backlog;
 mod ballot;
 pub mod claims;
-pub mod enrol;
 mod event;
 mod fence;
 mod gate;
 mod handoff;
-pub mod jury;
 mod lease;
-pub mod names;
-pub mod offsets;
 pub mod records;
 mod release;
 mod renew;
-pub mod rules;
-pub mod takeover;
 #[cfg(test)]
 mod tests;
 
-pub use crate::node::OpId;
 pub use event::{Action, Command, Event, Halt, Loss, Refusal, ReleaseVerdict};
 pub use gate::Gate;
 pub use handoff::{Heir, Inheritance};

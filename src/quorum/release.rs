@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    node::Answer,
+    protocol::Answer,
     time::Timestamp,
 };
 

@@ -10,12 +10,10 @@ use super::{
     ballot::{self, Ballot, count},
     event::{Action, Command, Halt, Loss},
     lease::{Lease, Phase},
-    names::View,
-    rules,
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    node::Answer,
+    protocol::{Answer, names::View, rules},
     time::Timestamp,
 };
 

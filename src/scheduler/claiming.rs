@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::LockError,
     lock::{Lock, claims},
-    node::{TickClaim, TickRun},
+    protocol::{TickClaim, TickRun},
     quorum::claims::Latest,
     schedule::WallTime,
 };

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     error::LockError,
     lock::{LockRequest, Redlock, SingleAttempts, claims::Kept},
-    node::{TickClaim, TickRun},
+    protocol::{TickClaim, TickRun},
     quorum::claims::Latest,
     random,
     resource::Resource,

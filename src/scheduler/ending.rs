@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::LockError,
     guard::{Hold, LockContext},
-    node::{TickClaim, TickRun},
+    protocol::{TickClaim, TickRun},
     quorum::claims::Latest,
     schedule::WallTime,
     time::Timestamp,

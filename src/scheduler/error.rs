@@ -1,6 +1,6 @@
 use std::{error::Error, fmt, sync::Arc};
 
-use crate::{error::LockError, node::Op, resource::ResourceError, schedule::ScheduleError};
+use crate::{error::LockError, protocol::Op, resource::ResourceError, schedule::ScheduleError};
 
 /// Why a scheduler was not started. Nothing was sent.
 #[derive(Clone, Debug, PartialEq)]

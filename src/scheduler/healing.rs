@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::driver::{Driver, millis};
 use crate::{
-    node::{ScheduleMark, TickRun},
+    protocol::{ScheduleMark, TickRun},
     quorum::claims::Latest,
     schedule::WallTime,
 };

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     error::LockError,
     lock::claims::{self, Kept},
-    node::TickRun,
+    protocol::TickRun,
     quorum::claims::Latest,
     schedule::WallTime,
 };

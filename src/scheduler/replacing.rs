@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::driver::Driver;
 use crate::{
-    node::ScheduleMark, quorum::claims::Latest, random, schedule::Schedule, stripe::fnv,
+    protocol::ScheduleMark, quorum::claims::Latest, random, schedule::Schedule, stripe::fnv,
     time::Timestamp,
 };
 

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     lock::{Redlock, Spawner, claims},
-    node::Op,
+    protocol::Op,
     random,
     resource::Resource,
 };

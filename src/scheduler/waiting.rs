@@ -9,10 +9,10 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::{Lock, MAX_DURATION, SingleAttempts},
+    lock::{Lock, SingleAttempts},
     random,
     schedule::WallTime,
-    time::Timestamp,
+    time::{MAX_DURATION, Timestamp},
 };
 
 /// Pause after a release that was waited for. Whoever gave the lock back goes on with the schedule

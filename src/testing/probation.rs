@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::server::{Server, Standing};
-use crate::{quorum::rules, time::Timestamp, token::TOKEN_LEAD};
+use crate::{protocol::rules, time::Timestamp, token::TOKEN_LEAD};
 
 /// The probations of a set of servers that may have forgotten locks, as under
 /// [`RestartGuard::Quarantine`](crate::RestartGuard): see R6 in `docs/design.md`.

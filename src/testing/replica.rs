@@ -3,7 +3,8 @@ use std::{sync::Arc, time::Duration};
 use super::{clock::ManualClock, link::Link, server::Server};
 use crate::{
     lock::{Redlock, RedlockBuilder},
-    node::{Hints, Node, NodeHealth, Op, Reply, Subscription},
+    node::{Hints, Node, NodeHealth, Reply, Subscription},
+    protocol::Op,
     time::Timestamp,
 };
 

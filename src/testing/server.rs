@@ -7,9 +7,8 @@ use std::{
 use super::{clock::ManualClock, hints::Post, link::Link, probation::Probations};
 use crate::{
     error::Reason,
-    node::{
-        Answer, EmbeddedNodes, Hint, Hints, Node, NodeHealth, NodeState, Op, Reply, Subscription,
-    },
+    node::{EmbeddedNodes, Hint, Hints, Node, NodeHealth, NodeState, Reply, Subscription},
+    protocol::{Answer, Op},
     sync::Guard,
     time::{Clock, Timestamp},
 };

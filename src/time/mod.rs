@@ -17,3 +17,7 @@ pub use clock::{Clock, SystemClock};
 pub(crate) use steady::SteadyWall;
 pub(crate) use timers::{Nudge, Sleep, TimerKey, Timers};
 pub use timestamp::Timestamp;
+
+/// Maximum duration of any setting. Timestamps reach beyond it.
+pub(crate) const MAX_DURATION: std::time::Duration =
+    std::time::Duration::from_secs(100 * 366 * 24 * 3600);

@@ -5,9 +5,10 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use super::{RedlockBuilder, Source};
 use crate::{
     error::BuildError,
-    lock::settings::{MAX_DURATION, Settings},
+    lock::settings::Settings,
     node::redis::{Endpoint, Guards, RestartGuard},
-    quorum::rules,
+    protocol::rules,
+    time::MAX_DURATION,
 };
 
 const MAX_OWNER_BYTES: usize = 128;

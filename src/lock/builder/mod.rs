@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use self::check::{check_prefix, endpoints};
 use super::{
-    Overrun, Redlock, Soundness,
+    Overrun, Redlock,
     core::Core,
     quota::RecordBounds,
     settings::LineBounds,
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     error::BuildError,
     node::{
-        EmbeddedNodes, Node,
+        ClockJumps, EmbeddedNodes, Node,
         redis::{
             Access, Connector, Credentials, EvictionGuard, Guards, Layout, NodeSet, RedisNode,
             RedisSettings, RestartGuard, SocketConnector, TlsOptions,
@@ -377,7 +377,7 @@ impl RedlockBuilder {
         }
         let count = (nodes.len(), endpoints.len());
         let timers = Arc::new(Timers::new(Arc::clone(&clock) as Arc<dyn Clock>));
-        let soundness = Arc::new(Soundness::new(count.0 + count.1, Arc::clone(&timers)));
+        let soundness = Arc::new(ClockJumps::new(count.0 + count.1, Arc::clone(&timers)));
         let mut set = None;
         self::check::tell_of_few_nodes(endpoints.len(), &self.guards);
         if !endpoints.is_empty() {

@@ -12,7 +12,7 @@ use crate::{
     error::{LockError, LossCause},
     lock::{attempts::Permit, core::Core, queue::Ticket, quota::Charge, settings::Plan},
     metrics,
-    node::LeaseId,
+    protocol::LeaseId,
     quorum::{Event, Inheritance},
     resource::Resource,
     sync::Guard,

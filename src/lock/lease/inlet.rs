@@ -6,8 +6,9 @@ use std::{
 use super::shared::SharedLease;
 use crate::{
     error::Reason,
-    node::{Answer, OpId, ReplySink},
-    quorum::{Event, names::View},
+    node::ReplySink,
+    protocol::{Answer, OpId, names::View},
+    quorum::Event,
 };
 
 impl SharedLease {

@@ -6,7 +6,8 @@ use std::{
 
 use super::shared::{SharedLease, State};
 use crate::{
-    node::{Op, OpId, Reply, ReplySink},
+    node::{Reply, ReplySink},
+    protocol::{Op, OpId},
     quorum::Command,
     sync::Guard,
     token::block_end,

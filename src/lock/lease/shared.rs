@@ -11,10 +11,11 @@ use super::active::ActiveLease;
 use crate::{
     error::{LockError, LossCause, ReleaseError},
     lock::{
-        Jump, attempts::Permit, core::Core, queue::Ticket, release::Released, settings::Plan,
+        attempts::Permit, core::Core, queue::Ticket, release::Released, settings::Plan,
         watchers::Watchers,
     },
-    node::{Answer, LeaseId, Nonce, OpId},
+    node::ClockJump,
+    protocol::{Answer, LeaseId, Nonce, OpId},
     quorum::{Action, Command, Event, Lease},
     resource::Resource,
     sync::Guard,
@@ -231,7 +232,7 @@ impl SharedLease {
         if state.epoch != self.core.soundness.epoch() {
             let (jumps, epoch) = self.core.soundness.jumps_since(state.epoch);
             state.epoch = epoch;
-            for (node, Jump { seen, by_micros, at_most }) in jumps {
+            for (node, ClockJump { seen, by_micros, at_most }) in jumps {
                 let event = Event::Unsound { node, seen, by_micros, at_most };
                 state.lease.handle(event, now, actions);
             }

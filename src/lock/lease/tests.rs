@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     Lock, LockRequest, LossCause, Redlock,
-    lock::Jump,
+    node::ClockJump,
     testing::{ManualClock, Nodes},
 };
 
@@ -62,7 +62,7 @@ fn after_a_jump_of_a_servers_clock_the_next_one_asks_the_servers_itself() {
         let shared = &lock.lease().shared;
         let seen = shared.core.clock().now();
         // Less than what a lock sets aside: nothing is lost by it.
-        let jump = Jump { seen, by_micros: 1_000, at_most: Duration::from_millis(1) };
+        let jump = ClockJump { seen, by_micros: 1_000, at_most: Duration::from_millis(1) };
         shared.core.soundness.jumped(0, jump);
     };
     let second = scene.next_after(first, |request| request, jump);
@@ -95,7 +95,7 @@ impl Jumping {
     fn jump(&self, node: usize, by: Duration) {
         let shared = &self.lock.lease().shared;
         let by_micros = i64::try_from(by.as_micros()).unwrap();
-        let jump = Jump { seen: shared.core.clock().now(), by_micros, at_most: by };
+        let jump = ClockJump { seen: shared.core.clock().now(), by_micros, at_most: by };
         shared.core.soundness.jumped(node, jump);
         self.pass();
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{quota::Quota, window::Usage};
-use crate::{error::LockError, lock::core::Core, node::Record, sync, time::Timestamp};
+use crate::{error::LockError, lock::core::Core, protocol::Record, sync, time::Timestamp};
 
 /// The room that one lease has taken for its record. What it has not written is free again when this
 /// is dropped.

@@ -3,7 +3,7 @@
 use crate::{
     lock::core::Core,
     node::{Memory, NodeHealth},
-    quorum::rules,
+    protocol::rules,
 };
 
 /// What a quorum of the servers has, in bytes; `u64::MAX` where that is without a limit.

@@ -2,7 +2,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     error::Reason,
-    node::{Answer, Op, TickClaim},
+    protocol::{Answer, Op, TickClaim},
 };
 
 /// The claims of jobs' ticks that an embedded node keeps.

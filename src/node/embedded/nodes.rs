@@ -6,7 +6,8 @@ use std::{
 
 use super::store::Store;
 use crate::{
-    node::{Hints, Node, Op, Reply, Subscription, listeners::Listeners},
+    node::{Hints, Node, Reply, Subscription, listeners::Listeners},
+    protocol::Op,
     sync::Guard,
     time::{Clock, SteadyWall, SystemClock, Timestamp},
 };

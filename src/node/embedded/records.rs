@@ -1,7 +1,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
-    node::{Answer, Nonce, Record},
+    protocol::{Answer, Nonce, Record},
     time::Timestamp,
 };
 

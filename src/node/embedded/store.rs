@@ -7,7 +7,7 @@ use std::{
 use super::{jobs::Jobs, records::Records};
 use crate::{
     error::Reason,
-    node::{Answer, LeaseId, Op, Record, Stored, StoredLease},
+    protocol::{Answer, LeaseId, Op, Record, Stored, StoredLease},
     resource::Resource,
     stripe::{STRIPES, stripes},
     time::{SteadyWall, Timestamp},

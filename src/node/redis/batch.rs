@@ -4,7 +4,7 @@
 //! order.
 
 use super::node::Request;
-use crate::node::Op;
+use crate::protocol::Op;
 
 /// Operations that are answered by one command: acquires and releases, or a single other one.
 pub(super) type Group = Vec<Request>;
@@ -34,8 +34,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        node::redis::status::Status,
-        node::{LeaseId, Nonce, Reply},
+        node::{Reply, redis::status::Status},
+        protocol::{LeaseId, Nonce},
         resource::Resource,
         time::{SystemClock, Timestamp},
     };

@@ -9,7 +9,7 @@
 
 use std::{io::Write, time::Duration};
 
-use crate::node::{ScheduleMark, TickClaim, TickRun};
+use crate::protocol::{ScheduleMark, TickClaim, TickRun};
 
 pub(super) fn write(to: &mut impl Write, claim: &TickClaim) {
     let none = TickRun::new(Duration::ZERO, 0, Duration::ZERO);

@@ -7,8 +7,8 @@ use ::redis::{ServerError, Value};
 use super::{claim_text, node::Request};
 use crate::{
     error::Reason,
-    lock::MAX_DURATION,
-    node::{Answer, Nonce, Op, Record, Stored, StoredLease, TickClaim},
+    protocol::{Answer, Nonce, Op, Record, Stored, StoredLease, TickClaim},
+    time::MAX_DURATION,
 };
 
 /// What one command came back with.

@@ -10,7 +10,7 @@ use super::{
     wire::Command,
 };
 use crate::{
-    node::{LeaseId, Op, Record, StoredLease},
+    protocol::{LeaseId, Op, Record, StoredLease},
     stripe::stripes,
     time::Timestamp,
 };

@@ -4,8 +4,8 @@ use std::{collections::HashMap, time::Duration};
 
 use super::server_clock::ServerClock;
 use crate::{
-    node::{Nonce, Op},
-    quorum::offsets::Offsets,
+    membership::offsets::Offsets,
+    protocol::{Nonce, Op},
     time::Timestamp,
 };
 
@@ -83,7 +83,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{node::LeaseId, resource::Resource};
+    use crate::{protocol::LeaseId, resource::Resource};
 
     #[test]
     fn a_release_is_final_once_the_server_is_past_the_deadline_of_what_is_unanswered() {

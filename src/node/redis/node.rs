@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     error::Reason,
-    node::{Answer, Hints, Node, NodeHealth, Op, Reply, Subscription},
-    quorum::names::View,
+    node::{Hints, Node, NodeHealth, Reply, Subscription},
+    protocol::{Answer, Op, names::View},
     time::{Clock, Timestamp},
 };
 

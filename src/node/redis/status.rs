@@ -13,8 +13,9 @@ use super::{
 };
 use crate::{
     error::Reason,
-    node::{Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeHealth, NodeState, Op},
-    quorum::offsets::Interval,
+    membership::offsets::Interval,
+    node::{Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeHealth, NodeState},
+    protocol::Op,
     time::{Clock, Timestamp},
 };
 

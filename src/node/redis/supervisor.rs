@@ -14,7 +14,7 @@ use super::{
     session::{Ending, Inlets, Session},
     status::Status,
 };
-use crate::{error::Reason, quorum::offsets::Offsets};
+use crate::{error::Reason, membership::offsets::Offsets};
 
 pub(super) const FIRST_BACKOFF: Duration = Duration::from_millis(20);
 pub(super) const LAST_BACKOFF: Duration = Duration::from_secs(1);

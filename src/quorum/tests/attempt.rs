@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::Reason,
-    node::Answer,
+    protocol::Answer,
     quorum::{Action, Command, Event, Heir, Inheritance, Lease, Loss, ReleaseVerdict, Terms},
     time::Timestamp,
     token::block_end,

@@ -9,11 +9,8 @@ use super::{
     safety::config,
 };
 use crate::{
-    node::{TickClaim, TickRun},
-    quorum::{
-        claims::{Standing, standing},
-        rules,
-    },
+    protocol::{TickClaim, TickRun, rules},
+    quorum::claims::{Standing, standing},
 };
 
 #[derive(Clone, Default)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    node::{TickClaim, TickRun},
+    protocol::{TickClaim, TickRun},
     quorum::claims::{Latest, Standing, standing},
 };
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::{
     error::Reason,
-    node::Answer,
-    quorum::{Action, Command, Event, Gate, Lease, OpId, Terms},
+    protocol::{Answer, OpId},
+    quorum::{Action, Command, Event, Gate, Lease, Terms},
     time::Timestamp,
 };
 

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     error::Reason,
-    node::Answer,
-    quorum::{Action, Command, Event, Lease, OpId, Refusal, Terms, rules},
+    protocol::{Answer, OpId, rules},
+    quorum::{Action, Command, Event, Lease, Refusal, Terms},
     time::Timestamp,
 };
 

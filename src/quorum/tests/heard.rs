@@ -3,8 +3,8 @@
 use super::model::op_id;
 use crate::{
     error::Reason,
-    node::Answer,
-    quorum::{Command, OpId},
+    protocol::{Answer, OpId},
+    quorum::Command,
     time::Timestamp,
 };
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::{
     error::Reason,
-    node::Answer,
-    quorum::{Command, OpId},
+    protocol::{Answer, OpId},
+    quorum::Command,
     time::Timestamp,
     token::block_end,
 };

@@ -6,11 +6,9 @@ use proptest::prelude::*;
 
 use super::safety::config;
 use crate::{
-    node::{Nonce, Record, StoredLease},
-    quorum::{
-        records::{Sources, Standing, standing},
-        rules,
-    },
+    membership::copying::Sources,
+    protocol::{Nonce, Record, StoredLease, rules},
+    quorum::records::{Standing, standing},
 };
 
 const LEFT: Duration = Duration::from_secs(60);

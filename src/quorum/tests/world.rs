@@ -8,12 +8,12 @@ use super::{
 };
 use crate::{
     error::Reason,
-    quorum::{
-        Action, Event, Gate, Heir, Terms,
-        enrol::{Enrolment, How, Outcome, Sight},
+    membership::enrol::{Enrolment, How, Outcome, Sight},
+    protocol::{
         names::{Incarnation, View},
         rules,
     },
+    quorum::{Action, Event, Gate, Heir, Terms},
     time::Timestamp,
     token::block_end,
 };

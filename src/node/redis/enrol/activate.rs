@@ -11,15 +11,13 @@ use super::{
 };
 use crate::{
     error::Reason,
+    membership::enrol::{How, Outcome, Step},
     node::redis::{
         claim_text,
         decode::{int, reason, text},
         scripts,
     },
-    quorum::{
-        enrol::{How, Outcome, Step},
-        rules,
-    },
+    protocol::rules,
     stripe::STRIPES,
 };
 

@@ -11,7 +11,7 @@ use crate::{
         decode::{int, reason, text},
         scripts,
     },
-    quorum::rules,
+    protocol::rules,
     stripe::STRIPES,
 };
 

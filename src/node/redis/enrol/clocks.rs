@@ -8,7 +8,7 @@ use std::{
 use super::{jumps::Shown, set::NodeSet};
 use crate::{
     node::Finding,
-    quorum::rules,
+    protocol::rules,
     time::{Clock, Timestamp},
     token::TOKEN_LEAD,
 };

@@ -18,13 +18,13 @@ use super::{
 };
 use crate::{
     error::Reason,
+    membership::copying::Sources,
     metrics,
     node::redis::{
         decode::{reason, text},
         scripts,
         status::Copied,
     },
-    quorum::records::Sources,
 };
 
 /// Keys that a node looks through in one call.

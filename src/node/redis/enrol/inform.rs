@@ -9,7 +9,7 @@ use crate::{
         decode::{int, reason, text},
         scripts,
     },
-    quorum::names::Incarnation,
+    protocol::names::Incarnation,
 };
 
 /// Tells a node the owners of the other names, by index. It keeps those that are later than what it

@@ -7,11 +7,13 @@ use std::{
 
 use super::set::{Admin, NodeSet};
 use crate::{
-    lock::Jump,
-    node::redis::status::{Bar, BarKind},
-    quorum::{
+    membership::{
         jury::{Jury, Sighting, StoodStill, Verdict},
         offsets::{Interval, Shift},
+    },
+    node::{
+        ClockJump,
+        redis::status::{Bar, BarKind},
     },
     time::{Clock, Timestamp},
 };
@@ -97,7 +99,8 @@ impl NodeSet {
                     let by_micros = by.low.midpoint(by.high);
                     let at_most = by.low.unsigned_abs().max(by.high.unsigned_abs());
                     let at_most = Duration::from_micros(at_most);
-                    self.soundness.jumped(self.first + node, Jump { seen, by_micros, at_most });
+                    self.soundness
+                        .jumped(self.first + node, ClockJump { seen, by_micros, at_most });
                     crate::log::warn!(
                         node = %self.members()[node].status.name(),
                         by = %Shown(by),

@@ -13,7 +13,7 @@ use crate::{
         decode::{int, reason, text},
         scripts,
     },
-    quorum::rules,
+    protocol::rules,
     time::{Clock, Timestamp},
 };
 

@@ -12,19 +12,21 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::{Layout, Standing, Tag, clocks::Off, jumps::Corrections};
 use crate::{
     error::Reason,
-    lock::Soundness,
-    node::redis::{
-        Endpoint, RedisSettings,
-        encode::Keys,
-        guards::{EvictionGuard, RestartGuard},
-        status::{Bar, BarKind, Status},
-    },
-    quorum::{
+    membership::{
         enrol::{Enrolment, Sight},
         jury::Jury,
-        names::{Incarnation, View},
         takeover::{Foreign, Takeover, startable},
     },
+    node::{
+        ClockJumps,
+        redis::{
+            Endpoint, RedisSettings,
+            encode::Keys,
+            guards::{EvictionGuard, RestartGuard},
+            status::{Bar, BarKind, Status},
+        },
+    },
+    protocol::names::{Incarnation, View},
     sync::Guard,
     time::{AdjustedClock, Clock, Timestamp},
 };
@@ -39,7 +41,7 @@ pub(crate) struct NodeSet {
     pub(in crate::node::redis) keys: Keys,
     pub(in crate::node::redis) settings: RedisSettings,
     pub(super) clock: Arc<AdjustedClock>,
-    pub(super) soundness: Arc<Soundness>,
+    pub(super) soundness: Arc<ClockJumps>,
     members: OnceLock<Box<[Member]>>,
     state: Mutex<State>,
     pub(super) changed: Notify,
@@ -177,7 +179,7 @@ impl NodeSet {
         layout: Layout,
         settings: RedisSettings,
         clock: Arc<AdjustedClock>,
-        soundness: Arc<Soundness>,
+        soundness: Arc<ClockJumps>,
         (first, nodes): (usize, usize),
     ) -> Arc<Self> {
         let state = State {
@@ -237,7 +239,7 @@ impl NodeSet {
             return true;
         }
         let state = self.state();
-        state.enrolment.active() >= crate::quorum::rules::quorum(state.run_ids.len())
+        state.enrolment.active() >= crate::protocol::rules::quorum(state.run_ids.len())
     }
 
     /// Whether a node without a tag of ours may be enrolled.

@@ -13,7 +13,7 @@ use crate::{
             scripts,
         },
     },
-    quorum::names::Incarnation,
+    protocol::names::Incarnation,
     stripe::STRIPES,
 };
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::quorum::names::Incarnation;
+use crate::protocol::names::Incarnation;
 
 /// What a node stores of its enrolment, and what every voting script compares as one string:
 /// state, run and history (32 digits), layout (16), nonce (16), epoch (8), and a hash of the owners

@@ -5,7 +5,7 @@ use super::{
     activate::Known,
     adopt::{Leaving, State, take},
 };
-use crate::{error::Reason, quorum::takeover::Foreign};
+use crate::{error::Reason, membership::takeover::Foreign};
 
 /// Takes a node, if none of its set's clients has looked at it meanwhile. It does not start before
 /// enough nodes of that set were taken.

@@ -16,11 +16,11 @@ use super::{
 };
 use crate::{
     error::Reason,
-    quorum::{
+    membership::{
         enrol::{Outcome, Step},
-        names::Incarnation,
         takeover::Foreign,
     },
+    protocol::names::Incarnation,
     time::{Clock, Timestamp},
 };
 

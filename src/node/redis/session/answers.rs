@@ -5,16 +5,14 @@ use ::redis::{Pipeline, Value};
 use super::{Batch, Content, Ending, Session};
 use crate::{
     error::Reason,
-    node::{
-        Answer, Op,
-        redis::{
-            decode::{Decoded, Redo, decode},
-            encode::By,
-            node::Request,
-            permissions, scripts,
-            server_clock::ServerClock,
-        },
+    node::redis::{
+        decode::{Decoded, Redo, decode},
+        encode::By,
+        node::Request,
+        permissions, scripts,
+        server_clock::ServerClock,
     },
+    protocol::{Answer, Op},
 };
 
 impl Session<'_> {

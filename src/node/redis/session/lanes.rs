@@ -6,7 +6,8 @@ use std::{
 };
 
 use crate::{
-    node::{Nonce, Op, redis::node::Request},
+    node::redis::node::Request,
+    protocol::{Nonce, Op},
     time::Timestamp,
 };
 
@@ -109,9 +110,10 @@ mod tests {
     use super::*;
     use crate::{
         node::{
-            LeaseId, Nonce, Reply,
+            Reply,
             redis::{node::Request, status::Status},
         },
+        protocol::{LeaseId, Nonce},
         resource::Resource,
         time::SystemClock,
     };

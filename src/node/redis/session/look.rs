@@ -7,6 +7,10 @@ use ::redis::{Pipeline, Value};
 use super::{Content, Session};
 use crate::{
     error::Reason,
+    membership::{
+        jury::Sighting,
+        offsets::{Interval, Reading},
+    },
     node::{
         ClockOffset,
         redis::{
@@ -16,10 +20,6 @@ use crate::{
             server_clock::ServerClock,
             status::{Bar, BarKind},
         },
-    },
-    quorum::{
-        jury::Sighting,
-        offsets::{Interval, Reading},
     },
     time::Timestamp,
 };

@@ -33,7 +33,11 @@ use super::{
     supervisor::Member,
     wire::{Command, MAX_READS},
 };
-use crate::{error::Reason, node::Op, quorum::names::View, time::Timestamp};
+use crate::{
+    error::Reason,
+    protocol::{Op, names::View},
+    time::Timestamp,
+};
 
 /// The most operations in one write.
 const MAX_BATCH: usize = 128;

@@ -6,9 +6,10 @@ use super::Session;
 use crate::{
     error::Reason,
     node::{
-        Answer, LeaseId, Nonce, Op, Reply,
+        Reply,
         redis::{encode::By, node::Request},
     },
+    protocol::{Answer, LeaseId, Nonce, Op},
     resource::Resource,
     time::Timestamp,
 };

@@ -11,8 +11,8 @@ use pin_project::pin_project;
 use super::first::{First, Kept};
 use crate::{
     layer::http::RequestOutcome,
-    node::Record,
     once::{Fingerprint, ResponseStore, StoreError, StoredBy, StoredResponse, http::Refused},
+    protocol::Record,
     token::FencingToken,
 };
 

@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 use super::{RedisStore, store::Shared, worker};
 use crate::{
     error::BuildError,
-    lock::{MAX_DURATION, Spawner, ThreadSpawner},
+    lock::{Spawner, ThreadSpawner},
     node::redis::{Access, Connector, Credentials, Endpoint, Single, SocketConnector, TlsOptions},
-    time::{SystemClock, Timers},
+    time::{MAX_DURATION, SystemClock, Timers},
 };
 
 /// Builds a [`RedisStore`]. Made by [`RedisStore::builder`].

@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{
     error::{BuildError, LockError},
-    lock::{MAX_DURATION, Spawner},
+    lock::Spawner,
     once::{ResponseStore, StoreError, StoredResponse},
-    time::Timers,
+    time::{MAX_DURATION, Timers},
     token::FencingToken,
 };
 

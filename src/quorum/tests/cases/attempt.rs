@@ -7,7 +7,8 @@ use super::bench::{
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    quorum::{Action, Command, Event, Lease, OpId, Refusal, Terms},
+    protocol::OpId,
+    quorum::{Action, Command, Event, Lease, Refusal, Terms},
 };
 
 fn no_quorum(actions: &[Action]) -> &[VoteOutcome] {

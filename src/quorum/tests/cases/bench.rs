@@ -2,8 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::{Reason, VoteOutcome},
-    node::Answer,
-    quorum::{Action, Command, Event, Lease, OpId, Terms},
+    protocol::{Answer, OpId},
+    quorum::{Action, Command, Event, Lease, Terms},
     time::Timestamp,
 };
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::bench::{Bench, at, extended, granted, held, releases, renewed, round, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
-    quorum::{Action, Event, Loss, OpId, Refusal},
+    protocol::OpId,
+    quorum::{Action, Event, Loss, Refusal},
 };
 
 const BY: i64 = 300_000_000;

@@ -3,8 +3,8 @@
 use super::bench::{Bench, PROPOSAL, at, granted, granted_below, held, releases, send, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
-    node::Answer,
-    quorum::{Action, Command, OpId, Refusal},
+    protocol::{Answer, OpId},
+    quorum::{Action, Command, Refusal},
 };
 
 fn raise(node: usize, round: u8, token: u64) -> Action {

@@ -3,8 +3,8 @@
 use super::bench::{Bench, at, granted, held, releases, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
-    node::Answer,
-    quorum::{Action, OpId, ReleaseVerdict},
+    protocol::{Answer, OpId},
+    quorum::{Action, ReleaseVerdict},
 };
 
 fn verdict(verdict: ReleaseVerdict) -> Vec<Action> {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::bench::{Bench, at, extended, granted, held, renewed, round, send, terms, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
-    quorum::{Action, Command, Event, Halt, Loss, OpId, Terms},
+    protocol::OpId,
+    quorum::{Action, Command, Event, Halt, Loss, Terms},
     time::Timestamp,
 };
 

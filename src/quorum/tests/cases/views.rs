@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::bench::{Bench, at, extended, granted, granted_below, renewed, round, send};
 use crate::{
     error::{Reason, VoteOutcome},
-    node::Answer,
-    quorum::{
-        Action, Command, Event, OpId, Refusal,
+    protocol::{
+        Answer, OpId,
         names::{Incarnation, View},
     },
+    quorum::{Action, Command, Event, Refusal},
 };
 
 /// The server that has been enrolled `epoch` times under the name of `node`.

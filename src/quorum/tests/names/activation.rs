@@ -8,7 +8,7 @@ use super::{
     work::{Kept, Lacks},
     world::{NAMES, PerName, Tick, World},
 };
-use crate::quorum::names::View;
+use crate::protocol::names::View;
 
 /// An activation under way.
 #[derive(Clone, Debug, PartialEq, Eq)]

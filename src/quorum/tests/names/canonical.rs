@@ -6,7 +6,7 @@ use super::{
     driver::{Driver, Read},
     world::{CLIENTS, NAMES, Tick, World},
 };
-use crate::quorum::names::{Incarnation, View};
+use crate::protocol::names::{Incarnation, View};
 
 /// The least hash of a world under any order of its names and clients.
 pub(super) fn fingerprint(world: &World) -> u64 {

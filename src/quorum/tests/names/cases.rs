@@ -23,7 +23,7 @@ pub(super) fn moves(names: usize) -> Setup {
         drift: 0,
         without: None,
         faults: Faults { moves: 3, blank_restarts: 1, restarts: 1, crashes: 1, cuts: 2, gains: 0 },
-        at_once: crate::quorum::rules::quorum(names) - 1,
+        at_once: crate::protocol::rules::quorum(names) - 1,
         blank: false,
         upgraded: false,
         split_lookups: true,

@@ -5,7 +5,7 @@ use super::{
     work::Lacks,
     world::{NAMES, PerName, World},
 };
-use crate::quorum::{names::Incarnation, records::Sources};
+use crate::{membership::copying::Sources, protocol::names::Incarnation};
 
 /// A client copies records to a server.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use super::{
     rule::Part,
     world::{CLIENTS, NAMES, PerName, Tick, World},
 };
-use crate::quorum::names::{Incarnation, Member, View, largest_group, name_each_other};
+use crate::protocol::names::{Incarnation, Member, View, largest_group, name_each_other};
 
 /// One atomic look at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

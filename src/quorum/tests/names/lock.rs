@@ -7,7 +7,7 @@ use super::{
     step::Violation,
     world::{CLIENTS, Key, NAMES, PerName, Tick, World},
 };
-use crate::quorum::names::{Member, View, largest_group};
+use crate::protocol::names::{Member, View, largest_group};
 
 /// A node's latest grant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,12 +11,11 @@ use super::{
     world::{NAMES, PerName, World},
 };
 use crate::{
-    node::{Nonce, Record, StoredLease, TickClaim, TickRun},
-    quorum::{
-        claims,
+    protocol::{
+        Nonce, Record, StoredLease, TickClaim, TickRun,
         names::{Member, View, largest_group},
-        records,
     },
+    quorum::{claims, records},
 };
 
 /// What clients do while they hold the lock.

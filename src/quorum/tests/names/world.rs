@@ -13,7 +13,7 @@ use super::{
     step::Violation,
     work::{Job, Kept, Work},
 };
-use crate::quorum::names::{Incarnation, View, name_each_other};
+use crate::protocol::names::{Incarnation, View, name_each_other};
 
 /// The most names of a set.
 pub(super) const NAMES: usize = 5;
@@ -192,7 +192,7 @@ impl World {
     }
 
     pub(super) fn quorum(&self) -> usize {
-        crate::quorum::rules::quorum(self.setup.names)
+        crate::protocol::rules::quorum(self.setup.names)
     }
 
     /// N−q+1: so many nodes have one of each quorum among them.

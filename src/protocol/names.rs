@@ -70,16 +70,16 @@ impl View {
 }
 
 /// Whether two servers take each other for the owners of their names.
-pub fn name_each_other((a, of_a): (usize, &View), (b, of_b): (usize, &View)) -> bool {
+pub(crate) fn name_each_other((a, of_a): (usize, &View), (b, of_b): (usize, &View)) -> bool {
     of_a.names(b, of_b) && of_b.names(a, of_a)
 }
 
 /// A node with the view under which it answered; `None` for a node that keeps no views, whose
 /// answers count with all others.
-pub type Member<'a> = (usize, Option<&'a Arc<View>>);
+pub(crate) type Member<'a> = (usize, Option<&'a Arc<View>>);
 
 /// Whether the answers of two nodes count together.
-pub fn agree(a: Member<'_>, b: Member<'_>) -> bool {
+pub(crate) fn agree(a: Member<'_>, b: Member<'_>) -> bool {
     match (a.1, b.1) {
         (Some(of_a), Some(of_b)) => name_each_other((a.0, of_a), (b.0, of_b)),
         _ => true,
@@ -90,7 +90,7 @@ pub fn agree(a: Member<'_>, b: Member<'_>) -> bool {
 ///
 /// If all agree, that costs one comparison for each pair; otherwise the time grows exponentially
 /// with the number of members that disagree.
-pub fn largest_group<'a>(members: &[Member<'a>]) -> Vec<Member<'a>> {
+pub(crate) fn largest_group<'a>(members: &[Member<'a>]) -> Vec<Member<'a>> {
     let mut best = Vec::new();
     search(members.to_vec(), &mut best);
     best

@@ -8,12 +8,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::rules;
-use crate::time::Timestamp;
+use crate::{protocol::rules, time::Timestamp};
 
 /// What a node tells of the other set that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Foreign {
+pub(crate) struct Foreign {
     /// Names the set.
     pub layout: Arc<str>,
     /// How many nodes the set has; zero where that is not known.
@@ -26,7 +25,7 @@ pub struct Foreign {
 
 /// For how long the nodes of other sets have been without clients, as one client counts it.
 #[derive(Debug)]
-pub struct Takeover {
+pub(crate) struct Takeover {
     drift_factor: f64,
     nodes: Box<[Option<Watch>]>,
 }
@@ -49,18 +48,18 @@ fn mark_interval(max_ttl: Duration) -> Duration {
 }
 
 /// How long a node of another set is watched before it is taken.
-pub fn watch_time(max_ttl: Duration, drift_factor: f64) -> Duration {
+pub(crate) fn watch_time(max_ttl: Duration, drift_factor: f64) -> Duration {
     max_ttl + rules::drift(max_ttl, drift_factor) + mark_interval(max_ttl)
 }
 
 /// How many nodes a set of `size` has to lose until the rest is no quorum.
-pub const fn blocking(size: usize) -> usize {
+pub(crate) const fn blocking(size: usize) -> usize {
     size - rules::quorum(size) + 1
 }
 
 /// Which nodes that were moved may start, as their old set has no quorum left: those of which
 /// `moved_from` names a set, and how many nodes it has.
-pub fn startable(moved_from: &[Option<(Arc<str>, usize)>]) -> Vec<usize> {
+pub(crate) fn startable(moved_from: &[Option<(Arc<str>, usize)>]) -> Vec<usize> {
     let of = |set: &(Arc<str>, usize)| moved_from.iter().flatten().filter(|s| *s == set).count();
     let may_start = |(node, set): (usize, &Option<(Arc<str>, usize)>)| {
         let set = set.as_ref().filter(|(_, size)| *size > 0)?;
@@ -71,12 +70,12 @@ pub fn startable(moved_from: &[Option<(Arc<str>, usize)>]) -> Vec<usize> {
 
 impl Takeover {
     /// Watches `nodes` nodes.
-    pub fn new(nodes: usize, drift_factor: f64) -> Self {
+    pub(crate) fn new(nodes: usize, drift_factor: f64) -> Self {
         Self { drift_factor, nodes: vec![None; nodes].into() }
     }
 
     /// Takes what a node tells; `None` where it belongs to no other set, or is not there.
-    pub fn see(&mut self, node: usize, foreign: Option<Foreign>, now: Timestamp) {
+    pub(crate) fn see(&mut self, node: usize, foreign: Option<Foreign>, now: Timestamp) {
         let watch = &mut self.nodes[node];
         let Some(foreign) = foreign.filter(|foreign| foreign.size > 0) else {
             *watch = None;
@@ -89,7 +88,7 @@ impl Takeover {
 
     /// The nodes that are to be taken now, with what they told; a try follows, and is not repeated
     /// at once.
-    pub fn due(&mut self, now: Timestamp) -> Vec<(usize, Foreign)> {
+    pub(crate) fn due(&mut self, now: Timestamp) -> Vec<(usize, Foreign)> {
         let mut due = Vec::new();
         for node in 0..self.nodes.len() {
             if self.due_at(node).is_some_and(|at| now >= at)
@@ -103,12 +102,12 @@ impl Takeover {
     }
 
     /// When [`due`](Self::due) has something to give, unless a node tells something else before.
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    pub(crate) fn next_wake(&self) -> Option<Timestamp> {
         (0..self.nodes.len()).filter_map(|node| self.due_at(node)).min()
     }
 
     /// Our clock was put forward by so much: none of that time counts.
-    pub fn put_forward(&mut self, by: Duration) {
+    pub(crate) fn put_forward(&mut self, by: Duration) {
         for watch in self.nodes.iter_mut().flatten() {
             watch.since = watch.since + by;
         }

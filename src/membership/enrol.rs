@@ -10,15 +10,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    names::{self, Incarnation, View},
-    rules,
+use crate::{
+    protocol::{
+        names::{self, Incarnation, View},
+        rules,
+    },
+    time::Timestamp,
 };
-use crate::time::Timestamp;
 
 /// How a node stands, as last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub(crate) enum Sight {
     /// Not seen, or of no use for others: not connected, a replica, or one server under two names.
     Out,
     /// It belongs to another set of nodes.
@@ -67,7 +69,7 @@ impl Sight {
 
 /// What is to be done for a node whose probation is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub(crate) struct Step {
     /// The node.
     pub node: usize,
     /// What the node stored when it was last looked at: nothing may have changed since.
@@ -80,7 +82,7 @@ pub struct Step {
 
 /// Where an activated node learns what it forgot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum How {
+pub(crate) enum How {
     /// From at least `needed` of these nodes, which vote: each quorum that ever granted a lock has
     /// one of them.
     Learn {
@@ -99,7 +101,7 @@ pub enum How {
 
 /// How a step came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The node votes, or is not in this probation any more.
     Done,
     /// A node knows of a longer TTL: so long has to be waited.
@@ -112,7 +114,7 @@ pub enum Outcome {
 
 /// The probations of a set of nodes, as one client counts them.
 #[derive(Debug)]
-pub struct Enrolment {
+pub(crate) struct Enrolment {
     quorum: usize,
     max_ttl: Duration,
     drift_factor: f64,
@@ -178,7 +180,7 @@ const RETRY: Duration = Duration::from_millis(200);
 
 impl Enrolment {
     /// For `nodes` nodes, and locks of at most `max_ttl`.
-    pub fn new(nodes: usize, max_ttl: Duration, drift_factor: f64) -> Self {
+    pub(crate) fn new(nodes: usize, max_ttl: Duration, drift_factor: f64) -> Self {
         let entry = Entry {
             sight: Sight::Out,
             known: Sight::Out,
@@ -196,12 +198,18 @@ impl Enrolment {
     }
 
     /// Takes how a node stands, which was asked and answered at `now`.
-    pub fn see(&mut self, node: usize, sight: Sight, now: Timestamp) {
+    pub(crate) fn see(&mut self, node: usize, sight: Sight, now: Timestamp) {
         self.see_answer(node, sight, now, now);
     }
 
     /// Takes how a node stands: asked at `asked`, and answered at `now`.
-    pub fn see_answer(&mut self, node: usize, sight: Sight, asked: Timestamp, now: Timestamp) {
+    pub(crate) fn see_answer(
+        &mut self,
+        node: usize,
+        sight: Sight,
+        asked: Timestamp,
+        now: Timestamp,
+    ) {
         if self.has_old_set() {
             self.old_set_seen = Some(now);
         }
@@ -300,7 +308,7 @@ impl Enrolment {
     /// already.
     ///
     /// A node in probation is told all that the others know; one that votes, of those that are there.
-    pub fn news_for(&self, node: usize) -> Option<Box<[Option<Incarnation>]>> {
+    pub(crate) fn news_for(&self, node: usize) -> Option<Box<[Option<Incarnation>]>> {
         let entry = &self.nodes[node];
         let view = entry.sight.view().filter(|_| !entry.is_displaced())?;
         let is_active = entry.sight.is_active();
@@ -323,7 +331,7 @@ impl Enrolment {
     }
 
     /// The least epoch of a new enrolment under a node's name.
-    pub fn least_epoch(&self, node: usize) -> u32 {
+    pub(crate) fn least_epoch(&self, node: usize) -> u32 {
         self.nodes[node].owner.map_or(1, |owner| owner.epoch.saturating_add(1))
     }
 
@@ -332,19 +340,19 @@ impl Enrolment {
     }
 
     /// Since when another server is known to be the owner of the node's name.
-    pub fn displaced_since(&self, node: usize) -> Option<Timestamp> {
+    pub(crate) fn displaced_since(&self, node: usize) -> Option<Timestamp> {
         self.nodes[node].displaced_since
     }
 
     /// When a node that is displaced may be enrolled anew: its name has led there for as long as a
     /// probation all the same.
-    pub fn reclaimed_at(&self, node: usize) -> Option<Timestamp> {
+    pub(crate) fn reclaimed_at(&self, node: usize) -> Option<Timestamp> {
         Some(self.nodes[node].displaced_since? + self.probation(self.max_ttl))
     }
 
     /// The node's incarnation, if it is to be enrolled anew although another server is the owner of
     /// its name.
-    pub fn reclaims(&self, node: usize, now: Timestamp) -> Option<Incarnation> {
+    pub(crate) fn reclaims(&self, node: usize, now: Timestamp) -> Option<Incarnation> {
         let view = self.nodes[node].view()?;
         (now >= self.reclaimed_at(node)?).then_some(view.incarnation)
     }
@@ -353,7 +361,7 @@ impl Enrolment {
     ///
     /// Of two that disagree each may count with the rest, and the next look tells which one is
     /// behind: neither is left out. Displaced nodes are told apart.
-    pub fn strangers(&self) -> Vec<usize> {
+    pub(crate) fn strangers(&self) -> Vec<usize> {
         let votes = |entry: &Entry| entry.sight.is_active() && !entry.is_displaced();
         let active = self.nodes.iter().enumerate().filter(|(_, entry)| votes(entry));
         let active: Vec<_> = active.map(|(node, entry)| (node, entry.view())).collect();
@@ -371,12 +379,12 @@ impl Enrolment {
 
     /// Whether a node belongs to another set, as far as is known. If it turns up without its data,
     /// it is that set's, or that of whoever adopted it, and not ours for the taking.
-    pub fn is_elsewhere(&self, node: usize) -> bool {
+    pub(crate) fn is_elsewhere(&self, node: usize) -> bool {
         self.nodes[node].known == Sight::OtherLayout
     }
 
     /// What is to be done now; each step is followed by [`ended`](Self::ended).
-    pub fn due(&mut self, now: Timestamp) -> Vec<Step> {
+    pub(crate) fn due(&mut self, now: Timestamp) -> Vec<Step> {
         let mut steps = Vec::new();
         for node in 0..self.nodes.len() {
             let Some(at) = self.due_at(node) else { continue };
@@ -403,12 +411,12 @@ impl Enrolment {
     }
 
     /// When [`due`](Self::due) has something to give, unless a node is seen otherwise before.
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    pub(crate) fn next_wake(&self) -> Option<Timestamp> {
         (0..self.nodes.len()).filter_map(|node| self.due_at(node)).min()
     }
 
     /// A step is over.
-    pub fn ended(&mut self, node: usize, outcome: Outcome, now: Timestamp) {
+    pub(crate) fn ended(&mut self, node: usize, outcome: Outcome, now: Timestamp) {
         let entry = &mut self.nodes[node];
         entry.busy = false;
         match outcome {
@@ -426,7 +434,7 @@ impl Enrolment {
 
     /// Our clock was put forward by so much, at the most that it can have stood still. Probations
     /// last at least as long as they must: none of that time counts.
-    pub fn put_forward(&mut self, by: Duration) {
+    pub(crate) fn put_forward(&mut self, by: Duration) {
         for entry in &mut self.nodes {
             let wait = entry.wait.iter_mut().flat_map(|wait| {
                 let known = wait.known_to_voters.iter_mut().chain(&mut wait.known_to_starters);
@@ -442,7 +450,7 @@ impl Enrolment {
     }
 
     /// For how long a node in probation does not vote yet; zero where only others are waited for.
-    pub fn remaining(&self, node: usize, now: Timestamp) -> Duration {
+    pub(crate) fn remaining(&self, node: usize, now: Timestamp) -> Duration {
         let wait = self.nodes[node].wait.as_ref();
         wait.map_or(Duration::ZERO, |wait| {
             let known = wait.known_to_voters.or(wait.known_to_starters);
@@ -451,7 +459,7 @@ impl Enrolment {
     }
 
     /// How many nodes vote.
-    pub fn active(&self) -> usize {
+    pub(crate) fn active(&self) -> usize {
         self.nodes.iter().filter(|entry| entry.sight.is_active()).count()
     }
 

@@ -9,50 +9,50 @@ use std::time::Duration;
 const DRIFT_FLOOR: Duration = Duration::from_millis(2);
 
 /// ⌊n/2⌋+1: the smallest number of nodes of which any two sets share one.
-pub const fn quorum(nodes: usize) -> usize {
+pub(crate) const fn quorum(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
 /// What is set aside for clocks that run at different rates: factor × TTL + 2 ms.
 ///
 /// Source: *Distributed Locks with Redis* (redis.io), the `CLOCK_DRIFT` of the validity formula.
-pub fn drift(ttl: Duration, factor: f64) -> Duration {
+pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
     ttl.mul_f64(factor).saturating_add(DRIFT_FLOOR)
 }
 
 /// What the strict clock guard sets aside: three times what wall clocks may differ by. The server
 /// may differ by that from the holder, and from the next holder, and its clock may have moved by
 /// that since it was compared.
-pub fn margin(clock_guard: Option<Duration>) -> Duration {
+pub(crate) fn margin(clock_guard: Option<Duration>) -> Duration {
     clock_guard.map_or(Duration::ZERO, |within| within.saturating_mul(3))
 }
 
 /// TTL − drift − margin: for how long from the start of the request a lease is valid. Zero if
 /// nothing is left.
-pub fn validity(ttl: Duration, factor: f64, clock_guard: Option<Duration>) -> Duration {
+pub(crate) fn validity(ttl: Duration, factor: f64, clock_guard: Option<Duration>) -> Duration {
     ttl.saturating_sub(drift(ttl, factor)).saturating_sub(margin(clock_guard))
 }
 
 /// The time that a node has to answer: the configured one, but never above a tenth of the TTL, so
 /// that a hung minority cannot use up the validity.
-pub fn node_timeout(configured: Duration, ttl: Duration) -> Duration {
+pub(crate) fn node_timeout(configured: Duration, ttl: Duration) -> Duration {
     configured.min(ttl / 10)
 }
 
 /// How long after the start of a round the next one is due.
-pub fn renewal_interval(validity: Duration) -> Duration {
+pub(crate) fn renewal_interval(validity: Duration) -> Duration {
     validity / 3
 }
 
 /// How long to wait after a renewal that did not reach a quorum.
-pub fn renewal_retry(validity: Duration) -> Duration {
+pub(crate) fn renewal_retry(validity: Duration) -> Duration {
     (validity / 20).clamp(Duration::from_millis(2), Duration::from_millis(250))
 }
 
 /// The wall clock by which a quorum of nodes agrees: the latest time that so many clocks have come
 /// to. So the clocks of a minority make it neither later nor, with the others, earlier than a sound
 /// one. Where fewer than a quorum are known it is the earliest of them. Changes their order.
-pub fn common_wall(known: &mut [Duration], quorum: usize) -> Option<Duration> {
+pub(crate) fn common_wall(known: &mut [Duration], quorum: usize) -> Option<Duration> {
     let rank = quorum.min(known.len()).checked_sub(1)?;
     Some(*known.select_nth_unstable_by(rank, |one, other| other.cmp(one)).1)
 }

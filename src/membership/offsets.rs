@@ -9,12 +9,11 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::rules;
-use crate::time::Timestamp;
+use crate::{protocol::rules, time::Timestamp};
 
 /// By how much a server's clock is ahead of ours, in µs: the truth is between the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// The least.
     pub low: i64,
     /// The most.
@@ -23,7 +22,7 @@ pub struct Interval {
 
 impl Interval {
     /// From a server's time that was read between `sent` and `received`.
-    pub fn new(sent: Timestamp, received: Timestamp, server_micros: u64) -> Self {
+    pub(crate) fn new(sent: Timestamp, received: Timestamp, server_micros: u64) -> Self {
         let micros = |at: Timestamp| i64::try_from(at.as_nanos() / 1_000).unwrap_or(i64::MAX);
         let server = i64::try_from(server_micros).unwrap_or(i64::MAX);
         // Both clocks are cut to whole µs.
@@ -36,7 +35,7 @@ impl Interval {
 
 /// What a reading says of a server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub(crate) enum Reading {
     /// It goes on as it did.
     Steady,
     /// It jumped.
@@ -50,7 +49,7 @@ pub enum Reading {
 
 /// How far a server's clock can have gone ahead of ours between earlier readings and a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shift {
+pub(crate) struct Shift {
     /// When the first of the earlier readings came in.
     pub from: Timestamp,
     /// When the later reading was asked for.
@@ -61,7 +60,7 @@ pub struct Shift {
 
 /// The readings of one server's clock over the last `max_ttl`.
 #[derive(Debug)]
-pub struct Offsets {
+pub(crate) struct Offsets {
     window: Duration,
     /// The share of a stretch of time by which clocks of different rates may come apart in it.
     drift_factor: f64,
@@ -93,7 +92,7 @@ const BUCKETS: u32 = 8;
 
 impl Offsets {
     /// No history yet. Readings are kept for `window`.
-    pub fn new(window: Duration, drift_factor: f64) -> Self {
+    pub(crate) fn new(window: Duration, drift_factor: f64) -> Self {
         Self {
             window,
             drift_factor,
@@ -105,13 +104,18 @@ impl Offsets {
     }
 
     /// Readings are kept for so long from now on.
-    pub fn set_window(&mut self, window: Duration) {
+    pub(crate) fn set_window(&mut self, window: Duration) {
         self.window = window;
     }
 
     /// What a reading that was asked for then, and came in at `now`, says of the time before it;
     /// `None` without an earlier one. To be asked before the reading is taken.
-    pub fn shift(&self, reading: Interval, asked: Timestamp, now: Timestamp) -> Option<Shift> {
+    pub(crate) fn shift(
+        &self,
+        reading: Interval,
+        asked: Timestamp,
+        now: Timestamp,
+    ) -> Option<Shift> {
         let from = self.buckets.front()?.from;
         let latest = self.latest.map(Bucket::of);
         let known = latest.iter().chain(&self.buckets);
@@ -120,7 +124,12 @@ impl Offsets {
     }
 
     /// Takes a reading that was asked for then, and came in at `now`.
-    pub fn observe(&mut self, reading: Interval, asked: Timestamp, now: Timestamp) -> Reading {
+    pub(crate) fn observe(
+        &mut self,
+        reading: Interval,
+        asked: Timestamp,
+        now: Timestamp,
+    ) -> Reading {
         let latest = self.latest.replace(Latest { reading, asked, received: now });
         while self.buckets.front().is_some_and(|bucket| bucket.to + self.window < now) {
             self.buckets.pop_front();
@@ -149,23 +158,23 @@ impl Offsets {
     }
 
     /// Whether the node must not grant now; it may renew what it keeps.
-    pub fn is_barred(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_barred(&self, now: Timestamp) -> bool {
         now < self.barred_until
     }
 
     /// Until when it must not grant.
-    pub fn barred_until(&self) -> Timestamp {
+    pub(crate) fn barred_until(&self) -> Timestamp {
         self.barred_until
     }
 
     /// By how many µs the server's clock is ahead of ours, at least: a slow answer takes nothing
     /// back of what an earlier one told.
-    pub fn ahead(&self) -> Option<i64> {
+    pub(crate) fn ahead(&self) -> Option<i64> {
         self.buckets.iter().map(|bucket| bucket.low).max()
     }
 
     /// Our clock was put forward, by too much perhaps, and by so much at the most.
-    pub fn widen(&mut self, by: Duration) {
+    pub(crate) fn widen(&mut self, by: Duration) {
         let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
         let before = self.before.iter_mut().flat_map(|(buckets, _)| buckets);
         for bucket in self.buckets.iter_mut().chain(before) {
@@ -177,7 +186,7 @@ impl Offsets {
     }
 
     /// It was our own clock that stood still, and it was put right.
-    pub fn forgive(&mut self) {
+    pub(crate) fn forgive(&mut self) {
         if let Some((buckets, barred_until)) = self.before.take() {
             self.buckets = buckets;
             self.barred_until = barred_until;

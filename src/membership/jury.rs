@@ -7,15 +7,12 @@
 
 use std::time::Duration;
 
-use super::{
-    offsets::{Interval, Shift},
-    rules,
-};
-use crate::time::Timestamp;
+use super::offsets::{Interval, Shift};
+use crate::{protocol::rules, time::Timestamp};
 
 /// Decides what seeming jumps of servers' clocks are.
 #[derive(Debug)]
-pub struct Jury {
+pub(crate) struct Jury {
     quorum: usize,
     slack: i64,
     seats: Box<[Seat]>,
@@ -39,7 +36,7 @@ struct Tried {
 
 /// A server's clock seems to have jumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub(crate) struct Sighting {
     /// By how much.
     pub by: Interval,
     /// When the latest reading without the jump was asked for.
@@ -50,7 +47,7 @@ pub struct Sighting {
 
 /// What is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Nothing, or nothing yet.
     Open,
     /// The clocks of these nodes jumped.
@@ -61,7 +58,7 @@ pub enum Verdict {
 
 /// A pause of our own clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoodStill {
+pub(crate) struct StoodStill {
     /// For so long at least.
     pub at_least: Duration,
     /// For so long at most.
@@ -77,7 +74,7 @@ const TOGETHER: Duration = Duration::from_secs(5);
 
 impl Jury {
     /// For a set of so many nodes.
-    pub fn new(nodes: usize, drift_factor: f64) -> Self {
+    pub(crate) fn new(nodes: usize, drift_factor: f64) -> Self {
         let slack = rules::drift(BETWEEN_LOOKS, drift_factor);
         Self {
             quorum: rules::quorum(nodes),
@@ -88,7 +85,7 @@ impl Jury {
 
     /// Takes a jump of a node's clock. `is_read` tells which nodes are connected, and so are going
     /// to be read soon.
-    pub fn report(
+    pub(crate) fn report(
         &mut self,
         node: usize,
         jump: Sighting,
@@ -99,7 +96,7 @@ impl Jury {
     }
 
     /// Takes what a reading without a jump says.
-    pub fn steady(
+    pub(crate) fn steady(
         &mut self,
         node: usize,
         shift: Shift,
@@ -111,7 +108,7 @@ impl Jury {
     }
 
     /// Decides what can be: to be called when a node is not connected any more.
-    pub fn decide(&mut self, now: Timestamp, is_read: impl Fn(usize) -> bool) -> Verdict {
+    pub(crate) fn decide(&mut self, now: Timestamp, is_read: impl Fn(usize) -> bool) -> Verdict {
         for seat in &mut self.seats {
             let is_over = |tried: &Tried| tried.is_decided && !is_recent(&tried.jump, now);
             seat.jump = seat.jump.filter(|tried| !is_over(tried));
@@ -138,7 +135,7 @@ impl Jury {
     }
 
     /// Until when readings without a jump are of interest; for ever while something is undecided.
-    pub fn sits_until(&self) -> Timestamp {
+    pub(crate) fn sits_until(&self) -> Timestamp {
         let until = |Tried { jump, is_decided }: Tried| {
             if is_decided { jump.seen + TOGETHER } else { Timestamp::MAX }
         };

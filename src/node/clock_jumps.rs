@@ -11,7 +11,7 @@ use crate::time::{Timers, Timestamp};
 
 /// The jumps of nodes' clocks, for the leases that the nodes confirmed.
 #[derive(Debug)]
-pub(crate) struct Soundness {
+pub(crate) struct ClockJumps {
     timers: Arc<Timers>,
     /// The number of jumps so far: what every lease compares before it does anything.
     epoch: AtomicU64,
@@ -21,11 +21,11 @@ pub(crate) struct Soundness {
 
 /// A jump, and the epoch that it began.
 #[derive(Clone, Copy, Debug)]
-struct Numbered(u64, Jump);
+struct Numbered(u64, ClockJump);
 
 /// A server's clock jumped.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Jump {
+pub(crate) struct ClockJump {
     /// When it was seen.
     pub(crate) seen: Timestamp,
     pub(crate) by_micros: i64,
@@ -37,14 +37,14 @@ pub(crate) struct Jump {
 /// these.
 const RECENT: usize = 16;
 
-impl Soundness {
+impl ClockJumps {
     pub(crate) fn new(nodes: usize, timers: Arc<Timers>) -> Self {
         let jumps = (0..nodes).map(|_| VecDeque::new()).collect();
         Self { timers, epoch: AtomicU64::new(0), jumps: Mutex::new(jumps) }
     }
 
     /// Records jumps of nodes' clocks; every lease looks at once at what that leaves it.
-    pub(crate) fn jumped(&self, node: usize, jump: Jump) {
+    pub(crate) fn jumped(&self, node: usize, jump: ClockJump) {
         {
             let mut jumps = crate::sync::lock(&self.jumps);
             let jumps = &mut jumps[node];
@@ -72,7 +72,7 @@ impl Soundness {
     }
 
     /// Returns the jumps after an epoch, with the nodes whose clocks jumped, and the present epoch.
-    pub(crate) fn jumps_since(&self, epoch: u64) -> (Vec<(usize, Jump)>, u64) {
+    pub(crate) fn jumps_since(&self, epoch: u64) -> (Vec<(usize, ClockJump)>, u64) {
         let jumps = crate::sync::lock(&self.jumps);
         let of_node = |(node, jumps): (usize, &VecDeque<Numbered>)| {
             let new = jumps.iter().filter(|Numbered(began, _)| *began > epoch);
@@ -90,14 +90,14 @@ mod tests {
     #[test]
     fn many_jumps_of_a_node_are_added_up() {
         let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
-        let soundness = Soundness::new(2, timers);
+        let soundness = ClockJumps::new(2, timers);
         let ms = Duration::from_millis;
         let total = |epoch| -> Duration {
             soundness.jumps_since(epoch).0.iter().map(|(_, jump)| jump.at_most).sum()
         };
         for second in 1..=100 {
             let seen = Timestamp::ZERO + ms(second * 1_000);
-            soundness.jumped(1, Jump { seen, by_micros: 1_000, at_most: ms(1) });
+            soundness.jumped(1, ClockJump { seen, by_micros: 1_000, at_most: ms(1) });
         }
         assert_eq!(soundness.epoch(), 100);
         assert_eq!(total(0), ms(100), "none is forgotten");

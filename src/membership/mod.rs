@@ -1,0 +1,15 @@
+//! Which nodes may vote, decided without a socket, a timer, a clock or a random number.
+//!
+//! | rule | where |
+//! |---|---|
+//! | nodes that may have forgotten locks wait out a probation | [`enrol`] |
+//! | nodes of a set that nobody uses any more | [`takeover`] |
+//! | how far servers' clocks are from this process's | [`offsets`] |
+//! | servers whose clocks jumped, and a local clock that was paused | [`jury`] |
+//! | whether a node has all records again | [`copying`] |
+
+pub(crate) mod copying;
+pub(crate) mod enrol;
+pub(crate) mod jury;
+pub(crate) mod offsets;
+pub(crate) mod takeover;
