@@ -157,7 +157,8 @@ async fn measure_one(servers: &Servers, waiters: usize, course: Course) -> Outco
 
 async fn connect(servers: &Servers, waiters: usize) -> Redlock {
     let builder: RedlockBuilder = Redlock::builder().nodes(servers.urls());
-    let redlock = builder.max_waiters_in_total(waiters + 1).build().expect("valid settings");
+    let builder = builder.max_ttl(HELD_TTL).max_waiters_in_total(waiters + 1);
+    let redlock = builder.build().expect("valid settings");
     votes(&redlock, servers.alive()).await;
     redlock
 }

@@ -20,7 +20,7 @@ pub(super) const LONGEST_ROW: Duration = Duration::from_millis(5);
 const LONG_TURN: Duration = Duration::from_millis(20);
 /// Who was told nothing for so long knows nothing of who waits.
 const STALE: Duration = Duration::from_secs(1);
-/// Of more names than these what is stale is forgotten.
+/// Number of names from which on stale ones are removed, once in [`STALE`].
 const MANY: usize = 64;
 
 /// Names that others waited for when this process gave them back.
@@ -43,6 +43,8 @@ pub(super) struct Rows {
 #[derive(Debug, Default)]
 struct State {
     names: HashMap<Arc<str>, Row>,
+    /// When stale names were removed last.
+    removed_at: Option<Timestamp>,
     /// Who pauses until it is known whether others wait.
     watchers: Watchers,
 }
@@ -229,8 +231,10 @@ impl State {
         turn
     }
 
+    /// Not at each call: that would look at all names for each of them.
     fn forget_stale(&mut self, now: Timestamp) {
-        if self.names.len() >= MANY {
+        if self.names.len() >= MANY && self.removed_at.is_none_or(|at| now.since(at) >= STALE) {
+            self.removed_at = Some(now);
             self.names.retain(|_, row| !row.is_stale(now));
         }
     }

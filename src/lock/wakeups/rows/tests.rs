@@ -98,6 +98,20 @@ fn many_names_are_not_remembered_for_long() {
 }
 
 #[test]
+fn many_names_are_not_looked_at_each_time() {
+    let rows = Rows::default();
+    let name = |i: usize| Resource::try_from(format!("n{i}")).unwrap();
+    for (i, ms) in (0..200).map(|i| (i, i / 100 * 500)) {
+        awaited(&rows, &name(i), u64::try_from(ms).unwrap());
+    }
+    let left = [1_000, 1_600, 2_000].map(|ms| {
+        awaited(&rows, &name(0), ms);
+        rows.state.lock().unwrap().names.len()
+    });
+    assert_eq!(left, [101, 101, 1]);
+}
+
+#[test]
 fn a_line_is_served_once_or_twice_while_others_listen() {
     let (rows, a) = (Rows::default(), Resource::try_from("a").unwrap());
     assert!(rows.is_in_turn(&a, 9, at(99)), "nobody else is known of");
