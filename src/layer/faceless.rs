@@ -1,7 +1,6 @@
 use std::{convert::Infallible, fmt::Display};
 
 use super::Error;
-use crate::once::OnceError;
 
 /// Lock errors as responses. Implemented by nothing: it makes the compiler say what a layer in front
 /// of a router lacks, where that asks for a service that never fails.
@@ -28,13 +27,6 @@ pub trait AsResponse {
 /// ```
 impl<E: AsResponse + Display> From<Error<E>> for Infallible {
     fn from(error: Error<E>) -> Self {
-        E::never(&error)
-    }
-}
-
-/// For the message where `.http()` was forgotten: see [`AsResponse`].
-impl<E: AsResponse + Display> From<OnceError<E>> for Infallible {
-    fn from(error: OnceError<E>) -> Self {
         E::never(&error)
     }
 }

@@ -1,6 +1,11 @@
-use std::fmt;
+//! Why work that is to be done once is not known to be done.
 
-use crate::{error::LockError, guard};
+use std::{
+    convert::Infallible,
+    fmt::{self, Display},
+};
+
+use crate::{error::LockError, guard, layer::AsResponse};
 
 /// Why work that was to be done once is not known to be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +33,14 @@ impl<E> From<OnceError<E>> for guard::Error<E> {
     }
 }
 
-impl<E: fmt::Display> fmt::Display for OnceError<E> {
+/// For the message where `.http()` was forgotten: see [`AsResponse`].
+impl<E: AsResponse + Display> From<OnceError<E>> for Infallible {
+    fn from(error: OnceError<E>) -> Self {
+        E::never(&error)
+    }
+}
+
+impl<E: Display> Display for OnceError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lock(error) => error.fmt(f),
@@ -39,7 +51,7 @@ impl<E: fmt::Display> fmt::Display for OnceError<E> {
 
 /// Also where `E` is a `Box<dyn Error + Send + Sync>`; for the chain of causes, see
 /// [`layer::Error`](crate::layer::Error#impl-Error-for-Error<E>).
-impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for OnceError<E> {
+impl<E: fmt::Debug + Display + 'static> std::error::Error for OnceError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // Transparent: Display already shows the inner error, so the chain goes on below it.
         match self {

@@ -1,0 +1,111 @@
+//! The modules of the library depend on each other in one direction.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The modules from the bottom to the top. A module uses those of earlier rows only.
+const LAYERS: [&[&str]; 15] = [
+    &["sync"],
+    &["log", "random", "time"],
+    &["resource"],
+    &["error", "stripe", "token"],
+    &["metrics", "schedule"],
+    &["protocol"],
+    &["membership", "quorum"],
+    &["node"],
+    &["lock"],
+    &["body", "config", "guard"],
+    &["layer"],
+    &["fencing", "key", "leader"],
+    &["once", "scheduler"],
+    &["testing"],
+    &["lib"],
+];
+
+fn layer(module: &str) -> usize {
+    let layer = LAYERS.iter().position(|modules| modules.contains(&module));
+    layer.unwrap_or_else(|| panic!("`{module}` has no place among the layers: add it to them"))
+}
+
+/// Every file below `src` but those of tests.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if path.is_dir() && name != "tests" {
+            sources(&path, found);
+        } else if name.ends_with(".rs") && name != "tests.rs" {
+            found.push(path);
+        }
+    }
+}
+
+/// What a text names behind `crate::`, in a `use` with braces as well. Comments and unit tests do not
+/// count.
+fn used(text: &str) -> BTreeSet<String> {
+    let code = text.split("\nmod tests {").next().expect("a first part");
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code: String = lines.flat_map(|line| [line, "\n"]).collect();
+    let mut used = BTreeSet::new();
+    for (at, start) in code.match_indices("crate::") {
+        let rest = &code[at + start.len()..];
+        let Some(list) = rest.strip_prefix('{') else {
+            used.insert(identifier(rest));
+            continue;
+        };
+        let mut depth = 0;
+        let mut item = 0;
+        for (i, c) in list.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' | ',' if depth == 0 => {
+                    used.insert(identifier(list[item..i].trim_start()));
+                    item = i + 1;
+                    if c == '}' {
+                        break;
+                    }
+                }
+                '}' => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+    // Macros and types are in the crate's root.
+    used.retain(|name| name.starts_with(|c: char| c.is_ascii_lowercase()));
+    used
+}
+
+fn identifier(text: &str) -> String {
+    text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
+}
+
+#[test]
+fn nothing_depends_upward() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    assert!(files.len() > 300, "{} files", files.len());
+    let mut upward = Vec::new();
+    for file in files {
+        let path = file.strip_prefix(&root).expect("below the root");
+        let first = path.components().next().expect("a name").as_os_str().to_string_lossy();
+        let module = first.trim_end_matches(".rs").to_owned();
+        let text = fs::read_to_string(&file).expect("a text");
+        for other in used(&text).into_iter().filter(|other| *other != module) {
+            if layer(&other) >= layer(&module) {
+                upward.push(format!("{}: crate::{other}", path.display()));
+            }
+        }
+    }
+    assert!(upward.is_empty(), "{upward:#?}");
+}
+
+#[test]
+fn names_behind_crate_are_found() {
+    let text = "//! crate::no\nuse crate::{\n    a::{b, c},\n    d,\n};\nuse crate::e;\n\
+                fn f() { crate::g::h(crate::Type) }\n#[cfg(test)]\nmod tests { use crate::no; }";
+    assert_eq!(used(text).into_iter().collect::<Vec<_>>(), ["a", "d", "e", "g"]);
+}
