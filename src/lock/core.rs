@@ -32,7 +32,7 @@ pub(crate) struct Core {
     pub(crate) releaser: Releaser,
     /// Who waits for names that other processes hold.
     pub(crate) wakeups: Arc<Wakeups>,
-    pub(crate) soundness: Arc<ClockJumps>,
+    pub(crate) clock_jumps: Arc<ClockJumps>,
     /// What the servers among the nodes have in common.
     pub(crate) set: Option<Arc<NodeSet>>,
     pub(crate) detached: Detached,
@@ -58,7 +58,7 @@ impl Core {
         settings: Settings,
         nodes: Vec<Arc<dyn Node>>,
         set: Option<Arc<NodeSet>>,
-        (timers, soundness): (Arc<Timers>, Arc<ClockJumps>),
+        (timers, clock_jumps): (Arc<Timers>, Arc<ClockJumps>),
         spawner: Arc<dyn Spawner>,
     ) -> Arc<Self> {
         spawner.spawn(Box::pin(Arc::clone(&timers).run()));
@@ -79,7 +79,7 @@ impl Core {
             wakeups: Wakeups::new(Arc::clone(&timers)),
             nodes: nodes.into(),
             fences: Fences::new(set.clone()),
-            soundness,
+            clock_jumps,
             set,
             timers,
             detached: Detached::default(),

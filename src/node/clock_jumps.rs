@@ -90,19 +90,19 @@ mod tests {
     #[test]
     fn many_jumps_of_a_node_are_added_up() {
         let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
-        let soundness = ClockJumps::new(2, timers);
+        let clock_jumps = ClockJumps::new(2, timers);
         let ms = Duration::from_millis;
         let total = |epoch| -> Duration {
-            soundness.jumps_since(epoch).0.iter().map(|(_, jump)| jump.at_most).sum()
+            clock_jumps.jumps_since(epoch).0.iter().map(|(_, jump)| jump.at_most).sum()
         };
         for second in 1..=100 {
             let seen = Timestamp::ZERO + ms(second * 1_000);
-            soundness.jumped(1, ClockJump { seen, by_micros: 1_000, at_most: ms(1) });
+            clock_jumps.jumped(1, ClockJump { seen, by_micros: 1_000, at_most: ms(1) });
         }
-        assert_eq!(soundness.epoch(), 100);
+        assert_eq!(clock_jumps.epoch(), 100);
         assert_eq!(total(0), ms(100), "none is forgotten");
         assert_eq!(total(99), ms(1), "only the last one counts for a young lock");
         assert_eq!(total(100), ms(0));
-        assert!(soundness.jumps_since(0).0.iter().all(|(node, _)| *node == 1));
+        assert!(clock_jumps.jumps_since(0).0.iter().all(|(node, _)| *node == 1));
     }
 }

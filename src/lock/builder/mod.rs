@@ -377,13 +377,13 @@ impl RedlockBuilder {
         }
         let count = (nodes.len(), endpoints.len());
         let timers = Arc::new(Timers::new(Arc::clone(&clock) as Arc<dyn Clock>));
-        let soundness = Arc::new(ClockJumps::new(count.0 + count.1, Arc::clone(&timers)));
+        let clock_jumps = Arc::new(ClockJumps::new(count.0 + count.1, Arc::clone(&timers)));
         let mut set = None;
         self::check::tell_of_few_nodes(endpoints.len(), &self.guards);
         if !endpoints.is_empty() {
             let names: Vec<_> = endpoints.iter().map(|at| Arc::clone(&at.name)).collect();
             let layout = Layout::new(&names, &self.key_prefix, &self.guards);
-            let shared = NodeSet::new(layout, redis, clock, Arc::clone(&soundness), count);
+            let shared = NodeSet::new(layout, redis, clock, Arc::clone(&clock_jumps), count);
             // One task for all connections: the requests of an attempt wake it once, not once a
             // node.
             let connections = FuturesUnordered::new();
@@ -399,7 +399,7 @@ impl RedlockBuilder {
             }));
             set = Some(shared);
         }
-        Ok(Redlock::new(Core::new(settings, nodes, set, (timers, soundness), spawner)))
+        Ok(Redlock::new(Core::new(settings, nodes, set, (timers, clock_jumps), spawner)))
     }
 }
 

@@ -87,7 +87,7 @@ impl SharedLease {
             && state.granted.is_some_and(|since| now.since(since) < LONGEST_ROW)
             && !self.core.is_closed()
             // What a fresh grant would find out of the clocks.
-            && self.core.soundness.epoch() == self.first_epoch
+            && self.core.clock_jumps.epoch() == self.first_epoch
             && self.is_valid_by_wall_for(self.validity / 2)
             && state.lease.can_be_handed_on(now);
         let ticket = state.ticket.as_ref().filter(|_| may)?;

@@ -139,7 +139,7 @@ impl SharedLease {
     ) -> Result<(Arc<Self>, Vec<Action>), LockError> {
         let nonce =
             Nonce::random().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
-        let epoch = core.soundness.epoch();
+        let epoch = core.clock_jumps.epoch();
         // t0: everything that is valid later counts from here.
         let now = core.clock().now();
         let wall = core.clock().wall();
@@ -229,8 +229,8 @@ impl SharedLease {
 
     /// R10: a server's clock may have jumped, or, under the strict guard, our own.
     fn look_at_clocks(&self, state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
-        if state.epoch != self.core.soundness.epoch() {
-            let (jumps, epoch) = self.core.soundness.jumps_since(state.epoch);
+        if state.epoch != self.core.clock_jumps.epoch() {
+            let (jumps, epoch) = self.core.clock_jumps.jumps_since(state.epoch);
             state.epoch = epoch;
             for (node, ClockJump { seen, by_micros, at_most }) in jumps {
                 let event = Event::Unsound { node, seen, by_micros, at_most };

@@ -63,7 +63,7 @@ fn after_a_jump_of_a_servers_clock_the_next_one_asks_the_servers_itself() {
         let seen = shared.core.clock().now();
         // Less than what a lock sets aside: nothing is lost by it.
         let jump = ClockJump { seen, by_micros: 1_000, at_most: Duration::from_millis(1) };
-        shared.core.soundness.jumped(0, jump);
+        shared.core.clock_jumps.jumped(0, jump);
     };
     let second = scene.next_after(first, |request| request, jump);
     assert!(second.fencing_token().get() > token + 255, "a lease of its own");
@@ -96,7 +96,7 @@ impl Jumping {
         let shared = &self.lock.lease().shared;
         let by_micros = i64::try_from(by.as_micros()).unwrap();
         let jump = ClockJump { seen: shared.core.clock().now(), by_micros, at_most: by };
-        shared.core.soundness.jumped(node, jump);
+        shared.core.clock_jumps.jumped(node, jump);
         self.pass();
     }
 

@@ -99,7 +99,7 @@ impl NodeSet {
                     let by_micros = by.low.midpoint(by.high);
                     let at_most = by.low.unsigned_abs().max(by.high.unsigned_abs());
                     let at_most = Duration::from_micros(at_most);
-                    self.soundness
+                    self.clock_jumps
                         .jumped(self.first + node, ClockJump { seen, by_micros, at_most });
                     crate::log::warn!(
                         node = %self.members()[node].status.name(),
@@ -121,7 +121,7 @@ impl NodeSet {
                     self.members()[node].status.put_forward(at_most);
                     self.corrections.nodes[node].fetch_add(1, Ordering::AcqRel);
                 }
-                self.soundness.look_again();
+                self.clock_jumps.look_again();
                 crate::log::warn!(
                     by = ?at_most,
                     "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"

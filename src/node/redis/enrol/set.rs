@@ -41,7 +41,7 @@ pub(crate) struct NodeSet {
     pub(in crate::node::redis) keys: Keys,
     pub(in crate::node::redis) settings: RedisSettings,
     pub(super) clock: Arc<AdjustedClock>,
-    pub(super) soundness: Arc<ClockJumps>,
+    pub(super) clock_jumps: Arc<ClockJumps>,
     members: OnceLock<Box<[Member]>>,
     state: Mutex<State>,
     pub(super) changed: Notify,
@@ -179,7 +179,7 @@ impl NodeSet {
         layout: Layout,
         settings: RedisSettings,
         clock: Arc<AdjustedClock>,
-        soundness: Arc<ClockJumps>,
+        clock_jumps: Arc<ClockJumps>,
         (first, nodes): (usize, usize),
     ) -> Arc<Self> {
         let state = State {
@@ -198,7 +198,7 @@ impl NodeSet {
             keys: Keys::new(&settings.prefix),
             settings,
             clock,
-            soundness,
+            clock_jumps,
             members: OnceLock::new(),
             state: Mutex::new(state),
             changed: Notify::new(),
