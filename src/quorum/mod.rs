@@ -18,6 +18,7 @@
 //! | whether the work of a name is done | [`records`] |
 //! | nodes that may have forgotten locks | [`enrol`] |
 //! | which servers mean each other by their names | [`names`] |
+//! | nodes that leave a layout: when it can grant nothing more | [`leaving`] |
 //! | nodes of a set that nobody uses any more | [`takeover`] |
 //! | servers whose clocks jump, and a clock of our own that stood still | [`offsets`], [`jury`] |
 
@@ -32,6 +33,7 @@ mod gate;
 mod handoff;
 pub mod jury;
 mod lease;
+pub mod leaving;
 pub mod names;
 pub mod offsets;
 pub mod records;
