@@ -12,8 +12,11 @@ pub enum AdoptError {
     SameLayout,
     /// Too few nodes of the old set could be moved, so it may still grant locks. Those that were
     /// moved stay so: run it again.
+    ///
+    /// Nodes count that voted and knew each other for the owners of their names when they were
+    /// moved, as a former server of a name may still vote for others; or one node under each name.
     OldSet {
-        /// How many nodes have to be moved.
+        /// How many nodes that count have to be moved.
         needed: usize,
         /// How each node of the old set came out.
         votes: Votes,
@@ -36,7 +39,7 @@ impl fmt::Display for AdoptError {
             Self::SameLayout => f.write_str("the old and the new set are the same"),
             Self::OldSet { needed, votes } => write!(
                 f,
-                "the old set may still grant locks: {needed} of its nodes have to be moved ({votes}); run it again"
+                "the old set may still grant locks: {needed} of its nodes that vote and know each other have to be moved, or all ({votes}); run it again"
             ),
             Self::NewSet { needed, votes } => write!(
                 f,

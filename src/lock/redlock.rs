@@ -238,6 +238,9 @@ impl Redlock {
     /// a lock until the longer `max_ttl` has passed; how long that takes is returned. Some client
     /// of the new set has to run meanwhile: [`ready`](Self::ready) waits for it.
     ///
+    /// The names of the new set have to lead all its clients to the same servers from then on, until it
+    /// votes.
+    ///
     /// Locks of the old set that are held stay held until they end, but are renewed no more. Fencing
     /// tokens go on above those of the old set; other records go along with servers that stay. A
     /// second run puts the new set back into its probation.

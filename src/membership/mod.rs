@@ -4,6 +4,7 @@
 //! |---|---|
 //! | nodes that may have forgotten locks wait out a probation | [`enrol`] |
 //! | nodes of a set that nobody uses any more | [`takeover`] |
+//! | nodes that leave a set for another | [`leaving`] |
 //! | how far servers' clocks are from this process's | [`offsets`] |
 //! | servers whose clocks jumped, and a local clock that was paused | [`jury`] |
 //! | whether a node has all records again | [`copying`] |
@@ -11,5 +12,6 @@
 pub(crate) mod copying;
 pub(crate) mod enrol;
 pub(crate) mod jury;
+pub(crate) mod leaving;
 pub(crate) mod offsets;
 pub(crate) mod takeover;

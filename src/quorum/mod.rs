@@ -6,7 +6,6 @@
 //!
 //! | rule | where |
 //! |---|---|
-//! | how many nodes are a quorum, how long a lease is valid | [`rules`] |
 //! | when the lock is held, when an attempt is over, and with which verdict | `acquire` |
 //! | one node is asked first, so that one contender wins | `gate` |
 //! | the fencing token | `fence` |
@@ -16,10 +15,6 @@
 //! | keys that a node may still keep for us | [`backlog`] |
 //! | which tick of a job was started last | [`claims`] |
 //! | whether the work of a name is done | [`records`] |
-//! | nodes that may have forgotten locks | [`enrol`] |
-//! | which servers mean each other by their names | [`names`] |
-//! | nodes of a set that nobody uses any more | [`takeover`] |
-//! | servers whose clocks jump, and a clock of our own that stood still | [`offsets`], [`jury`] |
 
 mod acquire;
 pub mod backlog;

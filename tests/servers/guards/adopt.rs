@@ -260,3 +260,22 @@ async fn another_prefix_and_another_guard_are_adopted_too() {
     assert!(!held.is_valid(), "two hold one lock");
     assert!(next.fencing_token() > held.fencing_token());
 }
+
+/// The former server of a name that moved, and one that the operator does not reach, are a majority of
+/// the old set; the name's blank server does not stop it.
+#[tokio::test]
+async fn blank_server_does_not_count_for_the_old_one() {
+    let [former, blank, b, c] = [(); 4].map(|()| RedisServer::start());
+    let holder = guarded(quick(), [former.url(), b.url(), c.url()]).build().unwrap();
+    all_vote(&holder).await;
+    let _held = taken(&holder, "x").await;
+    let way = Proxy::start(c.addr());
+    way.cut();
+    let reached = || [blank.url(), b.url(), way.url()];
+    let operator = guarded(quick(), reached()).build().unwrap();
+    let client = guarded(quick(), reached()).clock_guard(MAX_TTL / 10).build().unwrap();
+    let adopted = in_time(client.adopt(&operator)).await;
+    let next = in_time(async { client.lock("x").wait(MAX_TTL * 4).await }).await;
+    assert!(next.is_err(), "two may hold one lock: {} {}", tag(&blank), tag(&b));
+    assert!(matches!(adopted, Err(AdoptError::OldSet { needed: 2, .. })), "{adopted:?}");
+}

@@ -38,6 +38,8 @@ pub(super) struct Known {
     pub(super) max_ttl: Duration,
     /// What `max_ttl` was before it was lowered: locks of that time may be left.
     pub(super) longer: Duration,
+    /// The layout that a node was moved from, and how it left that. Of one node; not merged.
+    pub(super) left: Option<(String, String)>,
 }
 
 impl Known {
@@ -66,10 +68,13 @@ impl Known {
     pub(super) fn of_meta(meta: &Value) -> (Option<Tag>, Self) {
         let mut known = Self::default();
         let mut tag = None;
+        let mut left = (None, String::new());
         for (field, value) in pairs(meta) {
             let number = value.parse().unwrap_or(0);
             match field.as_str() {
                 "tag" => tag = Some(Tag::new(value)),
+                "from" => left.0 = Some(value),
+                "left" => left.1 = value,
                 "floor" => known.floor = number,
                 "max_ttl" => known.max_ttl = Duration::from_millis(number),
                 // A number, and who lowers it.
@@ -80,6 +85,7 @@ impl Known {
                 _ => {}
             }
         }
+        known.left = left.0.map(|from| (from, left.1));
         (tag, known)
     }
 }

@@ -7,6 +7,10 @@ use ::redis::{Pipeline, Value};
 use super::{NodeSet, activate::Known, standing::millis};
 use crate::{
     error::{AdoptError, Reason, Vote, VoteOutcome, Votes},
+    membership::{
+        leaving::{self, Left},
+        takeover::blocking,
+    },
     node::redis::{
         decode::{int, reason, text},
         scripts,
@@ -27,25 +31,27 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
         return Err(AdoptError::SameLayout);
     }
     let old_nodes = old.members().len();
-    let needed = old_nodes - rules::quorum(old_nodes) + 1;
     let mut moved = Vec::new();
-    let mut votes = Vec::new();
+    let mut left = vec![None; old_nodes];
+    let mut failed = vec![None; old_nodes];
     let mut known = Known { max_ttl: old.settings.max_ttl, ..Known::default() };
     // One by one: where the first ones fail, the old set is left as it was.
     for node in 0..old_nodes {
         let name = Arc::clone(old.members()[node].status.name());
         let leaving = Leaving::set(old);
         match take(old, node, State::Moved, &leaving, new, &Known::default()).await {
-            Ok(told) => {
+            Ok(mut told) => {
+                left[node] = told.left.take().filter(|(from, _)| *from == *old.layout.hash);
                 known.merge(told);
-                votes.push(Vote::new(Arc::clone(&name), VoteOutcome::Granted));
                 moved.push(name);
             }
-            Err(reason) => votes.push(Vote::new(name, VoteOutcome::NotCounted(reason))),
+            Err(reason) => failed[node] = Some(reason),
         }
     }
-    if moved.len() < needed {
-        return Err(AdoptError::OldSet { needed, votes: Votes::new(votes) });
+    let left: Vec<_> = left.into_iter().map(|left| Left::parse(&left?.1)).collect();
+    if !leaving::is_stopped(&left, moved.len()) {
+        let votes = old_votes(old, &left, failed);
+        return Err(AdoptError::OldSet { needed: blocking(old_nodes), votes });
     }
     // All of them, those just moved included: every probation begins after the last of the old
     // nodes that count was moved, and all learn the fences.
@@ -77,6 +83,23 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     Ok(max_ttl + rules::drift(max_ttl, new.settings.drift_factor))
 }
 
+/// How each node of the old set came out: those count that voted and named each other.
+fn old_votes(old: &NodeSet, left: &[Option<Left>], failed: Vec<Option<Reason>>) -> Votes {
+    let group = leaving::group(left);
+    let votes = failed.into_iter().enumerate().map(|(node, failed)| {
+        let outcome = match (failed, &left[node]) {
+            (Some(reason), _) => VoteOutcome::NotCounted(reason),
+            (None, _) if group.contains(&node) => VoteOutcome::Granted,
+            (None, Some(_)) => VoteOutcome::NotCounted(Reason::NamesDiffer),
+            (None, None) => {
+                VoteOutcome::NotCounted(Reason::Probation { remaining: Duration::ZERO })
+            }
+        };
+        Vote::new(Arc::clone(old.members()[node].status.name()), outcome)
+    });
+    Votes::new(votes)
+}
+
 /// How a moved node goes on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
@@ -100,7 +123,8 @@ impl State {
 pub(super) struct Leaving<'a> {
     /// The layout that it may leave, beside the one that it enters.
     pub(super) layout: &'a str,
-    /// How many nodes that set has.
+    /// How many nodes that set has, where clients may go on by themselves once enough were moved; zero
+    /// where only the command does, which knows the names.
     pub(super) size: usize,
     /// Its tag; empty for any.
     pub(super) tag: &'a str,
@@ -110,7 +134,7 @@ pub(super) struct Leaving<'a> {
 
 impl<'a> Leaving<'a> {
     fn set(old: &'a NodeSet) -> Self {
-        Self { layout: &old.layout.hash, size: old.members().len(), ..Self::default() }
+        Self { layout: &old.layout.hash, ..Self::default() }
     }
 }
 

@@ -36,13 +36,16 @@ impl World {
             let from = if self.has(Part::Wait) { since } else { timer.seen };
             from + self.setup.wait()
         };
-        if timer.bootstrapped {
+        let has_old_set = self.has(Part::OldSet) && driver.has_old_set();
+        let starts = driver.in_sight(node).is_some_and(Read::starts) && !has_old_set;
+        if timer.bootstrapped && starts {
             return Some((true, end(timer.seen)));
         }
         let starters = self.starters(client, node);
         let there = starters.iter().filter(|&&other| driver.in_sight(other).is_some()).count();
-        if let Some(since) = timer.starters.filter(|_| there + 1 >= self.quorum()) {
+        if let Some(since) = timer.starters.filter(|_| starts && there + 1 >= self.quorum()) {
             let together = self.quorum_end(client).max(self.absence_end(client, node));
+            let together = together.max(self.old_set_end(client));
             return Some((true, end(since).max(together)));
         }
         let enough = self.learns_from(client, node).len() >= self.needed();
@@ -56,11 +59,17 @@ impl World {
     /// When a quorum of those in probation may bootstrap: they do so together.
     fn quorum_end(&self, client: usize) -> Tick {
         let driver = &self.drivers[client];
-        let starting = |&node: &usize| driver.in_sight(node).is_some_and(|read| !read.active);
+        let starting = |&node: &usize| driver.in_sight(node).is_some_and(Read::starts);
         let timers = self.names().filter(starting).filter_map(|node| driver.timers[node]);
         let mut since: Vec<_> = timers.filter_map(|timer| timer.starters).collect();
         since.sort_unstable();
         since.get(self.quorum() - 1).map_or(0, |since| since + self.setup.wait())
+    }
+
+    /// When all locks have expired of a set that may have granted when it was last seen.
+    fn old_set_end(&self, client: usize) -> Tick {
+        let seen = self.drivers[client].old_set_seen.filter(|_| self.has(Part::OldSet));
+        seen.map_or(0, |seen| seen + self.setup.wait())
     }
 
     /// When the servers that are missing from a small group have been out of sight for a TTL.
@@ -136,12 +145,19 @@ impl World {
     pub(super) fn activate(&mut self, client: usize) -> bool {
         let Some(task) = &self.drivers[client].task else { return false };
         let learnt = task.learnt.iter().filter(|learnt| **learnt).count();
-        if !task.bootstrap && learnt < self.needed() {
+        let asked = task.witnesses.iter().flatten().count();
+        let needed = match task.bootstrap {
+            true if self.setup.clocks_go_back => asked,
+            true => 0,
+            false => self.needed(),
+        };
+        if learnt < needed {
             return false;
         }
         let task = self.drivers[client].task.take().expect("it was there");
         let (node, machine) = (task.node, task.machine);
         let tagged = self.has(Part::ActivationTag);
+        let setup = self.setup;
         let (top, takes_fences) = (self.top, self.has(Part::Fences));
         let (takes_claims, burns) = (self.has(Part::Claims), self.has(Part::Burnt));
         if self.is_enrolled(node, machine) {
@@ -149,8 +165,9 @@ impl World {
             let view = server.view.as_ref().expect("it is enrolled");
             let same_incarnation = view.incarnation == task.view.incarnation;
             if same_incarnation && !server.active && (!tagged || *view == task.view) {
-                server.active = true;
-                let floor = if task.bootstrap { top } else { task.fence };
+                (server.active, server.moved) = (true, false);
+                let has_floor = task.bootstrap && !setup.clocks_go_back;
+                let floor = if has_floor { top } else { task.fence };
                 server.fence = server.fence.max(if takes_fences { floor } else { 0 });
                 if takes_claims {
                     server.kept.learn(&task.kept);

@@ -30,6 +30,8 @@ pub(super) fn moves(names: usize) -> Setup {
         locks: true,
         work: None,
         changes_while_copying: false,
+        is_layout: false,
+        clocks_go_back: false,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     activation::Task,
     rule::Part,
-    world::{CLIENTS, NAMES, PerName, Tick, World},
+    world::{CLIENTS, Left, NAMES, PerName, Tick, World},
 };
 use crate::protocol::names::{Incarnation, Member, View, largest_group, name_each_other};
 
@@ -15,6 +15,16 @@ pub(super) struct Read {
     pub(super) machine: usize,
     pub(super) view: Arc<View>,
     pub(super) active: bool,
+    /// It was moved from another layout, which may still grant.
+    pub(super) moved: bool,
+    pub(super) left: Option<Left>,
+}
+
+impl Read {
+    /// Whether the server is in a probation from which it may start by itself.
+    pub(super) fn starts(&self) -> bool {
+        !self.active && !self.moved
+    }
 }
 
 /// The wait for a server in probation.
@@ -52,6 +62,10 @@ pub(super) struct Driver {
     /// In which incarnation, and when, the name's server was last read in probation.
     pub(super) starting: PerName<Option<(Incarnation, Tick)>>,
     pub(super) highest: PerName<Option<Incarnation>>,
+    /// Which names' servers belonged to another layout when they were last read.
+    pub(super) elsewhere: PerName<bool>,
+    /// When it was last known that a set of another layout may grant.
+    pub(super) old_set_seen: Option<Tick>,
     /// All that servers replaced, without [`Part::GreaterOwner`].
     pub(super) retired: Vec<Incarnation>,
     pub(super) timers: PerName<Option<Timer>>,
@@ -69,6 +83,8 @@ impl Driver {
             reads: [NONE; NAMES],
             starting: [None; NAMES],
             highest: [None; NAMES],
+            elsewhere: [false; NAMES],
+            old_set_seen: None,
             retired: Vec::new(),
             timers: [None; NAMES],
             displaced: [None; NAMES],
@@ -81,6 +97,11 @@ impl Driver {
         if std::mem::take(&mut self.in_sight[node]) {
             self.out_since[node] = now;
         }
+    }
+
+    /// Whether a server was seen of another layout that may still grant.
+    pub(super) fn has_old_set(&self) -> bool {
+        self.elsewhere.contains(&true) || self.reads.iter().flatten().any(|read| read.moved)
     }
 
     /// The latest read of a node that is in sight.
@@ -116,6 +137,13 @@ impl World {
 
     pub(super) fn look(&mut self, client: usize, node: usize) -> bool {
         let Some(machine) = self.drivers[client].conn[node] else { return false };
+        if self.server(node, machine).elsewhere {
+            return self.look_elsewhere(client, node);
+        }
+        let is_blank = self.server(node, machine).view.is_none();
+        if is_blank && self.drivers[client].elsewhere[node] && self.has(Part::Elsewhere) {
+            return false;
+        }
         if !self.is_enrolled(node, machine) {
             self.enrol(node, machine, self.drivers[client].highest[node]);
         }
@@ -126,14 +154,23 @@ impl World {
         let (now, server) = (self.client_now(client), self.server(node, machine));
         let retired = server.retired.clone();
         let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
-        let read = Read { machine, view, active: server.active };
+        let read = Read {
+            machine,
+            view,
+            active: server.active,
+            moved: server.moved,
+            left: server.left.clone(),
+        };
         let driver = &mut self.drivers[client];
-        let before = (driver.in_sight[node], driver.starting[node]);
+        let seen = driver.has_old_set().then_some(now).max(driver.old_set_seen);
+        let before = (driver.in_sight[node], driver.starting[node], driver.old_set_seen);
         driver.in_sight[node] = true;
-        if !read.active {
+        driver.elsewhere[node] = false;
+        driver.old_set_seen = seen;
+        if read.starts() {
             driver.starting[node] = Some((read.view.incarnation, now));
         }
-        let after = (true, driver.starting[node]);
+        let after = (true, driver.starting[node], driver.old_set_seen);
         if driver.reads[node].as_ref() == Some(&read) && before == after {
             return false;
         }
@@ -145,6 +182,23 @@ impl World {
         }
         driver.retired.extend(retired);
         driver.reads[node] = Some(read);
+        self.after_read(client);
+        true
+    }
+
+    /// The client reads a server of another layout.
+    fn look_elsewhere(&mut self, client: usize, node: usize) -> bool {
+        let now = self.client_now(client);
+        let driver = &mut self.drivers[client];
+        let before = (driver.elsewhere[node], driver.in_sight[node], driver.old_set_seen);
+        if driver.has_old_set() {
+            driver.old_set_seen = Some(now);
+        }
+        (driver.elsewhere[node], driver.in_sight[node]) = (true, true);
+        if before == (true, true, driver.old_set_seen) {
+            return false;
+        }
+        (driver.reads[node], driver.timers[node], driver.displaced[node]) = (None, None, None);
         self.after_read(client);
         true
     }
@@ -240,7 +294,7 @@ impl World {
         self.group_around(client, node, |other, read| {
             let together =
                 |(incarnation, seen)| incarnation == read.view.incarnation && seen > timer.seen;
-            any || !read.active || driver.starting[other].is_some_and(together)
+            any || read.starts() || (read.active && driver.starting[other].is_some_and(together))
         })
     }
 

@@ -21,7 +21,7 @@ pub(super) struct Faults {
 impl World {
     /// Whether a change of a name is over: its server is sound, none of the name was enrolled
     /// after it or is about to be, and no client is connected to one that does not vote.
-    fn is_settled(&self, node: usize) -> bool {
+    pub(super) fn is_settled(&self, node: usize) -> bool {
         let machine = self.leads[0][node];
         let incarnation =
             |machine| self.server(node, machine).view.as_ref().map(|view| view.incarnation);
@@ -51,6 +51,9 @@ impl World {
     /// change of any one; or nothing moves, and all servers that are in probation, or will be, are
     /// the only ones of their names.
     fn may_disturb(&mut self, node: usize, moves: bool) -> bool {
+        if self.setup.is_layout {
+            return true;
+        }
         let is_changing = |&other: &usize| other == node || !self.is_settled(other);
         let changing: Vec<_> = self.names().filter(is_changing).collect();
         let bits: u8 = changing.iter().map(|&name| 1 << name).sum();
@@ -104,6 +107,12 @@ impl World {
             *server = Server { run: server.run, ..Server::default() };
             self.forget_in_groups(node * self.setup.machines + machine);
         }
+        self.disconnect(node, machine);
+        true
+    }
+
+    /// All connections to a server end, and what was sent over them is lost.
+    pub(super) fn disconnect(&mut self, node: usize, machine: usize) {
         for client in 0..CLIENTS {
             if self.drivers[client].conn[node] == Some(machine) {
                 let now = self.client_now(client);
@@ -118,7 +127,6 @@ impl World {
                 job.lose(node, machine);
             }
         }
-        true
     }
 
     pub(super) fn crash(&mut self, client: usize) -> bool {

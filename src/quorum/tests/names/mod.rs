@@ -20,6 +20,7 @@
 //! | tests: something is found with a simpler rule | `retired` |
 //! | tests: something is found beyond its limits | `limits` |
 //! | tests: the set becomes whole again | `settle` |
+//! | servers that are moved from one layout to another | `layouts` |
 //!
 //! `NAMES_WALKS=20 cargo test --release --lib names` takes 20 times as many walks;
 //! `-- --ignored` runs the controls that need more than the others.
@@ -35,6 +36,7 @@ mod exhaust;
 mod faults;
 mod groups;
 mod holds;
+mod layouts;
 mod limits;
 mod lock;
 mod outline;

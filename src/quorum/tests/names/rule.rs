@@ -57,4 +57,26 @@ pub(super) enum Part {
     Burnt,
     /// A probation is longer than a validity by what clocks may differ; without it just as long.
     WaitBeyondValidity,
+    /// Those that leave a layout count only if they voted there, and named each other.
+    Leaving,
+    /// N−q+1 leave the old layout before the new one begins; without it one less.
+    EnoughLeave,
+    /// A server is marked as moved until enough left.
+    MovedMark,
+    /// Every probation begins anew once enough left; without it, those of servers that were moved
+    /// go on.
+    Restarted,
+    /// A moved server goes through a probation.
+    MovedProbation,
+    /// The fences of those that left are told to the new layout.
+    LeftFences,
+    /// A moved server gets a greater epoch.
+    MovedEpoch,
+    /// A moved server forgets the owners that it knew.
+    MovedOwners,
+    /// No set starts by itself while a server of it belongs to another layout, or was moved from one
+    /// that may still grant, nor before a probation has passed since.
+    OldSet,
+    /// A blank server that was last seen in another layout is not enrolled.
+    Elsewhere,
 }

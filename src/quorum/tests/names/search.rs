@@ -108,7 +108,12 @@ fn replay(setup: Setup, steps: &[Step]) -> Option<Vec<Step>> {
 
 /// Leaves out steps while what remains still comes to a violation.
 pub(super) fn shorten(setup: Setup, trace: &[Step]) -> Vec<Step> {
-    let mut best = replay(setup, trace).expect("the trace comes to a violation");
+    shorten_by(trace, |steps| replay(setup, steps))
+}
+
+/// `replay` returns the steps that were taken, if they come to a violation.
+pub(super) fn shorten_by<S: Copy>(trace: &[S], replay: impl Fn(&[S]) -> Option<Vec<S>>) -> Vec<S> {
+    let mut best = replay(trace).expect("the trace comes to a violation");
     let mut size = best.len() / 2;
     loop {
         let mut at = 0;
@@ -116,7 +121,7 @@ pub(super) fn shorten(setup: Setup, trace: &[Step]) -> Vec<Step> {
         while at < best.len() {
             let mut rest = best[..at].to_vec();
             rest.extend_from_slice(&best[(at + size.max(1)).min(best.len())..]);
-            match replay(setup, &rest) {
+            match replay(&rest) {
                 Some(shorter) if shorter.len() < best.len() => best = shorter,
                 _ => at += size.max(1),
             }

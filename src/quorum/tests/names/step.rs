@@ -177,7 +177,7 @@ impl World {
                 | Step::Merge { .. }
                 | Step::Activate { .. }
         );
-        if done && changes && !self.setup.locks {
+        if done && changes && !self.setup.locks && !self.setup.is_layout {
             self.note_groups();
         }
         done

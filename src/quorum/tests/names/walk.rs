@@ -89,6 +89,12 @@ impl Walk {
             if !world.setup.locks {
                 weights[9..=12].fill(0);
             }
+            if world.setup.is_layout {
+                // Ticks and faults are of all layouts.
+                weights[..2].fill(0);
+                weights[13] = weights[13].max(1);
+                continue;
+            }
             weights[0] = weights[0].max(1);
         }
         let habits =

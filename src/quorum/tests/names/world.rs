@@ -25,6 +25,7 @@ pub(super) type PerName<T> = [T; NAMES];
 
 /// One machine under a name.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a state that it may be in or not")]
 pub(super) struct Server {
     /// Its enrolment and the owners that it stores; `None` while it is blank.
     pub(super) view: Option<Arc<View>>,
@@ -40,6 +41,24 @@ pub(super) struct Server {
     pub(super) fence: u16,
     /// What it keeps of the clients' work.
     pub(super) kept: Kept,
+    /// It belongs to another layout, under which it has a view; here it has none.
+    pub(super) elsewhere: bool,
+    /// It was moved here from a set that may still grant.
+    pub(super) moved: bool,
+    /// How it left the other layout.
+    pub(super) left: Option<Left>,
+}
+
+/// How a server left a layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) layout: usize,
+    /// The index of its name there.
+    pub(super) node: usize,
+    /// It was taken over by a client; otherwise an operator moved it.
+    pub(super) taken_over: bool,
+    /// Its view, if it voted.
+    pub(super) view: Option<Arc<View>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +122,10 @@ pub(super) struct Setup {
     /// Whether a change of a name ends before its server has all records. What no server keeps any
     /// more may be lost then.
     pub(super) changes_while_copying: bool,
+    /// Whether it is one layout of two, of which `layouts` keeps the limits.
+    pub(super) is_layout: bool,
+    /// Whether the servers' clocks go back: a bootstrap has no floor for its tokens.
+    pub(super) clocks_go_back: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -180,7 +203,7 @@ impl World {
                     world.look(client, node);
                 });
             }
-            if !setup.locks {
+            if !setup.locks && !setup.is_layout {
                 world.note_groups();
             }
         }
@@ -217,7 +240,7 @@ impl World {
         ((node * self.setup.machines + machine) * 256 + usize::from(run)) as u128
     }
 
-    fn incarnation(&mut self, node: usize, machine: usize, epoch: u32) -> Incarnation {
+    pub(super) fn incarnation(&mut self, node: usize, machine: usize, epoch: u32) -> Incarnation {
         self.enrolments += 1;
         Incarnation { epoch, id: self.run_id(node, machine), nonce: self.enrolments }
     }

@@ -1,0 +1,99 @@
+//! Nodes that leave a layout: when so many did that it can grant nothing more.
+//!
+//! A name may lead to another server than the one that a client of the old layout is connected to, so
+//! it is not enough that one server left under each of N−q+1 names. Those count that voted and named
+//! each other when they left: any quorum that could still be counted has one of them, or changed
+//! more names than R14 allows.
+
+use std::sync::Arc;
+
+use super::takeover::blocking;
+use crate::protocol::names::{Incarnation, Member, View, largest_group};
+
+/// How a node left a layout in which it voted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// It took no part in R14: without the restart guard, or enrolled by an earlier version.
+    Unnamed,
+    /// Its incarnation, and the owners that it knew of any names.
+    Named(Incarnation, Box<[Incarnation]>),
+}
+
+impl Left {
+    /// From what `adopt.lua` stores; `None` for a node that did not vote.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        if text == "*" {
+            return Some(Self::Unnamed);
+        }
+        let mut incarnations = text.split(',').filter_map(Incarnation::parse);
+        Some(Self::Named(incarnations.next()?, incarnations.collect()))
+    }
+}
+
+/// A largest group of nodes that named each other when they left, by index.
+pub(crate) fn group(left: &[Option<Left>]) -> Vec<usize> {
+    let own = |left: &Option<Left>| match left {
+        Some(Left::Named(incarnation, _)) => Some(*incarnation),
+        _ => None,
+    };
+    let view = |node: usize, incarnation: Incarnation, known: &[Incarnation]| {
+        let owner = |(other, left)| own(left).filter(|o| other != node && known.contains(o));
+        Arc::new(View { incarnation, owners: left.iter().enumerate().map(owner).collect() })
+    };
+    let views: Vec<_> = left
+        .iter()
+        .enumerate()
+        .filter_map(|(node, left)| match left.as_ref()? {
+            Left::Unnamed => Some((node, None)),
+            Left::Named(incarnation, known) => Some((node, Some(view(node, *incarnation, known)))),
+        })
+        .collect();
+    let members: Vec<Member<'_>> =
+        views.iter().map(|(node, view)| (*node, view.as_ref())).collect();
+    largest_group(&members).into_iter().map(|(node, _)| node).collect()
+}
+
+/// Whether a layout can grant nothing more: N−q+1 of its nodes voted and named each other when they
+/// left, or a node left under each of its names, as fewer than q of these can have another server.
+pub(crate) fn is_stopped(left: &[Option<Left>], moved: usize) -> bool {
+    moved == left.len() || group(left).len() >= blocking(left.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn incarnation(id: u128) -> Incarnation {
+        Incarnation { epoch: 1, id, nonce: 7 }
+    }
+
+    fn left(id: u128, known: &[u128]) -> Option<Left> {
+        let owners: Vec<_> = known.iter().map(|id| incarnation(*id).to_string()).collect();
+        Left::parse(&[&[incarnation(id).to_string()], &owners[..]].concat().join(","))
+    }
+
+    #[test]
+    fn those_that_named_each_other_count() {
+        let all = [left(1, &[2, 3, 9]), left(2, &[1, 3]), left(3, &[1])];
+        assert_eq!(group(&all), [0, 1]);
+        assert!(is_stopped(&all, 3));
+        // The second took another server for the owner of the first one's name.
+        let moved = [left(1, &[2, 3]), left(2, &[9, 3]), None];
+        assert_eq!(group(&moved).len(), 1);
+        assert!(!is_stopped(&moved, 2));
+    }
+
+    #[test]
+    fn nodes_without_votes_do_not_count() {
+        assert_eq!(Left::parse(""), None);
+        assert!(!is_stopped(&[left(1, &[2, 3]), None, None], 2));
+        assert!(is_stopped(&[left(1, &[2, 3]), None, None], 3), "all names");
+    }
+
+    #[test]
+    fn nodes_without_names_count_with_all() {
+        let unnamed = || Left::parse("*");
+        assert!(is_stopped(&[unnamed(), unnamed(), None], 2));
+        assert!(is_stopped(&[unnamed(), left(2, &[]), None], 2));
+    }
+}
