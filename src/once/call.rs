@@ -8,10 +8,10 @@ use std::{
 use pin_project::pin_project;
 
 #[cfg(feature = "http")]
+use super::detach::Detach;
 use super::{
     Check, Completes, OnceError, Unknown, Work,
     attached::Attached,
-    detach::Detach,
     execution::Execution,
     marker::Marker,
     notes,
