@@ -15,7 +15,7 @@ use super::{
     lease::ActiveLease,
     queue::{Queueing, Ticket, Turn},
     settings::Overrides,
-    wakeups::{Begun, Retries, Standby, Tries, Wait, Way},
+    wakeups::{Begun, RetryHistory, RetryState, RetryTask, Wait, Yield},
     watchers::Watch,
 };
 use crate::{
@@ -60,7 +60,7 @@ enum State {
 const LONGEST_ATTEMPT: u32 = 6;
 
 struct Work {
-    tries: Tries,
+    tries: RetryState,
     started: Timestamp,
     step: Step,
     /// Ends the wait in the local line.
@@ -73,7 +73,7 @@ enum Step {
     Queueing(Queueing),
     Ready(Ticket),
     Asking { lease: Arc<ActiveLease>, watch: Watch },
-    Pausing(Arc<Standby>),
+    Pausing(Arc<RetryTask>),
     Done,
 }
 
@@ -99,7 +99,8 @@ impl Acquire {
             elapsed = field::Empty,
         );
         let step = Step::Queueing(core.queue.enter(&resource));
-        let tries = Tries { core, resource, plan, begun: 0, retries: Retries::default(), span };
+        let tries =
+            RetryState { core, resource, plan, begun: 0, retries: RetryHistory::default(), span };
         Self(State::Working(Work { tries, started, step, alarm: None, was_in_line: false }))
     }
 
@@ -142,9 +143,9 @@ impl Work {
                         let yields = !self.tries.plan.wait.is_zero()
                             && self.tries.core.wakeups.may_give_way(&self.tries.resource);
                         self.step = if yields {
-                            let Tries { core, resource, plan, .. } = &self.tries;
-                            let way = Way::new(core, resource, plan, self.deadline());
-                            self.pause(Wait::Way(way), self.deadline(), ticket)
+                            let RetryState { core, resource, plan, .. } = &self.tries;
+                            let yielding = Yield::new(core, resource, plan, self.deadline());
+                            self.pause(Wait::Yield(yielding), self.deadline(), ticket)
                         } else {
                             Step::Ready(ticket)
                         };
@@ -173,7 +174,7 @@ impl Work {
                     }
                     Some(Ok(())) => {
                         lease.unwatch(&mut watch);
-                        let Tries { core, resource, retries, .. } = &mut self.tries;
+                        let RetryState { core, resource, retries, .. } = &mut self.tries;
                         retries.succeeded(core, resource, lease.started());
                         let (granted, of) = lease.tally();
                         self.tries
@@ -191,9 +192,9 @@ impl Work {
                         }
                     }
                 },
-                Step::Pausing(standby) => {
-                    let Poll::Ready(Begun { tries, lease }) = standby.poll(cx) else {
-                        self.step = Step::Pausing(standby);
+                Step::Pausing(retry_task) => {
+                    let Poll::Ready(Begun { tries, lease }) = retry_task.poll(cx) else {
+                        self.step = Step::Pausing(retry_task);
                         return Poll::Pending;
                     };
                     self.tries = tries;
@@ -228,7 +229,7 @@ impl Work {
             let lease = self.tries.begin(ticket, permit)?;
             return Ok(Step::Asking { lease, watch: Watch::default() });
         }
-        let Tries { core, retries, plan, .. } = &mut self.tries;
+        let RetryState { core, retries, plan, .. } = &mut self.tries;
         if !retries.count(&core.queue, self.was_in_line) {
             return Err(self.tries.turned_away(&ticket));
         }
@@ -241,7 +242,7 @@ impl Work {
     }
 
     fn pause(&mut self, wait: Wait, deadline: Timestamp, ticket: Ticket) -> Step {
-        Step::Pausing(Standby::start(wait, deadline, (ticket, self.tries.hand_over())))
+        Step::Pausing(RetryTask::start(wait, deadline, (ticket, self.tries.hand_over())))
     }
 
     /// What follows an attempt that failed: a pause, or the end.
@@ -251,7 +252,7 @@ impl Work {
         error: LockError,
         lease: &ActiveLease,
     ) -> Result<Step, LockError> {
-        let error = self.tries.retries.failed(error, lease.tally().0, lease.was_kept_out());
+        let error = self.tries.retries.failed(error, lease.tally().0, lease.refused_by_lead());
         crate::log::debug!(%error, attempt = self.tries.begun, "attempt failed");
         if self.tries.plan.wait.is_zero() || self.tries.plan.max_attempts == Some(self.tries.begun)
         {
@@ -260,7 +261,7 @@ impl Work {
         if self.deadline() <= self.tries.core.clock().now() {
             return Err(self.timed_out(error));
         }
-        let Tries { core, retries, .. } = &mut self.tries;
+        let RetryState { core, retries, .. } = &mut self.tries;
         if !retries.count(&core.queue, self.was_in_line) {
             crate::log::debug!("too many requests wait: one is told at once");
             return Err(error);
@@ -304,7 +305,7 @@ impl Work {
     fn end(&mut self, mut result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
         self.tries.retries.ended();
         if let Err(error) = &mut result {
-            let Tries { core, resource, plan, .. } = &self.tries;
+            let RetryState { core, resource, plan, .. } = &self.tries;
             error.set_retry_after(|expires_in| {
                 let ahead = core.queue.turn_away(resource);
                 core.usual.retry_after(resource, ahead, expires_in, plan.retry_after)
@@ -334,7 +335,7 @@ impl Drop for Work {
     fn drop(&mut self) {
         match &self.step {
             Step::Asking { lease, .. } => lease.release(false),
-            Step::Pausing(standby) => standby.leave(),
+            Step::Pausing(retry_task) => retry_task.leave(),
             Step::Queueing(_) | Step::Ready(_) | Step::Done => {}
         }
     }

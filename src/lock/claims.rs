@@ -6,7 +6,7 @@ use super::{ask::ask, core::Core};
 use crate::{
     error::{LockError, Reason, VoteOutcome},
     protocol::{Answer, Op, TickClaim, rules},
-    quorum::claims::{Latest, Standing, standing},
+    quorum::claims::{ClaimStatus, Latest, status},
     token::TOKEN_LEAD,
 };
 
@@ -19,7 +19,7 @@ pub(crate) struct Kept {
     pub(crate) burnt: Duration,
 }
 
-/// The latest runs of jobs, in their order. Binds nobody. `never_started`: see [`standing`].
+/// The latest runs of jobs, in their order. Binds nobody. `never_started`: see [`status`].
 pub(crate) async fn read(
     core: &Core,
     jobs: &[Arc<str>],
@@ -35,7 +35,7 @@ pub(crate) async fn read(
             })
         };
         let known = |answers: &[Result<Answer, Reason>]| {
-            (0..jobs.len()).all(|job| matches!(of(job, answers), (Standing::Known(_), _)))
+            (0..jobs.len()).all(|job| matches!(of(job, answers), (ClaimStatus::Known(_), _)))
         };
         let answers = ask(core, &op, known).await;
         for job in 0..jobs.len() {
@@ -46,7 +46,7 @@ pub(crate) async fn read(
 }
 
 /// The latest run of a job whose lock is held with `token`; from now on nobody with an earlier
-/// token can claim a tick of it. `never_started`: see [`standing`].
+/// token can claim a tick of it. `never_started`: see [`status`].
 pub(crate) async fn prepare(
     core: &Core,
     job: &Arc<str>,
@@ -60,7 +60,7 @@ pub(crate) async fn prepare(
             _ => None,
         })
     };
-    let answers = ask(core, &op, |answers| matches!(of(answers).0, Standing::Known(_))).await;
+    let answers = ask(core, &op, |answers| matches!(of(answers).0, ClaimStatus::Known(_))).await;
     settled(core, &answers, of(&answers))
 }
 
@@ -86,7 +86,7 @@ fn judge<'a>(
     answers: &'a [Result<Answer, Reason>],
     never_started: &[u64],
     of: impl Fn(&'a Answer) -> Option<(u64, Option<&'a TickClaim>)>,
-) -> (Standing, u64) {
+) -> (ClaimStatus, u64) {
     let told = || answers.iter().flatten().filter_map(&of);
     // A floor that lies further ahead is of a clock that was wrong, and tells nothing.
     let clock = core.clock();
@@ -94,18 +94,18 @@ fn judge<'a>(
     let limit = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX).saturating_add(2 * TOKEN_LEAD);
     let floors = told().map(|(floor, _)| floor).filter(|floor| *floor <= limit);
     let floor = floors.max().unwrap_or(0);
-    (standing(told().map(|(_, claim)| claim), answers.len(), never_started), floor)
+    (status(told().map(|(_, claim)| claim), answers.len(), never_started), floor)
 }
 
 fn settled(
     core: &Core,
     answers: &[Result<Answer, Reason>],
-    (standing, floor): (Standing, u64),
+    (status, floor): (ClaimStatus, u64),
 ) -> Result<Kept, LockError> {
-    let latest = match standing {
-        Standing::TooFew => return Err(no_quorum(core, answers)),
-        Standing::Known(latest) => latest,
-        Standing::Likely(latest) => Some(latest),
+    let latest = match status {
+        ClaimStatus::TooFew => return Err(no_quorum(core, answers)),
+        ClaimStatus::Known(latest) => latest,
+        ClaimStatus::Likely(latest) => Some(latest),
     };
     Ok(Kept { latest, burnt: TickClaim::burnt_before(floor) })
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::{LockError, Reason, VoteOutcome},
     protocol::{Answer, Nonce, Op, Record, rules},
-    quorum::records::{self, Standing},
+    quorum::records::{self, RecordStatus},
 };
 
 pub(crate) use super::ask::Answers;
@@ -25,7 +25,7 @@ pub(crate) type Asked = Ask<fn(&[Result<Answer, Reason>]) -> bool>;
 /// don't have it are told, also those that answer later.
 pub(crate) fn read(core: &Arc<Core>, name: &Arc<str>) -> Asked {
     let op = Op::ReadRecord { name: Arc::clone(name) };
-    let enough = |answers: &[Result<Answer, Reason>]| standing(answers).is_settled();
+    let enough = |answers: &[Result<Answer, Reason>]| status(answers).is_settled();
     ask_and_repair(core, name, &op, enough)
 }
 
@@ -46,14 +46,14 @@ pub(crate) fn read_all(core: &Core, name: &Arc<str>) -> Asked {
 }
 
 /// What the answers come to.
-pub(crate) fn standing(answers: &[Result<Answer, Reason>]) -> Standing {
+pub(crate) fn status(answers: &[Result<Answer, Reason>]) -> RecordStatus {
     let told = answers.iter().filter_map(|answer| match answer {
         Ok(Answer::Recorded(kept)) => {
             Some(kept.as_ref().map(|(record, remaining)| (record, *remaining)))
         }
         _ => None,
     });
-    records::standing(told, answers.len())
+    records::status(told, answers.len())
 }
 
 /// Has a record kept under a lock, of one name, that is valid at the moment. Where a node tells that

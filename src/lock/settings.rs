@@ -4,7 +4,7 @@ use super::{fences::Proposal, overrun::Overrun, quota::RecordBounds};
 use crate::{
     error::LockError,
     protocol::rules,
-    quorum::{Gate, Terms},
+    quorum::{LeadNode, Terms},
     time::MAX_DURATION,
 };
 
@@ -68,7 +68,7 @@ pub(crate) struct Overrides {
     /// The release is awaited after a refusal, though this request makes no second attempt.
     pub(crate) awaits_release: bool,
     /// The node that the only attempt asks before the others.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) lead_node: Option<LeadNode>,
     /// The longest time after which a request that is turned away is to come back.
     pub(crate) retry_after: Option<Duration>,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Plan {
     /// How long before the hard stop work is asked to stop.
     pub(crate) stop_margin: Duration,
     /// The node that an attempt asks before the others; unset at the first of a request that waits.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) lead_node: Option<LeadNode>,
     /// The longest time after which a request that is turned away is to come back.
     pub(crate) retry_after: Duration,
     /// What is set aside of the TTL: the servers keep the key for so long after the hard stop.
@@ -153,7 +153,7 @@ impl Settings {
             // Renewals start at a third of the validity: a later soft deadline is never met while
             // they work.
             stop_margin: self.stop_margin.unwrap_or(validity / 10).min(validity / 2),
-            gate: overrides.gate,
+            lead_node: overrides.lead_node,
             retry_after: overrides.retry_after.unwrap_or(RETRY_AFTER),
             slack: set_aside(self, ttl),
             node_timeout: rules::node_timeout(self.node_timeout, ttl),
@@ -188,7 +188,7 @@ impl Plan {
             auto_extend: self.auto_extend,
             proposal: proposal.map(|proposal| proposal.token),
             block: proposal.map_or(1, |proposal| proposal.block),
-            gate: self.gate,
+            lead_node: self.lead_node,
         }
     }
 }

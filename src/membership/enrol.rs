@@ -20,7 +20,7 @@ use crate::{
 
 /// How a node stands, as last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum NodeStatus {
     /// Not seen, or of no use for others: not connected, a replica, or one server under two names.
     Out,
     /// It belongs to another set of nodes.
@@ -44,7 +44,7 @@ pub(crate) enum Sight {
     },
 }
 
-impl Sight {
+impl NodeStatus {
     /// Whether it may start by itself, together with others.
     fn starts(&self) -> bool {
         matches!(self, Self::Probation { moved: false, .. })
@@ -77,12 +77,12 @@ pub(crate) struct Step {
     /// How long was waited.
     pub waited: Duration,
     /// What it takes to activate it.
-    pub how: How,
+    pub how: ActivationPlan,
 }
 
 /// Where an activated node learns what it forgot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum ActivationPlan {
     /// From at least `needed` of these nodes, which vote: each quorum that ever granted a lock has
     /// one of them.
     Learn {
@@ -125,9 +125,9 @@ pub(crate) struct Enrolment {
 
 #[derive(Clone, Debug)]
 struct Entry {
-    sight: Sight,
+    sight: NodeStatus,
     /// As it was last seen when it was there.
-    known: Sight,
+    known: NodeStatus,
     /// Since when it is out of sight; from the beginning, if it was never seen.
     out_since: Timestamp,
     /// In which incarnation, and when, it was last seen in a probation from which it may start by
@@ -182,8 +182,8 @@ impl Enrolment {
     /// For `nodes` nodes, and locks of at most `max_ttl`.
     pub(crate) fn new(nodes: usize, max_ttl: Duration, drift_factor: f64) -> Self {
         let entry = Entry {
-            sight: Sight::Out,
-            known: Sight::Out,
+            sight: NodeStatus::Out,
+            known: NodeStatus::Out,
             out_since: Timestamp::ZERO,
             seen_starting: None,
             wait: None,
@@ -198,7 +198,7 @@ impl Enrolment {
     }
 
     /// Takes how a node stands, which was asked and answered at `now`.
-    pub(crate) fn see(&mut self, node: usize, sight: Sight, now: Timestamp) {
+    pub(crate) fn see(&mut self, node: usize, sight: NodeStatus, now: Timestamp) {
         self.see_answer(node, sight, now, now);
     }
 
@@ -206,7 +206,7 @@ impl Enrolment {
     pub(crate) fn see_answer(
         &mut self,
         node: usize,
-        sight: Sight,
+        sight: NodeStatus,
         asked: Timestamp,
         now: Timestamp,
     ) {
@@ -215,7 +215,7 @@ impl Enrolment {
         }
         let entry = &mut self.nodes[node];
         match &sight {
-            Sight::Probation { tag, view, max_ttl, .. } => {
+            NodeStatus::Probation { tag, view, max_ttl, .. } => {
                 let max_ttl = self.max_ttl.max(*max_ttl);
                 match &mut entry.wait {
                     Some(wait) if wait.incarnation == view.incarnation => {
@@ -235,16 +235,16 @@ impl Enrolment {
                     }
                 }
             }
-            Sight::Active { .. } | Sight::OtherLayout => entry.wait = None,
-            Sight::Out => {}
+            NodeStatus::Active { .. } | NodeStatus::OtherLayout => entry.wait = None,
+            NodeStatus::Out => {}
         }
         if let Some(view) = sight.view().filter(|_| sight.starts()) {
             // It may have been activated while the answer was under way.
             entry.seen_starting = Some((view.incarnation, asked));
         }
-        if sight != Sight::Out {
+        if sight != NodeStatus::Out {
             entry.known = sight.clone();
-        } else if entry.sight != Sight::Out {
+        } else if entry.sight != NodeStatus::Out {
             entry.out_since = now;
         }
         entry.sight = sight;
@@ -380,7 +380,7 @@ impl Enrolment {
     /// Whether a node belongs to another set, as far as is known. If it turns up without its data,
     /// it is that set's, or that of whoever adopted it, and not ours for the taking.
     pub(crate) fn is_elsewhere(&self, node: usize) -> bool {
-        self.nodes[node].known == Sight::OtherLayout
+        self.nodes[node].known == NodeStatus::OtherLayout
     }
 
     /// What is to be done now; each step is followed by [`ended`](Self::ended).
@@ -395,10 +395,10 @@ impl Enrolment {
             let entry = &mut self.nodes[node];
             let Some(wait) = &mut entry.wait else { continue };
             let begun = match how {
-                How::Learn { .. } => wait.known_to_voters,
-                How::Bootstrap { .. } => wait.known_to_starters,
+                ActivationPlan::Learn { .. } => wait.known_to_voters,
+                ActivationPlan::Bootstrap { .. } => wait.known_to_starters,
             };
-            wait.bootstrapped |= matches!(how, How::Bootstrap { .. });
+            wait.bootstrapped |= matches!(how, ActivationPlan::Bootstrap { .. });
             steps.push(Step {
                 node,
                 tag: Arc::clone(&wait.tag),
@@ -465,14 +465,14 @@ impl Enrolment {
 
     fn due_at(&self, node: usize) -> Option<Timestamp> {
         let entry = &self.nodes[node];
-        if entry.busy || !matches!(entry.sight, Sight::Probation { .. }) {
+        if entry.busy || !matches!(entry.sight, NodeStatus::Probation { .. }) {
             return None;
         }
         let wait = entry.wait.as_ref()?;
         let end = match self.how(node)? {
-            How::Learn { .. } => self.end(wait, wait.known_to_voters?),
-            How::Bootstrap { .. } if wait.bootstrapped => self.end(wait, wait.since),
-            How::Bootstrap { .. } => {
+            ActivationPlan::Learn { .. } => self.end(wait, wait.known_to_voters?),
+            ActivationPlan::Bootstrap { .. } if wait.bootstrapped => self.end(wait, wait.since),
+            ActivationPlan::Bootstrap { .. } => {
                 let together = self.quorum_end().unwrap_or(Timestamp::ZERO);
                 let end = self.end(wait, wait.known_to_starters?);
                 end.max(together).max(self.absence_end(node)).max(self.old_set_end())
@@ -501,7 +501,7 @@ impl Enrolment {
         if with.len() >= self.needed() {
             return Timestamp::ZERO;
         }
-        let away = self.nodes.iter().filter(|entry| entry.sight == Sight::Out);
+        let away = self.nodes.iter().filter(|entry| entry.sight == NodeStatus::Out);
         let since = away.map(|entry| entry.out_since).max().unwrap_or(Timestamp::ZERO);
         since + self.probation(self.max_ttl)
     }
@@ -521,14 +521,14 @@ impl Enrolment {
         max_ttl + rules::drift(max_ttl, self.drift_factor)
     }
 
-    fn how(&self, node: usize) -> Option<How> {
+    fn how(&self, node: usize) -> Option<ActivationPlan> {
         let entry = &self.nodes[node];
         let wait = entry.wait.as_ref()?;
         // A quorum forgot at once, so the set begins anew: each of its nodes has kept, or waited
         // out, what it granted. A minority that forgot learns from the others, and waits for them:
         // the former owners of its names may live, and be a quorum with them. And an old set may
         // still be granting, out of our sight too: only `adopt` ends that.
-        let there = |other: &usize| self.nodes[*other].sight != Sight::Out;
+        let there = |other: &usize| self.nodes[*other].sight != NodeStatus::Out;
         let with = self.starters(node).into_iter().filter(there).count();
         let enough = with + 1 >= self.quorum && wait.known_to_starters.is_some();
         if entry.sight.starts() && (wait.bootstrapped || enough) && !self.has_old_set() {
@@ -536,12 +536,12 @@ impl Enrolment {
             let is_there =
                 |other: &usize| *other != node && self.nodes[*other].sight.view().is_some();
             let from = (0..self.nodes.len()).filter(is_there).collect();
-            return Some(How::Bootstrap { from });
+            return Some(ActivationPlan::Bootstrap { from });
         }
         let needed = self.needed();
         let from = self.group_around(node, |entry| entry.sight.is_active());
         let known = wait.known_to_voters.is_some() && from.len() >= needed;
-        known.then_some(How::Learn { from, needed })
+        known.then_some(ActivationPlan::Learn { from, needed })
     }
 }
 

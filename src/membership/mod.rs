@@ -6,12 +6,12 @@
 //! | nodes of a set that nobody uses any more | [`takeover`] |
 //! | nodes that leave a set for another | [`leaving`] |
 //! | how far servers' clocks are from this process's | [`offsets`] |
-//! | servers whose clocks jumped, and a local clock that was paused | [`jury`] |
+//! | servers whose clocks jumped, and a local clock that was paused | [`clock_jump_detector`] |
 //! | whether a node has all records again | [`copying`] |
 
+pub(crate) mod clock_jump_detector;
 pub(crate) mod copying;
 pub(crate) mod enrol;
-pub(crate) mod jury;
 pub(crate) mod leaving;
 pub(crate) mod offsets;
 pub(crate) mod takeover;

@@ -21,7 +21,7 @@ pub struct Hints(Sink);
 
 #[derive(Clone)]
 enum Sink {
-    Vigil { node: usize, sink: Arc<dyn HintSink> },
+    Watch { node: usize, sink: Arc<dyn HintSink> },
     Fn(Arc<dyn Fn(Hint) + Send + Sync>),
 }
 
@@ -35,14 +35,14 @@ impl Hints {
         Self(Sink::Fn(Arc::new(f)))
     }
 
-    pub(crate) fn to_vigil(sink: Arc<dyn HintSink>, node: usize) -> Self {
-        Self(Sink::Vigil { node, sink })
+    pub(crate) fn to_watch(sink: Arc<dyn HintSink>, node: usize) -> Self {
+        Self(Sink::Watch { node, sink })
     }
 
     /// Tells.
     pub fn send(&self, hint: Hint) {
         match &self.0 {
-            Sink::Vigil { node, sink } => sink.hint(*node, hint),
+            Sink::Watch { node, sink } => sink.hint(*node, hint),
             Sink::Fn(f) => f(hint),
         }
     }

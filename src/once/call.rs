@@ -13,10 +13,10 @@ use super::{
     Check, Completes, OnceError, Unknown, Work,
     attached::Attached,
     execution::Execution,
-    marker::Marker,
-    notes,
     outcome::Outcome,
+    started_record::StartedRecord,
     state::{Next, State, StateProj},
+    telemetry,
     terms::{self, Terms},
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
         records::{self, Answers},
     },
     protocol::Record,
-    quorum::records::Standing,
+    quorum::records::RecordStatus,
     resource::Resource,
     time::Timestamp,
 };
@@ -37,11 +37,11 @@ use crate::{
 #[pin_project]
 pub(crate) struct OnceCall<W: Work, C: Check<W::Failure>, J> {
     /// Until the work begins. Dropped first: what is to be forgotten is forgotten under the lock.
-    marker: Option<Marker>,
+    started_record: Option<StartedRecord>,
     #[pin]
     state: State<W, C, J>,
     terms: Terms,
-    judge: Option<J>,
+    completion: Option<J>,
     key: Option<Key>,
     #[cfg(feature = "http")]
     detach: Option<Detach<Execution<W, C, J>>>,
@@ -54,25 +54,25 @@ struct Key {
 }
 
 impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
-    fn from(state: State<W, C, J>, terms: Terms, judge: J, key: Option<Key>) -> Self {
+    fn from(state: State<W, C, J>, terms: Terms, completion: J, key: Option<Key>) -> Self {
         Self {
-            marker: None,
+            started_record: None,
             state,
             terms,
-            judge: Some(judge),
+            completion: Some(completion),
             key,
             #[cfg(feature = "http")]
             detach: None,
         }
     }
 
-    pub(super) fn rejected(error: LockError, judge: J) -> Self {
-        Self::from(State::Rejected { error }, Terms::DEFAULT, judge, None)
+    pub(super) fn rejected(error: LockError, completion: J) -> Self {
+        Self::from(State::Rejected { error }, Terms::DEFAULT, completion, None)
     }
 
     /// A request that has no key.
-    pub(super) fn unguarded(work: W::Future, judge: J) -> Self {
-        Self::from(State::Unguarded { work }, Terms::DEFAULT, judge, None)
+    pub(super) fn unguarded(work: W::Future, completion: J) -> Self {
+        Self::from(State::Unguarded { work }, Terms::DEFAULT, completion, None)
     }
 
     /// `resource` is what [`terms::resource`] made of the key, and `request` asks for it.
@@ -80,15 +80,15 @@ impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
         (core, resource, request): (Arc<Core>, Resource, LockRequest),
         terms: Terms,
         (work, check): (W, C),
-        judge: J,
+        completion: J,
     ) -> Self {
         if let Err(error) = terms.check() {
-            return Self::rejected(error, judge);
+            return Self::rejected(error, completion);
         }
         let acquire = request.into_future();
         let state = State::Acquiring { acquire, start: Some((work, check)) };
         let asked_at = core.clock().now();
-        Self::from(state, terms, judge, Some(Key { core, resource, asked_at }))
+        Self::from(state, terms, completion, Some(Key { core, resource, asked_at }))
     }
 
     /// Where this is dropped while the work runs, the work goes on by itself.
@@ -138,13 +138,13 @@ where
                 Next::End(result) => {
                     let this = self.as_mut().project();
                     // Nothing ran, or it can run again, unless it was said that it is kept.
-                    if let Some(marker) = this.marker.take() {
-                        marker.forget();
+                    if let Some(started_record) = this.started_record.take() {
+                        started_record.forget();
                     }
                     let mut state = this.state;
                     state.set(State::Over);
                     if let Some(key) = this.key {
-                        notes::ended(&key.resource, &result);
+                        telemetry::ended(&key.resource, &result);
                     }
                     return Poll::Ready(result);
                 }
@@ -183,9 +183,9 @@ where
             },
             StateProj::Looking { asked, refusal } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
-                Next::End(Ok(match records::standing(&answers) {
-                    Standing::Done { record, remaining }
-                        if is_settled(this.judge.as_ref(), &record) =>
+                Next::End(Ok(match records::status(&answers) {
+                    RecordStatus::Done { record, remaining }
+                        if is_settled(this.completion.as_ref(), &record) =>
                     {
                         Outcome::Done { record, remaining }
                     }
@@ -196,8 +196,8 @@ where
             StateProj::Reading { asked, is_all, start } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
                 if !*is_all
-                    && let Standing::Done { record, .. } = records::standing(&answers)
-                    && !is_settled(this.judge.as_ref(), &record)
+                    && let RecordStatus::Done { record, .. } = records::status(&answers)
+                    && !is_settled(this.completion.as_ref(), &record)
                 {
                     let name = terms::name(&key().resource);
                     let asked = records::read_all(&key().core, &name);
@@ -205,7 +205,12 @@ where
                     return Poll::Ready(Next::State(State::Reading { asked, is_all: true, start }));
                 }
                 let start = start.take().expect(AFTER);
-                after_reading(&answers, start, (this.terms.unknown, key().asked_at), this.marker)
+                after_reading(
+                    &answers,
+                    start,
+                    (this.terms.unknown, key().asked_at),
+                    this.started_record,
+                )
             }
             StateProj::Pausing { sleep, start } => {
                 ready!(Pin::new(sleep).poll(cx));
@@ -215,12 +220,12 @@ where
                 let answers = ready!(Pin::new(asked).poll(cx));
                 let start = start.take().expect(AFTER);
                 // By a node that was silent before.
-                if let Standing::Done { record, remaining } = records::standing(&answers) {
+                if let RecordStatus::Done { record, remaining } = records::status(&answers) {
                     Next::End(Ok(Outcome::Done { record, remaining }))
                 } else if records::is_kept(&answers) || !start.0.is_valid() {
                     Next::Begin(start)
                 } else {
-                    this.marker.take().into_iter().for_each(Marker::forget);
+                    this.started_record.take().into_iter().for_each(StartedRecord::forget);
                     too_few(&answers, start, key().asked_at)
                 }
             }
@@ -232,9 +237,10 @@ where
     /// Starts the check and the work.
     fn begin(self: Pin<&mut Self>, start: (Lock, W, C)) -> State<W, C, J> {
         let this = self.project();
-        let marker = this.marker.take().unwrap_or_else(|| Marker::unkept(start.0.lease()));
-        let judge = this.judge.take().expect(AFTER);
-        match Execution::start(start, marker, *this.terms, judge) {
+        let started_record =
+            this.started_record.take().unwrap_or_else(|| StartedRecord::unkept(start.0.lease()));
+        let completion = this.completion.take().expect(AFTER);
+        match Execution::start(start, started_record, *this.terms, completion) {
             Ok(execution) => {
                 let attached = Attached::new(execution);
                 #[cfg(feature = "http")]
@@ -251,22 +257,24 @@ fn after_reading<W: Work, C: Check<W::Failure>, J>(
     answers: &Answers,
     start: (Lock, W, C),
     (unknown, asked_at): (Unknown, Timestamp),
-    marker: &mut Option<Marker>,
+    started_record: &mut Option<StartedRecord>,
 ) -> Next<W, C, J> {
-    match records::standing(answers) {
-        Standing::Done { record, remaining } => Next::End(Ok(Outcome::Done { record, remaining })),
-        Standing::Unknown { record, remaining, .. } => Next::End(Ok(Outcome::Busy {
+    match records::status(answers) {
+        RecordStatus::Done { record, remaining } => {
+            Next::End(Ok(Outcome::Done { record, remaining }))
+        }
+        RecordStatus::Unknown { record, remaining, .. } => Next::End(Ok(Outcome::Busy {
             retry_after: Some(remaining),
             by: Some(Arc::clone(&record.lease.owner)),
             unknown: true,
         })),
-        Standing::TooFew => too_few(answers, start, asked_at),
-        Standing::Nothing => match (records::reserve(start.0.lease()), unknown) {
+        RecordStatus::TooFew => too_few(answers, start, asked_at),
+        RecordStatus::Nothing => match (records::reserve(start.0.lease()), unknown) {
             (Err(error), _) => Next::End(Err(error.into())),
             (Ok(()), Unknown::Release) => Next::Begin(start),
             (Ok(()), Unknown::Hold(hold)) => {
-                let (set, asked) = Marker::set(start.0.lease(), hold);
-                *marker = Some(set);
+                let (set, asked) = StartedRecord::set(start.0.lease(), hold);
+                *started_record = Some(set);
                 Next::State(State::Marking { asked, start: Some(start) })
             }
         },
@@ -290,8 +298,8 @@ fn too_few<W: Work, C: Check<W::Failure>, J>(
     Next::State(State::Pausing { sleep, start: Some(start) })
 }
 
-fn is_settled<T>(judge: Option<&impl Completes<T>>, record: &Record) -> bool {
-    judge.is_none_or(|judge| judge.is_settled(&record.payload))
+fn is_settled<T>(completion: Option<&impl Completes<T>>, record: &Record) -> bool {
+    completion.is_none_or(|completion| completion.is_settled(&record.payload))
 }
 
 fn busy<T>(refusal: &LockError) -> Outcome<T> {

@@ -3,7 +3,7 @@ use std::pin::Pin;
 use tokio::runtime::Handle;
 use tracing::{Instrument, Span};
 
-use super::{Check, Completes, Work, execution::Execution, notes};
+use super::{Check, Completes, Work, execution::Execution, telemetry};
 use crate::lock::DetachedWork;
 
 /// Has work go on where its caller drops it, as a task of the runtime that the caller ran on.
@@ -35,7 +35,7 @@ where
             let counted = DetachedWork::begin(lease.core(), lease.over_at());
             let goes_on = async move {
                 let resource = execution.resource().clone();
-                notes::ended(&resource, &execution.await);
+                telemetry::ended(&resource, &execution.await);
                 // Behind the record and the release.
                 drop(counted);
             };

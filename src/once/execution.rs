@@ -10,11 +10,11 @@ use pin_project::pin_project;
 
 use super::{
     Check, Completes, OnceError, Work,
-    judge::Verdict,
-    marker::{Marker, record},
-    notes,
+    completion::Verdict,
     outcome::Outcome,
     recording::{Recording, Untold},
+    started_record::{StartedRecord, record},
+    telemetry,
     terms::Terms,
     work::Checked,
 };
@@ -29,12 +29,12 @@ use crate::{
 #[pin_project]
 pub(super) struct Execution<W: Work, C: Check<W::Failure>, J> {
     /// Dropped first: what is to be forgotten is forgotten under the lock.
-    marker: Option<Marker>,
+    started_record: Option<StartedRecord>,
     #[pin]
     step: Step<W, C>,
     lease: Arc<ActiveLease>,
     terms: Terms,
-    judge: J,
+    completion: J,
 }
 
 #[pin_project(project = StepProj)]
@@ -59,22 +59,22 @@ impl<W: Work, C: Check<W::Failure>, J> Execution<W, C, J> {
     /// Starts the check and the work, unless the lock's validity is over.
     pub(super) fn start(
         (lock, work, check): (Lock, W, C),
-        marker: Marker,
+        started_record: StartedRecord,
         terms: Terms,
-        judge: J,
+        completion: J,
     ) -> Result<Self, LockError> {
         let lease = Arc::clone(lock.lease());
-        let mut marker = Some(marker);
+        let mut started_record = Some(started_record);
         let make = |context| {
             // Where this panics, what was not begun is forgotten under the lock.
-            let set = marker.take();
+            let set = started_record.take();
             let begun = set.as_ref().map(|set| set.begun().clone()).unwrap_or_default();
             let checked = Checked::new(work, check, begun, context);
-            marker = set;
+            started_record = set;
             checked
         };
         let step = Step::Running { guarded: Guarded::start(lock, make)? };
-        Ok(Self { marker, step, lease, terms, judge })
+        Ok(Self { started_record, step, lease, terms, completion })
     }
 
     pub(super) fn resource(&self) -> &Resource {
@@ -112,7 +112,13 @@ where
             let ended = match this.step.as_mut().project() {
                 StepProj::Running { guarded } => match ready!(guarded.poll(cx)) {
                     Ok((Ok(output), hold)) => {
-                        match after_work(output, hold, this.judge, *this.terms, this.marker) {
+                        match after_work(
+                            output,
+                            hold,
+                            this.completion,
+                            *this.terms,
+                            this.started_record,
+                        ) {
                             Ok(completing) => {
                                 this.step.set(completing);
                                 continue;
@@ -122,11 +128,11 @@ where
                     }
                     Ok((Err(error), _hold)) => {
                         // Before the lock is given back.
-                        this.marker.take().into_iter().for_each(Marker::forget);
+                        this.started_record.take().into_iter().for_each(StartedRecord::forget);
                         Err(OnceError::Work(error))
                     }
                     Err(lost) => {
-                        this.marker.take().into_iter().for_each(Marker::end);
+                        this.started_record.take().into_iter().for_each(StartedRecord::end);
                         Err(lost.into())
                     }
                 },
@@ -135,13 +141,13 @@ where
                     untold.disarm();
                     Ok(match (output.take(), recorded) {
                         (Some(output), recorded) if !recording.record().is_done => {
-                            notes::unknown(hold.lease(), recorded.is_ok());
+                            telemetry::unknown(hold.lease(), recorded.is_ok());
                             Outcome::Ran(output)
                         }
                         (Some(output), Ok(())) => Outcome::Ran(output),
                         (Some(output), Err(error)) => {
                             let token = hold.lease().token();
-                            notes::unrecorded(hold.lease().resource(), token.get(), &error);
+                            telemetry::unrecorded(hold.lease().resource(), token.get(), &error);
                             Outcome::Unrecorded(output, error)
                         }
                         // The check asks again the next time.
@@ -164,24 +170,24 @@ where
 fn after_work<W: Work, C: Check<W::Failure>>(
     output: Option<W::Success>,
     hold: Hold,
-    judge: &impl Completes<W::Success>,
+    completion: &impl Completes<W::Success>,
     terms: Terms,
-    marker: &mut Option<Marker>,
+    started_record: &mut Option<StartedRecord>,
 ) -> Result<Step<W, C>, W::Success> {
-    let verdict = output.as_ref().map_or(Verdict::Done, |output| judge.verdict(output));
+    let verdict = output.as_ref().map_or(Verdict::Done, |output| completion.verdict(output));
     let output = match (verdict, output) {
         (Verdict::Free, Some(output)) => {
-            marker.take().into_iter().for_each(Marker::forget);
+            started_record.take().into_iter().for_each(StartedRecord::forget);
             return Err(output);
         }
         (Verdict::Unknown { hold: time }, Some(output)) => {
-            let is_kept = marker.as_ref().is_some_and(Marker::is_kept);
+            let is_kept = started_record.as_ref().is_some_and(StartedRecord::is_kept);
             let Some(time) = time.filter(|_| !is_kept) else {
-                notes::unknown(hold.lease(), is_kept);
-                marker.take().into_iter().for_each(Marker::keep);
+                telemetry::unknown(hold.lease(), is_kept);
+                started_record.take().into_iter().for_each(StartedRecord::keep);
                 return Err(output);
             };
-            marker.take().into_iter().for_each(Marker::keep);
+            started_record.take().into_iter().for_each(StartedRecord::keep);
             let lease = Arc::clone(hold.lease());
             let record = record(&lease, false, Arc::default());
             let untold = Untold::new(&lease, false);
@@ -190,9 +196,9 @@ fn after_work<W: Work, C: Check<W::Failure>>(
         }
         (_, output) => output,
     };
-    let payload = output.as_ref().map_or_else(Arc::default, |output| judge.payload(output));
+    let payload = output.as_ref().map_or_else(Arc::default, |output| completion.payload(output));
     // From here the work is done, whoever is told of it.
-    marker.take().into_iter().for_each(Marker::keep);
+    started_record.take().into_iter().for_each(StartedRecord::keep);
     let lease = Arc::clone(hold.lease());
     let record = record(&lease, true, payload);
     let untold = Untold::new(&lease, true);

@@ -60,29 +60,29 @@
 mod attached;
 mod call;
 mod check;
+mod completion;
 #[cfg(feature = "http")]
 mod detach;
 mod error;
 mod execution;
 mod future;
-mod judge;
 mod layer;
-mod marker;
-mod notes;
 mod outcome;
 mod recording;
 mod request;
 mod run;
 mod service;
+mod started_record;
 mod state;
 mod status;
+mod telemetry;
 mod terms;
 mod work;
 
 pub use check::{Check, Unchecked};
+pub use completion::{Always, Completes};
 pub use error::OnceError;
 pub use future::OnceFuture;
-pub use judge::{Always, Completes};
 pub use layer::{OnceLayer, Plain};
 pub use outcome::Once;
 pub use request::OnceRequest;

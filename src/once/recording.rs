@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::notes;
+use super::telemetry;
 use crate::{
     error::{LockError, Reason},
     lock::{
@@ -54,7 +54,7 @@ impl Untold {
 impl Drop for Untold {
     fn drop(&mut self) {
         if self.is_armed {
-            notes::recording_dropped(&self.lease, self.is_done);
+            telemetry::recording_dropped(&self.lease, self.is_done);
         }
     }
 }

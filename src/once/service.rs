@@ -80,15 +80,15 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let judge = self.layer.complete.clone();
+        let completion = self.layer.complete.clone();
         OnceFuture::new(match self.layer.key.key(&request) {
             Ok(Some(key)) => {
                 let asked = self.layer.request_for(&key);
                 let call = ServiceCall { service: self.take_ready(), request };
-                begin(asked, call, judge)
+                begin(asked, call, completion)
             }
-            Ok(None) => OnceCall::unguarded(self.inner.call(request), judge),
-            Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), judge),
+            Ok(None) => OnceCall::unguarded(self.inner.call(request), completion),
+            Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), completion),
         })
     }
 }
@@ -97,11 +97,13 @@ where
 pub(super) fn begin<W: Work, J>(
     request: OnceRequest,
     work: W,
-    judge: J,
+    completion: J,
 ) -> OnceCall<W, Unchecked, J> {
     let OnceRequest { core, resource, lock, terms, .. } = request;
     match resource {
-        Ok(resource) => OnceCall::new((core, resource, lock), terms, (work, Unchecked(())), judge),
-        Err(error) => OnceCall::rejected(error, judge),
+        Ok(resource) => {
+            OnceCall::new((core, resource, lock), terms, (work, Unchecked(())), completion)
+        }
+        Err(error) => OnceCall::rejected(error, completion),
     }
 }

@@ -3,12 +3,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{OnceRequest, marker::record, recording::Recording, terms};
+use super::{OnceRequest, recording::Recording, started_record::record, terms};
 use crate::{
     error::LockError,
     lock::{Holder, records},
     protocol::{Answer, Record},
-    quorum::records::Standing,
+    quorum::records::RecordStatus,
     token::FencingToken,
 };
 
@@ -63,13 +63,13 @@ impl<C> OnceRequest<C> {
             remaining: Some(remaining),
             token: FencingToken::new(record.lease.token),
         };
-        let begun = match records::standing(&answers) {
-            Standing::Done { record, remaining } => {
+        let begun = match records::status(&answers) {
+            RecordStatus::Done { record, remaining } => {
                 return Ok(Some(of(OnceState::Done, &record, remaining)));
             }
-            Standing::TooFew => return Err(records::no_quorum(&self.core, &answers)),
-            Standing::Nothing => None,
-            Standing::Unknown { record, remaining, .. } => {
+            RecordStatus::TooFew => return Err(records::no_quorum(&self.core, &answers)),
+            RecordStatus::Nothing => None,
+            RecordStatus::Unknown { record, remaining, .. } => {
                 Some(of(OnceState::Unknown, &record, remaining))
             }
         };

@@ -60,7 +60,7 @@ impl Lease {
     }
 
     pub(super) fn on_attempt_wake(&mut self, now: Timestamp, out: &mut Vec<Action>) {
-        if self.phase == Phase::Acquiring && self.is_kept_out(now, out) {
+        if self.phase == Phase::Acquiring && self.waits_for_lead(now, out) {
             return;
         }
         if now < self.timeout_at || self.grant_grace(now) {
@@ -95,7 +95,7 @@ impl Lease {
 
     /// R1 and R2: held with a quorum inside the validity; over as soon as that is out of reach.
     pub(super) fn decide(&mut self, now: Timestamp, out: &mut Vec<Action>) {
-        if self.is_kept_out(now, out) {
+        if self.waits_for_lead(now, out) {
             return;
         }
         let granted = self.counted();

@@ -19,7 +19,7 @@ use crate::protocol::{ScheduleMark, TickClaim, TickRun, rules};
 
 /// What is known of a job's latest run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ClaimStatus {
     /// Fewer than a quorum of nodes told.
     TooFew,
     /// It is this one; `None`: there was none.
@@ -48,20 +48,20 @@ pub struct Latest {
 ///
 /// `told` is what those nodes keep that answered, out of `nodes`. `never_started` are the tokens
 /// of claims of one's own that came to nothing: they stand in nobody's way.
-pub fn standing<'a>(
+pub fn status<'a>(
     told: impl IntoIterator<Item = Option<&'a TickClaim>>,
     nodes: usize,
     never_started: &[u64],
-) -> Standing {
+) -> ClaimStatus {
     let quorum = rules::quorum(nodes);
     let told: Vec<Option<&TickClaim>> = told.into_iter().collect();
     if told.len() < quorum {
-        return Standing::TooFew;
+        return ClaimStatus::TooFew;
     }
     let silent = nodes - told.len();
     let claims = || told.iter().copied().flatten();
     let Some(token) = claims().map(|claim| claim.token).max() else {
-        return Standing::Known(None);
+        return ClaimStatus::Known(None);
     };
     let same = || claims().filter(|claim| claim.token == token);
     // Any node knows the last claim with a token, if one does: that the run ended, or never began.
@@ -69,7 +69,7 @@ pub fn standing<'a>(
     let order =
         |claim: &TickClaim| (claim.number, claim.run.tick, claim.run.attempt, claim.run.ended);
     let Some(last) = same().max_by_key(|claim| order(claim)) else {
-        return Standing::Known(None);
+        return ClaimStatus::Known(None);
     };
     let latest = || Latest {
         run: last.run,
@@ -89,9 +89,9 @@ pub fn standing<'a>(
         })
     };
     match same().count() {
-        _ if never_started.contains(&token) => Standing::Known(before()),
-        count if count >= quorum => Standing::Known(Some(latest())),
-        count if count + silent < quorum => Standing::Known(before()),
-        _ => Standing::Likely(latest()),
+        _ if never_started.contains(&token) => ClaimStatus::Known(before()),
+        count if count >= quorum => ClaimStatus::Known(Some(latest())),
+        count if count + silent < quorum => ClaimStatus::Known(before()),
+        _ => ClaimStatus::Likely(latest()),
     }
 }

@@ -11,19 +11,19 @@ use crate::time::Timestamp;
 
 /// Who is to hold the lease next; the TTL is the same.
 #[derive(Clone, Copy, Debug)]
-pub struct Heir {
-    /// The longest time that the heir may hold it, renewals included.
+pub struct NextHolder {
+    /// Maximum hold time, renewals included.
     pub max_hold: Duration,
     /// Whether the lease renews itself from now on.
     pub auto_extend: bool,
 }
 
-/// What the heir is given.
+/// What the next holder gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inheritance {
+pub struct HandOff {
     /// The fencing token: above those of all holders before; zero without fencing.
     pub token: u64,
-    /// The end of the heir's validity.
+    /// The end of its validity.
     pub until: Timestamp,
 }
 
@@ -43,9 +43,9 @@ impl Lease {
         is_sound && has_token && self.valid_until.since(now) >= self.terms.validity / 2
     }
 
-    /// The holder gives back, and `heir` holds the lease from `now` on. `None`, and nothing is
+    /// The holder gives back, and `next` holds the lease from `now` on. `None`, and nothing is
     /// changed, where that [can't be](Self::can_be_handed_on).
-    pub fn hand_on(&mut self, heir: Heir, now: Timestamp) -> Option<Inheritance> {
+    pub fn hand_on(&mut self, next: NextHolder, now: Timestamp) -> Option<HandOff> {
         if !self.can_be_handed_on(now) {
             return None;
         }
@@ -53,8 +53,8 @@ impl Lease {
             self.token += 1;
         }
         self.held_from = now;
-        self.terms.max_hold = heir.max_hold;
-        self.terms.auto_extend = heir.auto_extend;
+        self.terms.max_hold = next.max_hold;
+        self.terms.auto_extend = next.auto_extend;
         // Nobody waits for it any more.
         self.extension = None;
         let is_scheduled = self.renew_at < Timestamp::MAX;
@@ -63,6 +63,6 @@ impl Lease {
             // other must not start one each.
             self.schedule_renewal();
         }
-        Some(Inheritance { token: self.token, until: self.end() })
+        Some(HandOff { token: self.token, until: self.end() })
     }
 }

@@ -4,7 +4,7 @@ use super::{
     ballot::{self, Ballot},
     event::{Action, Command, Event, Halt, Loss},
     fence::Fence,
-    gate::{Gate, Gated},
+    lead_node::{AskedLead, LeadNode},
 };
 use crate::{
     error::{Reason, VoteOutcome},
@@ -32,7 +32,7 @@ pub struct Terms {
     /// How many tokens from there on the lease reserves; at least one.
     pub block: u64,
     /// The node that is asked before the others, if one is.
-    pub gate: Option<Gate>,
+    pub lead_node: Option<LeadNode>,
 }
 
 /// One attempt to hold a resource, and what follows from it.
@@ -56,9 +56,9 @@ pub struct Lease {
     /// While acquiring: when the nodes that have not answered count as timed out.
     pub(super) timeout_at: Timestamp,
     /// While one node is asked before the others.
-    pub(super) gated: Option<Gated>,
+    pub(super) asked_lead: Option<AskedLead>,
     /// That node refused, and no other was asked.
-    pub(super) kept_out: bool,
+    pub(super) refused_by_lead: bool,
     /// Whether the time-out was put off because this process had stood still.
     pub(super) grace_used: bool,
     /// The end of the validity that a quorum confirmed.
@@ -112,8 +112,8 @@ impl Lease {
             last_token: 0,
             held_from: now,
             timeout_at,
-            gated: None,
-            kept_out: false,
+            asked_lead: None,
+            refused_by_lead: false,
             grace_used: false,
             valid_until: expires,
             is_disputed: false,
@@ -123,8 +123,8 @@ impl Lease {
             halted: None,
             release_timeout: None,
         };
-        lease.stand_before_gate(now);
-        let only = lease.gated.map(|gated| gated.node);
+        lease.ask_lead(now);
+        let only = lease.asked_lead.map(|asked_lead| asked_lead.node);
         for node in (0..terms.nodes).filter(|node| only.is_none_or(|only| only == *node)) {
             out.push(Action::Send { node, command: Command::Acquire { token, expires } });
         }
@@ -190,9 +190,10 @@ impl Lease {
     /// When [`Event::Wake`] is due next.
     pub fn next_wake(&self) -> Option<Timestamp> {
         match self.phase {
-            Phase::Acquiring | Phase::Settling => {
-                Some(self.gated.map_or(self.timeout_at, |gated| gated.until.min(self.timeout_at)))
-            }
+            Phase::Acquiring | Phase::Settling => Some(
+                self.asked_lead
+                    .map_or(self.timeout_at, |asked_lead| asked_lead.until.min(self.timeout_at)),
+            ),
             Phase::Held => {
                 let extension = self.extension.map(|started| started + self.terms.node_timeout);
                 let next = self.end().min(self.renew_at);
@@ -220,8 +221,8 @@ impl Lease {
 
     /// The attempt was refused by the node that was asked first, and no other was asked: one word,
     /// and no verdict.
-    pub fn was_kept_out(&self) -> bool {
-        self.kept_out
+    pub fn refused_by_lead(&self) -> bool {
+        self.refused_by_lead
     }
 
     pub(super) fn hold_until(&self) -> Timestamp {

@@ -7,7 +7,7 @@
 //! | rule | where |
 //! |---|---|
 //! | when the lock is held, when an attempt is over, and with which verdict | `acquire` |
-//! | one node is asked first, so that one contender wins | `gate` |
+//! | one node is asked first, so that one contender wins | `lead_node` |
 //! | the fencing token | `fence` |
 //! | renewal, expiry, theft | `renew` |
 //! | the next holder within the process | `handoff` |
@@ -22,8 +22,8 @@ mod ballot;
 pub mod claims;
 mod event;
 mod fence;
-mod gate;
 mod handoff;
+mod lead_node;
 mod lease;
 pub mod records;
 mod release;
@@ -32,6 +32,6 @@ mod renew;
 mod tests;
 
 pub use event::{Action, Command, Event, Halt, Loss, Refusal, ReleaseVerdict};
-pub use gate::Gate;
-pub use handoff::{Heir, Inheritance};
+pub use handoff::{HandOff, NextHolder};
+pub use lead_node::LeadNode;
 pub use lease::{Lease, Terms};

@@ -11,7 +11,7 @@ use crate::protocol::{Record, rules};
 
 /// What is recorded of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RecordStatus {
     /// Fewer than a quorum of nodes told, and none of them that the work is done.
     TooFew,
     /// No quorum keeps a record.
@@ -34,7 +34,7 @@ pub enum Standing {
     },
 }
 
-impl Standing {
+impl RecordStatus {
     /// Whether to hear more nodes would change nothing, but for a record that they alone keep.
     pub const fn is_settled(&self) -> bool {
         match self {
@@ -46,10 +46,10 @@ impl Standing {
 
 /// What `told` comes to: the records of the nodes that answered, with the time that each is still
 /// kept, out of `nodes`.
-pub fn standing<'a>(
+pub fn status<'a>(
     told: impl IntoIterator<Item = Option<(&'a Arc<Record>, Duration)>>,
     nodes: usize,
-) -> Standing {
+) -> RecordStatus {
     let quorum = rules::quorum(nodes);
     let told: Vec<_> = told.into_iter().collect();
     let silent = nodes.saturating_sub(told.len());
@@ -58,17 +58,17 @@ pub fn standing<'a>(
         records().filter(|(record, _)| of(record)).max_by_key(|(_, remaining)| *remaining)
     };
     if let Some((record, remaining)) = longest(&|record| record.is_done) {
-        return Standing::Done { record: Arc::clone(record), remaining };
+        return RecordStatus::Done { record: Arc::clone(record), remaining };
     }
     if told.len() < quorum {
-        return Standing::TooFew;
+        return RecordStatus::TooFew;
     }
     let count =
         |of: &Record| records().filter(|(record, _)| record.lease.nonce == of.lease.nonce).count();
     let binding = |record: &Record| count(record) + silent >= quorum;
     match longest(&binding) {
-        None => Standing::Nothing,
-        Some((record, remaining)) => Standing::Unknown {
+        None => RecordStatus::Nothing,
+        Some((record, remaining)) => RecordStatus::Unknown {
             record: Arc::clone(record),
             remaining,
             is_certain: count(record) >= quorum,

@@ -14,7 +14,7 @@ use crate::{
 impl Lease {
     pub(super) fn release(&mut self, awaited: bool, now: Timestamp, out: &mut Vec<Action>) {
         self.phase = Phase::Ended;
-        self.gated = None;
+        self.asked_lead = None;
         if awaited {
             self.release_timeout = Some(now + self.terms.node_timeout);
         }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::server::{Server, Standing};
+use super::server::{Server, ServerState};
 use crate::{protocol::rules, time::Timestamp, token::TOKEN_LEAD};
 
 /// The probations of a set of servers that may have forgotten locks, as under
@@ -54,11 +54,11 @@ impl Probations {
         let _turn = crate::sync::lock(&self.turn);
         let servers: Vec<_> =
             self.servers.get().into_iter().flatten().filter_map(Weak::upgrade).collect();
-        let of = |standing| {
-            let servers = servers.iter().filter(move |server| server.standing(now) == standing);
+        let of = |state| {
+            let servers = servers.iter().filter(move |server| server.vote_state(now) == state);
             servers.cloned().collect::<Vec<_>>()
         };
-        let (waited, voting) = (of(Standing::Waited), of(Standing::Votes));
+        let (waited, voting) = (of(ServerState::Waited), of(ServerState::Votes));
         let quorum = rules::quorum(servers.len());
         if voting.len() > servers.len() - quorum {
             for server in &waited {

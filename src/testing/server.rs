@@ -53,7 +53,7 @@ enum Mode {
 
 /// How a server stands, as clients see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ServerState {
     /// Stopped or frozen.
     Away,
     Votes,
@@ -270,13 +270,13 @@ impl Server {
         }
     }
 
-    pub(super) fn standing(&self, now: Timestamp) -> Standing {
+    pub(super) fn vote_state(&self, now: Timestamp) -> ServerState {
         let state = self.state();
         match (state.mode, state.probation) {
-            (Mode::Stopped | Mode::Frozen, _) => Standing::Away,
-            (Mode::Running, None) => Standing::Votes,
-            (Mode::Running, Some((_, until))) if now < until => Standing::Waits,
-            (Mode::Running, Some(_)) => Standing::Waited,
+            (Mode::Stopped | Mode::Frozen, _) => ServerState::Away,
+            (Mode::Running, None) => ServerState::Votes,
+            (Mode::Running, Some((_, until))) if now < until => ServerState::Waits,
+            (Mode::Running, Some(_)) => ServerState::Waited,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
     lock::{attempts::Permit, core::Core, queue::Ticket, quota::Charge, settings::Plan},
     metrics,
     protocol::LeaseId,
-    quorum::{Event, Inheritance},
+    quorum::{Event, HandOff},
     resource::Resource,
     sync::Guard,
     time::{Sleep, Timers, Timestamp},
@@ -72,15 +72,15 @@ impl ActiveLease {
         nth: u32,
         plan: Plan,
         started: Timestamp,
-        inherited: Option<Inheritance>,
+        hand_off: Option<HandOff>,
     ) -> Arc<Self> {
-        let until = inherited.map_or(0, |inherited| inherited.until.as_nanos());
+        let until = hand_off.map_or(0, |hand_off| hand_off.until.as_nanos());
         Arc::new(Self {
             shared: Arc::clone(shared),
             nth,
             plan,
             started,
-            token: AtomicU64::new(inherited.map_or(0, |inherited| inherited.token)),
+            token: AtomicU64::new(hand_off.map_or(0, |hand_off| hand_off.token)),
             valid_until: AtomicU64::new(until),
             ended: AtomicU64::new(0),
             polls: AtomicU64::new(0),
@@ -254,8 +254,8 @@ impl ActiveLease {
     }
 
     /// Whether the attempt was refused by the one node that it asked first.
-    pub(crate) fn was_kept_out(&self) -> bool {
-        self.shared.state().lease.was_kept_out()
+    pub(crate) fn refused_by_lead(&self) -> bool {
+        self.shared.state().lease.refused_by_lead()
     }
 
     /// What its record takes of the manager's quota.

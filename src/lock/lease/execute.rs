@@ -313,7 +313,7 @@ impl SharedLease {
     fn announce(self: &Arc<Self>, decision: Result<(), LockError>, wakers: &mut Vec<Waker>) {
         let (ticket, lease, is_verdict) = {
             let mut state = self.state();
-            let is_verdict = !state.lease.was_kept_out();
+            let is_verdict = !state.lease.refused_by_lead();
             (state.ticket.take(), state.grant.lease.upgrade(), is_verdict)
         };
         match (&decision, &lease) {

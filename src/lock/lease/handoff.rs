@@ -11,13 +11,13 @@ use super::{
 use crate::{
     lock::{queue::Left, stall::StallWatch},
     metrics,
-    quorum::{Event, Heir},
+    quorum::{Event, NextHolder},
     time::{Nudge, Timestamp},
 };
 
 /// A lease that has been held for so long goes back to the nodes: whether other processes wait is
 /// known only from them.
-const LONGEST_ROW: Duration = Duration::from_millis(100);
+const LONGEST_STREAK: Duration = Duration::from_millis(100);
 
 impl ActiveLease {
     /// Gives back: to the next in line within this process, if that can be, else to the nodes,
@@ -39,7 +39,7 @@ impl ActiveLease {
         }
         // Whoever comes next must not meet anybody who still believes in this grant.
         self.valid_until.store(0, Ordering::SeqCst);
-        let Some((heir, waker, left)) = self.shared.hand_on(&mut state, now) else {
+        let Some((lease, waker, left)) = self.shared.hand_on(&mut state, now) else {
             if state.granted.is_some() {
                 self.shared.core.wakeups.returning(self.resource(), self.shared.started);
             }
@@ -49,9 +49,9 @@ impl ActiveLease {
             return held.into_iter().for_each(metrics::held);
         };
         let next = Grant {
-            lease: Arc::downgrade(&heir),
+            lease: Arc::downgrade(&lease),
             held_since: Some(now),
-            ..Grant::new(self.nth + 1, heir.plan)
+            ..Grant::new(self.nth + 1, lease.plan)
         };
         let mut former = std::mem::replace(&mut state.grant, next);
         former.over = true;
@@ -65,7 +65,7 @@ impl ActiveLease {
         held.into_iter().for_each(metrics::held);
         left.tell();
         crate::log::debug!(resource = %self.resource(), "handed on");
-        StallWatch::start(&heir, &heir.plan);
+        StallWatch::start(&lease, &lease.plan);
         crate::sync::wake_all(wakers);
         crate::sync::wake(waker);
     }
@@ -84,7 +84,7 @@ impl SharedLease {
             && state.announced
             // Who reads a record tells the holders apart by the nonce, which is the lease's.
             && !state.grant.plan.keeps_records
-            && state.granted.is_some_and(|since| now.since(since) < LONGEST_ROW)
+            && state.granted.is_some_and(|since| now.since(since) < LONGEST_STREAK)
             && !self.core.is_closed()
             // What a fresh grant would find out of the clocks.
             && self.core.clock_jumps.epoch() == self.first_epoch
@@ -94,10 +94,10 @@ impl SharedLease {
         let lease = &mut state.lease;
         let in_turn = |at_grant| self.core.wakeups.is_in_turn(self.resource(), nth, at_grant);
         ticket.hand_on(self.ttl, in_turn, |plan| {
-            let heir = Heir { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
-            let inherited = lease.hand_on(heir, now)?;
-            self.token.store(inherited.token, Ordering::Release);
-            Some(ActiveLease::new(self, nth, *plan, now, Some(inherited)))
+            let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
+            let hand_off = lease.hand_on(next, now)?;
+            self.token.store(hand_off.token, Ordering::Release);
+            Some(ActiveLease::new(self, nth, *plan, now, Some(hand_off)))
         })
     }
 }

@@ -177,20 +177,20 @@ impl Queue {
             return None;
         }
         let line = lines.names.get_mut(first)?;
-        let heir = line.first_patient()?;
-        if !is_wanted(&heir.resource, &heir.plan, line.at_grant()) {
+        let next = line.first_patient()?;
+        if !is_wanted(&next.resource, &next.plan, line.at_grant()) {
             return None;
         }
-        let lease = make(&heir.plan)?;
-        let heir = line.pop_first()?;
-        heir.give(Slot::Granted(Arc::clone(&lease)));
+        let lease = make(&next.plan)?;
+        let next = line.pop_first()?;
+        next.give(Slot::Granted(Arc::clone(&lease)));
         for name in names {
             if let Some(line) = lines.names.get_mut(name) {
                 line.head = Head::Holding(Arc::downgrade(&lease));
                 line.next_turn();
             }
         }
-        Some((lease, heir.waker, lines.wait_no_more(1)))
+        Some((lease, next.waker, lines.wait_no_more(1)))
     }
 
     /// Tells a line what its head is doing now; those who want one attempt leave with that.

@@ -42,7 +42,7 @@ fn plan(is_one_shot: bool) -> Plan {
         validity: second * 9,
         node_timeout: second / 20,
         stop_margin: second,
-        gate: None,
+        lead_node: None,
         retry_after: Duration::ZERO,
         slack: second,
     }

@@ -2,28 +2,28 @@
 //!
 //! | part | where |
 //! |---|---|
-//! | which names are listened for, and until when | `registry` |
-//! | what the nodes told of one name | `vigil` |
-//! | when to try again, and whom to ask first | `outlook` |
+//! | names with waiters, and their subscriptions | `registry` |
+//! | releases of one name, as the nodes report them | `release_watch` |
+//! | whether a name may be free, from those reports | `release_status` |
 //! | the pause between two tries | `pause` |
-//! | the next try, begun where the pause ends | `standby` |
+//! | the next try, begun where the pause ends | `retry_task` |
 //! | single attempts, and pauses between them that a release ends | `single` |
-//! | names that this process keeps to itself, while others wait | `rows` |
-//! | giving way to those others | `way` |
+//! | how long this process may keep a name that others wait for | `fairness` |
+//! | the pause that lets those others go first | `yielding` |
 
-mod outlook;
+mod fairness;
 mod pause;
 mod registry;
-mod rows;
+mod release_status;
+mod release_watch;
+mod retry_task;
 #[cfg(feature = "scheduler")]
 mod single;
-mod standby;
-mod vigil;
-mod way;
+mod yielding;
 
-pub(super) use pause::Retries;
+pub(super) use pause::RetryHistory;
 pub(crate) use registry::Wakeups;
+pub(super) use retry_task::{Begun, RetryState, RetryTask, Wait};
 #[cfg(feature = "scheduler")]
 pub(crate) use single::SingleAttempts;
-pub(super) use standby::{Begun, Standby, Tries, Wait};
-pub(super) use way::Way;
+pub(super) use yielding::Yield;

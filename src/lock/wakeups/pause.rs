@@ -1,3 +1,5 @@
+//! The pause between two tries of a request that waits.
+
 use std::{
     future::Future,
     pin::Pin,
@@ -7,8 +9,8 @@ use std::{
 };
 
 use super::{
-    outlook::{Outlook, is_crowd, outlook, turn},
     registry::Waiting,
+    release_status::{ReleaseStatus, is_crowd, release_status, turn},
 };
 use crate::{
     error::LockError,
@@ -19,67 +21,65 @@ use crate::{
     },
     node::Node,
     protocol::rules,
-    quorum::Gate,
+    quorum::LeadNode,
     random,
     resource::Resource,
     time::{Sleep, Timestamp},
 };
 
-/// While a quorum of nodes would tell of the release, a name is asked for this seldom: messages get
-/// lost.
+/// Maximum pause while a quorum of nodes reports releases. Messages get lost.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Minimum mean interval between the tries of all requests of a manager that would be told of a
-/// release. With more of them than fit, each one pauses for longer.
+/// Minimum mean interval between the tries of all requests of a manager to which releases are
+/// reported. The more requests wait, the longer each one pauses.
 const TOLD_SPACING: Duration = Duration::from_millis(1);
 
-/// The same for requests whose tries no quorum answers: they find out that the servers are back.
+/// The same for requests whose tries no quorum answers. Their tries find out that servers are back.
 const SILENT_SPACING: Duration = Duration::from_micros(250);
 
-/// What one request knows of its tries so far.
+/// What one request learnt from its tries so far.
 #[derive(Debug, Default)]
-pub(crate) struct Retries {
+pub(crate) struct RetryHistory {
     waiting: Option<Waiting>,
-    /// When the last try began.
+    /// Start of the last try.
     tried: Option<Timestamp>,
-    /// The node that the next try, or the one under way, asks first.
-    gate: Option<Gate>,
-    /// What the last try that asked all nodes met.
+    /// The node that the next try, or the current one, asks first.
+    lead_node: Option<LeadNode>,
+    /// Result of the last try that asked all nodes.
     last: Option<LockError>,
-    /// Some nodes granted the last try, and not enough: the next one asks one of them first.
+    /// Some nodes granted the last try, but no quorum: the next try asks one of them first.
     split: bool,
-    /// By the word of a quorum somebody else holds the name: for how long at least nobody need ask,
-    /// if releases are told.
+    /// Remaining TTL of the holder's key, where a quorum answered that the name is held. No try is
+    /// needed before that if releases are reported.
     held_for: Option<Duration>,
-    /// Tries in a row without the word of a quorum.
+    /// Number of tries in a row without an answer of a quorum.
     silent: u32,
-    /// How long the last try waited for a permit.
+    /// Time that the last try waited for a permit.
     queued: Duration,
-    /// Among those that wait.
+    /// Its place among the requests that wait.
     counted: Option<queue::Waiting>,
 }
 
-impl Retries {
-    /// A try is to begin: what it asks for.
+impl RetryHistory {
+    /// Returns the plan for the next try.
     pub(crate) fn begin(&mut self, plan: Plan) -> Plan {
-        for stake in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.stakes) {
-            stake.told = stake.vigil.told();
+        for name_wait in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.name_waits) {
+            name_wait.told = name_wait.releases.told();
         }
-        Plan { gate: self.gate.or(plan.gate), ..plan }
+        Plan { lead_node: self.lead_node.or(plan.lead_node), ..plan }
     }
 
-    /// It began then.
+    /// Notes the start of a try.
     pub(crate) fn began(&mut self, at: Timestamp) {
         self.tried = Some(at);
     }
 
-    /// A try failed, with so many nodes that granted it, or kept out by the only one that was asked:
-    /// what is to be said of the request so far.
+    /// Notes that a try failed, granted by that many nodes. Returns the error of the request so far.
     pub(crate) fn failed(
         &mut self,
         error: LockError,
         granted: usize,
-        was_kept_out: bool,
+        refused_by_lead: bool,
     ) -> LockError {
         self.split = granted > 0;
         self.held_for = None;
@@ -87,9 +87,9 @@ impl Retries {
             LockError::Held { .. } => 0,
             _ => self.silent.saturating_add(1),
         };
-        self.gate = None;
-        if let (true, Some(last)) = (was_kept_out, &self.last) {
-            // One node's word decides nothing.
+        self.lead_node = None;
+        if let (true, Some(last)) = (refused_by_lead, &self.last) {
+            // The answer of one node decides nothing.
             return last.clone();
         }
         if let (LockError::Held { expires_in, .. }, false) = (&error, self.split) {
@@ -99,17 +99,17 @@ impl Retries {
         error
     }
 
-    /// What the last try met that asked all nodes.
+    /// Result of the last try that asked all nodes.
     pub(crate) fn last(&self) -> Option<&LockError> {
         self.last.as_ref()
     }
 
-    /// The try that begins has waited so long for a permit.
+    /// Notes how long the next try waited for a permit.
     pub(crate) fn queued(&mut self, waited: Duration) {
         self.queued = waited;
     }
 
-    /// Counts the request among those that wait; false where these are too many.
+    /// Counts the request among those that wait. Returns false if there are too many.
     pub(crate) fn count(&mut self, queue: &Arc<Queue>, was_in_line: bool) -> bool {
         if self.counted.is_none() {
             self.counted = queue.wait_at_head(was_in_line);
@@ -117,25 +117,25 @@ impl Retries {
         self.counted.is_some()
     }
 
-    /// The request waits no more.
+    /// Stops counting the request among those that wait.
     pub(crate) fn ended(&mut self) {
         self.counted = None;
     }
 
-    /// A try succeeded: this process has its turn, since then.
+    /// Notes that a try succeeded, which began at `since`.
     pub(crate) fn succeeded(&mut self, core: &Core, resource: &Resource, since: Timestamp) {
         self.waiting = None;
         core.wakeups.granted(resource, since);
     }
 
-    /// Listens for releases of the resource, if the manager does so at all.
+    /// Subscribes to releases of the resource, if wake-ups are on.
     pub(super) fn listen(&mut self, core: &Core, resource: &Resource) {
         if core.settings.wakeups && self.waiting.is_none() {
             self.waiting = Some(core.wakeups.wait(resource, &core.nodes));
         }
     }
 
-    /// The pause after a try that failed.
+    /// Returns the pause after a failed try.
     pub(crate) fn pause(
         &mut self,
         core: &Core,
@@ -147,24 +147,24 @@ impl Retries {
         let short = random::within(&core.settings.retry_delay);
         let heads = core.queue.heads();
         let longest = |spacing| LONGEST_PAUSE.min(plan.ttl / 3).max(spaced(spacing, heads));
-        // A request that waited for a permit is one of many, and would wait again.
+        // A request that waited for a permit would wait for the next one too.
         let short = backoff(short, self.silent, longest(SILENT_SPACING)).max(self.queued);
         let long = self.held_for.map(|left| left.min(longest(TOLD_SPACING)) + short);
         Pause::new(core, short, long, deadline)
     }
 }
 
-/// The pause between two tries: ends when the name may be free, or when it is time to look.
+/// The pause between two tries. It ends when the name may be free, or after its time.
 #[derive(Debug)]
 pub(crate) struct Pause {
-    /// Time from a release that too few nodes told of to the next try.
+    /// Time from a release that fewer than a quorum reported to the next try.
     short: Duration,
-    /// The end for one that is not told of releases.
-    blind_until: Timestamp,
-    /// The end for one that is told of them.
-    quiet_until: Timestamp,
+    /// End of the pause where releases are not reported.
+    unwatched_until: Timestamp,
+    /// End of the pause where they are.
+    held_until: Timestamp,
     deadline: Timestamp,
-    /// The node that one of many asks first.
+    /// The node to ask first where many wait.
     first: Option<usize>,
     sleep: Option<(Timestamp, Sleep)>,
 }
@@ -172,47 +172,48 @@ pub(crate) struct Pause {
 impl Pause {
     fn new(core: &Core, short: Duration, long: Option<Duration>, deadline: Timestamp) -> Self {
         let begun = core.clock().now();
-        let quiet_until = begun + long.unwrap_or(short);
+        let held_until = begun + long.unwrap_or(short);
         let first = first_node(&core.nodes, patience(core.settings.node_timeout));
-        Self { short, blind_until: begun + short, quiet_until, deadline, first, sleep: None }
+        Self { short, unwatched_until: begun + short, held_until, deadline, first, sleep: None }
     }
 
-    /// A pause of this length, whether releases are told or not, that a release ends.
+    /// A pause of a fixed length, which a release ends early.
     #[cfg(feature = "scheduler")]
     pub(super) fn fixed(core: &Core, length: Duration, short: Duration) -> Self {
         let pause = Self::new(core, short, Some(length), Timestamp::MAX);
-        Self { blind_until: pause.quiet_until, ..pause }
+        Self { unwatched_until: pause.held_until, ..pause }
     }
 
-    /// Ready when it is time for the next try; it is then known whom that asks first.
+    /// Ready when it is time for the next try, whose lead node is set then.
     pub(crate) fn poll(
         &mut self,
-        retries: &mut Retries,
+        retries: &mut RetryHistory,
         core: &Core,
         plan: &Plan,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
         loop {
             let now = core.clock().now();
-            let outlook = self.outlook(retries, core, cx);
-            let crowd = matches!(outlook, Outlook::Free { listening, .. } if is_crowd(listening));
-            let until = match outlook {
-                // A release that comes meanwhile begins the pause anew.
-                Outlook::Free { listening, since } => {
+            let release_status = self.release_status(retries, core, cx);
+            let crowd = matches!(release_status, ReleaseStatus::Free { listening, .. } if is_crowd(listening));
+            let until = match release_status {
+                // Another release restarts the pause.
+                ReleaseStatus::Free { listening, since } => {
                     since + take_turn(retries, listening, self.first)
                 }
-                Outlook::Blind => self.blind_until,
-                Outlook::Stirring(since) => self.quiet_until.min(since + self.short),
-                Outlook::Quiet => self.quiet_until,
+                ReleaseStatus::Unwatched => self.unwatched_until,
+                ReleaseStatus::Partial(since) => self.held_until.min(since + self.short),
+                ReleaseStatus::Held => self.held_until,
             };
-            // The last try is made when the wait ends, not a pause before that, and asks everyone.
+            // The last try begins at the deadline, and asks all nodes.
             if now >= self.deadline {
                 return Poll::Ready(());
             }
             if now >= until {
                 if crowd || retries.split {
-                    retries.gate =
-                        self.first.map(|node| Gate { node, patience: patience(plan.node_timeout) });
+                    retries.lead_node = self
+                        .first
+                        .map(|node| LeadNode { node, patience: patience(plan.node_timeout) });
                 }
                 return Poll::Ready(());
             }
@@ -227,39 +228,51 @@ impl Pause {
         }
     }
 
-    /// Of a set, each name has to be free: the least is known of the one of which least is known.
-    fn outlook(&self, retries: &mut Retries, core: &Core, cx: &Context<'_>) -> Outlook {
+    /// Combines the status of the names: all of them have to be free.
+    fn release_status(
+        &self,
+        retries: &mut RetryHistory,
+        core: &Core,
+        cx: &Context<'_>,
+    ) -> ReleaseStatus {
         let tried = retries.tried.unwrap_or(Timestamp::ZERO);
         let quorum = rules::quorum(core.nodes.len());
-        let Some(waiting) = &mut retries.waiting else { return Outlook::Blind };
-        let mut all = Outlook::Quiet;
-        for stake in &mut waiting.stakes {
-            let terms = ((tried, stake.told), self.first, quorum);
-            let one = stake
-                .vigil
-                .look(&mut stake.watch, cx, |nodes, listening| outlook(nodes, listening, terms));
+        let Some(waiting) = &mut retries.waiting else { return ReleaseStatus::Unwatched };
+        let mut all = ReleaseStatus::Held;
+        for name_wait in &mut waiting.name_waits {
+            let terms = ((tried, name_wait.told), self.first, quorum);
+            let one = name_wait.releases.look(&mut name_wait.watch, cx, |nodes, listening| {
+                release_status(nodes, listening, terms)
+            });
             all = match (all, one) {
                 (
-                    Outlook::Free { listening, since },
-                    Outlook::Free { listening: b, since: then },
-                ) => Outlook::Free { listening: listening.max(b), since: since.max(then) },
-                (free @ Outlook::Free { .. }, _) | (_, free @ Outlook::Free { .. }) => free,
-                (Outlook::Blind, _) | (_, Outlook::Blind) => Outlook::Blind,
-                (Outlook::Stirring(a), Outlook::Stirring(b)) => Outlook::Stirring(a.min(b)),
-                (stirring @ Outlook::Stirring(_), _) | (_, stirring) => stirring,
+                    ReleaseStatus::Free { listening, since },
+                    ReleaseStatus::Free { listening: b, since: then },
+                ) => ReleaseStatus::Free { listening: listening.max(b), since: since.max(then) },
+                (free @ ReleaseStatus::Free { .. }, _) | (_, free @ ReleaseStatus::Free { .. }) => {
+                    free
+                }
+                (ReleaseStatus::Unwatched, _) | (_, ReleaseStatus::Unwatched) => {
+                    ReleaseStatus::Unwatched
+                }
+                (ReleaseStatus::Partial(a), ReleaseStatus::Partial(b)) => {
+                    ReleaseStatus::Partial(a.min(b))
+                }
+                (partial @ ReleaseStatus::Partial(_), _) | (_, partial) => partial,
             };
         }
         all
     }
 }
 
-/// The pause of each of so many that keeps the spacing, with jitter.
+/// Returns the pause that keeps `waiting` requests at that mean spacing, with jitter.
 fn spaced(spacing: Duration, waiting: usize) -> Duration {
     let pause = spacing.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
     random::within(&(pause / 2..=pause))
 }
 
-/// The pause after so many tries in a row that no quorum answered: doubled by each, up to `longest`.
+/// Returns the pause after `silent` tries in a row without an answer of a quorum. Each doubles it, up
+/// to `longest`.
 fn backoff(short: Duration, silent: u32, longest: Duration) -> Duration {
     match silent {
         0 => short,
@@ -267,19 +280,19 @@ fn backoff(short: Duration, silent: u32, longest: Duration) -> Duration {
     }
 }
 
-fn take_turn(retries: &Retries, listening: usize, first: Option<usize>) -> Duration {
+fn take_turn(retries: &RetryHistory, listening: usize, first: Option<usize>) -> Duration {
     let Some(first) = first.filter(|_| is_crowd(listening)) else { return Duration::ZERO };
-    let stakes = retries.waiting.iter().flat_map(|waiting| &waiting.stakes);
-    let passed = stakes.map(|stake| stake.vigil.passed(first)).max().unwrap_or(0);
+    let name_waits = retries.waiting.iter().flat_map(|waiting| &waiting.name_waits);
+    let passed = name_waits.map(|name_wait| name_wait.releases.passed(first)).max().unwrap_or(0);
     turn(listening, passed)
 }
 
-/// How long the first node has: a share of the node timeout, so that one that hangs costs little.
+/// Time that the lead node has to answer: a share of the node timeout, so that a hung one costs little.
 fn patience(node_timeout: Duration) -> Duration {
     node_timeout / 5
 }
 
-/// The first node, in the order that all processes have in common, that is known to answer in time.
+/// Returns the first node, in the order that all processes share, that is known to answer in time.
 fn first_node(nodes: &[Arc<dyn Node>], patience: Duration) -> Option<usize> {
     nodes.iter().position(|node| {
         let health = node.health();

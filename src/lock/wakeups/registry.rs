@@ -1,3 +1,5 @@
+//! The names that this process waits for, and the subscriptions to their releases.
+
 use std::{
     collections::HashMap,
     fmt,
@@ -10,8 +12,8 @@ use std::{
 };
 
 use super::{
-    rows::{Rows, Turn},
-    vigil::Vigil,
+    fairness::{Streaks, Turn},
+    release_watch::ReleaseWatch,
 };
 use crate::{
     lock::watchers::Watch,
@@ -20,11 +22,10 @@ use crate::{
     time::{Timers, Timestamp},
 };
 
-/// For so long a name is listened for after the last that waited for it has gone: who comes next
-/// finds the subscriptions standing.
+/// Time for which subscriptions to a name outlast its last waiter, for the next one to use.
 const LINGER: Duration = Duration::from_secs(3);
 
-/// So seldom it is looked for names that nobody waits for any more.
+/// Minimum interval between sweeps of names without waiters.
 const SWEEP: Duration = Duration::from_millis(500);
 
 /// The names that this process waits for, and what listens for them on the nodes.
@@ -33,23 +34,23 @@ pub(crate) struct Wakeups {
     names: Mutex<Names>,
     /// Whether there are any: nearly always there are none.
     any: AtomicBool,
-    rows: Rows,
+    streaks: Streaks,
     me: Weak<Self>,
 }
 
 #[derive(Debug, Default)]
 struct Names {
     kept: HashMap<Arc<str>, Kept>,
-    /// A look at what may be dropped is due.
+    /// A sweep is scheduled.
     sweeping: bool,
 }
 
 #[derive(Debug)]
 struct Kept {
-    vigil: Arc<Vigil>,
+    releases: Arc<ReleaseWatch>,
     subscriptions: Vec<Subscription>,
     waiting: usize,
-    /// When the last one that waited left.
+    /// When the last waiter left.
     left: Timestamp,
 }
 
@@ -59,7 +60,7 @@ impl Wakeups {
             timers,
             names: Mutex::default(),
             any: AtomicBool::new(false),
-            rows: Rows::default(),
+            streaks: Streaks::default(),
             me: Weak::clone(me),
         })
     }
@@ -67,94 +68,98 @@ impl Wakeups {
     /// This process was granted the names, and asked for them then.
     pub(crate) fn granted(&self, resource: &Resource, since: Timestamp) {
         let mut others = false;
-        self.each_vigil(resource, |vigil| others |= vigil.listening() > 1);
+        self.each_watched(resource, |releases| others |= releases.listening() > 1);
         if others {
-            self.rows.begin(resource, since, self.timers.clock().now());
+            self.streaks.begin(resource, since, self.timers.clock().now());
         }
     }
 
     /// The names are being given back by whoever had them since then.
     pub(crate) fn returning(&self, resource: &Resource, since: Timestamp) {
         let now = self.timers.clock().now();
-        self.each_vigil(resource, |vigil| vigil.returning(now));
-        self.rows.returning(resource, since, now);
+        self.each_watched(resource, |releases| releases.returning(now));
+        self.streaks.returning(resource, since, now);
     }
 
     /// Calls with what the nodes tell of the names that are listened for.
-    fn each_vigil(&self, resource: &Resource, mut call: impl FnMut(&Vigil)) {
+    fn each_watched(&self, resource: &Resource, mut call: impl FnMut(&ReleaseWatch)) {
         if self.any.load(Ordering::Acquire) {
             let names = crate::sync::lock(&self.names);
             let kept = resource.shared_names().iter().filter_map(|name| names.kept.get(name));
-            kept.for_each(|kept| call(&kept.vigil));
+            kept.for_each(|kept| call(&kept.releases));
         }
     }
 
     /// A node answered the release of names that this process had since then: whether somebody waits
     /// for one of them.
     pub(crate) fn returned(&self, resource: &Resource, awaited: bool, since: Timestamp) {
-        self.rows.returned(resource, awaited, (since, self.timers.clock().now()));
+        self.streaks.returned(resource, awaited, (since, self.timers.clock().now()));
     }
 
     /// Whether it matters that a node gave such an answer.
     pub(crate) fn minds(&self, awaited: bool) -> bool {
-        awaited || self.rows.any()
+        awaited || self.streaks.any()
     }
 
     /// Whether a lease may be handed on for the `nth` time, though others wait. `at_grant`: how many
     /// of this process stood in line when it was granted.
     pub(crate) fn is_in_turn(&self, resource: &Resource, nth: u32, at_grant: usize) -> bool {
         let turns = usize::try_from(nth).unwrap_or(usize::MAX) / at_grant.max(1);
-        !self.rows.any() || self.rows.is_in_turn(resource, turns, self.timers.clock().now())
+        !self.streaks.any() || self.streaks.is_in_turn(resource, turns, self.timers.clock().now())
     }
 
     /// Whether the next in line is to pause before it asks the nodes.
     pub(crate) fn may_give_way(&self, resource: &Resource) -> bool {
-        self.rows.any() && self.rows.turn(resource, self.timers.clock().now()) != Turn::Ours
+        self.streaks.any() && self.streaks.turn(resource, self.timers.clock().now()) != Turn::Ours
     }
 
-    pub(super) fn rows(&self) -> &Rows {
-        &self.rows
+    pub(super) fn streaks(&self) -> &Streaks {
+        &self.streaks
     }
 
     /// Listens for the names of a resource from now on.
     pub(super) fn wait(&self, resource: &Resource, nodes: &[Arc<dyn Node>]) -> Waiting {
-        self.rows.end(resource);
+        self.streaks.end(resource);
         let names = resource.shared_names().iter();
-        let stakes = names
-            .map(|name| Stake { vigil: self.vigil(name, nodes), watch: Watch::default(), told: 0 })
+        let name_waits = names
+            .map(|name| NameWait {
+                releases: self.releases(name, nodes),
+                watch: Watch::default(),
+                told: 0,
+            })
             .collect();
-        Waiting { wakeups: Weak::clone(&self.me), resource: resource.clone(), stakes }
+        Waiting { wakeups: Weak::clone(&self.me), resource: resource.clone(), name_waits }
     }
 
-    fn vigil(&self, name: &Arc<str>, nodes: &[Arc<dyn Node>]) -> Arc<Vigil> {
-        let vigil = {
+    fn releases(&self, name: &Arc<str>, nodes: &[Arc<dyn Node>]) -> Arc<ReleaseWatch> {
+        let releases = {
             let mut names = crate::sync::lock(&self.names);
             if let Some(kept) = names.kept.get_mut(name) {
                 kept.waiting += 1;
-                return Arc::clone(&kept.vigil);
+                return Arc::clone(&kept.releases);
             }
-            let vigil = Arc::new(Vigil::new(nodes.len(), Arc::clone(&self.timers)));
+            let releases = Arc::new(ReleaseWatch::new(nodes.len(), Arc::clone(&self.timers)));
             let kept = Kept {
-                vigil: Arc::clone(&vigil),
+                releases: Arc::clone(&releases),
                 subscriptions: Vec::new(),
                 waiting: 1,
                 left: Timestamp::ZERO,
             };
             names.kept.insert(Arc::clone(name), kept);
             self.any.store(true, Ordering::Release);
-            vigil
+            releases
         };
         // Not with the names locked: a node may tell at once.
         let subscribe = |(i, node): (usize, &Arc<dyn Node>)| {
-            let sink = Arc::clone(&vigil) as Arc<dyn HintSink>;
-            node.subscribe(name, Hints::to_vigil(sink, i))
+            let sink = Arc::clone(&releases) as Arc<dyn HintSink>;
+            node.subscribe(name, Hints::to_watch(sink, i))
         };
         let subscriptions = nodes.iter().enumerate().map(subscribe).collect();
         // Nobody drops the entry before the one that waits has left.
         if let Some(kept) = crate::sync::lock(&self.names).kept.get_mut(name) {
             kept.subscriptions = subscriptions;
         }
-        vigil
+        releases
     }
 
     fn leave(&self, name: &Arc<str>) {
@@ -209,18 +214,18 @@ impl fmt::Debug for Wakeups {
     }
 }
 
-/// One request's stake in the names that it waits for.
+/// The names that one request waits for.
 #[derive(Debug)]
 pub(super) struct Waiting {
     wakeups: Weak<Wakeups>,
     resource: Resource,
-    pub(super) stakes: Vec<Stake>,
+    pub(super) name_waits: Vec<NameWait>,
 }
 
-/// The stake in one name.
+/// One name that a request waits for.
 #[derive(Debug)]
-pub(super) struct Stake {
-    pub(super) vigil: Arc<Vigil>,
+pub(super) struct NameWait {
+    pub(super) releases: Arc<ReleaseWatch>,
     pub(super) watch: Watch,
     /// How much was told when the last try began.
     pub(super) told: u64,
@@ -229,8 +234,8 @@ pub(super) struct Stake {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let wakeups = self.wakeups.upgrade();
-        for (name, stake) in self.resource.shared_names().iter().zip(&mut self.stakes) {
-            stake.vigil.forget(&mut stake.watch);
+        for (name, name_wait) in self.resource.shared_names().iter().zip(&mut self.name_waits) {
+            name_wait.releases.forget(&mut name_wait.watch);
             if let Some(wakeups) = &wakeups {
                 wakeups.leave(name);
             }

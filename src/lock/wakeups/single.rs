@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::pause::{Pause, Retries};
+use super::pause::{Pause, RetryHistory};
 use crate::{
     error::LockError,
     lock::{Lock, LockRequest, settings::Plan},
@@ -19,9 +19,9 @@ use crate::{
 pub(crate) struct SingleAttempts {
     request: LockRequest,
     plan: Plan,
-    retries: Retries,
+    retries: RetryHistory,
     /// The last attempt asked one node first, and was refused.
-    was_gated: bool,
+    asked_lead: bool,
 }
 
 impl SingleAttempts {
@@ -34,14 +34,14 @@ impl SingleAttempts {
         let mut request = request.wait(Duration::ZERO);
         request.overrides.awaits_release = true;
         let plan = request.plan()?;
-        Ok(Self { request, plan, retries: Retries::default(), was_gated: false })
+        Ok(Self { request, plan, retries: RetryHistory::default(), asked_lead: false })
     }
 
     /// Asks once. A refusal marks the holder's key, so that its release is told.
     pub(crate) async fn attempt(&mut self) -> Result<Lock, LockError> {
         let mut request = self.request.clone();
-        request.overrides.gate = self.retries.begin(self.plan).gate;
-        self.was_gated = request.overrides.gate.is_some();
+        request.overrides.lead_node = self.retries.begin(self.plan).lead_node;
+        self.asked_lead = request.overrides.lead_node.is_some();
         // Earlier than the attempt: what is told in between is taken for news.
         self.retries.began(request.core.clock().now());
         let result = request.into_future().await;
@@ -56,11 +56,11 @@ impl SingleAttempts {
     /// `short` is the pause where that is likely and not certain: too few nodes told of a release,
     /// or the one node that was asked first refused.
     pub(crate) async fn pause(&mut self, length: Duration, short: Duration) {
-        let Self { request: LockRequest { core, resource, .. }, plan, retries, was_gated } = self;
+        let Self { request: LockRequest { core, resource, .. }, plan, retries, asked_lead } = self;
         if let Ok(resource) = resource {
             retries.listen(core, resource);
         }
-        let length = if *was_gated { short } else { length };
+        let length = if *asked_lead { short } else { length };
         let mut pause = Pause::fixed(core, length, short);
         poll_fn(|cx| pause.poll(retries, core, plan, cx)).await;
     }

@@ -67,7 +67,7 @@ impl Set {
     fn look(&mut self, now: Timestamp) {
         for node in 0..self.stands.len() {
             if self.stands[node] == Out {
-                self.enrolment.see(node, Sight::Out, now);
+                self.enrolment.see(node, NodeStatus::Out, now);
                 continue;
             }
             let own = |other: usize| (other != node).then_some(self.own[other]);
@@ -80,15 +80,17 @@ impl Set {
         }
     }
 
-    fn sight(&self, node: usize) -> Sight {
+    fn sight(&self, node: usize) -> NodeStatus {
         let view = Arc::clone(&self.views[node]);
         let tag = format!("{view:?}").into();
         match self.stands[node] {
-            Out => Sight::Out,
-            Elsewhere => Sight::OtherLayout,
-            Probation(_) => Sight::Probation { tag, view, max_ttl: Duration::ZERO, moved: false },
-            Moved => Sight::Probation { tag, view, max_ttl: Duration::ZERO, moved: true },
-            Active => Sight::Active { view },
+            Out => NodeStatus::Out,
+            Elsewhere => NodeStatus::OtherLayout,
+            Probation(_) => {
+                NodeStatus::Probation { tag, view, max_ttl: Duration::ZERO, moved: false }
+            }
+            Moved => NodeStatus::Probation { tag, view, max_ttl: Duration::ZERO, moved: true },
+            Active => NodeStatus::Active { view },
         }
     }
 
@@ -115,7 +117,7 @@ mod restart {
         assert_eq!(set.enrolment.next_wake(), Some(at(END)));
         assert_eq!(set.due(at(END - 1)), []);
         let steps = set.due(at(END));
-        assert_eq!(steps[0].how, How::Learn { from: vec![1, 2], needed: 2 });
+        assert_eq!(steps[0].how, ActivationPlan::Learn { from: vec![1, 2], needed: 2 });
         assert_eq!(set.due(at(END)), [], "it is under way");
     }
 
@@ -125,7 +127,7 @@ mod restart {
         set.see(2, Out, at(END - 1));
         assert_eq!(set.enrolment.next_wake(), None);
         set.see(2, Active, at(60_000));
-        assert!(matches!(set.due(at(60_000))[0].how, How::Learn { .. }));
+        assert!(matches!(set.due(at(60_000))[0].how, ActivationPlan::Learn { .. }));
     }
 
     #[test]
@@ -138,8 +140,8 @@ mod restart {
         set.see(2, Probation("c"), at(60_000));
         assert_eq!(set.due(at(60_000 + END - 1)), []);
         let steps = set.due(at(60_000 + END));
-        assert_eq!(steps[0].how, How::Bootstrap { from: vec![1, 2] });
-        assert_eq!(steps[1].how, How::Bootstrap { from: vec![0, 1] });
+        assert_eq!(steps[0].how, ActivationPlan::Bootstrap { from: vec![1, 2] });
+        assert_eq!(steps[1].how, ActivationPlan::Bootstrap { from: vec![0, 1] });
     }
 
     #[test]
@@ -189,7 +191,7 @@ mod bootstrap {
         let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
         let steps = set.due(at(END));
         assert_eq!(steps.len(), 2);
-        assert_eq!(steps[0].how, How::Bootstrap { from: vec![1] });
+        assert_eq!(steps[0].how, ActivationPlan::Bootstrap { from: vec![1] });
         let mut one = Set::of(&[Probation("a")]);
         assert_eq!(one.due(at(END)).len(), 1, "a single node always does");
     }
@@ -206,7 +208,7 @@ mod bootstrap {
         set.see(0, Active, at(60_000 + END));
         set.enrolment.ended(1, Outcome::Failed, at(60_000 + END));
         let steps = set.due(at(60_200 + END));
-        assert_eq!(steps[0].how, How::Bootstrap { from: vec![0] });
+        assert_eq!(steps[0].how, ActivationPlan::Bootstrap { from: vec![0] });
     }
 
     #[test]
@@ -214,7 +216,7 @@ mod bootstrap {
         let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
         // Another client was faster with one of them, and is gone.
         set.see(0, Active, at(END - 1));
-        assert_eq!(set.due(at(END))[0].how, How::Bootstrap { from: vec![0] });
+        assert_eq!(set.due(at(END))[0].how, ActivationPlan::Bootstrap { from: vec![0] });
         let mut later = Set::of(&[Probation("a"), Out, Out]);
         later.see(0, Active, at(60_000));
         later.see(1, Probation("b"), at(70_000));
@@ -286,7 +288,7 @@ mod other_sets {
         set.see(1, Active, at(60_000));
         set.see(2, Active, at(60_000));
         let steps = set.due(at(60_000 + END));
-        assert_eq!(steps[0].how, How::Learn { from: vec![1, 2], needed: 2 });
+        assert_eq!(steps[0].how, ActivationPlan::Learn { from: vec![1, 2], needed: 2 });
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     Access, Endpoint, IoStream,
     credentials::UserAndPassword,
     decode::{reason, text},
-    enrol::{Check, Standing, add_check, info},
+    enrol::{Check, NodeReport, add_check, info},
     scripts::{self, Digests},
     server_clock::ServerClock,
     supervisor::Member,
@@ -40,7 +40,7 @@ pub(super) struct Look {
     pub(super) sent: Timestamp,
     pub(super) received: Timestamp,
     /// How it stands, or why it can't be enrolled at present.
-    pub(super) standing: Result<Standing, Reason>,
+    pub(super) report: Result<NodeReport, Reason>,
 }
 
 pub(super) async fn connect(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
@@ -102,11 +102,11 @@ async fn greet_as(
     let begun = settings.clock.now();
     let answers = wire.ask(&pipeline).await?;
     let received = settings.clock.now();
-    let standing = look(&mut answers.into_iter())?;
-    let look = Look { sent: begun, received, standing };
+    let report = look(&mut answers.into_iter())?;
+    let look = Look { sent: begun, received, report };
     // The clock is known before any vote.
-    let server_clock = match &look.standing {
-        Ok(standing) => ServerClock::new(begun, standing.server_micros),
+    let server_clock = match &look.report {
+        Ok(report) => ServerClock::new(begun, report.server_micros),
         Err(_) => ServerClock::new(begun, time(&mut wire).await?),
     };
     Ok(Link { wire, digests, server_clock, version, look })
@@ -134,10 +134,10 @@ pub(super) fn add_look(pipeline: &mut Pipeline, Member { set, index }: &Member, 
 /// what it keeps. A replica is of none.
 pub(super) fn look(
     answers: &mut impl Iterator<Item = Value>,
-) -> Result<Result<Standing, Reason>, Reason> {
-    match Standing::parse(answers) {
-        Ok(standing) if standing.is_replica => Err(Reason::ReadOnly),
-        Ok(standing) => Ok(Ok(standing)),
+) -> Result<Result<NodeReport, Reason>, Reason> {
+    match NodeReport::parse(answers) {
+        Ok(report) if report.is_replica => Err(Reason::ReadOnly),
+        Ok(report) => Ok(Ok(report)),
         Err(full @ (Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy)) => {
             Ok(Err(full))
         }

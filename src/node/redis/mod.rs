@@ -13,7 +13,7 @@
 //! | connection by which releases are told, while somebody waits | `listener` |
 //! | a server that is no node | `single` |
 //! | which of the set's servers may vote | `enrol` |
-//! | what must outlive a connection: clock readings, unanswered grants | `memory` |
+//! | what outlives a connection: clock readings, unanswered grants | `reconnect_state` |
 
 mod access;
 mod batch;
@@ -27,10 +27,10 @@ mod enrol;
 mod guards;
 mod handshake;
 mod listener;
-mod memory;
 mod news;
 mod node;
 mod permissions;
+mod reconnect_state;
 mod scripts;
 mod server_clock;
 mod session;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    enrol::Standing,
+    enrol::NodeReport,
     news::{News, Outbox},
     permissions::Denied,
 };
@@ -339,10 +339,10 @@ impl Status {
     }
 
     /// What a look at the server showed.
-    pub(super) fn set_known(&self, standing: &Standing, clock: ClockOffset, round_trip: Duration) {
+    pub(super) fn set_known(&self, report: &NodeReport, clock: ClockOffset, round_trip: Duration) {
         self.change(|detail, _| {
             let known = &mut detail.known;
-            let evicts = standing.memory.as_ref().filter(|memory| memory.evicts());
+            let evicts = report.memory.as_ref().filter(|memory| memory.evicts());
             let is_new =
                 |memory: &Memory| !known.memory.as_ref().is_some_and(|old| old.is_set_as(memory));
             let news = evicts.filter(|memory| is_new(memory)).map(|memory| News::Evicts {
@@ -351,11 +351,11 @@ impl Status {
             });
             known.round_trip = Some(round_trip);
             known.clock = Some(clock);
-            known.run_id = Some(Arc::clone(&standing.run_id));
-            known.incarnation = Some(Arc::clone(&standing.run));
-            known.memory.clone_from(&standing.memory);
-            known.persistence = standing.persistence;
-            known.max_ttl = (!standing.max_ttl.is_zero()).then_some(standing.max_ttl);
+            known.run_id = Some(Arc::clone(&report.run_id));
+            known.incarnation = Some(Arc::clone(&report.run));
+            known.memory.clone_from(&report.memory);
+            known.persistence = report.persistence;
+            known.max_ttl = (!report.max_ttl.is_zero()).then_some(report.max_ttl);
             news
         });
     }

@@ -9,8 +9,8 @@ use super::{
     Endpoint,
     enrol::{Admin, NodeSet},
     handshake::{self, Link},
-    memory::Memory,
     node::Request,
+    reconnect_state::ReconnectState,
     session::{Ending, Inlets, Session},
     status::Status,
 };
@@ -26,7 +26,7 @@ pub(crate) struct Supervisor {
     member: Member,
     status: Arc<Status>,
     inlets: Inlets,
-    memory: Memory,
+    reconnect: ReconnectState,
     backoff: Duration,
 }
 
@@ -46,9 +46,9 @@ impl Supervisor {
         admin: mpsc::UnboundedReceiver<Admin>,
     ) -> Self {
         let settings = &member.set.settings;
-        let memory = Memory::new(Offsets::new(settings.max_ttl, settings.drift_factor));
+        let reconnect = ReconnectState::new(Offsets::new(settings.max_ttl, settings.drift_factor));
         let inlets = Inlets { requests, admin };
-        Self { endpoint, member, status, inlets, memory, backoff: FIRST_BACKOFF }
+        Self { endpoint, member, status, inlets, reconnect, backoff: FIRST_BACKOFF }
     }
 
     pub(crate) async fn run(mut self) {
@@ -81,7 +81,7 @@ impl Supervisor {
         match link {
             Ok(link) => {
                 self.backoff = FIRST_BACKOFF;
-                let session = Session::new(link, &self.member, &self.status, &mut self.memory);
+                let session = Session::new(link, &self.member, &self.status, &mut self.reconnect);
                 session.serve(&mut self.inlets).await
             }
             Err(reason) => Ending::Broken(reason),

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     layer::http::RequestOutcome,
-    once::{Completes, judge::Verdict},
+    once::{Completes, completion::Verdict},
     sync,
 };
 
@@ -35,7 +35,7 @@ pub(super) enum End<A: Body> {
     Cut,
 }
 
-/// The judge of that.
+/// The rule for that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByStatus;
 

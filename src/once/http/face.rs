@@ -217,7 +217,7 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
     {
         let face = &self.layer.face;
         let (server_errors, on_reject) = (face.server_errors, face.on_reject.clone());
-        let judge = Successes(Rules { complete: self.layer.complete.clone(), server_errors });
+        let completion = Successes(Rules { complete: self.layer.complete.clone(), server_errors });
         let found = refuse_grpc(request.headers(), face.missing.settle(found));
         let call = match server_errors.check_with(found) {
             Ok(Some(key)) => {
@@ -226,10 +226,10 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
                 let detach = face.detached.then(Detach::new);
                 let name = Arc::clone(self.layer.name());
                 let call = HttpCall::new(self.take_ready(), request, token_header, name);
-                begin(asked, call, judge).detached(detach)
+                begin(asked, call, completion).detached(detach)
             }
-            Ok(None) => OnceCall::unguarded(self.inner.call(request), judge),
-            Err(error) => OnceCall::rejected(error, judge),
+            Ok(None) => OnceCall::unguarded(self.inner.call(request), completion),
+            Err(error) => OnceCall::rejected(error, completion),
         };
         HttpFuture::new(call, on_reject)
     }

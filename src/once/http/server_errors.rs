@@ -4,7 +4,7 @@ use super::Http;
 use crate::{
     error::LockError,
     layer::KeyError,
-    once::{OnceLayer, judge::Verdict, terms},
+    once::{OnceLayer, completion::Verdict, terms},
     resource::Resource,
 };
 

@@ -6,7 +6,7 @@ use crate::{once::StoredResponse, token::FencingToken};
 /// Keeps the first responses of requests, for those who send the same again.
 ///
 /// Responses are put by a holder that may have lost its lock meanwhile and does not know. So a store compares fencing tokens: what a newer holder
-/// put is never replaced by an older one. Who reads compares the token with that of the marker.
+/// put is never replaced by an older one. Who reads compares the token with that of the record.
 ///
 /// In a database, the comparison belongs into the write itself:
 ///

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     error::Reason,
     protocol::Answer,
-    quorum::{Action, Command, Event, Heir, Inheritance, Lease, Loss, ReleaseVerdict, Terms},
+    quorum::{Action, Command, Event, HandOff, Lease, Loss, NextHolder, ReleaseVerdict, Terms},
     time::Timestamp,
     token::block_end,
 };
@@ -71,8 +71,8 @@ impl Attempt {
             heard: vec![Heard::default(); terms.nodes],
             asked: vec![false; terms.nodes],
         };
-        let is_gated = terms.gate.is_some() && terms.nodes > 2;
-        let first = if is_gated { 1 } else { terms.nodes };
+        let asks_lead = terms.lead_node.is_some() && terms.nodes > 2;
+        let first = if asks_lead { 1 } else { terms.nodes };
         assert_eq!(out.len(), first, "one request to each node, or to the one asked first");
         for action in &out {
             this.take(action, now);
@@ -171,17 +171,17 @@ impl Attempt {
     /// Another holder of the process is to go on with the lease; the token if it does.
     pub(super) fn hand_on(
         &mut self,
-        heir: Heir,
+        next: NextHolder,
         now: Timestamp,
         nodes: Option<&[Node]>,
     ) -> Option<u64> {
         let could = self.lease.can_be_handed_on(now);
-        let inherited = self.lease.hand_on(heir, now);
-        assert_eq!(inherited.is_some(), could);
-        let Inheritance { token, until } = inherited?;
+        let hand_off = self.lease.hand_on(next, now);
+        assert_eq!(hand_off.is_some(), could);
+        let HandOff { token, until } = hand_off?;
         assert!(self.is_held(now), "handed on what is not held");
         assert!(now < until && until <= self.confirmed_until(), "no quorum confirmed so much");
-        assert!(until <= now + heir.max_hold, "beyond the heir's limit");
+        assert!(until <= now + next.max_hold, "beyond the next's limit");
         if let Some(nodes) = nodes {
             let keeps = |node: &&Node| node.key(now).is_some_and(|key| key.expires >= Some(until));
             let keep = nodes.iter().filter(|node| node.holds(self.id, now)).filter(keeps);
@@ -191,7 +191,7 @@ impl Attempt {
         if self.terms.proposal.is_some() {
             assert!(token > last && token <= block_end(first, self.terms.block), "{token}");
         }
-        self.terms = Terms { max_hold: heir.max_hold, auto_extend: heir.auto_extend, ..self.terms };
+        self.terms = Terms { max_hold: next.max_hold, auto_extend: next.auto_extend, ..self.terms };
         (self.held_from, self.newest, self.until) = (now, Some(token), Some(until));
         Some(token)
     }

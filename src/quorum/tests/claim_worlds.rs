@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     protocol::{TickClaim, TickRun, rules},
-    quorum::claims::{Standing, standing},
+    quorum::claims::{ClaimStatus, status},
 };
 
 #[derive(Clone, Default)]
@@ -200,10 +200,10 @@ impl World {
             return;
         }
         let told = replica.told.iter().map(Option::as_ref);
-        let latest = match standing(told, nodes, &replica.never_started) {
-            Standing::TooFew => return,
-            Standing::Known(latest) => latest,
-            Standing::Likely(latest) => Some(latest),
+        let latest = match status(told, nodes, &replica.never_started) {
+            ClaimStatus::TooFew => return,
+            ClaimStatus::Known(latest) => latest,
+            ClaimStatus::Likely(latest) => Some(latest),
         };
         let told = replica.told.iter().flatten();
         if let Some(token) = told.map(|claim| claim.token).max()

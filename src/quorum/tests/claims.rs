@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     protocol::{TickClaim, TickRun},
-    quorum::claims::{Latest, Standing, standing},
+    quorum::claims::{ClaimStatus, Latest, status},
 };
 
 pub(super) fn run_of(tick: u64) -> TickRun {
@@ -30,22 +30,22 @@ fn on_few_nodes(claim: &TickClaim) -> Latest {
 }
 
 /// The tick that the latest claim names as the one before it.
-fn tick_before(tick: u64) -> Standing {
+fn tick_before(tick: u64) -> ClaimStatus {
     let run = run_of(tick);
     let before = Latest { run, owner: None, before: None, schedule: None, is_replicated: false };
-    Standing::Known(Some(before))
+    ClaimStatus::Known(Some(before))
 }
 
-fn of(told: &[Option<&TickClaim>], nodes: usize) -> Standing {
-    standing(told.iter().copied(), nodes, &[])
+fn of(told: &[Option<&TickClaim>], nodes: usize) -> ClaimStatus {
+    status(told.iter().copied(), nodes, &[])
 }
 
 #[test]
 fn a_claim_that_a_majority_keeps_is_the_latest_whoever_else_is_silent() {
     let (a, b) = (claim(5, 100, Some(90)), claim(4, 90, None));
-    assert_eq!(of(&[Some(&a), Some(&a)], 3), Standing::Known(Some(latest(&a))));
+    assert_eq!(of(&[Some(&a), Some(&a)], 3), ClaimStatus::Known(Some(latest(&a))));
     let told = [Some(&a), Some(&a), Some(&b), Some(&a)];
-    assert_eq!(of(&told, 5), Standing::Known(Some(latest(&a))));
+    assert_eq!(of(&told, 5), ClaimStatus::Known(Some(latest(&a))));
 }
 
 #[test]
@@ -61,16 +61,16 @@ fn a_split_vote_burns_no_tick() {
 #[test]
 fn a_claim_that_silent_nodes_could_complete_counts_until_they_speak() {
     let (a, kept) = (claim(5, 100, Some(50)), claim(4, 50, None));
-    assert_eq!(of(&[Some(&a), Some(&kept)], 3), Standing::Likely(on_few_nodes(&a)));
+    assert_eq!(of(&[Some(&a), Some(&kept)], 3), ClaimStatus::Likely(on_few_nodes(&a)));
     assert_eq!(of(&[Some(&a), Some(&kept), Some(&kept)], 3), tick_before(50));
-    assert_eq!(of(&[Some(&a)], 3), Standing::TooFew);
-    assert_eq!(of(&[None, None], 3), Standing::Known(None));
+    assert_eq!(of(&[Some(&a)], 3), ClaimStatus::TooFew);
+    assert_eq!(of(&[None, None], 3), ClaimStatus::Known(None));
 }
 
 #[test]
 fn a_claim_of_ones_own_that_came_to_nothing_is_in_nobodys_way() {
     let (own, kept) = (claim(5, 100, Some(50)), claim(4, 50, None));
-    assert_eq!(standing([Some(&own), Some(&kept)], 3, &[5]), tick_before(50));
+    assert_eq!(status([Some(&own), Some(&kept)], 3, &[5]), tick_before(50));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn the_end_of_a_run_is_known_from_one_node() {
         ([Some(&begun), Some(&ended), None], on_few_nodes(&ended)),
         ([Some(&ended), Some(&begun), Some(&ended)], latest(&ended)),
     ] {
-        assert_eq!(of(&told, 3), Standing::Known(Some(latest)));
+        assert_eq!(of(&told, 3), ClaimStatus::Known(Some(latest)));
     }
 }
 
@@ -96,7 +96,7 @@ fn of_two_runs_under_one_token_the_later_one_counts() {
         for told in [[&later, &later, other], [other, &later, &later], [&later, other, other]] {
             let copies = told.iter().filter(|claim| **claim == &later).count();
             let latest = Latest { is_replicated: copies >= 2, ..latest(&later) };
-            assert_eq!(of(&told.map(Some), 3), Standing::Known(Some(latest)));
+            assert_eq!(of(&told.map(Some), 3), ClaimStatus::Known(Some(latest)));
         }
     }
 }
@@ -107,7 +107,7 @@ fn a_claim_taken_back_stands_where_one_node_missed_it() {
     let back = claim(5, 50, Some(50)).numbered(1);
     for other in [&claimed, &claim(4, 50, None)] {
         for told in [[&back, &back, other], [other, &back, &back], [&back, other, other]] {
-            let Standing::Known(Some(latest)) = of(&told.map(Some), 3) else { panic!() };
+            let ClaimStatus::Known(Some(latest)) = of(&told.map(Some), 3) else { panic!() };
             assert_eq!(latest.run, run_of(50));
         }
     }

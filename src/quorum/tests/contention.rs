@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     error::Reason,
     protocol::{Answer, OpId},
-    quorum::{Action, Command, Event, Gate, Lease, Terms},
+    quorum::{Action, Command, Event, LeadNode, Lease, Terms},
     time::Timestamp,
 };
 
@@ -53,7 +53,7 @@ impl Race {
     }
 
     /// All contenders try once. The number of winners, and of what was asked.
-    fn round(&mut self, contenders: usize, gate: Option<usize>) -> (usize, usize) {
+    fn round(&mut self, contenders: usize, lead_node: Option<usize>) -> (usize, usize) {
         let terms = Terms {
             nodes: self.nodes.len(),
             validity: Duration::from_secs(9),
@@ -63,7 +63,7 @@ impl Race {
             auto_extend: false,
             proposal: None,
             block: 1,
-            gate: gate.map(|node| Gate { node, patience: Duration::from_millis(10) }),
+            lead_node: lead_node.map(|node| LeadNode { node, patience: Duration::from_millis(10) }),
         };
         let mut out = Vec::new();
         let mut sent: Vec<(usize, usize, Command)> = Vec::new();
@@ -98,7 +98,12 @@ impl Race {
 }
 
 /// How many rounds it takes until one wins, of many races: on average, and at most.
-fn rounds(contenders: usize, nodes: usize, gate: Option<usize>, down: Option<usize>) -> (f64, u32) {
+fn rounds(
+    contenders: usize,
+    nodes: usize,
+    lead_node: Option<usize>,
+    down: Option<usize>,
+) -> (f64, u32) {
     const RACES: u32 = 1_000;
     let (mut sum, mut most) = (0, 0);
     for race in 1..=RACES {
@@ -109,7 +114,7 @@ fn rounds(contenders: usize, nodes: usize, gate: Option<usize>, down: Option<usi
         };
         let mut rounds = 1;
         loop {
-            let (winners, _) = scene.round(contenders, gate);
+            let (winners, _) = scene.round(contenders, lead_node);
             assert!(winners <= 1, "two have it");
             if winners == 1 {
                 break;
@@ -143,7 +148,7 @@ fn a_gate_that_is_down_costs_no_more_than_none() {
 #[test]
 fn without_a_gate_many_split_the_votes_again_and_again() {
     let (mean, _) = rounds(8, 5, None, None);
-    assert!(mean > 1.5, "{mean}: a gate is of no use then");
+    assert!(mean > 1.5, "{mean}: a lead_node is of no use then");
 }
 
 #[test]
@@ -156,6 +161,6 @@ fn two_for_an_odd_number_of_nodes_need_no_gate() {
 fn who_is_kept_out_has_asked_one_node() {
     let mut scene = Race { random: 1, nodes: vec![None; 5], down: None };
     let (winners, asked) = scene.round(20, Some(0));
-    // Each asked the gate and gave back there, and the winner asked the other four.
+    // Each asked the lead node and gave back there, and the winner asked the other four.
     assert_eq!((winners, asked), (1, 19 * 2 + 5));
 }

@@ -66,7 +66,7 @@ impl Run {
             auto_extend: true,
             proposal: Some(1_000),
             block: 256,
-            gate: None,
+            lead_node: None,
         };
         let mut out = Vec::new();
         let now = Timestamp::from_nanos(1);

@@ -8,7 +8,7 @@ use super::safety::config;
 use crate::{
     membership::copying::Sources,
     protocol::{Nonce, Record, StoredLease, rules},
-    quorum::records::{Standing, standing},
+    quorum::records::{RecordStatus, status},
 };
 
 const LEFT: Duration = Duration::from_secs(60);
@@ -19,16 +19,16 @@ fn record(number: u8, is_done: bool) -> Arc<Record> {
     Arc::new(Record::new(is_done, lease, Arc::from([])))
 }
 
-fn of(told: &[Option<&Arc<Record>>], nodes: usize) -> Standing {
-    standing(told.iter().map(|kept| kept.map(|record| (record, LEFT))), nodes)
+fn of(told: &[Option<&Arc<Record>>], nodes: usize) -> RecordStatus {
+    status(told.iter().map(|kept| kept.map(|record| (record, LEFT))), nodes)
 }
 
-fn done(record: &Arc<Record>) -> Standing {
-    Standing::Done { record: Arc::clone(record), remaining: LEFT }
+fn done(record: &Arc<Record>) -> RecordStatus {
+    RecordStatus::Done { record: Arc::clone(record), remaining: LEFT }
 }
 
-fn unknown(record: &Arc<Record>, is_certain: bool) -> Standing {
-    Standing::Unknown { record: Arc::clone(record), remaining: LEFT, is_certain }
+fn unknown(record: &Arc<Record>, is_certain: bool) -> RecordStatus {
+    RecordStatus::Unknown { record: Arc::clone(record), remaining: LEFT, is_certain }
 }
 
 #[test]
@@ -43,17 +43,17 @@ fn one_node_is_enough_to_tell_that_work_is_done() {
 fn of_two_records_of_work_that_is_done_the_one_that_is_kept_longer_is_told() {
     let (one, two) = (record(1, true), record(2, true));
     let told = [Some((&one, LEFT)), Some((&two, LEFT * 2)), None];
-    assert_eq!(standing(told, 3), Standing::Done { record: two, remaining: LEFT * 2 });
+    assert_eq!(status(told, 3), RecordStatus::Done { record: two, remaining: LEFT * 2 });
 }
 
 #[test]
 fn nothing_is_recorded_only_where_a_quorum_says_so() {
-    assert_eq!(of(&[], 1), Standing::TooFew);
-    assert_eq!(of(&[None], 1), Standing::Nothing);
-    assert_eq!(of(&[None, None], 5), Standing::TooFew);
-    assert_eq!(of(&[None, None, None], 5), Standing::Nothing);
+    assert_eq!(of(&[], 1), RecordStatus::TooFew);
+    assert_eq!(of(&[None], 1), RecordStatus::Nothing);
+    assert_eq!(of(&[None, None], 5), RecordStatus::TooFew);
+    assert_eq!(of(&[None, None, None], 5), RecordStatus::Nothing);
     // Half of an even number is none.
-    assert_eq!(of(&[None, None], 4), Standing::TooFew);
+    assert_eq!(of(&[None, None], 4), RecordStatus::TooFew);
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn work_that_was_begun_blocks_where_a_quorum_keeps_that_or_may() {
     let (a, b) = (record(1, false), record(2, false));
     assert_eq!(of(&[Some(&a), Some(&a)], 3), unknown(&a, true));
     assert_eq!(of(&[Some(&a), None], 3), unknown(&a, false));
-    assert_eq!(of(&[Some(&a), None, None], 3), Standing::Nothing);
-    assert_eq!(of(&[Some(&a), Some(&b), None], 3), Standing::Nothing);
-    assert_eq!(of(&[Some(&a)], 3), Standing::TooFew);
+    assert_eq!(of(&[Some(&a), None, None], 3), RecordStatus::Nothing);
+    assert_eq!(of(&[Some(&a), Some(&b), None], 3), RecordStatus::Nothing);
+    assert_eq!(of(&[Some(&a)], 3), RecordStatus::TooFew);
     assert_eq!(of(&[Some(&a), Some(&b), Some(&b), None], 5), unknown(&b, false));
 }
 
@@ -117,16 +117,16 @@ proptest! {
             let found = of(&told, nodes);
             if written.len() >= quorum {
                 let seen = match &found {
-                    Standing::Done { record, .. } => *record == ours && is_done,
+                    RecordStatus::Done { record, .. } => *record == ours && is_done,
                     // Whose it is, is told for certain once enough nodes have spoken.
-                    Standing::Unknown { record, is_certain, .. } => {
+                    RecordStatus::Unknown { record, is_certain, .. } => {
                         !is_done && (*record == ours || !is_certain)
                     }
-                    Standing::TooFew | Standing::Nothing => false,
+                    RecordStatus::TooFew | RecordStatus::Nothing => false,
                 };
                 prop_assert!(seen, "{heard} of {nodes}: {found:?}");
             }
-            prop_assert_ne!(found, Standing::TooFew);
+            prop_assert_ne!(found, RecordStatus::TooFew);
         }
     }
 
@@ -138,12 +138,12 @@ proptest! {
         let nodes = kept.len();
         let mut readers: Vec<usize> = (0..nodes).collect();
         readers.sort_by_key(|node| (order >> (node * 8)) & 0xff);
-        let mut settled: Option<Standing> = None;
+        let mut settled: Option<RecordStatus> = None;
         for heard in 0..=nodes {
             let told: Vec<_> = readers[..heard].iter().map(|node| kept[*node].as_ref()).collect();
             let found = of(&told, nodes);
             if let Some(settled) = &settled {
-                let is_done = matches!(found, Standing::Done { .. });
+                let is_done = matches!(found, RecordStatus::Done { .. });
                 prop_assert!(is_done || found == *settled, "{settled:?}, then {found:?}");
             }
             if found.is_settled() {

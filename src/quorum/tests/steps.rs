@@ -8,7 +8,7 @@ use super::{
     model::reasons,
     world::{Process, Setup, Tally, World},
 };
-use crate::quorum::{Event, Heir};
+use crate::quorum::{Event, NextHolder};
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -209,7 +209,7 @@ fn take(world: &mut World, step: &Step) {
         Step::Extend(_) => world.event(id, Event::Extend),
         Step::HandOn { max_hold, auto_extend, .. } if world.attempts[id].is_open() => {
             let max_hold = world.ttl_part(max_hold);
-            world.hand_on(id, Heir { max_hold, auto_extend });
+            world.hand_on(id, NextHolder { max_hold, auto_extend });
         }
         Step::Release { awaited, .. } if world.attempts[id].is_open() => {
             world.event(id, Event::Release { awaited });

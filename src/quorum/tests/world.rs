@@ -8,12 +8,12 @@ use super::{
 };
 use crate::{
     error::Reason,
-    membership::enrol::{Enrolment, How, Outcome, Sight},
+    membership::enrol::{ActivationPlan, Enrolment, NodeStatus, Outcome},
     protocol::{
         names::{Incarnation, View},
         rules,
     },
-    quorum::{Action, Event, Gate, Heir, Terms},
+    quorum::{Action, Event, LeadNode, NextHolder, Terms},
     time::Timestamp,
     token::block_end,
 };
@@ -84,7 +84,7 @@ impl World {
             auto_extend: setup.auto_extend,
             proposal: setup.fencing.then_some(0),
             block: 256,
-            gate: None,
+            lead_node: None,
         };
         // Every other node has a clock as fast as the drift allows.
         let life = |node| if node % 2 == 0 { validity } else { setup.ttl };
@@ -126,9 +126,9 @@ impl World {
         *known = block_end(token, 256).max(*known);
         // Some ask one node first.
         let patience = self.terms.node_timeout / 5;
-        let gate = (id % 3 == 1).then(|| Gate { node: id % self.nodes.len(), patience });
+        let lead_node = (id % 3 == 1).then(|| LeadNode { node: id % self.nodes.len(), patience });
         let proposal = self.terms.proposal.map(|_| token);
-        let terms = Terms { proposal, gate, ..self.terms };
+        let terms = Terms { proposal, lead_node, ..self.terms };
         self.before.push(self.attempts.iter().filter_map(|a| a.newest).max().unwrap_or(0));
         self.attempts.push(Attempt::start(id, terms, now));
     }
@@ -185,11 +185,11 @@ impl World {
     }
 
     /// The holder gives back, and another one of its process goes on.
-    pub(super) fn hand_on(&mut self, id: usize, heir: Heir) {
+    pub(super) fn hand_on(&mut self, id: usize, next: NextHolder) {
         let newest = self.newest();
         let strict = !self.broken && !self.restarted;
         let nodes = strict.then_some(self.nodes.as_slice());
-        let Some(token) = self.attempts[id].hand_on(heir, self.now, nodes) else { return };
+        let Some(token) = self.attempts[id].hand_on(next, self.now, nodes) else { return };
         self.tally.handed_on += 1;
         self.check_exclusion(id);
         if strict && self.terms.proposal.is_some() {
@@ -235,10 +235,10 @@ impl World {
         let owners = (0..self.nodes.len()).map(|other| (other != node).then(|| own(other)));
         let view = Arc::new(View { incarnation: own(node), owners: owners.collect() });
         let sight = if seen.active {
-            Sight::Active { view }
+            NodeStatus::Active { view }
         } else {
             let tag = seen.restarts.to_string().into();
-            Sight::Probation { tag, view, max_ttl: Duration::ZERO, moved: false }
+            NodeStatus::Probation { tag, view, max_ttl: Duration::ZERO, moved: false }
         };
         self.enrolments[process % count].see(node, sight, self.now);
     }
@@ -258,11 +258,11 @@ impl World {
                     .collect()
             };
             let learnt = match &step.how {
-                How::Learn { from, needed } => {
+                ActivationPlan::Learn { from, needed } => {
                     let fences = fences(from, &|node| node.active);
                     (fences.len() >= *needed).then(|| fences.into_iter().max().unwrap_or(0))
                 }
-                How::Bootstrap { from } => {
+                ActivationPlan::Bootstrap { from } => {
                     let floor = wall(self.now) + TOKEN_LEAD;
                     fences(from, &|_| true).into_iter().chain([floor]).max()
                 }
@@ -277,8 +277,8 @@ impl World {
                 node.active = true;
                 node.fence = node.fence.max(fence);
                 match step.how {
-                    How::Learn { .. } => self.tally.learnt += 1,
-                    How::Bootstrap { .. } => self.tally.bootstrapped += 1,
+                    ActivationPlan::Learn { .. } => self.tally.learnt += 1,
+                    ActivationPlan::Bootstrap { .. } => self.tally.bootstrapped += 1,
                 }
             }
             enrolment.ended(step.node, Outcome::Done, self.now);

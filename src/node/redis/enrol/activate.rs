@@ -6,12 +6,12 @@ use ::redis::{Pipeline, Value};
 
 use super::{
     NodeSet, Tag, copy,
-    standing::millis,
+    node_report::millis,
     task_claim::{Claimed, Task, TaskClaim},
 };
 use crate::{
     error::Reason,
-    membership::enrol::{How, Outcome, Step},
+    membership::enrol::{ActivationPlan, Outcome, Step},
     node::redis::{
         claim_text,
         decode::{int, reason, text},
@@ -121,8 +121,8 @@ async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, R
 
 async fn learn_and_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, Reason)> {
     let (from, needed, mode, copies) = match step.how {
-        How::Learn { from, needed } => (from, needed, "learn", copy::LEARNT),
-        How::Bootstrap { from } => (from, 0, "bootstrap", copy::BOOTSTRAPPED),
+        ActivationPlan::Learn { from, needed } => (from, needed, "learn", copy::LEARNT),
+        ActivationPlan::Bootstrap { from } => (from, 0, "bootstrap", copy::BOOTSTRAPPED),
     };
     // Of nodes that forgot together, each may have kept what the others lost.
     let copies = if from.is_empty() { "" } else { copies };

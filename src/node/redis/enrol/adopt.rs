@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
-use super::{NodeSet, activate::Known, standing::millis};
+use super::{NodeSet, activate::Known, node_report::millis};
 use crate::{
     error::{AdoptError, Reason, Vote, VoteOutcome, Votes},
     membership::{

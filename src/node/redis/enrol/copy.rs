@@ -71,8 +71,8 @@ enum Ended {
 
 async fn try_to_copy(set: &NodeSet, node: usize) -> Result<Ended, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
-    add_standing(&mut pipeline, set);
-    let begun = standing(set, set.ask(node, pipeline).await?)?;
+    add_report(&mut pipeline, set);
+    let begun = report(set, set.ask(node, pipeline).await?)?;
     if begun.once.is_empty() {
         return Ok(Ended::Before);
     }
@@ -113,11 +113,11 @@ impl Records {
     }
 }
 
-fn add_standing(pipeline: &mut Pipeline, set: &NodeSet) {
+fn add_report(pipeline: &mut Pipeline, set: &NodeSet) {
     pipeline.cmd("HMGET").arg(&set.keys.meta).arg("tag").arg("once");
 }
 
-fn standing(set: &NodeSet, mut answers: Vec<Value>) -> Result<Records, Reason> {
+fn report(set: &NodeSet, mut answers: Vec<Value>) -> Result<Records, Reason> {
     let items = match answers.pop() {
         Some(Value::Array(items)) => items,
         Some(Value::ServerError(error)) => return Err(reason(&error)),
@@ -145,7 +145,7 @@ impl<'a> Copier<'a> {
         let mut copier = Self { set, node, target, copied: Copied::default() };
         copier.tell(Copied::default());
         // The connection may lead elsewhere by now.
-        Self::standing(set, &mut copier.target).await?.are_those_of(begun)?;
+        Self::report(set, &mut copier.target).await?.are_those_of(begun)?;
         copier.copy_all(begun.once.starts_with(BOOTSTRAPPED)).await?;
         let mut pipeline = Pipeline::with_capacity(1);
         let script = scripts::COPIED.text(set.knows_flags(node));
@@ -158,10 +158,10 @@ impl<'a> Copier<'a> {
         }
     }
 
-    async fn standing(set: &NodeSet, side: &mut Side) -> Result<Records, Reason> {
+    async fn report(set: &NodeSet, side: &mut Side) -> Result<Records, Reason> {
         let mut pipeline = Pipeline::with_capacity(1);
-        add_standing(&mut pipeline, set);
-        standing(set, side.ask(&pipeline).await?)
+        add_report(&mut pipeline, set);
+        report(set, side.ask(&pipeline).await?)
     }
 
     async fn copy_all(&mut self, is_bootstrapped: bool) -> Result<(), Reason> {
@@ -183,7 +183,7 @@ impl<'a> Copier<'a> {
     async fn copy_from(&mut self, from: usize) -> Result<bool, Reason> {
         let set = self.set;
         let mut source = set.open(from).await?;
-        let begun = Self::standing(set, &mut source).await?;
+        let begun = Self::report(set, &mut source).await?;
         let pattern = prefix_pattern(&set.keys.done_prefix);
         let mut cursor = String::from("0");
         loop {
@@ -210,7 +210,7 @@ impl<'a> Copier<'a> {
             cursor = next;
         }
         // It may have lost them meanwhile, or the connection may lead elsewhere than votes go.
-        let ended = Self::standing(set, &mut source).await?;
+        let ended = Self::report(set, &mut source).await?;
         ended.are_those_of(&begun)?;
         // A node in probation may stand in front of one that others still count, with its records.
         if !set.votes_with(from, &ended.tag) {

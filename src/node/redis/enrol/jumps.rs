@@ -8,7 +8,7 @@ use std::{
 use super::set::{Admin, NodeSet};
 use crate::{
     membership::{
-        jury::{Jury, Sighting, StoodStill, Verdict},
+        clock_jump_detector::{ClockJumpDetector, LocalPause, Sighting, Verdict},
         offsets::{Interval, Shift},
     },
     node::{
@@ -55,7 +55,7 @@ impl NodeSet {
     pub(in crate::node::redis) fn jumped(&self, node: usize, jump: Sighting, until: Timestamp) {
         let bar = Bar::Clock { until, by: jump.by };
         self.members()[node].status.set_bar(BarKind::Clock, Some(bar));
-        let verdict = self.ask_jury(|jury, is_read| jury.report(node, jump, is_read));
+        let verdict = self.ask_jury(|detector, is_read| detector.report(node, jump, is_read));
         // Whose clock it was shows when the others are looked at.
         self.look_at_all_but(Some(node));
         self.carry_out(verdict);
@@ -68,7 +68,7 @@ impl NodeSet {
 
     /// A server's clock did not jump.
     pub(in crate::node::redis) fn steady(&self, node: usize, shift: Shift, now: Timestamp) {
-        let verdict = self.ask_jury(|jury, is_read| jury.steady(node, shift, now, is_read));
+        let verdict = self.ask_jury(|detector, is_read| detector.steady(node, shift, now, is_read));
         self.carry_out(verdict);
     }
 
@@ -78,15 +78,18 @@ impl NodeSet {
         if !self.tries_jumps(now) {
             return;
         }
-        let verdict = self.ask_jury(|jury, is_read| jury.decide(now, is_read));
+        let verdict = self.ask_jury(|detector, is_read| detector.decide(now, is_read));
         self.carry_out(verdict);
     }
 
-    fn ask_jury(&self, ask: impl FnOnce(&mut Jury, &dyn Fn(usize) -> bool) -> Verdict) -> Verdict {
+    fn ask_jury(
+        &self,
+        ask: impl FnOnce(&mut ClockJumpDetector, &dyn Fn(usize) -> bool) -> Verdict,
+    ) -> Verdict {
         let mut state = self.state();
         let is_read = state.connected();
-        let verdict = ask(&mut state.jury, &|node| is_read[node]);
-        let until = state.jury.sits_until().as_nanos();
+        let verdict = ask(&mut state.detector, &|node| is_read[node]);
+        let until = state.detector.sits_until().as_nanos();
         self.corrections.tried_until.store(until, Ordering::Release);
         verdict
     }
@@ -108,7 +111,7 @@ impl NodeSet {
                     );
                 }
             }
-            Verdict::StoodStill(StoodStill { at_least, at_most, accused }) => {
+            Verdict::LocalPause(LocalPause { at_least, at_most, accused }) => {
                 let too_much = at_most.saturating_sub(at_least).as_micros();
                 let too_much = u64::try_from(too_much).unwrap_or(u64::MAX);
                 self.corrections.overestimate.fetch_add(too_much, Ordering::AcqRel);

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use ::redis::{Pipeline, Value};
 use futures_util::future::join_all;
 
-use super::{NodeSet, standing::millis};
+use super::{NodeSet, node_report::millis};
 use crate::{
     error::{Reason, Vote, VoteOutcome, Votes},
     node::redis::{

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | what a set of nodes is known by | [`Layout`] |
 //! | what is stored on a node: state, incarnation, layout | [`Tag`] |
-//! | how a node stands, as it says itself | [`Standing`] |
+//! | how a node stands, as it says itself | [`NodeReport`] |
 //! | what all nodes of a manager have in common: who votes, and why the others don't | [`NodeSet`] |
 //! | clocks that jump | `jumps` |
 //! | wall clocks that are off | `clocks` |
@@ -28,9 +28,9 @@ mod inform;
 mod jumps;
 mod layout;
 mod lower;
+mod node_report;
 mod set;
 mod side;
-mod standing;
 mod tag;
 mod takeover;
 mod task_claim;
@@ -40,7 +40,7 @@ pub(crate) use adopt::adopt;
 pub(crate) use count::count;
 pub(crate) use layout::Layout;
 pub(crate) use lower::Lowering;
+pub(super) use node_report::{Check, NodeReport, add_check, info};
 pub(super) use set::Admin;
 pub(crate) use set::NodeSet;
-pub(super) use standing::{Check, Standing, add_check, info};
 pub(super) use tag::Tag;

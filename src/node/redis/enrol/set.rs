@@ -9,12 +9,12 @@ use std::{
 use ::redis::{Pipeline, Value};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::{Layout, Standing, Tag, clocks::Off, jumps::Corrections};
+use super::{Layout, NodeReport, Tag, clocks::Off, jumps::Corrections};
 use crate::{
     error::Reason,
     membership::{
-        enrol::{Enrolment, Sight},
-        jury::Jury,
+        clock_jump_detector::ClockJumpDetector,
+        enrol::{Enrolment, NodeStatus},
         takeover::{Foreign, Takeover, startable},
     },
     node::{
@@ -76,7 +76,7 @@ pub(in crate::node::redis) enum Admin {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) enrolment: Enrolment,
-    pub(super) jury: Jury,
+    pub(super) detector: ClockJumpDetector,
     run_ids: Box<[Option<Arc<str>>]>,
     /// Which nodes still take over records.
     pub(super) copying: Box<[Copying]>,
@@ -138,20 +138,26 @@ impl State {
     }
 
     /// Takes what a node tells of a set that is not ours, or was not.
-    fn see_foreign(&mut self, node: usize, standing: &Standing, sight: &Sight, now: Timestamp) {
-        let foreign = (*sight == Sight::OtherLayout).then(|| Foreign {
-            layout: standing.tag.layout().into(),
-            size: standing.size,
-            seen: Arc::clone(&standing.seen),
-            max_ttl: standing.longest_ttl,
+    fn see_foreign(
+        &mut self,
+        node: usize,
+        report: &NodeReport,
+        sight: &NodeStatus,
+        now: Timestamp,
+    ) {
+        let foreign = (*sight == NodeStatus::OtherLayout).then(|| Foreign {
+            layout: report.tag.layout().into(),
+            size: report.size,
+            seen: Arc::clone(&report.seen),
+            max_ttl: report.longest_ttl,
         });
         self.takeover.see(node, foreign, now);
-        let is_ours = matches!(sight, Sight::Probation { .. } | Sight::Active { .. });
-        let waits = matches!(sight, Sight::Probation { moved: true, .. });
+        let is_ours = matches!(sight, NodeStatus::Probation { .. } | NodeStatus::Active { .. });
+        let waits = matches!(sight, NodeStatus::Probation { moved: true, .. });
         let retry_at = self.moved[node].as_ref().map_or(now, |moved| moved.retry_at);
         self.moved[node] = is_ours.then(|| Moved {
-            from: standing.moved_from.clone(),
-            waits_with: waits.then(|| Arc::clone(standing.tag.text())),
+            from: report.moved_from.clone(),
+            waits_with: waits.then(|| Arc::clone(report.tag.text())),
             retry_at,
         });
     }
@@ -184,7 +190,7 @@ impl NodeSet {
     ) -> Arc<Self> {
         let state = State {
             enrolment: Enrolment::new(nodes, settings.max_ttl, settings.drift_factor),
-            jury: Jury::new(nodes, settings.drift_factor),
+            detector: ClockJumpDetector::new(nodes, settings.drift_factor),
             run_ids: vec![None; nodes].into(),
             copying: vec![Copying::Done; nodes].into(),
             informing: vec![Informing::NotBefore(Timestamp::ZERO); nodes].into(),
@@ -283,12 +289,11 @@ impl NodeSet {
     }
 
     /// What a node of our layout is, and what it takes the others for.
-    fn view(&self, node: usize, standing: &Standing) -> Option<Arc<View>> {
+    fn view(&self, node: usize, report: &NodeReport) -> Option<Arc<View>> {
         let unguarded = Incarnation { epoch: 0, id: 0, nonce: 0 };
-        let incarnation =
-            if self.is_unguarded() { unguarded } else { standing.tag.incarnation()? };
+        let incarnation = if self.is_unguarded() { unguarded } else { report.tag.incarnation()? };
         let mut owners: Box<[_]> = vec![None; self.members().len()].into();
-        for (other, owner) in self.others(node).into_iter().zip(&standing.owners) {
+        for (other, owner) in self.others(node).into_iter().zip(&report.owners) {
             owners[other] = *owner;
         }
         Some(Arc::new(View { incarnation, owners }))
@@ -298,46 +303,46 @@ impl NodeSet {
     pub(in crate::node::redis) fn report(
         &self,
         node: usize,
-        standing: &Standing,
+        report: &NodeReport,
         (asked, now): (Timestamp, Timestamp),
         is_fresh: bool,
     ) -> Admission {
-        if standing.tag.is_active() && standing.tag.layout() == &*self.layout.hash {
-            self.floor.fetch_max(standing.floor, Ordering::Relaxed);
+        if report.tag.is_active() && report.tag.layout() == &*self.layout.hash {
+            self.floor.fetch_max(report.floor, Ordering::Relaxed);
         }
-        if standing.copying && standing.tag.is_active() {
+        if report.copying && report.tag.is_active() {
             // Before its votes count: nobody is to see one that votes, and not that it copies.
             self.members()[node].status.set_copying(true);
         }
         let mut state = self.state();
-        state.run_ids[node] = Some(Arc::clone(&standing.run_id));
-        let (sight, bar) = self.judge(node, standing, state.enrolment.is_elsewhere(node));
+        state.run_ids[node] = Some(Arc::clone(&report.run_id));
+        let (sight, bar) = self.judge(node, report, state.enrolment.is_elsewhere(node));
         let view = match &sight {
-            Sight::Active { view } => Some(Arc::clone(view)),
+            NodeStatus::Active { view } => Some(Arc::clone(view)),
             _ => None,
         };
-        let sight = if self.bar_duplicates(&state, node) { Sight::Out } else { sight };
+        let sight = if self.bar_duplicates(&state, node) { NodeStatus::Out } else { sight };
         state.enrolment.see_answer(node, sight.clone(), asked, now);
-        state.see_foreign(node, standing, &sight, now);
+        state.see_foreign(node, report, &sight, now);
         let status = &self.members()[node].status;
         let bar = bar.or_else(|| match &sight {
-            Sight::Probation { .. } => {
+            NodeStatus::Probation { .. } => {
                 Some(Bar::Probation { until: now + state.enrolment.remaining(node, now) })
             }
             // Raised with the next look, once a quorum votes.
-            Sight::Active { .. } if state.enrolment.displaced_since(node).is_some() => {
+            NodeStatus::Active { .. } if state.enrolment.displaced_since(node).is_some() => {
                 Some(Bar::Reason(Reason::Displaced))
             }
-            Sight::Active { .. } if standing.max_ttl < self.settings.max_ttl => {
+            NodeStatus::Active { .. } if report.max_ttl < self.settings.max_ttl => {
                 Some(Bar::Reason(Reason::TtlTooLong))
             }
             _ => None,
         });
         let raise = matches!(bar, Some(Bar::Reason(Reason::TtlTooLong)));
         status.queue_bar(BarKind::Enrolment, bar);
-        status.queue_bar(BarKind::Eviction, self.eviction(standing));
-        state.tags[node] = view.as_ref().map(|_| standing.tag.clone());
-        let wanted = standing.copying && view.is_some();
+        status.queue_bar(BarKind::Eviction, self.eviction(report));
+        state.tags[node] = view.as_ref().map(|_| report.tag.clone());
+        let wanted = report.copying && view.is_some();
         let reconnect = Self::is_to_be_looked_up(&mut state, node, now, is_fresh);
         self.bar_strangers(&state);
         match state.copying[node] {
@@ -356,7 +361,7 @@ impl NodeSet {
             }
         }
         self.changed.notify_one();
-        let tag = view.as_ref().map(|_| standing.tag.clone());
+        let tag = view.as_ref().map(|_| report.tag.clone());
         Admission { tag, view: view.filter(|_| !self.is_unguarded()), reconnect }
     }
 
@@ -396,7 +401,7 @@ impl NodeSet {
     pub(in crate::node::redis) fn left(&self, node: usize) {
         let now = self.clock.now();
         let mut state = self.state();
-        state.enrolment.see(node, Sight::Out, now);
+        state.enrolment.see(node, NodeStatus::Out, now);
         state.takeover.see(node, None, now);
         // A server that it shared with another node is that one's alone now.
         let mut alone = Vec::new();
@@ -418,29 +423,34 @@ impl NodeSet {
         self.members().iter().for_each(|member| member.status.tell());
     }
 
-    fn judge(&self, node: usize, standing: &Standing, is_elsewhere: bool) -> (Sight, Option<Bar>) {
-        let ours = standing.tag.layout() == &*self.layout.hash;
-        let current = standing.tag.run() == &*standing.run;
-        let view = self.view(node, standing).filter(|_| ours);
-        if let Some(view) = view.clone().filter(|_| current && standing.tag.is_active()) {
-            (Sight::Active { view }, None)
-        } else if let Some(view) = view.filter(|_| standing.tag.is_probation()) {
-            let tag = Arc::clone(standing.tag.text());
-            let moved = standing.tag.is_moved();
-            (Sight::Probation { tag, view, max_ttl: standing.longest_ttl, moved }, None)
-        } else if standing.tag.text().is_empty() && is_elsewhere {
+    fn judge(
+        &self,
+        node: usize,
+        report: &NodeReport,
+        is_elsewhere: bool,
+    ) -> (NodeStatus, Option<Bar>) {
+        let ours = report.tag.layout() == &*self.layout.hash;
+        let current = report.tag.run() == &*report.run;
+        let view = self.view(node, report).filter(|_| ours);
+        if let Some(view) = view.clone().filter(|_| current && report.tag.is_active()) {
+            (NodeStatus::Active { view }, None)
+        } else if let Some(view) = view.filter(|_| report.tag.is_probation()) {
+            let tag = Arc::clone(report.tag.text());
+            let moved = report.tag.is_moved();
+            (NodeStatus::Probation { tag, view, max_ttl: report.longest_ttl, moved }, None)
+        } else if report.tag.text().is_empty() && is_elsewhere {
             let found = "nothing: it belonged to another set when it was last seen, and has lost its data since; adopt it, or start this process again once no client uses that set";
             let ours = Arc::clone(&self.layout.description);
-            (Sight::Out, Some(Bar::Reason(Reason::OtherLayout { found: found.into(), ours })))
-        } else if ours || standing.tag.text().is_empty() {
-            let found = Arc::clone(standing.tag.text());
-            (Sight::Out, Some(Bar::Reason(Reason::WrongTag { found })))
+            (NodeStatus::Out, Some(Bar::Reason(Reason::OtherLayout { found: found.into(), ours })))
+        } else if ours || report.tag.text().is_empty() {
+            let found = Arc::clone(report.tag.text());
+            (NodeStatus::Out, Some(Bar::Reason(Reason::WrongTag { found })))
         } else {
             let reason = Reason::OtherLayout {
-                found: Arc::clone(&standing.layout),
+                found: Arc::clone(&report.layout),
                 ours: Arc::clone(&self.layout.description),
             };
-            (Sight::OtherLayout, Some(Bar::Reason(reason)))
+            (NodeStatus::OtherLayout, Some(Bar::Reason(reason)))
         }
     }
 
@@ -465,8 +475,8 @@ impl NodeSet {
         barred
     }
 
-    fn eviction(&self, standing: &Standing) -> Option<Bar> {
-        let memory = standing.memory.as_ref().filter(|memory| memory.evicts())?;
+    fn eviction(&self, report: &NodeReport) -> Option<Bar> {
+        let memory = report.memory.as_ref().filter(|memory| memory.evicts())?;
         (self.settings.guards.eviction == EvictionGuard::Refuse)
             .then(|| Bar::Reason(Reason::Evicts { policy: Arc::clone(&memory.policy) }))
     }

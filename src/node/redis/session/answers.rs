@@ -103,7 +103,7 @@ impl Session<'_> {
         }
         if let (Op::Release { lease }, Ok(_), Some(micros)) =
             (op, &decoded.result, decoded.server_micros)
-            && !self.memory.settles(lease.nonce(), micros)
+            && !self.reconnect.settles(lease.nonce(), micros)
         {
             decoded.result = Err(Reason::Unsettled);
         }
@@ -175,7 +175,7 @@ impl Session<'_> {
             match batch.content {
                 Content::Operations(groups) => {
                     for request in groups.into_iter().flatten() {
-                        self.memory.unanswered(&request.op, batch.sent, batch.server_clock);
+                        self.reconnect.unanswered(&request.op, batch.sent, batch.server_clock);
                         request.answer(Err(told.clone()), None);
                     }
                 }

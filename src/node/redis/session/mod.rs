@@ -1,8 +1,8 @@
 //! One connection in use: operations in, batches out, answers back.
 
 mod answers;
+mod health_check;
 mod lanes;
-mod look;
 mod votes;
 
 use std::{
@@ -26,8 +26,8 @@ use super::{
     encode::{By, Encoder},
     enrol::{Admin, Tag},
     handshake::Link,
-    memory::Memory,
     node::Request,
+    reconnect_state::ReconnectState,
     server_clock::ServerClock,
     status::Status,
     supervisor::Member,
@@ -69,7 +69,7 @@ pub(super) struct Session<'a> {
     member: &'a Member,
     settings: &'a RedisSettings,
     status: &'a Arc<Status>,
-    memory: &'a mut Memory,
+    reconnect: &'a mut ReconnectState,
     /// The tag with which the server would vote for us; empty while it would not.
     tag: Tag,
     /// What the tag stands for.
@@ -170,14 +170,14 @@ impl<'a> Session<'a> {
         link: Link,
         member: &'a Member,
         status: &'a Arc<Status>,
-        memory: &'a mut Memory,
+        reconnect: &'a mut ReconnectState,
     ) -> Self {
         Self {
             link,
             member,
             settings: &member.set.settings,
             status,
-            memory,
+            reconnect,
             tag: Tag::new(""),
             view: None,
             mistagged: Vec::new(),
@@ -394,7 +394,7 @@ impl<'a> Session<'a> {
             layout: &self.member.set.layout.hash,
             server_clock: *server_clock,
             now,
-            may_grant: !self.memory.offsets.is_barred(now),
+            may_grant: !self.reconnect.offsets.is_barred(now),
             strict: &strict,
         };
         for group in &groups {

@@ -10,7 +10,7 @@ use super::first::{First, Kept};
 use crate::{
     guard::LockContext,
     lock::Stopping,
-    once::{marker::record, recording::Recording},
+    once::{recording::Recording, started_record::record},
     token::FencingToken,
 };
 

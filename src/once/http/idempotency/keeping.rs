@@ -21,8 +21,8 @@ use crate::{
     once::{
         Completes, Fingerprint, Intact, ReadBody, ResponseStore, StoreError, StoredHeaders,
         StoredResponse, Work,
+        completion::Verdict,
         http::{CompletesHttp, call::HttpCall, complete::Rules},
-        judge::Verdict,
     },
 };
 
@@ -81,7 +81,7 @@ impl<A: Body> Made<A> {
     }
 }
 
-/// The judge of that.
+/// The rule for that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recorded;
 

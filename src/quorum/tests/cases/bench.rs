@@ -35,7 +35,7 @@ pub(super) fn terms(nodes: usize) -> Terms {
         auto_extend: true,
         proposal: Some(PROPOSAL),
         block: 256,
-        gate: None,
+        lead_node: None,
     }
 }
 

@@ -3,56 +3,56 @@
 use std::time::Duration;
 
 use super::bench::{Bench, PROPOSAL, at, extended, held, renewed, round, terms};
-use crate::quorum::{Action, Event, Halt, Heir, Inheritance, Loss, Terms};
+use crate::quorum::{Action, Event, Halt, HandOff, Loss, NextHolder, Terms};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn heir() -> Heir {
-    Heir { max_hold: HOUR, auto_extend: true }
+fn next() -> NextHolder {
+    NextHolder { max_hold: HOUR, auto_extend: true }
 }
 
 impl Bench {
-    fn hand_on(&mut self, heir: Heir) -> Option<Inheritance> {
-        self.lease.hand_on(heir, self.now)
+    fn hand_on(&mut self, next: NextHolder) -> Option<HandOff> {
+        self.lease.hand_on(next, self.now)
     }
 }
 
 #[test]
 fn an_heir_has_the_next_token_and_what_is_left_of_the_validity() {
     let mut bench = Bench::held();
-    let inherited = bench.at(2_000).hand_on(heir());
-    assert_eq!(inherited, Some(Inheritance { token: PROPOSAL + 1, until: at(9_000) }));
-    let inherited = bench.at(2_001).hand_on(heir());
-    assert_eq!(inherited, Some(Inheritance { token: PROPOSAL + 2, until: at(9_000) }));
+    let hand_off = bench.at(2_000).hand_on(next());
+    assert_eq!(hand_off, Some(HandOff { token: PROPOSAL + 1, until: at(9_000) }));
+    let hand_off = bench.at(2_001).hand_on(next());
+    assert_eq!(hand_off, Some(HandOff { token: PROPOSAL + 2, until: at(9_000) }));
 }
 
 #[test]
 fn the_block_is_the_limit() {
     let mut bench = Bench::held_with(Terms { block: 2, ..terms(3) });
-    assert!(bench.hand_on(heir()).is_some());
-    assert_eq!(bench.hand_on(heir()), None);
+    assert!(bench.hand_on(next()).is_some());
+    assert_eq!(bench.hand_on(next()), None);
 }
 
 #[test]
 fn half_of_the_validity_has_to_be_left() {
     let mut bench = Bench::held();
-    assert!(bench.at(4_500).hand_on(heir()).is_some());
-    assert_eq!(bench.at(4_501).hand_on(heir()), None);
+    assert!(bench.at(4_500).hand_on(next()).is_some());
+    assert_eq!(bench.at(4_501).hand_on(next()), None);
 }
 
 #[test]
 fn what_is_not_held_or_not_renewed_is_not_handed_on() {
     let mut bench = Bench::start(3);
-    assert_eq!(bench.hand_on(heir()), None);
+    assert_eq!(bench.hand_on(next()), None);
     let mut bench = Bench::held();
     bench.handle(Event::Halt(Halt::Stalled));
-    assert_eq!(bench.hand_on(heir()), None);
+    assert_eq!(bench.hand_on(next()), None);
     let mut bench = Bench::held();
     bench.handle(Event::Release { awaited: false });
-    assert_eq!(bench.hand_on(heir()), None);
+    assert_eq!(bench.hand_on(next()), None);
     let mut bench = Bench::held_with(Terms { max_hold: Duration::from_secs(1), ..terms(3) });
     assert_eq!(
-        bench.at(1_000).hand_on(heir()),
+        bench.at(1_000).hand_on(next()),
         None,
         "past the holder's limit, and not told so yet"
     );
@@ -65,11 +65,11 @@ fn what_a_node_took_back_is_not_handed_on() {
     bench.at(3_000).wake();
     assert_eq!(bench.extension(1, 3_000, held("b", Some(1_000))), []);
     assert_eq!(bench.lease.end(), at(9_000), "the holder's validity stays");
-    assert_eq!(bench.hand_on(heir()), None);
+    assert_eq!(bench.hand_on(next()), None);
     bench.extension(0, 3_000, extended());
-    assert_eq!(bench.hand_on(heir()), None, "one of three");
+    assert_eq!(bench.hand_on(next()), None, "one of three");
     assert_eq!(bench.extension(2, 3_000, extended()), [renewed(12_000)]);
-    assert!(bench.hand_on(heir()).is_some());
+    assert!(bench.hand_on(next()).is_some());
 }
 
 #[test]
@@ -77,8 +77,8 @@ fn each_holder_has_a_limit_of_its_own() {
     let second = Duration::from_secs(1);
     let mut bench = Bench::held_with(Terms { max_hold: second, ..terms(3) });
     assert_eq!(bench.lease.end(), at(1_000));
-    let inherited = bench.at(900).hand_on(Heir { max_hold: second * 3, auto_extend: true });
-    assert_eq!(inherited.map(|inherited| inherited.until), Some(at(3_900)));
+    let hand_off = bench.at(900).hand_on(NextHolder { max_hold: second * 3, auto_extend: true });
+    assert_eq!(hand_off.map(|hand_off| hand_off.until), Some(at(3_900)));
     assert_eq!(bench.at(3_000).wake(), [], "it ends before a renewal would help");
     assert_eq!(bench.at(3_900).wake(), [Action::Lost(Loss::MaxHold)]);
 }
@@ -87,7 +87,7 @@ fn each_holder_has_a_limit_of_its_own() {
 fn the_round_under_way_counts_for_the_heir_and_is_not_begun_again() {
     let mut bench = Bench::held();
     assert_eq!(bench.at(3_000).wake(), round(3, 3_000, 9_000));
-    assert!(bench.at(3_001).hand_on(heir()).is_some());
+    assert!(bench.at(3_001).hand_on(next()).is_some());
     assert_eq!(bench.wake(), []);
     bench.extension(0, 3_000, extended());
     assert_eq!(bench.extension(1, 3_000, extended()), [renewed(12_000)]);
@@ -97,9 +97,9 @@ fn the_round_under_way_counts_for_the_heir_and_is_not_begun_again() {
 fn an_heir_that_wants_renewal_has_it_and_one_that_does_not_has_none() {
     let mut bench = Bench::held_with(Terms { auto_extend: false, ..terms(3) });
     assert_eq!(bench.at(3_500).wake(), []);
-    assert!(bench.hand_on(heir()).is_some());
+    assert!(bench.hand_on(next()).is_some());
     assert_eq!(bench.wake(), round(3, 3_500, 9_000), "overdue");
-    assert!(bench.hand_on(Heir { auto_extend: false, ..heir() }).is_some());
+    assert!(bench.hand_on(NextHolder { auto_extend: false, ..next() }).is_some());
     assert_eq!(bench.at(4_000).wake(), []);
 }
 
@@ -107,7 +107,7 @@ fn an_heir_that_wants_renewal_has_it_and_one_that_does_not_has_none() {
 fn the_heir_is_not_told_of_an_extension_that_the_former_holder_asked_for() {
     let mut bench = Bench::held();
     bench.at(100).extend();
-    assert!(bench.hand_on(heir()).is_some());
+    assert!(bench.hand_on(next()).is_some());
     bench.extension(0, 100, extended());
     assert_eq!(bench.extension(1, 100, extended()), [renewed(9_100)]);
     assert_eq!(bench.at(150).wake(), []);
@@ -117,6 +117,6 @@ fn the_heir_is_not_told_of_an_extension_that_the_former_holder_asked_for() {
 fn without_fencing_there_is_no_block_to_use_up() {
     let mut bench = Bench::held_with(Terms { proposal: None, block: 1, ..terms(3) });
     for _ in 0..1_000 {
-        assert_eq!(bench.hand_on(heir()).map(|inherited| inherited.token), Some(0));
+        assert_eq!(bench.hand_on(next()).map(|hand_off| hand_off.token), Some(0));
     }
 }

@@ -10,7 +10,7 @@
 //! | clocks that jumped | `clocks` |
 //! | another holder of the same process | `handoff` |
 //! | giving back | `release` |
-//! | one node is asked first | `gate` |
+//! | one node is asked first | `lead_node` |
 //! | servers that name each other, and those that do not | `views` |
 
 #![expect(clippy::unnecessary_wraps, reason = "what a node says is written as it arrives")]
@@ -19,8 +19,8 @@ mod attempt;
 mod bench;
 mod clocks;
 mod fence;
-mod gate;
 mod handoff;
+mod lead_node;
 mod release;
 mod renewal;
 mod rounds;

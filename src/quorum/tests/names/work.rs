@@ -243,10 +243,10 @@ impl World {
         };
         let records: Vec<_> = told.iter().map(|kept| kept.record.map(record)).collect();
         let told = records.iter().map(|kept| kept.as_ref().map(|record| (record, left)));
-        match records::standing(told, self.setup.names) {
-            records::Standing::Done { .. } => Some(true),
-            records::Standing::Nothing => Some(false),
-            records::Standing::TooFew | records::Standing::Unknown { .. } => None,
+        match records::status(told, self.setup.names) {
+            records::RecordStatus::Done { .. } => Some(true),
+            records::RecordStatus::Nothing => Some(false),
+            records::RecordStatus::TooFew | records::RecordStatus::Unknown { .. } => None,
         }
     }
 
@@ -258,9 +258,9 @@ impl World {
         if told.iter().any(|kept| kept.burnt) {
             return Some(true);
         }
-        match claims::standing(claims.iter().map(Option::as_ref), self.setup.names, &[]) {
-            claims::Standing::Known(latest) => Some(latest.is_some()),
-            claims::Standing::TooFew | claims::Standing::Likely(_) => None,
+        match claims::status(claims.iter().map(Option::as_ref), self.setup.names, &[]) {
+            claims::ClaimStatus::Known(latest) => Some(latest.is_some()),
+            claims::ClaimStatus::TooFew | claims::ClaimStatus::Likely(_) => None,
         }
     }
 }

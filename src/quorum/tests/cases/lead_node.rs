@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::bench::{Bench, VALIDITY, at, granted, held, terms};
 use crate::{
     error::Reason,
-    quorum::{Action, Command, Gate, Lease, Refusal, Terms},
+    quorum::{Action, Command, LeadNode, Lease, Refusal, Terms},
 };
 
 const PATIENCE: Duration = Duration::from_millis(10);
 
-fn gated(node: usize) -> Terms {
-    Terms { gate: Some(Gate { node, patience: PATIENCE }), ..terms(5) }
+fn asked_lead(node: usize) -> Terms {
+    Terms { lead_node: Some(LeadNode { node, patience: PATIENCE }), ..terms(5) }
 }
 
 fn asked(actions: &[Action]) -> Vec<usize> {
@@ -33,13 +33,13 @@ fn released(actions: &[Action]) -> Vec<usize> {
 #[test]
 fn the_gate_alone_is_asked_and_lets_one_through() {
     let mut out = Vec::new();
-    drop(Lease::start(gated(1), at(0), &mut out));
+    drop(Lease::start(asked_lead(1), at(0), &mut out));
     assert_eq!(asked(&out), [1]);
-    let mut bench = Bench::with(gated(1));
+    let mut bench = Bench::with(asked_lead(1));
     assert_eq!(asked(&bench.vote(1, granted())), [0, 2, 3, 4]);
     assert!(bench.vote(0, granted()).is_empty());
     let decided = bench.vote(4, granted());
-    // The validity counts from the question to the gate.
+    // The validity counts from the question to the lead node.
     let until = at(0) + VALIDITY;
     assert!(
         decided.iter().any(|a| matches!(a, Action::Acquired { until: end, .. } if *end == until))
@@ -48,7 +48,7 @@ fn the_gate_alone_is_asked_and_lets_one_through() {
 
 #[test]
 fn who_is_kept_out_has_asked_one_node_and_gives_back_to_that_one() {
-    let mut bench = Bench::with(gated(0));
+    let mut bench = Bench::with(asked_lead(0));
     let actions = bench.vote(0, held("other", Some(5_000)));
     assert_eq!((asked(&actions), released(&actions)), (vec![], vec![0]));
     let Some(Action::Refused(Refusal::Held { expires_in, owner })) = actions.last() else {
@@ -61,7 +61,7 @@ fn who_is_kept_out_has_asked_one_node_and_gives_back_to_that_one() {
 
 #[test]
 fn a_gate_that_is_silent_or_without_a_vote_keeps_nobody_out() {
-    let mut bench = Bench::with(gated(0));
+    let mut bench = Bench::with(asked_lead(0));
     assert_eq!(bench.lease.next_wake(), Some(at(0) + PATIENCE));
     assert!(bench.at(9).wake().is_empty());
     assert_eq!(asked(&bench.at(10).wake()), [1, 2, 3, 4]);
@@ -72,14 +72,14 @@ fn a_gate_that_is_silent_or_without_a_vote_keeps_nobody_out() {
     }
     assert!(matches!(bench.vote(3, granted())[..], [Action::Acquired { .. }]));
 
-    let mut bench = Bench::with(gated(0));
+    let mut bench = Bench::with(asked_lead(0));
     let refused = bench.vote(0, Err(Reason::Loading));
     assert_eq!(asked(&refused), [1, 2, 3, 4]);
 }
 
 #[test]
 fn who_leaves_before_the_gate_gives_back_where_it_asked() {
-    let mut bench = Bench::with(gated(2));
+    let mut bench = Bench::with(asked_lead(2));
     let actions = bench.handle(crate::quorum::Event::Release { awaited: false });
     assert_eq!((asked(&actions), released(&actions)), (vec![], vec![2]));
     // What it was granted after all is given back behind it; nobody else is asked any more.
@@ -90,7 +90,7 @@ fn who_leaves_before_the_gate_gives_back_where_it_asked() {
 #[test]
 fn of_two_nodes_none_is_asked_first() {
     let mut out = Vec::new();
-    let few = Terms { gate: Some(Gate { node: 0, patience: PATIENCE }), ..terms(2) };
+    let few = Terms { lead_node: Some(LeadNode { node: 0, patience: PATIENCE }), ..terms(2) };
     drop(Lease::start(few, at(0), &mut out));
     assert_eq!(asked(&out), [0, 1]);
 }

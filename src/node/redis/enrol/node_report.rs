@@ -19,7 +19,7 @@ use crate::{
 
 /// How a node stands, as it says itself.
 #[derive(Clone, Debug)]
-pub(in crate::node::redis) struct Standing {
+pub(in crate::node::redis) struct NodeReport {
     pub(in crate::node::redis) server_micros: u64,
     pub(in crate::node::redis) is_replica: bool,
     pub(in crate::node::redis) run_id: Arc<str>,
@@ -49,7 +49,7 @@ pub(in crate::node::redis) struct Standing {
     pub(in crate::node::redis) persistence: Option<Persistence>,
 }
 
-/// What a check asks for beside the standing.
+/// What a check asks for beside the report.
 pub(in crate::node::redis) struct Check<'a> {
     pub(in crate::node::redis) meta: &'a str,
     pub(in crate::node::redis) layout: &'a Layout,
@@ -93,7 +93,7 @@ pub(in crate::node::redis) fn add_check(pipeline: &mut Pipeline, check: &Check<'
     pipeline.cmd("CONFIG").arg("GET").arg("save");
 }
 
-impl Standing {
+impl NodeReport {
     /// From the answers to a check.
     pub(in crate::node::redis) fn parse(
         answers: &mut impl Iterator<Item = Value>,
@@ -113,7 +113,7 @@ impl Standing {
             Some(Value::Array(owners)) => owners.iter().map(owner).collect(),
             _ => Vec::new(),
         };
-        let standing = Self {
+        let report = Self {
             server_micros: number(0),
             is_replica: &*text(1) != "master",
             run_id: text(2),
@@ -132,11 +132,11 @@ impl Standing {
             memory: memory_of(&memory),
             persistence: persistence_of(&persistence, &save),
         };
-        if standing.run_id.is_empty() || standing.run.len() != 32 {
+        if report.run_id.is_empty() || report.run.len() != 32 {
             let text = "INFO tells no run id and replication id: a server of another kind?";
             return Err(Reason::Protocol(text.into()));
         }
-        Ok(standing)
+        Ok(report)
     }
 }
 

@@ -1,3 +1,5 @@
+//! How long this process may keep a name that others wait for.
+
 use std::{
     collections::HashMap,
     sync::{
@@ -14,53 +16,54 @@ use crate::{
     time::Timestamp,
 };
 
-/// Time within which a process may take a name again and again, while others wait for it.
-pub(super) const LONGEST_ROW: Duration = Duration::from_millis(5);
-/// Time within which a process may serve its line a second time, while others wait.
+/// Maximum duration of a streak in which a process re-acquires a name without a pause.
+pub(super) const LONGEST_STREAK: Duration = Duration::from_millis(5);
+/// Maximum duration of a streak in which a process serves its local line a second time.
 const LONG_TURN: Duration = Duration::from_millis(20);
-/// Who was told nothing for so long knows nothing of who waits.
+/// Age from which information about waiters is stale.
 const STALE: Duration = Duration::from_secs(1);
 /// Number of names from which on stale ones are removed, once in [`STALE`].
 const MANY: usize = 64;
 
-/// Names that others waited for when this process gave them back.
+/// Streaks: names that this process holds again and again while other processes wait for them.
 ///
-/// An acquire that comes right behind a release finds the name free on every node, before anybody
-/// who waits has been told: without a rule one process could keep it for ever. So once a row is
-/// over, a lease is handed on for one more pass of the line that it found at most, or two if these
-/// are short, and the next in line pauses before it asks the nodes. Whoever held a name for as long as a row asks for it again only when a node has
-/// said whether others wait. Where nobody else waits there is no row, and nobody pauses.
+/// An acquire that directly follows a release finds the name free on every node, before any waiter
+/// is told. Without a rule, one process could keep a name for ever. So at the end of a streak a lease
+/// is handed on for at most one more pass of the local line, or two short ones, and the next in line
+/// pauses before it asks the nodes. A process that held a name for the length of a streak asks
+/// again only when a node has answered whether others wait. Where nobody waits there is no streak,
+/// and nobody pauses.
 ///
-/// Who waits may be farther away than the pause is long. So each pause is longer than the one
-/// before, until somebody else has had the name.
+/// Waiters may be farther away than the pause is long. So each pause is longer than the one before,
+/// until another process has held the name.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
-    /// Whether there are any: nearly always there are none.
+pub(super) struct Streaks {
+    /// Whether there are any. Mostly there are none.
     any: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    names: HashMap<Arc<str>, Row>,
+    names: HashMap<Arc<str>, Streak>,
     /// When stale names were removed last.
     removed_at: Option<Timestamp>,
-    /// Who pauses until it is known whether others wait.
+    /// Tasks that pause until a node has answered whether others wait.
     watchers: Watchers,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Row {
-    /// `None` from a pause on, until the name is given back again.
+struct Streak {
+    /// Start of the streak; `None` from a pause until the next release.
     since: Option<Timestamp>,
     seen: Seen,
-    /// How often this process gave way, and nobody else had the name.
-    gave_way: u32,
+    /// Number of pauses since another process held the name.
+    pauses: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Seen {
-    /// Given back then; no node has answered that.
+    /// Released then; no node has answered yet.
     Not(Timestamp),
     /// Others listened when this process was granted the name, then.
     Maybe(Timestamp),
@@ -68,47 +71,47 @@ enum Seen {
     At(Timestamp),
 }
 
-/// What a row says to the next in line.
+/// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Ours,
     Others,
-    /// Whoever had it gave it back just now, after a long time; no node has answered yet.
+    /// Released just now after a long hold; no node has answered yet.
     Unknown,
 }
 
-impl Rows {
+impl Streaks {
     /// This process was granted the names, while others listened.
     pub(super) fn begin(&self, resource: &Resource, since: Timestamp, now: Timestamp) {
         let mut state = crate::sync::lock(&self.state);
         state.forget_stale(now);
         for name in resource.shared_names() {
-            let new = Row { seen: Seen::Maybe(now), ..Row::new(since, now) };
-            let row = state.names.entry(Arc::clone(name)).or_insert(new);
-            if row.is_stale(now) {
-                *row = new;
+            let new = Streak { seen: Seen::Maybe(now), ..Streak::new(since, now) };
+            let streak = state.names.entry(Arc::clone(name)).or_insert(new);
+            if streak.is_stale(now) {
+                *streak = new;
             }
-            row.since.get_or_insert(since);
+            streak.since.get_or_insert(since);
         }
         self.any.store(true, Ordering::Release);
     }
 
     /// The names are being given back by whoever had them since then.
     pub(super) fn returning(&self, resource: &Resource, since: Timestamp, now: Timestamp) {
-        if now.since(since) < LONGEST_ROW {
+        if now.since(since) < LONGEST_STREAK {
             return;
         }
         let mut state = crate::sync::lock(&self.state);
         state.forget_stale(now);
         for name in resource.shared_names() {
-            let row = state.names.entry(Arc::clone(name)).or_insert(Row::new(since, now));
-            if row.is_stale(since) {
-                *row = Row::new(since, now);
+            let streak = state.names.entry(Arc::clone(name)).or_insert(Streak::new(since, now));
+            if streak.is_stale(since) {
+                *streak = Streak::new(since, now);
             }
-            row.since.get_or_insert(since);
+            streak.since.get_or_insert(since);
             // Who waited before this lease may have left while it was held for so long.
-            if row.is_unconfirmed(now) {
-                row.seen = Seen::Not(now);
+            if streak.is_unconfirmed(now) {
+                streak.seen = Seen::Not(now);
             }
         }
         self.any.store(true, Ordering::Release);
@@ -129,14 +132,14 @@ impl Rows {
         }
         for name in resource.shared_names() {
             if awaited {
-                let new = Row::new(since, now);
-                let row = state.names.entry(Arc::clone(name)).or_insert(new);
-                if row.is_stale(now) {
-                    *row = new;
+                let new = Streak::new(since, now);
+                let streak = state.names.entry(Arc::clone(name)).or_insert(new);
+                if streak.is_stale(now) {
+                    *streak = new;
                 }
-                row.since.get_or_insert(since);
-                row.seen = Seen::At(now);
-            } else if state.names.get(name).is_some_and(|row| row.is_unconfirmed(now)) {
+                streak.since.get_or_insert(since);
+                streak.seen = Seen::At(now);
+            } else if state.names.get(name).is_some_and(|streak| streak.is_unconfirmed(now)) {
                 state.names.remove(name);
             }
         }
@@ -154,11 +157,11 @@ impl Rows {
     /// had them so many times.
     pub(super) fn is_in_turn(&self, resource: &Resource, passes: usize, now: Timestamp) -> bool {
         let state = crate::sync::lock(&self.state);
-        let mut rows = resource.shared_names().iter().filter_map(|name| state.names.get(name));
-        rows.all(|row| {
-            let lasts = row.since.map_or(Duration::ZERO, |since| now.since(since));
-            let is_unknown = row.is_stale(now) || matches!(row.seen, Seen::Not(_));
-            is_unknown || lasts < LONGEST_ROW || passes < 1 || (passes < 2 && lasts < LONG_TURN)
+        let mut streaks = resource.shared_names().iter().filter_map(|name| state.names.get(name));
+        streaks.all(|streak| {
+            let lasts = streak.since.map_or(Duration::ZERO, |since| now.since(since));
+            let is_unknown = streak.is_stale(now) || matches!(streak.seen, Seen::Not(_));
+            is_unknown || lasts < LONGEST_STREAK || passes < 1 || (passes < 2 && lasts < LONG_TURN)
         })
     }
 
@@ -190,16 +193,16 @@ impl Rows {
         }
     }
 
-    /// The others are to have their turn: a new row begins behind a pause. How often that was so
+    /// The others are to have their turn: a new streak begins behind a pause. How often that was so
     /// before, and in vain.
     pub(super) fn give_way(&self, resource: &Resource) -> u32 {
         let mut state = crate::sync::lock(&self.state);
         let mut before = 0;
         for name in resource.shared_names() {
-            let Some(row) = state.names.get_mut(name) else { continue };
-            before = before.max(row.gave_way);
-            row.since = None;
-            row.gave_way = row.gave_way.saturating_add(1);
+            let Some(streak) = state.names.get_mut(name) else { continue };
+            before = before.max(streak.pauses);
+            streak.since = None;
+            streak.pauses = streak.pauses.saturating_add(1);
         }
         before
     }
@@ -220,11 +223,11 @@ impl Rows {
 impl State {
     fn turn(&self, resource: &Resource, now: Timestamp) -> Turn {
         let mut turn = Turn::Ours;
-        for row in resource.shared_names().iter().filter_map(|name| self.names.get(name)) {
-            match row.seen {
-                _ if row.is_stale(now) => {}
+        for streak in resource.shared_names().iter().filter_map(|name| self.names.get(name)) {
+            match streak.seen {
+                _ if streak.is_stale(now) => {}
                 Seen::Not(_) => turn = Turn::Unknown,
-                Seen::At(_) if row.is_long(now) => return Turn::Others,
+                Seen::At(_) if streak.is_long(now) => return Turn::Others,
                 Seen::Maybe(_) | Seen::At(_) => {}
             }
         }
@@ -235,15 +238,15 @@ impl State {
     fn forget_stale(&mut self, now: Timestamp) {
         if self.names.len() >= MANY && self.removed_at.is_none_or(|at| now.since(at) >= STALE) {
             self.removed_at = Some(now);
-            self.names.retain(|_, row| !row.is_stale(now));
+            self.names.retain(|_, streak| !streak.is_stale(now));
         }
     }
 }
 
-impl Row {
+impl Streak {
     /// Nobody was seen yet.
     fn new(since: Timestamp, now: Timestamp) -> Self {
-        Self { since: Some(since), seen: Seen::Not(now), gave_way: 0 }
+        Self { since: Some(since), seen: Seen::Not(now), pauses: 0 }
     }
 
     /// Nobody is known to wait.
@@ -252,7 +255,7 @@ impl Row {
     }
 
     fn is_long(&self, now: Timestamp) -> bool {
-        self.since.is_some_and(|since| now.since(since) >= LONGEST_ROW)
+        self.since.is_some_and(|since| now.since(since) >= LONGEST_STREAK)
     }
 
     fn is_stale(&self, now: Timestamp) -> bool {

@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct ReconnectState {
     pub(super) offsets: Offsets,
     /// How often our clock had been put forward when `offsets` was last told.
     pub(super) corrections: u64,
@@ -32,7 +32,7 @@ struct Unsettled {
     until: Timestamp,
 }
 
-impl Memory {
+impl ReconnectState {
     pub(super) fn new(offsets: Offsets) -> Self {
         Self {
             offsets,
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_release_is_final_once_the_server_is_past_the_deadline_of_what_is_unanswered() {
         let second = Duration::from_secs(1);
-        let mut memory = Memory::new(Offsets::new(second, 0.01));
+        let mut memory = ReconnectState::new(Offsets::new(second, 0.01));
         let nonce = Nonce::from_bytes([7; 16]);
         let resource = Resource::try_from("a").unwrap();
         let lease = Arc::new(LeaseId::new(resource, nonce, "me".into(), Duration::ZERO));

@@ -1,18 +1,20 @@
+//! Releases of one name, as the nodes report them.
+
 use std::{
     sync::{Arc, Mutex},
     task::Context,
 };
 
-use super::outlook::Heard;
+use super::release_status::Heard;
 use crate::{
     lock::watchers::{Watch, Watchers},
     node::{Hint, HintSink},
     time::{Timers, Timestamp},
 };
 
-/// What the nodes told of one name.
+/// Releases of one name, and the tasks that wait for them.
 #[derive(Debug)]
-pub(super) struct Vigil {
+pub(super) struct ReleaseWatch {
     timers: Arc<Timers>,
     state: Mutex<State>,
 }
@@ -20,14 +22,14 @@ pub(super) struct Vigil {
 #[derive(Debug)]
 struct State {
     nodes: Box<[Heard]>,
-    /// How much was told so far.
+    /// Number of reports so far.
     told: u64,
-    /// How many processes listened at the latest release.
+    /// Number of processes that listened at the latest release.
     listening: usize,
     watchers: Watchers,
 }
 
-impl Vigil {
+impl ReleaseWatch {
     pub(super) fn new(nodes: usize, timers: Arc<Timers>) -> Self {
         let state = State {
             nodes: vec![Heard::default(); nodes].into(),
@@ -38,7 +40,7 @@ impl Vigil {
         Self { timers, state: Mutex::new(state) }
     }
 
-    /// Looks at what was heard, and wakes the task when that changes.
+    /// Reads what was reported. Wakes the task at the next report.
     pub(super) fn look<T>(
         &self,
         watch: &mut Watch,
@@ -61,29 +63,30 @@ impl Vigil {
         }
     }
 
-    /// How much was told so far.
+    /// Number of reports so far.
     pub(super) fn told(&self) -> u64 {
         crate::sync::lock(&self.state).told
     }
 
-    /// How many turns others have had since this process gave the name back, as a node told.
+    /// Number of turns that others have had since this process released the name, by one node's
+    /// reports.
     pub(super) fn passed(&self, node: usize) -> usize {
         crate::sync::lock(&self.state).nodes.get(node).map_or(0, |heard| heard.passed)
     }
 
-    /// How many processes listened at the latest release.
+    /// Number of processes that listened at the latest release.
     pub(super) fn listening(&self) -> usize {
         crate::sync::lock(&self.state).listening
     }
 
-    /// This process gives the name back.
+    /// Notes that this process releases the name.
     pub(super) fn returning(&self, now: Timestamp) {
         let mut state = crate::sync::lock(&self.state);
         state.nodes.iter_mut().for_each(|heard| heard.returning(now));
     }
 }
 
-impl HintSink for Vigil {
+impl HintSink for ReleaseWatch {
     fn hint(&self, node: usize, hint: Hint) {
         let mut wakers = Vec::new();
         {

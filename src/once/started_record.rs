@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::notes;
+use super::telemetry;
 use crate::{
     lock::{
         ActiveLease,
@@ -28,7 +28,7 @@ pub(super) fn record(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> 
 ///
 /// Before the work has begun, the nodes forget that it was to begin. After that nobody knows how far
 /// it came: a record that it has begun stays, and a WARN tells.
-pub(super) struct Marker {
+pub(super) struct StartedRecord {
     lease: Arc<ActiveLease>,
     begun: Begun,
     /// The nodes keep a record that the work has begun.
@@ -50,7 +50,7 @@ impl Begun {
     }
 }
 
-impl Marker {
+impl StartedRecord {
     /// Nothing is kept of work that has begun.
     pub(super) fn unkept(lease: &Arc<ActiveLease>) -> Self {
         Self { lease: Arc::clone(lease), begun: Begun::default(), is_kept: false, is_armed: true }
@@ -99,22 +99,22 @@ impl Marker {
     }
 }
 
-impl Drop for Marker {
+impl Drop for StartedRecord {
     fn drop(&mut self) {
         if !self.is_armed {
             return;
         }
         if self.begun.is_set() {
-            notes::dropped(self.lease.resource(), self.lease.token().get(), self.is_kept);
+            telemetry::dropped(self.lease.resource(), self.lease.token().get(), self.is_kept);
         } else {
             self.tell();
         }
     }
 }
 
-impl fmt::Debug for Marker {
+impl fmt::Debug for StartedRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Marker")
+        f.debug_struct("StartedRecord")
             .field("lease", &self.lease)
             .field("begun", &self.begun)
             .finish_non_exhaustive()

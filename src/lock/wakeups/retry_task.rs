@@ -1,3 +1,5 @@
+//! The task that begins the next try of a request when its pause ends.
+
 use std::{
     fmt,
     future::poll_fn,
@@ -8,8 +10,8 @@ use std::{
 use tracing::Span;
 
 use super::{
-    pause::{Pause, Retries},
-    way::Way,
+    pause::{Pause, RetryHistory},
+    yielding::Yield,
 };
 use crate::{
     error::{LockError, Reason, VoteOutcome},
@@ -26,39 +28,39 @@ use crate::{
     time::Timestamp,
 };
 
-/// One try after the other, of a request that is at the head of the line.
-pub(crate) struct Tries {
+/// The state of a request at the head of the line, from try to try.
+pub(crate) struct RetryState {
     pub(crate) core: Arc<Core>,
     pub(crate) resource: Resource,
     pub(crate) plan: Plan,
-    /// How many have begun.
+    /// Number of tries that have begun.
     pub(crate) begun: u32,
-    pub(crate) retries: Retries,
+    pub(crate) retries: RetryHistory,
     pub(crate) span: Span,
 }
 
-/// What a request waits for before its next try.
+/// The wait before a try.
 pub(crate) enum Wait {
-    /// Its first: for others that are to have their turn.
-    Way(Way),
-    /// A later one.
+    /// Before the first try, in which other processes have their turn.
+    Yield(Yield),
+    /// Before a later try.
     Pause(Pause),
-    /// Its first, for nothing but a permit.
+    /// Before the first try, where only a permit is missing.
     Permit,
 }
 
-/// A request that pauses before a try. What ends the pause begins the try, in a task of the manager:
-/// the way from a release to the next grant does not lead through the task that waits, which may be
-/// busy, or on a processor that sleeps.
-pub(crate) struct Standby(Mutex<State>);
+/// A request that pauses before a try. A task of the manager begins the try when the pause ends, so
+/// that the time from a release to the next grant does not depend on the task of the request, which
+/// may be busy.
+pub(crate) struct RetryTask(Mutex<State>);
 
 enum State {
     Pausing {
-        /// Absent while it is polled, which calls foreign code.
+        /// `None` while it is polled, which calls foreign code.
         paused: Option<Box<Paused>>,
-        /// It was to be polled meanwhile.
+        /// A wake-up came while it was polled.
         missed: bool,
-        /// The task that waits, and the manager's.
+        /// Wakers of the request's task and of the manager's.
         task: Option<Waker>,
         own: Option<Arc<Waker>>,
     },
@@ -67,35 +69,35 @@ enum State {
         task: Option<Waker>,
     },
     Begun(Box<Begun>),
-    /// The request has left.
+    /// The request was dropped.
     Left,
 }
 
 struct Paused {
     wait: Wait,
-    /// The place in the line for a permit, once the wait is over.
+    /// Place in the line for a permit, after the wait.
     entry: Option<Entry>,
     deadline: Timestamp,
     ticket: Ticket,
-    tries: Tries,
+    tries: RetryState,
 }
 
 /// A try that has begun.
 pub(crate) struct Begun {
-    pub(crate) tries: Tries,
+    pub(crate) tries: RetryState,
     /// With the task's watch.
     pub(crate) lease: Result<(Arc<ActiveLease>, Watch), LockError>,
 }
 
-/// Whose task goes on.
+/// The task that polls.
 #[derive(Clone, Copy)]
 enum By {
     Request,
     Manager,
 }
 
-impl Tries {
-    /// What goes on elsewhere; what stays here knows nothing of earlier tries.
+impl RetryState {
+    /// Moves the history to a new state.
     pub(crate) fn hand_over(&mut self) -> Self {
         Self {
             core: Arc::clone(&self.core),
@@ -128,7 +130,7 @@ impl Tries {
         Ok(lease)
     }
 
-    /// Too many attempts are under way for another one: what is told to the line, and to who asked.
+    /// Returns, and reports to the line, the error where too many attempts are in flight.
     pub(crate) fn turned_away(&self, ticket: &Ticket) -> LockError {
         let overloaded = VoteOutcome::NotCounted(Reason::Overloaded);
         let votes = self.core.votes(vec![overloaded; self.core.nodes.len()]);
@@ -139,14 +141,14 @@ impl Tries {
 }
 
 impl Paused {
-    /// Ready with the permit for the next try, or without one when there is no time left.
+    /// Ready with the permit for the next try, or with `None` at the deadline.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Permit>> {
-        let Tries { core, plan, retries, begun, .. } = &mut self.tries;
+        let RetryState { core, plan, retries, begun, .. } = &mut self.tries;
         let entry = match &mut self.entry {
             Some(entry) => entry,
             entry => {
                 ready!(match &mut self.wait {
-                    Wait::Way(way) => way.poll(cx),
+                    Wait::Yield(yielding) => yielding.poll(cx),
                     Wait::Pause(pause) => pause.poll(retries, core, plan, cx),
                     Wait::Permit => Poll::Ready(()),
                 });
@@ -159,12 +161,12 @@ impl Paused {
     }
 }
 
-impl Standby {
-    /// The try begins at `deadline` at the latest, or not at all.
+impl RetryTask {
+    /// Starts the wait. The try begins at `deadline` at the latest, or not at all.
     pub(crate) fn start(
         wait: Wait,
         deadline: Timestamp,
-        (ticket, tries): (Ticket, Tries),
+        (ticket, tries): (Ticket, RetryState),
     ) -> Arc<Self> {
         let spawner = Arc::clone(&tries.core.spawner);
         let paused = Some(Box::new(Paused { wait, entry: None, deadline, ticket, tries }));
@@ -188,7 +190,7 @@ impl Standby {
         };
         drop(replaced);
         let waker = own.unwrap_or_else(|| Arc::new(crate::sync::clone_waker(cx.waker())));
-        // Who comes first begins; what wakes then is the manager's task.
+        // Whichever task comes first begins the try. Wake-ups go to the manager's task.
         let _ = self.go_on(waker, By::Request);
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Left) {
@@ -201,7 +203,7 @@ impl Standby {
         }
     }
 
-    /// The request is not wanted any more.
+    /// Drops the request.
     pub(crate) fn leave(&self) {
         let left = std::mem::replace(&mut *self.state(), State::Left);
         match left {
@@ -215,13 +217,13 @@ impl Standby {
         }
     }
 
-    /// Begins the try when it is time for it.
+    /// Begins the try if it is time for it.
     fn go_on(&self, mut waker: Arc<Waker>, by: By) -> Poll<()> {
         let (permit, paused, own) = loop {
             let mut taken = match &mut *self.state() {
                 State::Pausing { paused, missed, .. } => {
                     let Some(paused) = paused.take() else {
-                        // Whoever polls it does so once more.
+                        // The task that polls it polls once more.
                         *missed = true;
                         return Poll::Pending;
                     };
@@ -232,7 +234,7 @@ impl Standby {
             let polled = taken.poll(&mut Context::from_waker(&waker));
             let mut state = self.state();
             let State::Pausing { paused, missed, task, own } = &mut *state else {
-                // The request has left.
+                // The request was dropped.
                 drop(state);
                 drop(taken);
                 return Poll::Ready(());
@@ -258,14 +260,14 @@ impl Standby {
             None => Err(tries.turned_away(&ticket)),
         });
         self.begun(tries, lease);
-        // The manager's task has nothing to wait for any more: it ends as well.
+        // Ends the manager's task, too.
         if let (Some(own), By::Request) = (own, by) {
             crate::sync::wake_by_ref(&own);
         }
         Poll::Ready(())
     }
 
-    /// The manager's task.
+    /// Runs in a task of the manager.
     async fn run(self: Arc<Self>) {
         poll_fn(|cx| {
             let waker = Arc::new(crate::sync::clone_waker(cx.waker()));
@@ -279,7 +281,7 @@ impl Standby {
         .await;
     }
 
-    fn begun(&self, tries: Tries, lease: Result<Arc<ActiveLease>, LockError>) {
+    fn begun(&self, tries: RetryState, lease: Result<Arc<ActiveLease>, LockError>) {
         let task = match &mut *self.state() {
             State::Beginning { task } => task.take(),
             _ => None,
@@ -288,7 +290,7 @@ impl Standby {
         let lease = lease.map(|lease| {
             let mut watch = Watch::default();
             if let Some(task) = &task {
-                // From here on the task waits for the decision, which is all that it wants to know.
+                // From here on the request's task waits for the decision only.
                 is_decided = lease.watch_for_decision(&mut watch, &Context::from_waker(task));
             }
             (lease, watch)
@@ -301,7 +303,7 @@ impl Standby {
             }
             return;
         };
-        // Polled in between, it does not know yet that the try has begun.
+        // A poll in between did not see yet that the try has begun.
         let polled = polled.take();
         *state = State::Begun(Box::new(Begun { tries, lease }));
         drop(state);
@@ -315,8 +317,8 @@ impl Standby {
     }
 }
 
-impl fmt::Debug for Standby {
+impl fmt::Debug for RetryTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Standby").finish_non_exhaustive()
+        f.debug_struct("RetryTask").finish_non_exhaustive()
     }
 }

@@ -8,13 +8,13 @@ use super::{Content, Session};
 use crate::{
     error::Reason,
     membership::{
-        jury::Sighting,
+        clock_jump_detector::Sighting,
         offsets::{Interval, Reading},
     },
     node::{
         ClockOffset,
         redis::{
-            enrol::{Standing, Tag},
+            enrol::{NodeReport, Tag},
             handshake::{self, Look},
             permissions,
             server_clock::ServerClock,
@@ -30,25 +30,21 @@ const PERMISSIONS_INTERVAL: Duration = Duration::from_secs(5);
 impl Session<'_> {
     /// Takes what the greeting found out.
     pub(super) fn begin(&mut self) {
-        let Look { sent, received, standing } = std::mem::replace(
+        let Look { sent, received, report } = std::mem::replace(
             &mut self.link.look,
-            Look {
-                sent: Timestamp::ZERO,
-                received: Timestamp::ZERO,
-                standing: Err(Reason::Unknown),
-            },
+            Look { sent: Timestamp::ZERO, received: Timestamp::ZERO, report: Err(Reason::Unknown) },
         );
         // Barred or not is decided before the node is up.
-        match &standing {
-            Ok(standing) => {
-                self.observe(sent, received, standing.server_micros);
+        match &report {
+            Ok(report) => {
+                self.observe(sent, received, report.server_micros);
                 // The name was looked up for this connection: there is nothing to look up anew.
-                self.stand((sent, received), standing, true);
+                self.stand((sent, received), report, true);
             }
             Err(reason) => self.unenrolled(reason),
         }
         self.status.set_up(self.link.version.clone(), received.since(sent));
-        if let Err(reason) = &standing {
+        if let Err(reason) = &report {
             self.status.set_refusing(reason, true);
         }
         self.ask_permissions(received);
@@ -84,10 +80,10 @@ impl Session<'_> {
         self.looking = false;
         let mut values = values.into_iter();
         match handshake::look(&mut values)? {
-            Ok(standing) => {
-                self.link.server_clock = ServerClock::new(sent, standing.server_micros);
-                self.observe(sent, received, standing.server_micros);
-                if self.stand((sent, received), &standing, false) {
+            Ok(report) => {
+                self.link.server_clock = ServerClock::new(sent, report.server_micros);
+                self.observe(sent, received, report.server_micros);
+                if self.stand((sent, received), &report, false) {
                     return Err(Reason::Displaced);
                 }
             }
@@ -96,7 +92,7 @@ impl Session<'_> {
                 self.status.set_refusing(&reason, true);
             }
         }
-        if !self.memory.offsets.is_barred(self.settings.clock.now()) {
+        if !self.reconnect.offsets.is_barred(self.settings.clock.now()) {
             self.status.set_bar(BarKind::Clock, None);
         }
         self.send_mistagged();
@@ -108,21 +104,21 @@ impl Session<'_> {
     fn stand(
         &mut self,
         (sent, received): (Timestamp, Timestamp),
-        standing: &Standing,
+        report: &NodeReport,
         is_fresh: bool,
     ) -> bool {
         // Others may hold locks for longer than we ever do.
-        let window = standing.longest_ttl.max(self.settings.max_ttl);
-        self.memory.offsets.set_window(window);
-        self.history = Arc::clone(&standing.history);
+        let window = report.longest_ttl.max(self.settings.max_ttl);
+        self.reconnect.offsets.set_window(window);
+        self.history = Arc::clone(&report.history);
         let trip = received.since(sent);
         // The server read its clock between the two, most likely in the middle.
         let wall = self.settings.clock.wall().saturating_sub(trip / 2);
-        let ahead = i128::from(standing.server_micros) - wall.as_micros().cast_signed();
+        let ahead = i128::from(report.server_micros) - wall.as_micros().cast_signed();
         let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), trip / 2);
-        self.status.set_known(standing, offset, trip);
+        self.status.set_known(report, offset, trip);
         let admission =
-            self.member.set.report(self.member.index, standing, (sent, received), is_fresh);
+            self.member.set.report(self.member.index, report, (sent, received), is_fresh);
         self.tag = admission.tag.unwrap_or_else(|| Tag::new(""));
         self.view = admission.view;
         self.member.set.compare_clocks(received);
@@ -136,15 +132,15 @@ impl Session<'_> {
         received: Timestamp,
         server_micros: u64,
     ) -> bool {
-        let (nodes, offsets) = (&self.member.set, &mut self.memory.offsets);
+        let (nodes, offsets) = (&self.member.set, &mut self.reconnect.offsets);
         let corrections = nodes.corrections(self.member.index);
-        if self.memory.corrections != corrections {
-            self.memory.corrections = corrections;
+        if self.reconnect.corrections != corrections {
+            self.reconnect.corrections = corrections;
             offsets.forgive();
         }
         let overestimate = nodes.overestimate();
-        offsets.widen(overestimate.saturating_sub(self.memory.overestimate));
-        self.memory.overestimate = overestimate;
+        offsets.widen(overestimate.saturating_sub(self.reconnect.overestimate));
+        self.reconnect.overestimate = overestimate;
         let reading = Interval::new(sent, received, server_micros);
         let shift = nodes.tries_jumps(received).then(|| offsets.shift(reading, sent, received));
         let reading = offsets.observe(reading, sent, received);
@@ -162,6 +158,6 @@ impl Session<'_> {
                 }
             }
         }
-        !self.memory.offsets.is_barred(received)
+        !self.reconnect.offsets.is_barred(received)
     }
 }

@@ -1,3 +1,5 @@
+//! The pause before a first try, in which other processes have their turn.
+
 use std::{
     fmt,
     future::Future,
@@ -7,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::rows::Turn;
+use super::fairness::Turn;
 use crate::{
     lock::{core::Core, settings::Plan, watchers::Watch},
     random,
@@ -15,26 +17,27 @@ use crate::{
     time::{Sleep, Timestamp},
 };
 
-/// Others that are woken have come within this.
-const LONGEST_WAY: Duration = Duration::from_millis(10);
+/// Maximum time in which other processes that were woken ask for the name.
+const LONGEST: Duration = Duration::from_millis(10);
 
-/// Without any pause nobody else would ever come first, whatever the delay between tries.
-const SHORTEST_WAY: Duration = Duration::from_millis(1);
+/// Minimum pause. Without one, no other process would ever come first.
+const SHORTEST: Duration = Duration::from_millis(1);
 
-/// The pause of one that may have to give way to other processes, before its first try.
-pub(crate) struct Way {
+/// The pause before a first try, where other processes may wait for the name.
+pub(crate) struct Yield {
     core: Arc<Core>,
     resource: Resource,
     node_timeout: Duration,
-    /// The end of the pause, or of its patience while it is unknown whether others wait.
+    /// End of the pause, or of the wait to learn whether others wait.
     until: Timestamp,
     deadline: Timestamp,
-    gives: bool,
+    /// Others wait, so the pause has begun.
+    has_begun: bool,
     watch: Watch,
     sleep: Option<(Timestamp, Sleep)>,
 }
 
-impl Way {
+impl Yield {
     pub(crate) fn new(
         core: &Arc<Core>,
         resource: &Resource,
@@ -45,38 +48,37 @@ impl Way {
             core: Arc::clone(core),
             resource: resource.clone(),
             node_timeout: plan.node_timeout,
-            until: core.clock().now() + LONGEST_WAY,
+            until: core.clock().now() + LONGEST,
             deadline,
-            gives: false,
+            has_begun: false,
             watch: Watch::default(),
             sleep: None,
         }
     }
 
-    /// For how long it gives way, after so many times in vain.
+    /// Length of the pause after `before` pauses in which no other process came.
     fn pause(&self, before: u32) -> Duration {
         let delay = &self.core.settings.retry_delay;
         if !self.core.settings.wakeups {
-            // Who is not woken looks in at times.
+            // Other processes poll at this interval.
             return random::within(delay);
         }
-        // Who is woken needs no more than this. Who is far away needs the time of a message there
-        // and back.
-        let near = (*delay.start()).clamp(SHORTEST_WAY, LONGEST_WAY);
+        // Enough for a process that is woken, plus a round trip for one that is far away.
+        let near = (*delay.start()).clamp(SHORTEST, LONGEST);
         near.saturating_mul(1 << before.min(10)).min(self.node_timeout.max(near))
     }
 
-    /// Ready when it is our turn.
+    /// Ready when it is this process's turn.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let rows = self.core.wakeups.rows();
+        let streaks = self.core.wakeups.streaks();
         let now = self.core.clock().now();
-        if !self.gives {
-            match rows.watch(&mut self.watch, cx, (&self.resource, now)) {
+        if !self.has_begun {
+            match streaks.watch(&mut self.watch, cx, (&self.resource, now)) {
                 Turn::Ours => return Poll::Ready(()),
                 Turn::Unknown => {}
                 Turn::Others => {
-                    self.gives = true;
-                    self.until = now + self.pause(rows.give_way(&self.resource));
+                    self.has_begun = true;
+                    self.until = now + self.pause(streaks.give_way(&self.resource));
                 }
             }
         }
@@ -92,14 +94,14 @@ impl Way {
     }
 }
 
-impl Drop for Way {
+impl Drop for Yield {
     fn drop(&mut self) {
-        self.core.wakeups.rows().forget(&mut self.watch);
+        self.core.wakeups.streaks().forget(&mut self.watch);
     }
 }
 
-impl fmt::Debug for Way {
+impl fmt::Debug for Yield {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Way").field("gives", &self.gives).finish_non_exhaustive()
+        f.debug_struct("Yield").field("has_begun", &self.has_begun).finish_non_exhaustive()
     }
 }

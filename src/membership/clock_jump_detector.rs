@@ -12,7 +12,7 @@ use crate::{protocol::rules, time::Timestamp};
 
 /// Decides what seeming jumps of servers' clocks are.
 #[derive(Debug)]
-pub(crate) struct Jury {
+pub(crate) struct ClockJumpDetector {
     quorum: usize,
     slack: i64,
     seats: Box<[Seat]>,
@@ -53,12 +53,12 @@ pub(crate) enum Verdict {
     /// The clocks of these nodes jumped.
     Jumped(Vec<(usize, Sighting)>),
     /// Our own clock stood still.
-    StoodStill(StoodStill),
+    LocalPause(LocalPause),
 }
 
 /// A pause of our own clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StoodStill {
+pub(crate) struct LocalPause {
     /// For so long at least.
     pub at_least: Duration,
     /// For so long at most.
@@ -72,7 +72,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// Maximum time within which one pause shows in all nodes, and is decided.
 const TOGETHER: Duration = Duration::from_secs(5);
 
-impl Jury {
+impl ClockJumpDetector {
     /// For a set of so many nodes.
     pub(crate) fn new(nodes: usize, drift_factor: f64) -> Self {
         let slack = rules::drift(BETWEEN_LOOKS, drift_factor);
@@ -201,7 +201,7 @@ fn stood_still(accused: &[(usize, Sighting)]) -> Verdict {
     let most = accused.iter().map(|(_, jump)| jump.by.high).min().unwrap_or(0);
     let least = accused.iter().map(|(_, jump)| jump.by.low).max().unwrap_or(0);
     let micros = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or(0));
-    Verdict::StoodStill(StoodStill {
+    Verdict::LocalPause(LocalPause {
         at_least: micros(least.min(most)),
         at_most: micros(most),
         accused: accused.iter().map(|(node, _)| *node).collect(),
@@ -235,42 +235,42 @@ mod tests {
     }
 
     fn accused(verdict: &Verdict) -> &[usize] {
-        let Verdict::StoodStill(still) = verdict else { panic!("{verdict:?}") };
+        let Verdict::LocalPause(still) = verdict else { panic!("{verdict:?}") };
         &still.accused
     }
 
     #[test]
     fn all_that_jump_alike_show_a_pause() {
-        let mut jury = Jury::new(3, FACTOR);
-        assert_eq!(jury.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
-        assert_eq!(jury.report(2, jump(5, 3_000), ALL), Verdict::Open, "node 1 may tell");
-        let verdict = jury.report(1, jump(9, 2_999), ALL);
+        let mut detector = ClockJumpDetector::new(3, FACTOR);
+        assert_eq!(detector.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
+        assert_eq!(detector.report(2, jump(5, 3_000), ALL), Verdict::Open, "node 1 may tell");
+        let verdict = detector.report(1, jump(9, 2_999), ALL);
         assert_eq!(
             verdict,
-            Verdict::StoodStill(StoodStill {
+            Verdict::LocalPause(LocalPause {
                 at_least: Duration::from_millis(2_999),
                 at_most: Duration::from_secs(3),
                 accused: vec![0, 1, 2],
             })
         );
-        assert_eq!(jury.report(0, jump(10, 3_000), ALL), own(&[(0, jump(10, 3_000))]), "anew");
+        assert_eq!(detector.report(0, jump(10, 3_000), ALL), own(&[(0, jump(10, 3_000))]), "anew");
     }
 
     #[test]
     fn a_steady_clock_disproves_a_pause() {
-        let mut jury = Jury::new(3, FACTOR);
-        jury.report(0, jump(0, 3_000), ALL);
-        jury.report(2, jump(5, 3_000), ALL);
-        assert_eq!(jury.steady(1, shift(1, 15), at(20), ALL), own(&[(2, jump(5, 3_000))]));
-        assert_eq!(jury.steady(1, shift(30, 15), at(31), ALL), Verdict::Open, "told once");
+        let mut detector = ClockJumpDetector::new(3, FACTOR);
+        detector.report(0, jump(0, 3_000), ALL);
+        detector.report(2, jump(5, 3_000), ALL);
+        assert_eq!(detector.steady(1, shift(1, 15), at(20), ALL), own(&[(2, jump(5, 3_000))]));
+        assert_eq!(detector.steady(1, shift(30, 15), at(31), ALL), Verdict::Open, "told once");
     }
 
     #[test]
     fn a_steady_clock_counts_before_the_second_jump() {
-        let mut jury = Jury::new(3, FACTOR);
-        jury.report(0, jump(0, 3_000), ALL);
-        assert_eq!(jury.steady(1, shift(1, 15), at(2), ALL), Verdict::Open);
-        assert_eq!(jury.report(2, jump(5, 3_000), ALL), own(&[(2, jump(5, 3_000))]));
+        let mut detector = ClockJumpDetector::new(3, FACTOR);
+        detector.report(0, jump(0, 3_000), ALL);
+        assert_eq!(detector.steady(1, shift(1, 15), at(2), ALL), Verdict::Open);
+        assert_eq!(detector.report(2, jump(5, 3_000), ALL), own(&[(2, jump(5, 3_000))]));
     }
 
     #[test]
@@ -283,15 +283,15 @@ mod tests {
             (Shift { from: at(0), ..shift(0, 15) }, true),
             (shift(0, 3_000), true),
         ] {
-            let mut jury = Jury::new(3, FACTOR);
-            jury.report(0, jump(0, 3_000), ALL);
-            jury.steady(1, shift, at(3), ALL);
-            let verdict = jury.report(2, jump(5, 3_000), ALL);
+            let mut detector = ClockJumpDetector::new(3, FACTOR);
+            detector.report(0, jump(0, 3_000), ALL);
+            detector.steady(1, shift, at(3), ALL);
+            let verdict = detector.report(2, jump(5, 3_000), ALL);
             let proves = shift == self::tests::shift(0, 15);
             match verdict {
                 Verdict::Jumped(_) => assert!(proves, "{shift:?}"),
                 Verdict::Open => assert!(!spoke, "{shift:?}"),
-                Verdict::StoodStill(still) => {
+                Verdict::LocalPause(still) => {
                     assert!(spoke && !proves, "{shift:?}");
                     assert_eq!(still.accused, [0, 2]);
                 }
@@ -301,26 +301,26 @@ mod tests {
 
     #[test]
     fn a_node_that_is_away_is_not_waited_for() {
-        let mut jury = Jury::new(3, FACTOR);
-        jury.report(0, jump(0, 3_000), ALL);
-        assert_eq!(jury.report(2, jump(5, 3_000), ALL), Verdict::Open);
-        assert_eq!(accused(&jury.decide(at(900), |node| node != 1)), [0, 2]);
+        let mut detector = ClockJumpDetector::new(3, FACTOR);
+        detector.report(0, jump(0, 3_000), ALL);
+        assert_eq!(detector.report(2, jump(5, 3_000), ALL), Verdict::Open);
+        assert_eq!(accused(&detector.decide(at(900), |node| node != 1)), [0, 2]);
     }
 
     #[test]
     fn nothing_is_forgiven_long_after() {
-        let mut jury = Jury::new(3, FACTOR);
-        jury.report(0, jump(0, 3_000), ALL);
-        jury.report(2, jump(5, 3_000), ALL);
-        assert_eq!(jury.sits_until(), Timestamp::MAX);
+        let mut detector = ClockJumpDetector::new(3, FACTOR);
+        detector.report(0, jump(0, 3_000), ALL);
+        detector.report(2, jump(5, 3_000), ALL);
+        assert_eq!(detector.sits_until(), Timestamp::MAX);
         let late = at(0) + TOGETHER + Duration::from_millis(1);
-        assert_eq!(jury.decide(late, |_| false), own(&[(2, jump(5, 3_000))]));
-        assert_eq!(jury.sits_until(), at(5) + TOGETHER);
+        assert_eq!(detector.decide(late, |_| false), own(&[(2, jump(5, 3_000))]));
+        assert_eq!(detector.sits_until(), at(5) + TOGETHER);
     }
 
     #[test]
     fn jumps_of_other_times_or_sizes_are_the_servers() {
-        let mut jury = Jury::new(3, FACTOR);
+        let mut detector = ClockJumpDetector::new(3, FACTOR);
         let away = |_| false;
         for jump in [
             jump(0, 3_000),
@@ -331,45 +331,45 @@ mod tests {
             jump(60_001, -3_000),
         ] {
             let node = usize::from(jump != self::tests::jump(0, 3_000));
-            assert_eq!(jury.report(node, jump, away), own(&[(node, jump)]));
+            assert_eq!(detector.report(node, jump, away), own(&[(node, jump)]));
         }
     }
 
     #[test]
     fn jumps_that_share_no_moment_are_the_servers() {
-        let mut jury = Jury::new(5, FACTOR);
+        let mut detector = ClockJumpDetector::new(5, FACTOR);
         let within = |since, seen| Sighting { since: at(since), ..jump(seen, 3_000) };
-        jury.report(0, within(0, 500), |_| false);
-        jury.report(1, within(600, 900), |_| false);
+        detector.report(0, within(0, 500), |_| false);
+        detector.report(1, within(600, 900), |_| false);
         let last = within(100, 1_000);
-        assert_eq!(jury.report(2, last, |_| false), own(&[(2, last)]));
+        assert_eq!(detector.report(2, last, |_| false), own(&[(2, last)]));
     }
 
     /// Two of three accuse our clock; the third jumped by itself, and remains accused.
     #[test]
     fn another_jump_is_not_among_the_accused() {
-        let mut jury = Jury::new(3, FACTOR);
-        jury.report(1, jump(0, 299_000), ALL);
-        jury.report(0, jump(100, 2_990), ALL);
-        assert_eq!(jury.report(2, jump(900, 2_990), ALL), Verdict::Open);
+        let mut detector = ClockJumpDetector::new(3, FACTOR);
+        detector.report(1, jump(0, 299_000), ALL);
+        detector.report(0, jump(100, 2_990), ALL);
+        assert_eq!(detector.report(2, jump(900, 2_990), ALL), Verdict::Open);
         let since = Shift { from: at(0), ..shift(901, 15) };
-        assert_eq!(accused(&jury.steady(1, since, at(902), ALL)), [0, 2]);
+        assert_eq!(accused(&detector.steady(1, since, at(902), ALL)), [0, 2]);
     }
 
     /// A node that jumped by itself long before is as good a witness as any.
     #[test]
     fn a_jump_before_does_not_keep_a_node_from_telling() {
-        let mut jury = Jury::new(3, FACTOR);
-        jury.report(1, jump(0, 9_000), ALL);
-        jury.report(0, jump(2_000, 3_000), ALL);
-        jury.report(2, jump(2_001, 3_000), ALL);
+        let mut detector = ClockJumpDetector::new(3, FACTOR);
+        detector.report(1, jump(0, 9_000), ALL);
+        detector.report(0, jump(2_000, 3_000), ALL);
+        detector.report(2, jump(2_001, 3_000), ALL);
         let since = Shift { from: at(0), ..shift(2_002, 15) };
-        assert_eq!(jury.steady(1, since, at(2_003), ALL), own(&[(2, jump(2_001, 3_000))]));
+        assert_eq!(detector.steady(1, since, at(2_003), ALL), own(&[(2, jump(2_001, 3_000))]));
     }
 
     #[test]
     fn one_node_has_nobody_to_be_compared_with() {
-        let mut jury = Jury::new(1, FACTOR);
-        assert_eq!(jury.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
+        let mut detector = ClockJumpDetector::new(1, FACTOR);
+        assert_eq!(detector.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
     }
 }
