@@ -232,6 +232,20 @@ impl fmt::Debug for Quota {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::SystemClock;
+
+    /// Another thread of the parent held the mutex at the fork: it is locked in the child for ever.
+    #[test]
+    fn fork_leaves_the_mutex_alone() {
+        let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
+        let mut quota = Quota::new(RecordBounds::default(), timers);
+        Arc::get_mut(&mut quota).expect("nobody else has it").process = 0;
+        let _held = quota.state.lock().expect("nobody has panicked");
+        let none = Usage::default();
+        quota.free(none, None);
+        let end = quota.write((none, none), None, Duration::from_secs(1));
+        assert!(end > Timestamp::ZERO);
+    }
 
     #[test]
     fn records_take_half_of_the_servers_memory_and_answers_a_quarter() {
