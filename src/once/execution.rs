@@ -12,7 +12,7 @@ use super::{
     Check, Completes, OnceError, Work,
     completion::Verdict,
     outcome::Outcome,
-    recording::{Recording, Untold},
+    recording::{DropWarning, Recording},
     started_record::{StartedRecord, record},
     telemetry,
     terms::Terms,
@@ -49,7 +49,7 @@ enum Step<W: Work, C: Check<W::Failure>> {
         recording: Recording,
         /// `None` where the check found that it was done.
         output: Option<W::Success>,
-        untold: Untold,
+        warning: DropWarning,
         hold: Hold,
     },
     Over,
@@ -136,9 +136,9 @@ where
                         Err(lost.into())
                     }
                 },
-                StepProj::Completing { recording, output, untold, hold } => {
+                StepProj::Completing { recording, output, warning, hold } => {
                     let recorded = ready!(Pin::new(&mut *recording).poll(cx));
-                    untold.disarm();
+                    warning.disarm();
                     Ok(match (output.take(), recorded) {
                         (Some(output), recorded) if !recording.record().is_done => {
                             telemetry::unknown(hold.lease(), recorded.is_ok());
@@ -190,9 +190,9 @@ fn after_work<W: Work, C: Check<W::Failure>>(
             started_record.take().into_iter().for_each(StartedRecord::keep);
             let lease = Arc::clone(hold.lease());
             let record = record(&lease, false, Arc::default());
-            let untold = Untold::new(&lease, false);
+            let warning = DropWarning::new(&lease, false);
             let recording = Recording::start(lease, record, time);
-            return Ok(Step::Completing { recording, output: Some(output), untold, hold });
+            return Ok(Step::Completing { recording, output: Some(output), warning, hold });
         }
         (_, output) => output,
     };
@@ -201,9 +201,9 @@ fn after_work<W: Work, C: Check<W::Failure>>(
     started_record.take().into_iter().for_each(StartedRecord::keep);
     let lease = Arc::clone(hold.lease());
     let record = record(&lease, true, payload);
-    let untold = Untold::new(&lease, true);
+    let warning = DropWarning::new(&lease, true);
     let recording = Recording::start(lease, record, terms.retain);
-    Ok(Step::Completing { recording, output, untold, hold })
+    Ok(Step::Completing { recording, output, warning, hold })
 }
 
 impl<W: Work, C: Check<W::Failure>, J> fmt::Debug for Execution<W, C, J> {

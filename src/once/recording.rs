@@ -1,3 +1,5 @@
+//! Has a quorum keep how work ended.
+
 use std::{
     future::Future,
     pin::Pin,
@@ -17,7 +19,7 @@ use crate::{
     time::{Sleep, Timestamp},
 };
 
-/// It is tried for so many node timeouts.
+/// Number of node timeouts after which it gives up.
 const TRIED_FOR: u32 = 10;
 
 /// Has a record of work that is done kept by a quorum, while the lock is valid.
@@ -34,13 +36,13 @@ pub(super) struct Recording {
 
 /// Warns where the recording of work is dropped before it has ended.
 #[derive(Debug)]
-pub(super) struct Untold {
+pub(super) struct DropWarning {
     lease: Arc<ActiveLease>,
     is_done: bool,
     is_armed: bool,
 }
 
-impl Untold {
+impl DropWarning {
     /// `is_done`: it is being recorded that the work is done, and not that its outcome is unknown.
     pub(super) fn new(lease: &Arc<ActiveLease>, is_done: bool) -> Self {
         Self { lease: Arc::clone(lease), is_done, is_armed: true }
@@ -51,7 +53,7 @@ impl Untold {
     }
 }
 
-impl Drop for Untold {
+impl Drop for DropWarning {
     fn drop(&mut self) {
         if self.is_armed {
             telemetry::recording_dropped(&self.lease, self.is_done);
