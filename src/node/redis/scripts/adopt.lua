@@ -2,8 +2,9 @@
 -- KEYS: meta. ARGV: the layout it may leave ('' where there may be none), the new layout, its
 -- description, nonce, max_ttl in ms, how many stripes there are, the state ('m': the old set may
 -- still grant, 'p': it can't), the tag and the mark of its clients that it must have ('': any),
--- how many nodes the set has that it leaves (0: only a command may begin the probation of 'm'), how many other names the new layout has, these names,
--- sorted; then field and number of fences to be merged.
+-- how many nodes the set has that it leaves (0: only a command may begin the probation of 'm'),
+-- how many other names the new layout has, these names, sorted; then field and number of fences to
+-- be merged.
 -- Keeps how the node left the other layout (`left`): its incarnation and the owners that it knew if it
 -- voted, `*` if it voted and knows no owners, or nothing.
 -- The owners of names begin anew: a name need not mean in one set what it means in another.
