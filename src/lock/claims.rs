@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{ask::ask, core::Core};
 use crate::{
     error::{LockError, Reason, VoteOutcome},
-    protocol::{Answer, Op, TickClaim, rules},
+    protocol::{Answer, ClaimOp, ClaimsAnswer, Op, PrepareOp, PromisedAnswer, TickClaim, rules},
     quorum::claims::{ClaimStatus, Latest, status},
     token::TOKEN_LEAD,
 };
@@ -27,10 +27,12 @@ pub(crate) async fn read(
 ) -> Result<Vec<Kept>, LockError> {
     let mut kept = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
-        let op = Op::Claims { jobs: jobs.into() };
+        let op = Op::Claims(jobs.into());
         let of = |job: usize, answers: &[Result<Answer, Reason>]| {
             judge(core, answers, never_started, |answer| match answer {
-                Answer::Claims { floor, claims } => Some((*floor, claims.get(job)?.as_ref())),
+                Answer::Claims(ClaimsAnswer { floor, claims }) => {
+                    Some((*floor, claims.get(job)?.as_ref()))
+                }
                 _ => None,
             })
         };
@@ -53,10 +55,10 @@ pub(crate) async fn prepare(
     token: u64,
     never_started: &[u64],
 ) -> Result<Kept, LockError> {
-    let op = Op::Prepare { job: Arc::clone(job), token, patience: patience(core) };
+    let op = Op::Prepare(PrepareOp { job: Arc::clone(job), token, patience: patience(core) });
     let of = |answers: &[Result<Answer, Reason>]| {
         judge(core, answers, never_started, |answer| match answer {
-            Answer::Promised { floor, claim } => Some((*floor, claim.as_deref())),
+            Answer::Promised(PromisedAnswer { floor, claim }) => Some((*floor, claim.as_deref())),
             _ => None,
         })
     };
@@ -67,7 +69,7 @@ pub(crate) async fn prepare(
 /// Has a claim kept by a quorum, after [`prepare`] with its token.
 pub(crate) async fn claim(core: &Core, job: &Arc<str>, claim: TickClaim) -> Result<(), LockError> {
     let (claim, patience) = (Arc::new(claim), patience(core));
-    let op = Op::Claim { job: Arc::clone(job), claim, patience };
+    let op = Op::Claim(ClaimOp { job: Arc::clone(job), claim, patience });
     let quorum = rules::quorum(core.nodes.len());
     let taken = |answers: &[Result<Answer, Reason>]| {
         answers.iter().filter(|answer| matches!(answer, Ok(Answer::Claimed))).count() >= quorum

@@ -66,7 +66,7 @@ pub(crate) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<H
 
 /// Returns who holds one name; the votes where too few nodes answered.
 pub(super) async fn inspect_name(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Votes> {
-    let op = Op::Inspect { name: Arc::clone(name) };
+    let op = Op::Inspect(Arc::clone(name));
     holder(core, name, &ask(core, &op, |_| false).await)
 }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::{LockError, Reason, VoteOutcome},
-    protocol::{Answer, Nonce, Op, Record, rules},
+    protocol::{Answer, ForgetOp, Nonce, Op, Record, RecordOp, RepairOp, rules},
     quorum::records::{self, RecordStatus},
 };
 
@@ -24,7 +24,7 @@ pub(crate) type Asked = Ask<fn(&[Result<Answer, Reason>]) -> bool>;
 /// Asks what is recorded, until it is known. Where a node tells that the work is done, those that
 /// don't have it are told, also those that answer later.
 pub(crate) fn read(core: &Arc<Core>, name: &Arc<str>) -> Asked {
-    let op = Op::ReadRecord { name: Arc::clone(name) };
+    let op = Op::ReadRecord(Arc::clone(name));
     let enough = |answers: &[Result<Answer, Reason>]| status(answers).is_settled();
     ask_and_repair(core, name, &op, enough)
 }
@@ -42,7 +42,7 @@ fn ask_and_repair(
 
 /// What every node keeps.
 pub(crate) fn read_all(core: &Core, name: &Arc<str>) -> Asked {
-    ask(core, &Op::ReadRecord { name: Arc::clone(name) }, |_| false)
+    ask(core, &Op::ReadRecord(Arc::clone(name)), |_| false)
 }
 
 /// What the answers come to.
@@ -59,13 +59,13 @@ pub(crate) fn status(answers: &[Result<Answer, Reason>]) -> RecordStatus {
 /// Has a record kept under a lock, of one name, that is valid at the moment. Where a node tells that
 /// the work is done already, the others are told.
 pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration) -> Asked {
-    let op = Op::Record {
+    let op = Op::Record(RecordOp {
         lease: Arc::clone(lease.id()),
         record: Arc::clone(record),
         retain,
         until: lease.valid_until(),
         patience: lease.patience(),
-    };
+    });
     let [name] = lease.resource().shared_names() else { return ask(lease.core(), &op, is_kept) };
     lease.charge().write(name, record, retain);
     ask_and_repair(lease.core(), name, &op, is_kept)
@@ -85,12 +85,12 @@ pub(crate) fn reserve(lease: &ActiveLease) -> Result<(), LockError> {
 
 /// Has the record of a lease deleted. Waits for nothing.
 pub(crate) fn forget(core: &Core, name: &Arc<str>, nonce: Nonce) {
-    tell(core, &Op::Forget { name: Arc::clone(name), nonce });
+    tell(core, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }));
 }
 
 /// Has the record of a lease deleted, and hears every node.
 pub(crate) fn forget_and_hear(core: &Core, name: &Arc<str>, nonce: Nonce) -> Asked {
-    ask(core, &Op::Forget { name: Arc::clone(name), nonce }, |_| false)
+    ask(core, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }), |_| false)
 }
 
 /// Too few nodes told, or did, what they were asked for.
@@ -134,7 +134,7 @@ impl Repair {
         for node in without {
             let (name, record) = (Arc::clone(&self.name), Arc::clone(&record));
             crate::log::debug!(%name, node = %self.core.node_name(node), "record repaired");
-            let op = Op::Repair { name, record, retain };
+            let op = Op::Repair(RepairOp { name, record, retain });
             self.core.nodes[node].send(op, crate::node::Reply::from_fn(|_| {}));
         }
     }

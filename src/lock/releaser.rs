@@ -80,7 +80,7 @@ impl Repeater {
         }
         for entry in due {
             let this = Arc::clone(&self);
-            let op = Op::Release { lease: Arc::clone(&entry.lease) };
+            let op = Op::Release(Arc::clone(&entry.lease));
             let reply = Reply::from_fn(move |result| this.on_answer(entry, &result));
             core.nodes[self.node].send(op, reply);
         }
@@ -88,7 +88,7 @@ impl Repeater {
 
     fn on_answer(self: Arc<Self>, entry: Entry<Arc<LeaseId>>, result: &Result<Answer, Reason>) {
         let Some(core) = self.core.upgrade() else { return };
-        if let Ok(Answer::Released { .. }) = result {
+        if let Ok(Answer::Released(_)) = result {
             let node = core.node_name(self.node);
             crate::log::debug!(%node, resource = %entry.lease.resource(), "late release acknowledged");
             self.backlog().answered();

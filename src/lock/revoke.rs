@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::{Holder, Released, ask::ask, core::Core, inspect::inspect_name};
 use crate::{
     error::{Reason, ReleaseError, VoteOutcome},
-    protocol::{Answer, LeaseId, Op, rules},
+    protocol::{Answer, LeaseId, Op, ReleasedAnswer, rules},
     resource::{Resource, ResourceError},
 };
 
@@ -71,10 +71,10 @@ async fn revoke_lease(core: &Core, holder: &Holder) -> Result<Released, ReleaseE
     // It was stored under this name, so it is one.
     let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };
     let id = LeaseId::new(resource, lease.nonce, Arc::clone(&lease.owner), lease.since);
-    let answers = ask(core, &Op::Release { lease: Arc::new(id) }, |_| false).await;
+    let answers = ask(core, &Op::Release(Arc::new(id)), |_| false).await;
     let quorum = rules::quorum(answers.len());
     let released = |wanted: bool| {
-        let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released { existed, .. }) if *existed == wanted);
+        let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released(ReleasedAnswer { existed, .. })) if *existed == wanted);
         answers.iter().filter(is).count()
     };
     if released(true) >= quorum {

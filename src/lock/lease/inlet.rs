@@ -7,7 +7,7 @@ use super::shared::SharedLease;
 use crate::{
     error::Reason,
     node::ReplySink,
-    protocol::{Answer, OpId, names::View},
+    protocol::{Answer, OpId, ReleasedAnswer, names::View},
     quorum::Event,
 };
 
@@ -32,7 +32,7 @@ impl ReplySink for SharedLease {
         if let Ok(answer) = &result {
             self.learn(op, answer);
             // Of an attempt that failed it was never ours.
-            if let Answer::Released { awaited, .. } = answer
+            if let Answer::Released(ReleasedAnswer { awaited, .. }) = answer
                 && self.core.wakeups.minds(*awaited)
                 && self.state().granted.is_some()
             {

@@ -7,7 +7,7 @@ use std::{
 use super::shared::{SharedLease, State};
 use crate::{
     node::{Reply, ReplySink},
-    protocol::{Op, OpId},
+    protocol::{AcquireOp, ExtendOp, Op, OpId, RaiseOp},
     quorum::Command,
     sync::Guard,
     token::block_end,
@@ -52,7 +52,7 @@ impl SharedLease {
         match command {
             Command::Acquire { token, expires } => {
                 let block_end = block_end(token, self.block);
-                let op = Op::Acquire {
+                let op = Op::Acquire(AcquireOp {
                     lease,
                     ttl,
                     token,
@@ -60,22 +60,22 @@ impl SharedLease {
                     expires,
                     patience,
                     waits: self.waits,
-                };
+                });
                 (op, OpId::Acquire)
             }
             Command::Raise { round, token } => {
                 let block_end = block_end(token, self.block);
                 self.core.fences.reserve(self.resource(), block_end);
-                (Op::Raise { lease, token, block_end }, OpId::Raise(round))
+                (Op::Raise(RaiseOp { lease, token, block_end }), OpId::Raise(round))
             }
             Command::Extend { started, until } => {
                 let token = self.token.load(Ordering::Acquire);
-                (Op::Extend { lease, ttl, token, until, patience }, OpId::Extend(started))
+                (Op::Extend(ExtendOp { lease, ttl, token, until, patience }), OpId::Extend(started))
             }
             Command::Release => {
                 // Not before: what stands ahead of it in the outbox is still to be sent.
                 self.id.end();
-                (Op::Release { lease }, OpId::Release)
+                (Op::Release(lease), OpId::Release)
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::{
         watchers::Watchers,
     },
     node::ClockJump,
-    protocol::{Answer, LeaseId, Nonce, OpId},
+    protocol::{Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer},
     quorum::{Action, Command, Event, Lease},
     resource::Resource,
     sync::Guard,
@@ -197,8 +197,8 @@ impl SharedLease {
         let wall = || self.core.nodes_wall(clock.now(), clock.wall());
         fences.see(self.resource(), answer.fence(), wall);
         let token = match (op, answer) {
-            (OpId::Acquire, Answer::Granted { accepted: true, .. }) => self.proposal,
-            (OpId::Raise(round), Answer::Raised { accepted: true, .. }) => {
+            (OpId::Acquire, Answer::Granted(GrantedAnswer { accepted: true, .. })) => self.proposal,
+            (OpId::Raise(round), Answer::Raised(RaisedAnswer { accepted: true, .. })) => {
                 self.state().lease.number(round)
             }
             _ => return,
