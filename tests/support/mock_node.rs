@@ -8,9 +8,8 @@ use std::{
 };
 
 use tower_redlock::{
-    RedlockBuilder,
-    node::{Answer, Hints, Node, NodeHealth, NodeState, Op, Reply, Subscription},
-    error::Reason,
+    NodeHealth, NodeState, Reason, RedlockBuilder,
+    node::{Answer, Hints, Node, Op, Reply, Subscription},
     time::Timestamp,
 };
 
@@ -186,7 +185,7 @@ impl Node for MockNode {
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
         match &self.inner {
             Some(inner) => inner.subscribe(name, hints),
-            None => Subscription::default(),
+            None => Subscription::none(),
         }
     }
 }
