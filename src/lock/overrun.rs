@@ -34,12 +34,12 @@ pub(super) struct OverrunWatch {
     poll: u64,
     policy: Overrun,
     ended: Timestamp,
-    look: Mutex<Look>,
+    look: Mutex<OverrunCheck>,
 }
 
 /// The next look, and how long after it the one after that is.
 #[derive(Clone, Copy)]
-struct Look {
+struct OverrunCheck {
     at: Timestamp,
     pause: Duration,
 }
@@ -58,7 +58,7 @@ impl OverrunWatch {
         ended: Timestamp,
         slack: Duration,
     ) {
-        let look = Look { at: ended + slack, pause: FIRST_AGAIN };
+        let look = OverrunCheck { at: ended + slack, pause: FIRST_AGAIN };
         let watch = Arc::new(Self {
             lease: Arc::clone(lease),
             poll,
@@ -69,7 +69,7 @@ impl OverrunWatch {
         lease.timers().insert(look.at, Waker::from(watch));
     }
 
-    fn look_again(self: Arc<Self>, look: Look) {
+    fn look_again(self: Arc<Self>, look: OverrunCheck) {
         *crate::sync::lock(&self.look) = look;
         let lease = Arc::clone(&self.lease);
         lease.timers().insert(look.at, Waker::from(self));
@@ -93,7 +93,7 @@ impl Wake for OverrunWatch {
         }
         if !has_begun {
             // So is one that stands before its look at the clock.
-            self.look_again(Look { at: now + BEFORE_THE_LOOK, ..look });
+            self.look_again(OverrunCheck { at: now + BEFORE_THE_LOOK, ..look });
             return;
         }
         self.lease.note_overrun();
@@ -106,7 +106,7 @@ impl Wake for OverrunWatch {
                     "guarded work blocks past the end of its lock, and can't be dropped"
                 );
                 let pause = (look.pause * 2).min(LONGEST_AGAIN);
-                self.look_again(Look { at: now + look.pause, pause });
+                self.look_again(OverrunCheck { at: now + look.pause, pause });
             }
             Overrun::Abort => {
                 crate::log::error!(
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::{
         EmbeddedNodes, Redlock,
-        lock::{Lock, Spawner, lease::InPoll},
+        lock::{Lock, Spawner, lease::PollGuard},
         time::Clock,
     };
 
@@ -184,11 +184,11 @@ mod tests {
             Self { clock, lock }
         }
 
-        fn enter(&self) -> InPoll<'_> {
+        fn enter(&self) -> PollGuard<'_> {
             self.lock.lease().enter_poll()
         }
 
-        fn begin(&self) -> InPoll<'_> {
+        fn begin(&self) -> PollGuard<'_> {
             let mut poll = self.enter();
             poll.begin();
             poll

@@ -20,19 +20,19 @@ pub(crate) struct StallWatch {
     stall: Option<Duration>,
     heartbeat: Option<Duration>,
     polled: Option<Duration>,
-    seen: Mutex<Seen>,
+    seen: Mutex<StallSamples>,
 }
 
-struct Seen {
+struct StallSamples {
     last: Timestamp,
-    poll: Stillness,
-    beats: Stillness,
-    polls: Stillness,
+    poll: Unchanged,
+    beats: Unchanged,
+    polls: Unchanged,
 }
 
 /// What shows that work does not get on.
 #[derive(Clone, Copy)]
-enum Sign {
+enum StallSign {
     /// A poll that does not end.
     Poll,
     /// No poll, though the work was woken.
@@ -42,7 +42,7 @@ enum Sign {
 
 /// For how long something has been seen to stay the same.
 #[derive(Default)]
-struct Stillness {
+struct Unchanged {
     mark: Option<u64>,
     lasts: Duration,
 }
@@ -62,9 +62,9 @@ impl StallWatch {
         let pause = shortest.saturating_add(Duration::from_nanos(u64::from(LOOKS) - 1)) / LOOKS;
         let pause = pause.max(SHORTEST_PAUSE);
         let last = lease.timers().clock().now();
-        let beats = Stillness { mark: Some(0), lasts: Duration::ZERO };
-        let (poll, polls) = (Stillness::default(), Stillness::default());
-        let seen = Seen { last, poll, beats, polls };
+        let beats = Unchanged { mark: Some(0), lasts: Duration::ZERO };
+        let (poll, polls) = (Unchanged::default(), Unchanged::default());
+        let seen = StallSamples { last, poll, beats, polls };
         let next = last + pause;
         let seen = Mutex::new(seen);
         let lease_of = Arc::downgrade(lease);
@@ -73,7 +73,7 @@ impl StallWatch {
     }
 
     /// What is wrong with the work, if something is, and for how long it has been seen.
-    fn look(&self, lease: &ActiveLease, now: Timestamp) -> Option<(Halt, Sign, Duration)> {
+    fn look(&self, lease: &ActiveLease, now: Timestamp) -> Option<(Halt, StallSign, Duration)> {
         let mut seen = crate::sync::lock(&self.seen);
         let passed = now.since(seen.last).min(self.pause);
         seen.last = now;
@@ -84,20 +84,20 @@ impl StallWatch {
         let silent = seen.beats.see((!lease.is_resting()).then(|| lease.beats()), passed);
         let unpolled = seen.polls.see((!lease.blocks()).then(|| lease.polls()), passed);
         if self.stall.is_some_and(|limit| in_poll >= limit) {
-            return Some((Halt::Stalled, Sign::Poll, in_poll));
+            return Some((Halt::Stalled, StallSign::Poll, in_poll));
         }
         if self.polled.is_some_and(|limit| unpolled >= limit) {
-            return Some((Halt::Stalled, Sign::NoPoll, unpolled));
+            return Some((Halt::Stalled, StallSign::NoPoll, unpolled));
         }
         let is_silent = self.heartbeat.is_some_and(|limit| silent >= limit);
-        is_silent.then_some((Halt::NoHeartbeat, Sign::NoBeat, silent))
+        is_silent.then_some((Halt::NoHeartbeat, StallSign::NoBeat, silent))
     }
 }
 
 /// Below this, looking would be all that the thread does.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
-impl Stillness {
+impl Unchanged {
     /// How long `mark` has been seen, `passed` being the time since the last look.
     fn see(&mut self, mark: Option<u64>, passed: Duration) -> Duration {
         let stays = mark.is_some() && mark == self.mark;
@@ -121,19 +121,19 @@ impl Wake for StallWatch {
         }
         let (resource, valid_for) = (lease.resource(), lease.remaining());
         match sign {
-            Sign::Poll => crate::log::warn!(
+            StallSign::Poll => crate::log::warn!(
                 %resource,
                 for_at_least = ?lasts,
                 ?valid_for,
                 "guarded work hangs in one poll: its lock is not renewed any more"
             ),
-            Sign::NoPoll => crate::log::warn!(
+            StallSign::NoPoll => crate::log::warn!(
                 %resource,
                 for_at_least = ?lasts,
                 ?valid_for,
                 "guarded work is not polled, so its runtime hangs: its lock is not renewed any more"
             ),
-            Sign::NoBeat => crate::log::warn!(
+            StallSign::NoBeat => crate::log::warn!(
                 %resource,
                 for_at_least = ?lasts,
                 ?valid_for,
@@ -200,7 +200,7 @@ mod tests {
         let mut scene = Scene::stalling();
         let mut poll = scene.lock.lease().enter_poll();
         poll.begin();
-        // Seen first after a quarter, and then for the limit.
+        // StallSamples first after a quarter, and then for the limit.
         scene.clock.advance(QUARTER + LIMIT);
         assert!(scene.lock.is_valid(), "what is valid is not cut");
         assert!(!scene.is_renewed());

@@ -159,7 +159,7 @@ fn requests_that_wait_in_line() {
         let late = block_on(redlock.lock("line").wait(30 * MS).into_future());
         assert!(matches!(late, Err(LockError::WaitTimedOut { .. })), "{late:?}");
         drop(next);
-        assert_told(&["handed on", "too many requests wait: one is told at once", "not acquired"]);
+        assert_told(&["handed on", "request refused: too many wait", "not acquired"]);
     });
 }
 

@@ -48,20 +48,20 @@ fn plan(is_one_shot: bool) -> Plan {
     }
 }
 
-type Request = (Queueing, Plan);
+type Request = (QueueWait, Plan);
 
 fn enter(queue: &Arc<Queue>, resource: &Resource, is_one_shot: bool) -> Request {
     (queue.enter(resource), plan(is_one_shot))
 }
 
-fn poll((queueing, plan): &mut Request) -> Poll<Result<Turn, LockError>> {
+fn poll((queueing, plan): &mut Request) -> Poll<Result<Admission, LockError>> {
     queueing.poll(plan, &mut Context::from_waker(Waker::noop()))
 }
 
 #[track_caller]
 fn turn(request: &mut Request) -> Ticket {
     match poll(request) {
-        Poll::Ready(Ok(Turn::Ask(ticket))) => ticket,
+        Poll::Ready(Ok(Admission::Ask(ticket))) => ticket,
         other => panic!("no turn: {other:?}"),
     }
 }
