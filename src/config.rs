@@ -253,9 +253,9 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_shows_settings_that_are_accepted() {
-        let readme = include_str!("../README.md");
-        let block = readme
+    fn documented_settings_are_accepted() {
+        let page = include_str!("../docs/servers.md");
+        let block = page
             .split("```toml")
             .map(|part| part.split("```").next().unwrap_or_default())
             .find(|block| block.contains("node_timeout"))

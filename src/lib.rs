@@ -98,6 +98,8 @@
 //! | `tls` | no | `rediss://` nodes, through rustls with ring |
 //! | `testing` | no | for your own tests: a clock moved by hand, nodes that fail on demand |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "http")]
 mod body;
 #[cfg(feature = "config")]
@@ -175,12 +177,24 @@ pub use schedule::Schedule;
 pub use scheduler::{Job, JobContext, Scheduler, SchedulerHandle};
 pub use token::FencingToken;
 
-/// The README's examples are tests.
-#[cfg(all(doctest, feature = "axum", feature = "config"))]
-#[doc = include_str!("../README.md")]
-struct Readme;
+/// The examples of the README and of the pages in `docs/` are tests.
+#[cfg(all(doctest, feature = "axum", feature = "config", feature = "scheduler"))]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
 
-/// So is that of the page about requests that are handled once.
-#[cfg(all(doctest, feature = "axum"))]
-#[doc = include_str!("../docs/idempotency.md")]
-struct Idempotency;
+    #[doc = include_str!("../docs/requests.md")]
+    struct Requests;
+
+    #[doc = include_str!("../docs/once.md")]
+    struct Once;
+
+    #[doc = include_str!("../docs/idempotency.md")]
+    struct Idempotency;
+
+    #[doc = include_str!("../docs/layering.md")]
+    struct Layering;
+
+    #[doc = include_str!("../docs/production.md")]
+    struct Production;
+}

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use tokio::{sync::oneshot, time::timeout};
 use tower_redlock::{
     NodeHealth, NodeState, Reason, Redlock, Resource,
-    node::{Answer, LeaseId, Node, Nonce, Op, Reply},
+    node::{AcquireOp, Answer, LeaseId, Node, Nonce, Op, Reply},
     time::{Clock, SystemClock, Timestamp},
 };
 
@@ -112,22 +112,22 @@ async fn vote(node: &dyn Node, settings: &Settings) -> Result<Duration, Reason> 
     // As of a client: nodes take no token that is far ahead of their clocks.
     let wall = node.wall(SystemClock::new().now(), now).unwrap_or(now);
     let token = u64::try_from(wall.as_micros()).unwrap_or(0);
-    let acquire = Op::Acquire {
-        lease: Arc::clone(&lease),
-        ttl: settings.ttl.min(Duration::from_secs(1)),
-        token,
-        block_end: token,
-        expires: Timestamp::MAX,
-        patience: PROBE,
-        waits: false,
-    };
+    let acquire = Op::Acquire(
+        AcquireOp::new(
+            Arc::clone(&lease),
+            settings.ttl.min(Duration::from_secs(1)),
+            Timestamp::MAX,
+            PROBE,
+        )
+        .fencing(token, token),
+    );
     let begun = Instant::now();
     let granted = ask(node, acquire).await;
     let took = begun.elapsed();
     // Behind the acquire on the same connection, whatever became of that.
-    let released = ask(node, Op::Release { lease }).await;
+    let released = ask(node, Op::Release(lease)).await;
     match granted? {
-        Answer::Granted { .. } => released.map(|_| took),
+        Answer::Granted(_) => released.map(|_| took),
         _ => Err(Reason::Protocol("a key that nobody stored is held".into())),
     }
 }

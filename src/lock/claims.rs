@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::{LockError, Reason},
-    protocol::{Answer, Op, TickClaim, rules},
+    protocol::{Answer, ClaimOp, ClaimsAnswer, Op, PrepareOp, PromisedAnswer, TickClaim, rules},
     quorum::claims::{ClaimStatus, Latest, status},
     token::TOKEN_LEAD,
 };
@@ -30,10 +30,12 @@ pub(crate) async fn read(
 ) -> Result<Vec<JobHistory>, LockError> {
     let mut histories = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
-        let op = Op::Claims { jobs: jobs.into() };
+        let op = Op::Claims(jobs.into());
         let of = |job: usize, answers: &[Result<Answer, Reason>]| {
             claim_status(core, answers, never_started, |answer| match answer {
-                Answer::Claims { floor, claims } => Some((*floor, claims.get(job)?.as_ref())),
+                Answer::Claims(ClaimsAnswer { floor, claims }) => {
+                    Some((*floor, claims.get(job)?.as_ref()))
+                }
                 _ => None,
             })
         };
@@ -56,10 +58,10 @@ pub(crate) async fn prepare(
     token: u64,
     never_started: &[u64],
 ) -> Result<JobHistory, LockError> {
-    let op = Op::Prepare { job: Arc::clone(job), token, patience: patience(core) };
+    let op = Op::Prepare(PrepareOp { job: Arc::clone(job), token, patience: patience(core) });
     let of = |answers: &[Result<Answer, Reason>]| {
         claim_status(core, answers, never_started, |answer| match answer {
-            Answer::Promised { floor, claim } => Some((*floor, claim.as_deref())),
+            Answer::Promised(PromisedAnswer { floor, claim }) => Some((*floor, claim.as_deref())),
             _ => None,
         })
     };
@@ -70,7 +72,7 @@ pub(crate) async fn prepare(
 /// Stores a claim on a quorum, after [`prepare`] with its token.
 pub(crate) async fn claim(core: &Core, job: &Arc<str>, claim: TickClaim) -> Result<(), LockError> {
     let (claim, patience) = (Arc::new(claim), patience(core));
-    let op = Op::Claim { job: Arc::clone(job), claim, patience };
+    let op = Op::Claim(ClaimOp { job: Arc::clone(job), claim, patience });
     let quorum = rules::quorum(core.nodes.len());
     let is_claimed = |answers: &[Result<Answer, Reason>]| {
         answers.iter().filter(|answer| matches!(answer, Ok(Answer::Claimed))).count() >= quorum

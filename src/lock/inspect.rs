@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::{LockError, Reason, ReleaseError, VoteOutcome, Votes},
-    protocol::{Answer, LeaseId, Op, Stored, StoredLease, rules},
+    protocol::{Answer, LeaseId, Op, ReleasedAnswer, Stored, StoredLease, rules},
     resource::{Resource, ResourceError},
     token::FencingToken,
 };
@@ -71,7 +71,7 @@ pub(crate) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<H
 
 /// Returns the holder of one name, or the votes if too few nodes answered.
 async fn inspect_name(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Votes> {
-    let op = Op::Inspect { name: Arc::clone(name) };
+    let op = Op::Inspect(Arc::clone(name));
     holder(core, name, &query(core, &op, |_| false).await)
 }
 
@@ -174,10 +174,10 @@ async fn revoke_lease(core: &Core, holder: &Holder) -> Result<Released, ReleaseE
     let Some(lease) = &holder.lease else { return Err(ReleaseError::Foreign) };
     let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };
     let id = LeaseId::new(resource, lease.nonce, Arc::clone(&lease.owner), lease.since);
-    let answers = query(core, &Op::Release { lease: Arc::new(id) }, |_| false).await;
+    let answers = query(core, &Op::Release(Arc::new(id)), |_| false).await;
     let quorum = rules::quorum(answers.len());
     let count = |wanted: bool| {
-        let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released { existed, .. }) if *existed == wanted);
+        let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released(ReleasedAnswer { existed, .. })) if *existed == wanted);
         answers.iter().filter(is).count()
     };
     let deleted = count(true);

@@ -48,7 +48,7 @@ impl NotReady {
         match reason {
             Reason::NotConnected(_) if self.heals => Some("check that it runs, and its address"),
             Reason::Auth(_) => Some("correct the user and the password"),
-            Reason::NoPermission(_) => Some("compare the user's rules with those in the README"),
+            Reason::NoPermission(_) => Some("compare the user's rules with docs/servers.md"),
             Reason::ReadOnly => Some("name a server that is no replica"),
             Reason::SameServer { .. } => Some("put another server in its place"),
             _ => None,

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::{LockError, Reason},
     node::Reply,
-    protocol::{Answer, Nonce, Op, Record, rules},
+    protocol::{Answer, ForgetOp, Nonce, Op, Record, RecordOp, RepairOp, rules},
     quorum::records::{self, RecordStatus},
 };
 
@@ -25,7 +25,7 @@ pub(crate) type Asked = Query<fn(&[Result<Answer, Reason>]) -> bool>;
 /// Reads the record of a name until its status is known, and repairs it: where a node has the record
 /// of finished work, it is written to those that lack it, also to those that answer later.
 pub(crate) fn read(core: &Arc<Core>, name: &Arc<str>) -> Asked {
-    let op = Op::ReadRecord { name: Arc::clone(name) };
+    let op = Op::ReadRecord(Arc::clone(name));
     let enough = |answers: &[Result<Answer, Reason>]| status(answers).is_settled();
     query_and_repair(core, name, &op, enough)
 }
@@ -46,7 +46,7 @@ fn query_and_repair(
 
 /// Reads the record of every node.
 pub(crate) fn read_all(core: &Core, name: &Arc<str>) -> Asked {
-    query(core, &Op::ReadRecord { name: Arc::clone(name) }, |_| false)
+    query(core, &Op::ReadRecord(Arc::clone(name)), |_| false)
 }
 
 pub(crate) fn status(answers: &[Result<Answer, Reason>]) -> RecordStatus {
@@ -62,13 +62,13 @@ pub(crate) fn status(answers: &[Result<Answer, Reason>]) -> RecordStatus {
 /// Writes a record under a valid lock of one name. Repairs the record of finished work instead where
 /// a node has one.
 pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration) -> Asked {
-    let op = Op::Record {
+    let op = Op::Record(RecordOp {
         lease: Arc::clone(lease.id()),
         record: Arc::clone(record),
         retain,
         until: lease.valid_until(),
         patience: lease.patience(),
-    };
+    });
     let [name] = lease.resource().shared_names() else { return query(lease.core(), &op, is_kept) };
     lease.charge().write(name, record, retain);
     query_and_repair(lease.core(), name, &op, is_kept)
@@ -88,12 +88,12 @@ pub(crate) fn reserve(lease: &ActiveLease) -> Result<(), LockError> {
 
 /// Deletes the record of a lease, without waiting for answers.
 pub(crate) fn forget(core: &Core, name: &Arc<str>, nonce: Nonce) {
-    broadcast(core, &Op::Forget { name: Arc::clone(name), nonce });
+    broadcast(core, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }));
 }
 
 /// Deletes the record of a lease, and waits for all answers.
 pub(crate) fn forget_and_hear(core: &Core, name: &Arc<str>, nonce: Nonce) -> Asked {
-    query(core, &Op::Forget { name: Arc::clone(name), nonce }, |_| false)
+    query(core, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }), |_| false)
 }
 
 /// The error where too few nodes answered.
@@ -133,7 +133,7 @@ impl Repair {
         for node in lacking {
             let (name, record) = (Arc::clone(&self.name), Arc::clone(&record));
             crate::log::debug!(%name, node = %self.core.node_name(node), "record repaired");
-            let op = Op::Repair { name, record, retain };
+            let op = Op::Repair(RepairOp { name, record, retain });
             self.core.nodes[node].send(op, Reply::from_fn(|_| {}));
         }
     }

@@ -79,7 +79,7 @@ impl Repeater {
         let (Some(node), Some(timers)) = (self.node.upgrade(), self.timers.upgrade()) else {
             return;
         };
-        if let Ok(Answer::Released { .. }) = result {
+        if let Ok(Answer::Released(_)) = result {
             let (node, resource) = (node.name(), entry.lease.resource());
             crate::log::debug!(node, %resource, "late release acknowledged");
             self.backlog().answered();
@@ -103,7 +103,7 @@ impl Wake for Repeater {
         }
         for entry in due {
             let this = Arc::clone(&self);
-            let op = Op::Release { lease: Arc::clone(&entry.lease) };
+            let op = Op::Release(Arc::clone(&entry.lease));
             let reply = Reply::from_fn(move |result| this.on_answer(entry, &result));
             node.send(op, reply);
         }

@@ -16,7 +16,9 @@ pub mod redis;
 mod reply;
 
 pub use crate::protocol::{
-    Answer, LeaseId, Nonce, Op, OpId, Record, ScheduleMark, Stored, StoredLease, TickClaim, TickRun,
+    AcquireOp, Answer, ClaimOp, ClaimsAnswer, ExtendOp, ForgetOp, GrantedAnswer, HeldAnswer,
+    LeaseId, Nonce, Op, OpId, PrepareOp, PromisedAnswer, RaiseOp, RaisedAnswer, Record, RecordOp,
+    ReleasedAnswer, RepairOp, ScheduleMark, Stored, StoredLease, TickClaim, TickRun,
 };
 pub(crate) use clock_jumps::{ClockJump, ClockJumps};
 pub use embedded::EmbeddedNodes;

@@ -7,63 +7,132 @@ use super::{Nonce, TickClaim};
 #[non_exhaustive]
 pub enum Answer {
     /// The keys are stored for the lease.
-    Granted {
-        /// Whether the proposed token was above the fence and is now the fence.
-        accepted: bool,
-        /// The fence before.
-        fence: u64,
-    },
+    Granted(GrantedAnswer),
     /// At least one of the keys is someone else's; nothing was stored.
-    Held {
-        /// Who holds it; `None` for a key that this crate did not write.
-        owner: Option<Arc<str>>,
-        /// For how long still; `None` without a TTL.
-        remaining: Option<Duration>,
-        /// The fence; zero in the answer to an extension, which does not read it.
-        fence: u64,
-    },
+    Held(HeldAnswer),
     /// The keys are still the lease's.
-    Raised {
-        /// Whether the token was above the fence and its block is now stored.
-        accepted: bool,
-        /// The fence before.
-        fence: u64,
-    },
+    Raised(RaisedAnswer),
     /// The keys are the lease's for the TTL from now.
     Extended,
     /// The lease's keys are not on the node any more.
-    Released {
-        /// Whether all of them were there before.
-        existed: bool,
-        /// Whether somebody was refused one of them meanwhile: those who wait are being told.
-        awaited: bool,
-    },
+    Released(ReleasedAnswer),
     /// What the node stores under the name, if anything.
     Inspected(Option<Box<Stored>>),
     /// No claim with a smaller token will be taken.
-    Promised {
-        /// When the node lost what it knew, in µs since the Unix epoch and 60 s later; zero if it
-        /// never did. See [`TickClaim::burnt_before`].
-        floor: u64,
-        /// The claim that is kept.
-        claim: Option<Box<TickClaim>>,
-    },
+    Promised(PromisedAnswer),
     /// The claim is kept.
     Claimed,
     /// What is recorded of the name, and for how long still it is kept.
     Recorded(Option<(Arc<Record>, Duration)>),
-    /// There is no record of this nonce.
-    Forgotten {
-        /// Whether there was one.
-        existed: bool,
-    },
+    /// There is no record of this nonce; whether there was one.
+    Forgotten(bool),
     /// What is kept of each job that was asked for, in their order.
-    Claims {
-        /// As in [`Promised`](Self::Promised).
-        floor: u64,
-        /// The claims.
-        claims: Vec<Option<TickClaim>>,
-    },
+    Claims(ClaimsAnswer),
+}
+
+/// What [`Answer::Granted`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GrantedAnswer {
+    /// Whether the proposed token was above the fence and is now the fence.
+    pub accepted: bool,
+    /// The fence before.
+    pub fence: u64,
+}
+
+impl GrantedAnswer {
+    /// The answer of these parts.
+    pub const fn new(accepted: bool, fence: u64) -> Self {
+        Self { accepted, fence }
+    }
+}
+
+/// What [`Answer::Held`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldAnswer {
+    /// Who holds it; `None` for a key that this crate did not write.
+    pub owner: Option<Arc<str>>,
+    /// For how long still; `None` without a TTL.
+    pub remaining: Option<Duration>,
+    /// The fence; zero in the answer to an extension, which does not read it.
+    pub fence: u64,
+}
+
+impl HeldAnswer {
+    /// The answer of these parts.
+    pub const fn new(owner: Option<Arc<str>>, remaining: Option<Duration>, fence: u64) -> Self {
+        Self { owner, remaining, fence }
+    }
+}
+
+/// What [`Answer::Raised`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RaisedAnswer {
+    /// Whether the token was above the fence and its block is now stored.
+    pub accepted: bool,
+    /// The fence before.
+    pub fence: u64,
+}
+
+impl RaisedAnswer {
+    /// The answer of these parts.
+    pub const fn new(accepted: bool, fence: u64) -> Self {
+        Self { accepted, fence }
+    }
+}
+
+/// What [`Answer::Released`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReleasedAnswer {
+    /// Whether all of them were there before.
+    pub existed: bool,
+    /// Whether somebody was refused one of them meanwhile: those who wait are being told.
+    pub awaited: bool,
+}
+
+impl ReleasedAnswer {
+    /// The answer of these parts.
+    pub const fn new(existed: bool, awaited: bool) -> Self {
+        Self { existed, awaited }
+    }
+}
+
+/// What [`Answer::Promised`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PromisedAnswer {
+    /// When the node lost what it knew, in µs since the Unix epoch and 60 s later; zero if it
+    /// never did. See [`TickClaim::burnt_before`].
+    pub floor: u64,
+    /// The claim that is kept.
+    pub claim: Option<Box<TickClaim>>,
+}
+
+impl PromisedAnswer {
+    /// The answer of these parts.
+    pub const fn new(floor: u64, claim: Option<Box<TickClaim>>) -> Self {
+        Self { floor, claim }
+    }
+}
+
+/// What [`Answer::Claims`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClaimsAnswer {
+    /// As in [`PromisedAnswer`].
+    pub floor: u64,
+    /// The claims.
+    pub claims: Vec<Option<TickClaim>>,
+}
+
+impl ClaimsAnswer {
+    /// The answer of these parts.
+    pub const fn new(floor: u64, claims: Vec<Option<TickClaim>>) -> Self {
+        Self { floor, claims }
+    }
 }
 
 /// What a node keeps of a name's work, for longer than a lock.
@@ -127,17 +196,17 @@ impl Answer {
     /// The fence that the answer tells, or zero.
     pub fn fence(&self) -> u64 {
         match self {
-            Self::Granted { fence, .. } | Self::Held { fence, .. } | Self::Raised { fence, .. } => {
-                *fence
-            }
+            Self::Granted(GrantedAnswer { fence, .. })
+            | Self::Held(HeldAnswer { fence, .. })
+            | Self::Raised(RaisedAnswer { fence, .. }) => *fence,
             Self::Extended
-            | Self::Released { .. }
+            | Self::Released(_)
             | Self::Inspected(_)
-            | Self::Promised { .. }
+            | Self::Promised(_)
             | Self::Claimed
-            | Self::Claims { .. }
+            | Self::Claims(_)
             | Self::Recorded(_)
-            | Self::Forgotten { .. } => 0,
+            | Self::Forgotten(_) => 0,
         }
     }
 }

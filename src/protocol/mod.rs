@@ -16,7 +16,12 @@ mod op;
 pub(crate) mod rules;
 mod tick_claim;
 
-pub use answer::{Answer, Record, Stored, StoredLease};
+pub use answer::{
+    Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, PromisedAnswer, RaisedAnswer, Record,
+    ReleasedAnswer, Stored, StoredLease,
+};
 pub use lease_id::{LeaseId, Nonce};
-pub use op::{Op, OpId};
+pub use op::{
+    AcquireOp, ClaimOp, ExtendOp, ForgetOp, Op, OpId, PrepareOp, RaiseOp, RecordOp, RepairOp,
+};
 pub use tick_claim::{ScheduleMark, TickClaim, TickRun};

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::{Answer, names::View},
+    protocol::{Answer, GrantedAnswer, HeldAnswer, names::View},
     time::Timestamp,
     token::block_end,
 };
@@ -29,14 +29,14 @@ impl Lease {
             return;
         }
         match result {
-            Ok(Answer::Granted { accepted, fence }) => {
+            Ok(Answer::Granted(GrantedAnswer { accepted, fence })) => {
                 ballot.vote = Some(VoteOutcome::Granted);
                 ballot.confirm(self.started);
                 ballot.view = view;
                 ballot.accepted |= u8::from(accepted);
                 ballot.far = self.fence.see(fence);
             }
-            Ok(Answer::Held { owner, remaining, fence }) => {
+            Ok(Answer::Held(HeldAnswer { owner, remaining, fence })) => {
                 ballot.vote = Some(VoteOutcome::Held { owner, remaining });
                 ballot.rule_out(None);
                 self.fence.see(fence);

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::{Answer, names::View},
+    protocol::{Answer, RaisedAnswer, names::View},
     time::Timestamp,
     token::{TOKEN_LEAD, TOKEN_LIMIT, block_end},
 };
@@ -135,11 +135,11 @@ impl Lease {
         ballot.raising &= !bit(round);
         match result {
             // It is not sure any more that the grant and the fence are of one server.
-            Ok(Answer::Raised { .. }) if ballot.is_granted() && ballot.view != view => {
+            Ok(Answer::Raised(_)) if ballot.is_granted() && ballot.view != view => {
                 ballot.vote = Some(VoteOutcome::NotCounted(Reason::NamesDiffer));
                 ballot.confirmed = None;
             }
-            Ok(Answer::Raised { accepted, fence }) => {
+            Ok(Answer::Raised(RaisedAnswer { accepted, fence })) => {
                 if *accepted {
                     ballot.accepted |= bit(round);
                 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::Answer,
+    protocol::{Answer, ReleasedAnswer},
     time::Timestamp,
 };
 
@@ -41,7 +41,7 @@ impl Lease {
             return;
         }
         ballot.release = match result {
-            Ok(Answer::Released { existed, .. }) => {
+            Ok(Answer::Released(ReleasedAnswer { existed, .. })) => {
                 ballot.may_hold = false;
                 Release::Acknowledged { existed }
             }

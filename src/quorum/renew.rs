@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::{Answer, names::View, rules},
+    protocol::{Answer, HeldAnswer, names::View, rules},
     time::Timestamp,
 };
 
@@ -113,8 +113,8 @@ impl Lease {
                 }
             }
             // An older word than what the node confirmed since.
-            Ok(Answer::Held { .. }) if Some(started) < ballot.confirmed => {}
-            Ok(Answer::Held { owner, remaining, fence }) => {
+            Ok(Answer::Held(_)) if Some(started) < ballot.confirmed => {}
+            Ok(Answer::Held(HeldAnswer { owner, remaining, fence })) => {
                 ballot.vote = Some(VoteOutcome::Held { owner, remaining });
                 ballot.confirmed = None;
                 ballot.rule_out(Some(started));

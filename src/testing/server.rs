@@ -8,7 +8,7 @@ use super::{clock::ManualClock, hints::Post, link::Link, probation::Probations};
 use crate::{
     error::Reason,
     node::{EmbeddedNodes, Hint, Hints, Node, NodeHealth, NodeState, Reply, Subscription},
-    protocol::{Answer, Op},
+    protocol::{AcquireOp, Answer, ClaimOp, ExtendOp, Op, PrepareOp, RecordOp},
     sync::Guard,
     time::{Clock, Timestamp},
 };
@@ -106,7 +106,7 @@ impl Server {
 
     pub(super) fn send(self: &Arc<Self>, op: Op, reply: Reply, from: &Arc<Link>) {
         self.look();
-        if let Op::Acquire { ttl, .. } = &op {
+        if let Op::Acquire(AcquireOp { ttl, .. }) = &op {
             self.probations.asked_for(*ttl);
         }
         let mut state = self.state();
@@ -338,7 +338,7 @@ impl State {
 
     fn run(&self, op: Op, now: Timestamp) -> Result<Answer, Reason> {
         if let Some((_, until)) = self.probation
-            && (op.is_vote() || matches!(op, Op::Extend { .. }))
+            && (op.is_vote() || matches!(op, Op::Extend(_)))
         {
             return Err(Reason::Probation { remaining: until.since(now) });
         }
@@ -354,13 +354,13 @@ impl State {
     /// while one that is still there may be renewed.
     fn is_late(&self, op: &Op, waited: Duration) -> bool {
         match op {
-            Op::Acquire { patience, .. }
-            | Op::Prepare { patience, .. }
-            | Op::Claim { patience, .. }
-            | Op::Record { patience, .. } => waited > *patience,
-            Op::Extend { lease, patience, .. } => {
+            Op::Acquire(AcquireOp { patience, .. })
+            | Op::Prepare(PrepareOp { patience, .. })
+            | Op::Claim(ClaimOp { patience, .. })
+            | Op::Record(RecordOp { patience, .. }) => waited > *patience,
+            Op::Extend(ExtendOp { lease, patience, .. }) => {
                 let is_gone = |name: &Arc<str>| {
-                    let stored = self.run(Op::Inspect { name: Arc::clone(name) }, Timestamp::ZERO);
+                    let stored = self.run(Op::Inspect(Arc::clone(name)), Timestamp::ZERO);
                     matches!(stored, Ok(Answer::Inspected(None)))
                 };
                 waited > *patience && lease.resource().shared_names().iter().any(is_gone)

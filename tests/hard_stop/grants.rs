@@ -24,7 +24,7 @@ struct Slow {
 
 impl Node for Slow {
     fn send(&self, op: Op, reply: Reply) {
-        if !matches!(op, Op::Acquire { .. }) {
+        if !matches!(op, Op::Acquire(_)) {
             return self.inner.send(op, reply);
         }
         let held = Arc::clone(&self.held);

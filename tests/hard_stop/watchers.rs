@@ -66,7 +66,7 @@ struct Slow {
 
 impl Node for Slow {
     fn send(&self, op: Op, reply: Reply) {
-        if matches!(op, Op::Acquire { .. }) {
+        if matches!(op, Op::Acquire(_)) {
             return self.inner.send(op, reply);
         }
         let kept = Arc::clone(&self.kept);

@@ -199,8 +199,8 @@ struct Bad {
 impl Node for Bad {
     fn send(&self, op: Op, reply: Reply) {
         match (&self.slow, &op) {
-            (None, Op::Acquire { .. }) => reply.send(Err(Reason::TimedOut)),
-            (Some((clock, by)), Op::Acquire { .. }) => {
+            (None, Op::Acquire(_)) => reply.send(Err(Reason::TimedOut)),
+            (Some((clock, by)), Op::Acquire(_)) => {
                 let (clock, by) = (clock.clone(), *by);
                 let late = Reply::from_fn(move |result| {
                     clock.advance(by);

@@ -56,7 +56,7 @@ struct Counted(Arc<dyn Node>, Arc<AtomicUsize>);
 
 impl Node for Counted {
     fn send(&self, op: Op, reply: Reply) {
-        if let Op::Acquire { .. } = op {
+        if let Op::Acquire(_) = op {
             self.1.fetch_add(1, Ordering::SeqCst);
         }
         self.0.send(op, reply);

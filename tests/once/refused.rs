@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use tower_redlock::{
     EmbeddedNodes, LockError, Once, OnceError, OnceRequest, Reason, Redlock, RedlockBuilder,
     Unknown, VoteOutcome,
-    node::{Node, Op, Reply},
+    node::{Node, Op, RecordOp, Reply},
     once::OnceState,
     testing::{ManualClock, Task},
 };
@@ -20,7 +20,7 @@ struct Full(Arc<dyn Node>);
 impl Node for Full {
     fn send(&self, op: Op, reply: Reply) {
         match op {
-            Op::Record { .. } => reply.send(Err(Reason::OutOfMemory)),
+            Op::Record(_) => reply.send(Err(Reason::OutOfMemory)),
             op => self.0.send(op, reply),
         }
     }
@@ -59,7 +59,9 @@ struct Fills(Arc<dyn Node>);
 impl Node for Fills {
     fn send(&self, op: Op, reply: Reply) {
         match op {
-            Op::Record { record, .. } if record.is_done => reply.send(Err(Reason::OutOfMemory)),
+            Op::Record(RecordOp { record, .. }) if record.is_done => {
+                reply.send(Err(Reason::OutOfMemory))
+            }
             op => self.0.send(op, reply),
         }
     }
@@ -76,7 +78,7 @@ struct Silent(Arc<dyn Node>);
 impl Node for Silent {
     fn send(&self, op: Op, reply: Reply) {
         match op {
-            Op::ReadRecord { .. } => reply.send(Err(Reason::Incomplete)),
+            Op::ReadRecord(_) => reply.send(Err(Reason::Incomplete)),
             op => self.0.send(op, reply),
         }
     }
@@ -172,7 +174,7 @@ struct Pauses(Arc<dyn Node>, ManualClock);
 
 impl Node for Pauses {
     fn send(&self, op: Op, reply: Reply) {
-        let is_record = matches!(op, Op::Record { .. });
+        let is_record = matches!(op, Op::Record(_));
         self.0.send(op, reply);
         if is_record {
             self.1.leap(TTL);

@@ -58,7 +58,7 @@ fn error_before_the_end_of_the_lock_is_repeated() {
     let jobs = site.start([heeding(&site, Claim::AtEnd)]);
     scene.advance(HOUR + SECOND);
     site.wire.judge(|_, op| match op {
-        tower_redlock::node::Op::Extend { .. } => Fate::Refused,
+        tower_redlock::node::Op::Extend(_) => Fate::Refused,
         _ => Fate::Passes,
     });
     scene.advance(TTL);

@@ -67,7 +67,7 @@ fn a_run_that_is_always_broken_off_is_given_up() {
     let mut jobs = site.start([job.claim(Claim::AtEnd).max_attempts(3)]);
     scene.advance(3_599 * SECOND);
     site.wire.judge(|_, op| match op {
-        Op::Extend { .. } => Fate::Refused,
+        Op::Extend(_) => Fate::Refused,
         _ => Fate::Passes,
     });
     scene.advance(HOUR / 2);
@@ -228,7 +228,7 @@ fn a_late_end_that_is_refused_is_stored_when_it_is_taken() {
         assert_eq!(at_a.status("j").counts.finished, 1);
         // They can be read, and have no memory for half a minute.
         a.wire.judge(|_, op| match op {
-            Op::Claim { .. } => Fate::Refused,
+            Op::Claim(_) => Fate::Refused,
             _ => Fate::Passes,
         });
         scene.nodes.start(0..5);
@@ -316,7 +316,7 @@ fn a_claim_taken_back_burns_no_tick_where_a_node_missed_that() {
     scene.advance(99 * SECOND);
     let nodes = scene.nodes.clone();
     a.wire.judge(move |_, op| {
-        if matches!(op, Op::Claim { .. }) {
+        if matches!(op, Op::Claim(_)) {
             nodes.freeze(0..5);
         }
         Fate::Passes
@@ -324,7 +324,7 @@ fn a_claim_taken_back_burns_no_tick_where_a_node_missed_that() {
     scene.advance(SECOND + 2 * MS);
     at_a.handle.pause("j").unwrap();
     a.wire.judge(|node, op| match op {
-        Op::Claim { .. } if node < 2 => Fate::Refused,
+        Op::Claim(_) if node < 2 => Fate::Refused,
         _ => Fate::Passes,
     });
     scene.nodes.thaw(0..5);

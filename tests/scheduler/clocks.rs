@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use tower_redlock::{Schedule, node::Op, testing::ManualClock, time::Clock};
+use tower_redlock::{
+    Schedule,
+    node::{ClaimOp, Op},
+    testing::ManualClock,
+    time::Clock,
+};
 
 use crate::{
     scene::{MS, Running, SECOND, Scene, Site},
@@ -67,12 +72,12 @@ fn run(scene: &Scene, [first, second]: [Site; 2], step: Step, forward: bool) -> 
     match step {
         Registration => {}
         Idle | DuringTheRun | AtTheEnd => jump(&first.clock, forward),
-        BetweenLockAndClaim => jump_at(&first, forward, |op| matches!(op, Op::Prepare { .. })),
+        BetweenLockAndClaim => jump_at(&first, forward, |op| matches!(op, Op::Prepare(_))),
         BetweenClaimAndStart => {
             jump_at(
                 &first,
                 forward,
-                |op| matches!(op, Op::Claim { claim, .. } if claim.number == 0),
+                |op| matches!(op, Op::Claim(ClaimOp { claim, .. }) if claim.number == 0),
             );
         }
     }

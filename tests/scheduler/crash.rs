@@ -1,6 +1,10 @@
 //! Runs that are broken off, and ends that get lost.
 
-use tower_redlock::{node::Op, schedule::Schedule, scheduler::Claim};
+use tower_redlock::{
+    node::{ClaimOp, Op},
+    schedule::Schedule,
+    scheduler::Claim,
+};
 
 use crate::{
     scene::{MS, SECOND, Scene, TTL},
@@ -19,7 +23,7 @@ fn an_end_that_gets_lost_is_stored_again_and_the_tick_is_not_repeated() {
     // The nodes are there for all but the first tries to store the end.
     let mut left = 15;
     a.wire.judge(move |_, op| match op {
-        Op::Claim { claim, .. } if claim.run.ended.is_some() && left > 0 => {
+        Op::Claim(ClaimOp { claim, .. }) if claim.run.ended.is_some() && left > 0 => {
             left -= 1;
             Fate::Refused
         }

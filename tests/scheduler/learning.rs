@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use std::future::IntoFuture;
 
 use tower_redlock::{
-    node::Op,
+    node::{ClaimOp, Op, PrepareOp},
     schedule::{Schedule, WallTime},
     scheduler::{Claim, JobState, Missed, Overlap},
     testing::ManualClock,
@@ -133,7 +133,7 @@ fn a_claim_that_a_majority_may_keep_is_not_repeated() {
     b.replica.partition(0..5);
     // Just a majority has it: and of that, two are gone when the other asks.
     a.wire.judge(|node, op| match op {
-        Op::Claim { .. } if node > 2 => Fate::Refused,
+        Op::Claim(_) if node > 2 => Fate::Refused,
         _ => Fate::Passes,
     });
     scene.advance(100 * SECOND);
@@ -173,7 +173,7 @@ fn a_claim_that_came_to_nothing_is_no_run_that_was_broken_off() {
         scene.advance(99 * SECOND);
         // The nodes keep it, and nobody hears of that.
         site.wire.judge(|_, op| match op {
-            Op::Claim { .. } => Fate::Unanswered,
+            Op::Claim(_) => Fate::Unanswered,
             _ => Fate::Passes,
         });
         scene.advance(4 * SECOND);
@@ -234,7 +234,7 @@ fn who_makes_a_job_known_late_takes_no_claim_away() {
         site.job("j", Schedule::every(100 * SECOND), Duration::ZERO).missed(Missed::RunLatest)
     };
     b.wire.judge(|_, op| match op {
-        Op::Acquire { .. } => Fate::Refused,
+        Op::Acquire(_) => Fate::Refused,
         _ => Fate::Passes,
     });
     let at_b = b.start([job(&b)]);
@@ -302,7 +302,7 @@ fn a_run_that_lost_its_lock_is_repeated_where_it_claims_at_the_end() {
         scene.advance(3_600 * SECOND);
         // Only renewals get lost: an end could be stored.
         site.wire.judge(|_, op| match op {
-            Op::Extend { .. } => Fate::Refused,
+            Op::Extend(_) => Fate::Refused,
             _ => Fate::Passes,
         });
         scene.advance(10 * SECOND);
@@ -374,7 +374,9 @@ fn a_silent_minority_holds_no_start_up_and_takes_no_claim_late() {
     scene.nodes.freeze([1, 3]);
     // Two node timeouts, as for grants.
     site.wire.judge(|_, op| match op {
-        Op::Prepare { patience, .. } | Op::Claim { patience, .. } if *patience != 100 * MS => {
+        Op::Prepare(PrepareOp { patience, .. }) | Op::Claim(ClaimOp { patience, .. })
+            if *patience != 100 * MS =>
+        {
             Fate::Refused
         }
         _ => Fate::Passes,

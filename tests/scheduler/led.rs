@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
     Job,
-    node::Op,
+    node::{AcquireOp, ExtendOp, Op},
     schedule::Schedule,
     scheduler::{Claim, JobCounts, Missed, ShutdownReport},
 };
@@ -30,7 +30,7 @@ fn pair(scene: &Scene, job: impl Fn(&Site) -> Job) -> [(Site, Running); 2] {
 /// Nothing of it gets through any more, while the jobs' own locks are renewed.
 fn lose_leadership(site: &Site) {
     site.wire.judge(|_, op| match op {
-        Op::Acquire { lease, .. } | Op::Extend { lease, .. }
+        Op::Acquire(AcquireOp { lease, .. }) | Op::Extend(ExtendOp { lease, .. })
             if lease.resource().to_string() == "leader:x" =>
         {
             Fate::Refused

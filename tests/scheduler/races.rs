@@ -15,7 +15,7 @@ use crate::{
 fn freeze_at_claim(scene: &Scene, site: &Site) {
     let nodes = scene.nodes.clone();
     site.wire.judge(move |_, op| {
-        if matches!(op, Op::Claim { .. }) {
+        if matches!(op, Op::Claim(_)) {
             nodes.freeze(0..5);
         }
         Fate::Passes

@@ -210,7 +210,7 @@ fn a_renewal_that_comes_late_shortens_no_pause_between_attempts() {
     scene.advance(3_600 * SECOND);
     jobs.told();
     site.wire.judge(|_, op| match op {
-        tower_redlock::node::Op::Extend { .. } => crate::site::Fate::Refused,
+        tower_redlock::node::Op::Extend(_) => crate::site::Fate::Refused,
         _ => crate::site::Fate::Passes,
     });
     let is_late = (0..100).any(|_| {

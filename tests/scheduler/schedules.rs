@@ -4,7 +4,7 @@ use std::{sync::mpsc, time::Duration};
 
 use tower_redlock::{
     Schedule,
-    node::{Answer, Op, Reply, ScheduleMark},
+    node::{Answer, ClaimsAnswer, Op, Reply, ScheduleMark},
     schedule::WallTime,
     scheduler::Missed,
 };
@@ -20,8 +20,10 @@ fn stored(site: &Site) -> ScheduleMark {
     let (tell, told) = mpsc::channel();
     let reply = Reply::from_fn(move |said| tell.send(said).unwrap());
     let direct = site.replica.redlock();
-    direct.nodes()[0].send(Op::Claims { jobs: ["j".into()].into() }, reply);
-    let Ok(Answer::Claims { mut claims, .. }) = told.recv().unwrap() else { panic!() };
+    direct.nodes()[0].send(Op::Claims(["j".into()].into()), reply);
+    let Ok(Answer::Claims(ClaimsAnswer { mut claims, .. })) = told.recv().unwrap() else {
+        panic!()
+    };
     claims.remove(0).and_then(|claim| claim.schedule).expect("a claim with a schedule")
 }
 

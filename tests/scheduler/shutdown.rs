@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
     Job, JobContext, Redlock, Scheduler,
-    node::Op,
+    node::{ClaimOp, Op},
     schedule::Schedule,
     scheduler::{Claim, ShutdownReport},
 };
@@ -127,7 +127,7 @@ fn an_end_that_can_not_be_stored_is_given_up_after_the_grace() {
         let site = scene.site("a");
         let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), SECOND)]);
         site.wire.judge(|_, op| match op {
-            Op::Claim { claim, .. } if claim.run.ended.is_some() => Fate::Refused,
+            Op::Claim(ClaimOp { claim, .. }) if claim.run.ended.is_some() => Fate::Refused,
             _ => Fate::Passes,
         });
         scene.advance(15 * SECOND);

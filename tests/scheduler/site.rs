@@ -9,7 +9,9 @@ use std::{
 
 use tower_redlock::{
     Reason,
-    node::{Answer, Hints, Node, NodeHealth, Op, Reply, Subscription},
+    node::{
+        Answer, ClaimsAnswer, Hints, Node, NodeHealth, Op, PromisedAnswer, Reply, Subscription,
+    },
     time::Timestamp,
 };
 
@@ -71,21 +73,25 @@ pub(crate) struct Watched {
 
 fn kind(op: &Op) -> &'static str {
     match op {
-        Op::Acquire { .. } => "acquire",
-        Op::Raise { .. } => "raise",
-        Op::Extend { .. } => "extend",
-        Op::Release { .. } => "release",
-        Op::Prepare { .. } => "prepare",
-        Op::Claim { .. } => "claim",
-        Op::Claims { .. } => "claims",
+        Op::Acquire(_) => "acquire",
+        Op::Raise(_) => "raise",
+        Op::Extend(_) => "extend",
+        Op::Release(_) => "release",
+        Op::Prepare(_) => "prepare",
+        Op::Claim(_) => "claim",
+        Op::Claims(_) => "claims",
         _ => "other",
     }
 }
 
 fn lifted(answer: Answer, floor: u64) -> Answer {
     match answer {
-        Answer::Promised { claim, .. } => Answer::Promised { floor, claim },
-        Answer::Claims { claims, .. } => Answer::Claims { floor, claims },
+        Answer::Promised(PromisedAnswer { claim, .. }) => {
+            Answer::Promised(PromisedAnswer::new(floor, claim))
+        }
+        Answer::Claims(ClaimsAnswer { claims, .. }) => {
+            Answer::Claims(ClaimsAnswer::new(floor, claims))
+        }
         other => other,
     }
 }

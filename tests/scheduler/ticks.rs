@@ -2,7 +2,12 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use tower_redlock::{Schedule, node::Op, scheduler::Missed, time::Clock};
+use tower_redlock::{
+    Schedule,
+    node::{ClaimOp, Op},
+    scheduler::Missed,
+    time::Clock,
+};
 
 use crate::{
     scene::{MS, Running, SECOND, Scene, Site},
@@ -97,11 +102,11 @@ fn a_split_vote_burns_no_tick() {
     let split = |mine: [usize; 2]| {
         let mut left = 3;
         move |node: usize, op: &Op| match op {
-            Op::Acquire { .. } if node == 0 => {
+            Op::Acquire(_) if node == 0 => {
                 left -= 1;
                 if left < 0 { Fate::Passes } else { Fate::Refused }
             }
-            Op::Acquire { .. } if left >= 0 && !mine.contains(&node) => Fate::Refused,
+            Op::Acquire(_) if left >= 0 && !mine.contains(&node) => Fate::Refused,
             _ => Fate::Passes,
         }
     };
@@ -120,7 +125,7 @@ fn a_claim_that_came_to_nothing_burns_no_tick() {
         // Of every second try, three nodes of five don't answer.
         let mut claims = 0;
         site.wire.judge(move |node, op| match op {
-            Op::Claim { claim, .. } if claim.run.ended.is_none() => {
+            Op::Claim(ClaimOp { claim, .. }) if claim.run.ended.is_none() => {
                 claims += 1;
                 if node > 1 && ((claims - 1) / 5) % 2 == 0 { fate } else { Fate::Passes }
             }

@@ -94,7 +94,7 @@ struct Full(Arc<dyn Node>);
 
 impl Node for Full {
     fn send(&self, op: Op, reply: Reply) {
-        if matches!(op, Op::Prepare { .. }) {
+        if matches!(op, Op::Prepare(_)) {
             return reply.send(Err::<Answer, _>(Reason::TooManyJobs));
         }
         self.0.send(op, reply);

@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 use tower_redlock::{
     Reason,
-    node::{Answer, Node, Op, Reply, TickClaim, TickRun},
+    node::{
+        Answer, ClaimOp, ClaimsAnswer, Node, Op, PrepareOp, PromisedAnswer, Reply, TickClaim,
+        TickRun,
+    },
 };
 
 /// Long enough never to matter.
@@ -21,15 +24,15 @@ pub(crate) fn ask(node: &Arc<dyn Node>, op: Op) -> impl Future<Output = Said> + 
 }
 
 pub(crate) fn prepare(job: &str, token: u64) -> Op {
-    Op::Prepare { job: job.into(), token, patience: PATIENCE }
+    Op::Prepare(PrepareOp::new(job.into(), token, PATIENCE))
 }
 
 pub(crate) fn claim(job: &str, claim: &TickClaim) -> Op {
-    Op::Claim { job: job.into(), claim: Arc::new(claim.clone()), patience: PATIENCE }
+    Op::Claim(ClaimOp::new(job.into(), Arc::new(claim.clone()), PATIENCE))
 }
 
 pub(crate) fn claims<'a>(jobs: impl IntoIterator<Item = &'a str>) -> Op {
-    Op::Claims { jobs: jobs.into_iter().map(Arc::from).collect() }
+    Op::Claims(jobs.into_iter().map(Arc::from).collect())
 }
 
 /// The first run of a tick, and nothing before it.
@@ -44,12 +47,12 @@ pub(crate) fn run(tick: u64) -> TickRun {
 /// What a node says that never lost what it knew.
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
 pub(crate) fn promised(claim: Option<&TickClaim>) -> Said {
-    Ok(Answer::Promised { floor: 0, claim: claim.cloned().map(Box::new) })
+    Ok(Answer::Promised(PromisedAnswer::new(0, claim.cloned().map(Box::new))))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
 pub(crate) fn told<const N: usize>(claims: [Option<&TickClaim>; N]) -> Said {
-    Ok(Answer::Claims { floor: 0, claims: claims.map(Option::<&TickClaim>::cloned).into() })
+    Ok(Answer::Claims(ClaimsAnswer::new(0, claims.map(Option::<&TickClaim>::cloned).into())))
 }
 
 pub(crate) const CLAIMED: Said = Ok(Answer::Claimed);

@@ -1,30 +1,29 @@
-//! The permissions that the README asks for, read from it: what it says and what is needed can't
-//! drift apart.
+//! The permissions that `docs/servers.md` lists, read from the page, so that every test checks them.
 
 use super::resp::Resp;
 use super::server::RedisServer;
 
-const README: &str = include_str!("../../README.md");
+const PAGE: &str = include_str!("../../docs/servers.md");
 const PASSWORD: &str = "password";
 
-/// The user of the README, on every server that has no password.
+/// The user of the page, on every server without a password.
 pub const USER: &str = "locks";
 
-/// What stands between backticks in the paragraph on permissions.
+/// The code spans of the paragraph on permissions.
 fn spans() -> Vec<Vec<&'static str>> {
-    let (_, rest) = README.split_once("* **Permissions**").expect("the README tells permissions");
+    let (_, rest) = PAGE.split_once("* **Permissions**").expect("the page has permissions");
     let (paragraph, _) = rest.split_once("\n* **").expect("another paragraph follows");
     paragraph.split('`').skip(1).step_by(2).map(|span| span.split_whitespace().collect()).collect()
 }
 
-/// The rules of the command that the README gives, from `on` to the last.
+/// The rules of the page's command, from `on` to the last.
 pub fn rules() -> Vec<&'static str> {
     let spans = spans();
     let command = spans.iter().find_map(|span| span.strip_prefix(&["ACL", "SETUSER", USER]));
-    command.expect("the README gives the command").to_vec()
+    command.expect("the page has the command").to_vec()
 }
 
-/// What the README says is needed as well for some settings.
+/// The rules that some settings need in addition.
 pub fn further_rules() -> Vec<&'static str> {
     spans()
         .into_iter()
@@ -41,7 +40,7 @@ pub(super) fn args() -> Vec<String> {
 
 /// How a client logs in as the user.
 pub fn login() -> String {
-    assert!(rules().contains(&&*format!(">{PASSWORD}")), "the password of the README");
+    assert!(rules().contains(&&*format!(">{PASSWORD}")), "the password of the page");
     format!("redis://{USER}:{PASSWORD}@")
 }
 

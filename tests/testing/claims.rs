@@ -7,7 +7,9 @@ use std::{
 
 use tower_redlock::{
     Reason, Redlock,
-    node::{Answer, Op, Reply, TickClaim, TickRun},
+    node::{
+        Answer, ClaimOp, ClaimsAnswer, Op, PrepareOp, PromisedAnswer, Reply, TickClaim, TickRun,
+    },
     testing::{ManualClock, Nodes},
 };
 
@@ -17,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 type Said = Result<Answer, Reason>;
 
 fn prepare(token: u64) -> Op {
-    Op::Prepare { job: "job".into(), token, patience: PATIENCE }
+    Op::Prepare(PrepareOp::new("job".into(), token, PATIENCE))
 }
 
 fn kept(token: u64) -> TickClaim {
@@ -25,12 +27,12 @@ fn kept(token: u64) -> TickClaim {
 }
 
 fn claim(token: u64) -> Op {
-    Op::Claim { job: "job".into(), claim: Arc::new(kept(token)), patience: PATIENCE }
+    Op::Claim(ClaimOp::new("job".into(), Arc::new(kept(token)), PATIENCE))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
 fn promised(token: Option<u64>) -> Said {
-    Ok(Answer::Promised { floor: 0, claim: token.map(kept).map(Box::new) })
+    Ok(Answer::Promised(PromisedAnswer::new(0, token.map(kept).map(Box::new))))
 }
 
 /// One node, asked directly.
@@ -66,8 +68,10 @@ impl Asked {
     }
 
     fn kept(&self) -> Option<TickClaim> {
-        match self.ask(Op::Claims { jobs: ["job".into()].into() }) {
-            Ok(Answer::Claims { mut claims, .. }) => claims.pop().expect("one answer for one job"),
+        match self.ask(Op::Claims(["job".into()].into())) {
+            Ok(Answer::Claims(ClaimsAnswer { mut claims, .. })) => {
+                claims.pop().expect("one answer for one job")
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -101,11 +105,11 @@ fn a_frozen_node_refuses_promises_and_claims_that_come_late() {
     asked.nodes.freeze([0]);
     asked.send(prepare(8));
     asked.send(claim(9));
-    asked.send(Op::Claims { jobs: ["job".into()].into() });
+    asked.send(Op::Claims(["job".into()].into()));
     asked.clock.advance(PATIENCE + MS);
     asked.send(prepare(6));
     asked.nodes.thaw([0]);
-    let told = Ok(Answer::Claims { floor: 0, claims: vec![Some(kept(5))] });
+    let told = Ok(Answer::Claims(ClaimsAnswer::new(0, vec![Some(kept(5))])));
     let expected = [Err(Reason::Late), Err(Reason::Late), told, promised(Some(5))];
     assert_eq!(asked.said(), expected, "6 is taken: neither 8 nor 9 was promised");
 }

@@ -8,7 +8,7 @@ use std::{
 
 use tower_redlock::{
     LockError, NodeState, Reason, VoteOutcome,
-    node::{Answer, LeaseId, Nonce, Op, Reply},
+    node::{AcquireOp, Answer, ExtendOp, LeaseId, Nonce, Op, Reply},
     testing::{ManualClock, Nodes},
     time::Clock,
 };
@@ -103,20 +103,12 @@ impl Asked {
 
 fn extend(lease: &Arc<LeaseId>, clock: &ManualClock) -> Op {
     let (lease, ttl) = (Arc::clone(lease), 3 * SECOND);
-    Op::Extend { lease, ttl, token: 0, until: clock.now() + ttl, patience: 2 * NODE_TIMEOUT }
+    Op::Extend(ExtendOp::new(lease, ttl, clock.now() + ttl, 2 * NODE_TIMEOUT))
 }
 
 fn acquire(lease: &Arc<LeaseId>, clock: &ManualClock) -> Op {
     let (lease, ttl, expires) = (Arc::clone(lease), 3 * SECOND, clock.now() + 3 * SECOND);
-    Op::Acquire {
-        lease,
-        ttl,
-        token: 0,
-        block_end: 0,
-        expires,
-        patience: 2 * NODE_TIMEOUT,
-        waits: false,
-    }
+    Op::Acquire(AcquireOp::new(lease, ttl, expires, 2 * NODE_TIMEOUT))
 }
 
 #[test]
@@ -126,7 +118,7 @@ fn a_late_renewal_keeps_a_key_and_stores_none() {
     let asked = Asked { replies: Arc::default(), redlock: nodes.replica("blue").redlock() };
     let lease = lease(&clock);
     asked.send(acquire(&lease, &clock));
-    assert!(matches!(asked.replies()[..], [Ok(Answer::Granted { .. })]));
+    assert!(matches!(asked.replies()[..], [Ok(Answer::Granted(_))]));
     nodes.freeze([0]);
     asked.send(extend(&lease, &clock));
     clock.advance(SECOND.saturating_sub(MS));
@@ -162,7 +154,7 @@ fn a_client_gives_up_after_a_second_and_what_it_sent_runs_all_the_same() {
     asked.send(acquire(&lease, &clock));
     asked.replies();
     nodes.freeze([0]);
-    asked.send(Op::Release { lease });
+    asked.send(Op::Release(lease));
     clock.advance(SECOND.saturating_sub(MS));
     assert!(asked.replies().is_empty());
     clock.advance(MS);
@@ -183,14 +175,14 @@ fn a_partition_breaks_off_answers_and_leaves_what_was_sent() {
     let other = Asked { replies: Arc::default(), redlock: nodes.replica("green").redlock() };
     nodes.freeze([0]);
     asked.send(acquire(&lease(&clock), &clock));
-    other.send(Op::Inspect { name: "x".into() });
+    other.send(Op::Inspect("x".into()));
     blue.partition([0]);
     assert_eq!(asked.replies(), [Err(Reason::Disconnected)]);
     assert!(other.replies().is_empty(), "the other one still waits");
     nodes.thaw([0]);
     assert_eq!(nodes.key_counts(), [1]);
     assert!(matches!(other.replies()[..], [Ok(Answer::Inspected(Some(_)))]), "behind it");
-    asked.send(Op::Inspect { name: "x".into() });
+    asked.send(Op::Inspect("x".into()));
     assert_eq!(asked.replies(), [Err(Reason::NotConnected("partitioned".into()))]);
 }
 

@@ -99,7 +99,7 @@ struct Counted(Arc<dyn Node>, Arc<AtomicUsize>);
 
 impl Node for Counted {
     fn send(&self, op: Op, reply: Reply) {
-        self.1.fetch_add(usize::from(matches!(op, Op::Acquire { .. })), Ordering::Relaxed);
+        self.1.fetch_add(usize::from(matches!(op, Op::Acquire(_))), Ordering::Relaxed);
         self.0.send(op, reply);
     }
 

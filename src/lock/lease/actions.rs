@@ -19,7 +19,7 @@ use crate::{
         stall::StallWatch,
     },
     node::{Reply, ReplySink},
-    protocol::{Op, OpId},
+    protocol::{AcquireOp, ExtendOp, Op, OpId, RaiseOp},
     quorum::{Action, Command, Loss, Refusal, ReleaseVerdict},
     sync::Guard,
     time::{Nudge, Timestamp},
@@ -226,22 +226,22 @@ impl SharedLease {
         match command {
             Command::Acquire { token, expires } => {
                 let block_end = block_end(token, self.block);
-                let op = Op::Acquire { lease, ttl, token, block_end, expires, patience, waits };
-                (op, OpId::Acquire)
+                let op = AcquireOp { lease, ttl, token, block_end, expires, patience, waits };
+                (Op::Acquire(op), OpId::Acquire)
             }
             Command::Raise { round, token } => {
                 let block_end = block_end(token, self.block);
                 self.core.fences.reserve(self.resource(), block_end);
-                (Op::Raise { lease, token, block_end }, OpId::Raise(round))
+                (Op::Raise(RaiseOp { lease, token, block_end }), OpId::Raise(round))
             }
             Command::Extend { started, until } => {
                 let token = self.token.load(Ordering::Acquire);
-                (Op::Extend { lease, ttl, token, until, patience }, OpId::Extend(started))
+                (Op::Extend(ExtendOp { lease, ttl, token, until, patience }), OpId::Extend(started))
             }
             Command::Release => {
                 // Only now: earlier commands in the outbox were still to be sent.
                 self.id.end();
-                (Op::Release { lease }, OpId::Release)
+                (Op::Release(lease), OpId::Release)
             }
         }
     }

@@ -20,7 +20,9 @@ use crate::{
         settings::Plan,
     },
     node::{ClockJump, ReplySink},
-    protocol::{Answer, LeaseId, Nonce, OpId, names::View},
+    protocol::{
+        Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer, ReleasedAnswer, names::View,
+    },
     quorum::{Action, Command, Event, Halt, Lease, Loss, NextHolder, Refusal},
     resource::Resource,
     sync::Guard,
@@ -239,8 +241,8 @@ impl SharedLease {
         let wall = || self.core.nodes_wall(clock.now(), clock.wall());
         fences.see(self.resource(), answer.fence(), wall);
         let token = match (op, answer) {
-            (OpId::Acquire, Answer::Granted { accepted: true, .. }) => self.proposal,
-            (OpId::Raise(round), Answer::Raised { accepted: true, .. }) => {
+            (OpId::Acquire, Answer::Granted(GrantedAnswer { accepted: true, .. })) => self.proposal,
+            (OpId::Raise(round), Answer::Raised(RaisedAnswer { accepted: true, .. })) => {
                 self.state().lease.number(round)
             }
             _ => return,
@@ -297,7 +299,7 @@ impl ReplySink for SharedLease {
         if let Ok(answer) = &result {
             self.learn(op, answer);
             // The release of a failed attempt says nothing about fairness.
-            if let Answer::Released { awaited, .. } = answer
+            if let Answer::Released(ReleasedAnswer { awaited, .. }) = answer
                 && self.core.wakeups.minds(*awaited)
                 && self.state().granted.is_some()
             {

@@ -2,7 +2,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     error::Reason,
-    protocol::{Answer, Op, TickClaim},
+    protocol::{Answer, ClaimsAnswer, Op, PromisedAnswer, TickClaim},
 };
 
 /// The claims of jobs' ticks that an embedded node keeps.
@@ -23,7 +23,7 @@ impl Jobs {
     pub(super) fn prepare(&mut self, job: &Arc<str>, token: u64) -> Result<Answer, Reason> {
         let floor = self.floor;
         let kept = self.promise(job, token)?;
-        Ok(Answer::Promised { floor, claim: kept.claim.clone().map(Box::new) })
+        Ok(Answer::Promised(PromisedAnswer { floor, claim: kept.claim.clone().map(Box::new) }))
     }
 
     pub(super) fn claim(&mut self, job: &Arc<str>, claim: &TickClaim) -> Result<Answer, Reason> {
@@ -37,7 +37,7 @@ impl Jobs {
 
     pub(super) fn claims(&self, jobs: &[Arc<str>]) -> Answer {
         let claim = |job| self.kept.get(job).and_then(|kept: &Kept| kept.claim.clone());
-        Answer::Claims { floor: self.floor, claims: jobs.iter().map(claim).collect() }
+        Answer::Claims(ClaimsAnswer { floor: self.floor, claims: jobs.iter().map(claim).collect() })
     }
 
     fn promise(&mut self, job: &Arc<str>, token: u64) -> Result<&mut Kept, Reason> {

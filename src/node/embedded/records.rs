@@ -70,7 +70,7 @@ impl Records {
         if existed {
             self.kept.remove(name);
         }
-        Answer::Forgotten { existed }
+        Answer::Forgotten(existed)
     }
 
     #[cfg(feature = "testing")]

@@ -7,7 +7,11 @@ use std::{
 use super::{jobs::Jobs, records::Records};
 use crate::{
     error::Reason,
-    protocol::{Answer, LeaseId, Op, Record, Stored, StoredLease},
+    protocol::{
+        AcquireOp, Answer, ClaimOp, ExtendOp, ForgetOp, GrantedAnswer, HeldAnswer, LeaseId, Op,
+        PrepareOp, RaiseOp, RaisedAnswer, Record, RecordOp, ReleasedAnswer, RepairOp, Stored,
+        StoredLease,
+    },
     resource::Resource,
     stripe::{STRIPES, stripes},
     time::{SteadyWall, Timestamp},
@@ -67,24 +71,28 @@ impl Store {
             return Err(Reason::Stale);
         }
         match op {
-            Op::Acquire { lease, ttl, token, block_end, waits, .. } => {
+            Op::Acquire(AcquireOp { lease, ttl, token, block_end, waits, .. }) => {
                 self.acquire(lease, *ttl, (*token, *block_end, *waits), now, clock.read(now))
             }
-            Op::Raise { lease, token, block_end } => {
+            Op::Raise(RaiseOp { lease, token, block_end }) => {
                 self.raise(lease, (*token, *block_end), now, clock.read(now))
             }
-            Op::Extend { lease, ttl, token, .. } => Ok(self.extend(lease, *ttl, *token, now)),
-            Op::Release { lease } => Ok(self.release(lease, now, freed)),
-            Op::Inspect { name } => Ok(self.inspect(name, now)),
-            Op::Prepare { job, token, .. } => self.jobs.prepare(job, *token),
-            Op::Claim { job, claim, .. } => self.jobs.claim(job, claim),
-            Op::Claims { jobs } => Ok(self.jobs.claims(jobs)),
-            Op::ReadRecord { name } => Ok(self.records.read(name, now)),
-            Op::Record { lease, record, retain, .. } => self.record(lease, record, *retain, now),
-            Op::Repair { name, record, retain } => {
+            Op::Extend(ExtendOp { lease, ttl, token, .. }) => {
+                Ok(self.extend(lease, *ttl, *token, now))
+            }
+            Op::Release(lease) => Ok(self.release(lease, now, freed)),
+            Op::Inspect(name) => Ok(self.inspect(name, now)),
+            Op::Prepare(PrepareOp { job, token, .. }) => self.jobs.prepare(job, *token),
+            Op::Claim(ClaimOp { job, claim, .. }) => self.jobs.claim(job, claim),
+            Op::Claims(jobs) => Ok(self.jobs.claims(jobs)),
+            Op::ReadRecord(name) => Ok(self.records.read(name, now)),
+            Op::Record(RecordOp { lease, record, retain, .. }) => {
+                self.record(lease, record, *retain, now)
+            }
+            Op::Repair(RepairOp { name, record, retain }) => {
                 Ok(self.records.repair(name, record, *retain, now))
             }
-            Op::Forget { name, nonce } => Ok(self.records.forget(name, *nonce, now)),
+            Op::Forget(ForgetOp { name, nonce }) => Ok(self.records.forget(name, *nonce, now)),
         }
     }
 
@@ -150,7 +158,7 @@ impl Store {
         if accepted {
             self.set_fence(lease.resource(), block_end);
         }
-        Ok(Answer::Granted { accepted, fence })
+        Ok(Answer::Granted(GrantedAnswer { accepted, fence }))
     }
 
     fn raise(
@@ -175,7 +183,7 @@ impl Store {
             }
             self.set_fence(lease.resource(), block_end);
         }
-        Ok(Answer::Raised { accepted, fence })
+        Ok(Answer::Raised(RaisedAnswer { accepted, fence }))
     }
 
     fn extend(&mut self, lease: &LeaseId, ttl: Duration, token: u64, now: Timestamp) -> Answer {
@@ -198,7 +206,7 @@ impl Store {
                 _ => existed = false,
             }
         }
-        Answer::Released { existed, awaited: !freed.is_empty() }
+        Answer::Released(ReleasedAnswer { existed, awaited: !freed.is_empty() })
     }
 
     fn record(
@@ -222,11 +230,11 @@ impl Store {
         let other = names
             .filter_map(|name| self.keys.get(name))
             .find(|key| now < key.expires && key.lease.nonce != lease.nonce())?;
-        Some(Answer::Held {
+        Some(Answer::Held(HeldAnswer {
             owner: Some(Arc::clone(&other.lease.owner)),
             remaining: Some(other.expires.since(now)),
             fence,
-        })
+        }))
     }
 
     fn is_ours(&self, name: &str, lease: &LeaseId, now: Timestamp) -> bool {

@@ -10,7 +10,7 @@ use crate::protocol::Op;
 pub(super) type Group = Vec<Request>;
 
 fn shares(request: &Request) -> bool {
-    matches!(request.op, Op::Acquire { .. } | Op::Release { .. })
+    matches!(request.op, Op::Acquire(_) | Op::Release(_))
 }
 
 /// Cuts a batch into groups; the order stays.
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::{
         node::{Reply, redis::status::Status},
-        protocol::{LeaseId, Nonce},
+        protocol::{AcquireOp, LeaseId, Nonce, RaiseOp},
         resource::Resource,
         time::{SystemClock, Timestamp},
     };
@@ -52,7 +52,7 @@ mod tests {
     }
 
     fn acquire(lease: &Arc<LeaseId>) -> Request {
-        request(Op::Acquire {
+        request(Op::Acquire(AcquireOp {
             lease: Arc::clone(lease),
             ttl: Duration::from_secs(1),
             token: 1,
@@ -60,25 +60,25 @@ mod tests {
             expires: Timestamp::MAX,
             patience: Duration::ZERO,
             waits: false,
-        })
+        }))
     }
 
     fn raise(lease: &Arc<LeaseId>) -> Request {
-        request(Op::Raise { lease: Arc::clone(lease), token: 2, block_end: 2 })
+        request(Op::Raise(RaiseOp { lease: Arc::clone(lease), token: 2, block_end: 2 }))
     }
 
     fn release(lease: &Arc<LeaseId>) -> Request {
-        request(Op::Release { lease: Arc::clone(lease) })
+        request(Op::Release(Arc::clone(lease)))
     }
 
     /// `A1` is the acquire of lease 1, and so on.
     fn shown(groups: &[Group]) -> Vec<String> {
         let show = |request: &Request| {
             let letter = match request.op {
-                Op::Acquire { .. } => 'A',
-                Op::Raise { .. } => 'X',
-                Op::Extend { .. } => 'E',
-                Op::Release { .. } => 'R',
+                Op::Acquire(_) => 'A',
+                Op::Raise(_) => 'X',
+                Op::Extend(_) => 'E',
+                Op::Release(_) => 'R',
                 _ => '?',
             };
             let hex = request.op.lease().unwrap().nonce().to_hex();

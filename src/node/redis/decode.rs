@@ -7,7 +7,10 @@ use ::redis::{ServerError, Value};
 use super::{claim_text, node::Request};
 use crate::{
     error::Reason,
-    protocol::{Answer, Nonce, Op, Record, Stored, StoredLease, TickClaim},
+    protocol::{
+        Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, Nonce, Op, PromisedAnswer, RaisedAnswer,
+        Record, ReleasedAnswer, Stored, StoredLease, TickClaim,
+    },
     time::MAX_DURATION,
 };
 
@@ -54,7 +57,7 @@ pub(super) fn decode(group: &[Request], value: Value) -> Result<Vec<Decoded>, Re
         other => return all(Err(unexpected(&other))),
     };
     // Acquires and releases are answered by a list of answers, the others by their answer itself.
-    if !matches!(group[0].op, Op::Acquire { .. } | Op::Release { .. }) {
+    if !matches!(group[0].op, Op::Acquire(_) | Op::Release(_)) {
         return Ok(vec![one(&group[0].op, Value::Array(items))]);
     }
     if items.len() != group.len() {
@@ -77,7 +80,7 @@ fn one(op: &Op, value: Value) -> Decoded {
             };
         }
     };
-    if matches!(op, Op::Inspect { .. }) {
+    if matches!(op, Op::Inspect(_)) {
         let result = Ok(Answer::Inspected(stored(&items).map(Box::new)));
         return Decoded { result, server_micros: None, granted: false };
     }
@@ -85,46 +88,49 @@ fn one(op: &Op, value: Value) -> Decoded {
     let code = int(0).unwrap_or(0);
     let fence = int(2).unwrap_or(0);
     let result = match (code, op) {
-        (1 | 2, Op::Acquire { .. }) => Ok(Answer::Granted { accepted: code == 1, fence }),
-        (1 | 2, Op::Raise { .. }) => Ok(Answer::Raised { accepted: code == 1, fence }),
-        (3, Op::Acquire { .. } | Op::Extend { .. }) => Ok(Answer::Held {
+        (1 | 2, Op::Acquire(_)) => {
+            Ok(Answer::Granted(GrantedAnswer { accepted: code == 1, fence }))
+        }
+        (1 | 2, Op::Raise(_)) => Ok(Answer::Raised(RaisedAnswer { accepted: code == 1, fence })),
+        (3, Op::Acquire(_) | Op::Extend(_)) => Ok(Answer::Held(HeldAnswer {
             owner: items.get(3).and_then(owner),
             remaining: int(4).map(Duration::from_millis),
             fence,
+        })),
+        (1, Op::Prepare(_)) => claim(items.get(3)).map(|claim| {
+            Answer::Promised(PromisedAnswer { floor: fence, claim: claim.map(Box::new) })
         }),
-        (1, Op::Prepare { .. }) => claim(items.get(3))
-            .map(|claim| Answer::Promised { floor: fence, claim: claim.map(Box::new) }),
-        (1, Op::Claim { .. }) => Ok(Answer::Claimed),
-        (1, Op::Claims { jobs }) => match items.get(3) {
+        (1, Op::Claim(_)) => Ok(Answer::Claimed),
+        (1, Op::Claims(jobs)) => match items.get(3) {
             Some(Value::Array(claims)) if claims.len() == jobs.len() => {
                 let claims: Result<_, _> = claims.iter().map(|item| claim(Some(item))).collect();
-                claims.map(|claims| Answer::Claims { floor: fence, claims })
+                claims.map(|claims| Answer::Claims(ClaimsAnswer { floor: fence, claims }))
             }
             _ => Err(unexpected(&Value::Array(items.clone()))),
         },
-        (1, Op::ReadRecord { .. } | Op::Record { .. } | Op::Repair { .. }) => {
+        (1, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_)) => {
             recorded(&items).map(Answer::Recorded)
         }
-        (1, Op::Forget { .. }) => Ok(Answer::Forgotten { existed: fence > 0 }),
+        (1, Op::Forget(_)) => Ok(Answer::Forgotten(fence > 0)),
         (4, _) => Err(Reason::WrongTag { found: items.get(2).map(text).unwrap_or_default() }),
         (5, _) => Err(Reason::Late),
         (6, _) => Err(Reason::TokenAhead),
         (7, _) => Err(Reason::KeyGone),
-        (8 | 10, Op::Extend { .. }) => Ok(Answer::Extended),
+        (8 | 10, Op::Extend(_)) => Ok(Answer::Extended),
         (11, _) => Err(Reason::ClockOff),
         (12, _) => Err(Reason::TtlTooLong),
         (13, _) => Err(Reason::Superseded),
         (14, _) => Err(Reason::TooManyJobs),
         (15, _) => Err(Reason::Incomplete),
-        (9, Op::Release { lease }) => {
+        (9, Op::Release(lease)) => {
             let names = lease.resource().shared_names().len();
             let deleted = int(2).and_then(|count| usize::try_from(count).ok());
             let awaited = int(3).is_some_and(|count| count > 0);
-            Ok(Answer::Released { existed: deleted == Some(names), awaited })
+            Ok(Answer::Released(ReleasedAnswer { existed: deleted == Some(names), awaited }))
         }
         _ => Err(unexpected(&Value::Array(items.clone()))),
     };
-    let is_grant = matches!(op, Op::Acquire { .. } | Op::Raise { .. } | Op::Extend { .. });
+    let is_grant = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));
     let granted = is_grant && matches!(code, 1 | 2 | 10);
     Decoded { result, server_micros: int(1), granted }
 }

@@ -10,7 +10,10 @@ use super::{
     wire::Command,
 };
 use crate::{
-    protocol::{LeaseId, Op, Record, StoredLease},
+    protocol::{
+        AcquireOp, ClaimOp, ExtendOp, ForgetOp, LeaseId, Op, PrepareOp, RaiseOp, Record, RecordOp,
+        RepairOp, StoredLease,
+    },
     stripe::stripes,
     time::Timestamp,
 };
@@ -65,14 +68,14 @@ impl Encoder<'_> {
     pub(super) fn encode(&self, group: &[Request], by: By, cmd: &mut Command) {
         cmd.clear();
         match &group[0].op {
-            Op::Raise { lease, token, block_end } => {
+            Op::Raise(RaiseOp { lease, token, block_end }) => {
                 self.call(cmd, by, scripts::RAISE, &self.digests.raise, group, true);
                 cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
                 value(cmd, lease, *token);
                 cmd.arg(*token).arg(*block_end);
                 stripe_fields(cmd, lease);
             }
-            Op::Extend { lease, ttl, token, until, patience } => {
+            Op::Extend(ExtendOp { lease, ttl, token, until, patience }) => {
                 // A key is never stored again after the end of the validity.
                 let patience = (*patience).min(until.since(self.now));
                 let deadline =
@@ -82,30 +85,32 @@ impl Encoder<'_> {
                 value(cmd, lease, *token);
                 cmd.arg(millis(*ttl)).arg(deadline).arg(self.strict).arg(self.layout);
             }
-            Op::Inspect { name } => {
+            Op::Inspect(name) => {
                 name_script(cmd, by, scripts::INSPECT, &self.digests.inspect);
                 cmd.arg("1");
                 cmd.joined(&self.keys.lock_prefix, name);
                 cmd.arg(if self.strict.is_empty() { "" } else { "strict" });
             }
-            Op::Prepare { job, token, patience } => self.claim(cmd, by, job, *token, *patience),
-            Op::Claim { job, claim, patience } => {
+            Op::Prepare(PrepareOp { job, token, patience }) => {
+                self.claim(cmd, by, job, *token, *patience)
+            }
+            Op::Claim(ClaimOp { job, claim, patience }) => {
                 self.claim(cmd, by, job, claim.token, *patience);
                 cmd.written(|text| claim_text::write(text, claim));
             }
-            Op::Claims { jobs } => {
+            Op::Claims(jobs) => {
                 self.marks_call(cmd, by, scripts::CLAIMS, &self.digests.claims);
                 for job in &**jobs {
                     cmd.joined("claim:", job);
                 }
             }
-            Op::ReadRecord { name } => {
+            Op::ReadRecord(name) => {
                 name_script(cmd, by, scripts::READ_RECORD, &self.digests.read_record);
                 cmd.arg("2").arg(&*self.keys.meta);
                 self.record_key(cmd, name);
                 cmd.arg(self.tag);
             }
-            Op::Record { lease, record, retain, until, patience } => {
+            Op::Record(RecordOp { lease, record, retain, until, patience }) => {
                 let patience = (*patience).min(until.since(self.now));
                 name_script(cmd, by, scripts::RECORD, &self.digests.record);
                 cmd.arg("3").arg(&*self.keys.meta);
@@ -118,7 +123,7 @@ impl Encoder<'_> {
                 write_record(cmd, record);
                 cmd.arg(millis(*retain));
             }
-            Op::Repair { name, record, retain } => {
+            Op::Repair(RepairOp { name, record, retain }) => {
                 name_script(cmd, by, scripts::REPAIR, &self.digests.repair);
                 cmd.arg("2").arg(&*self.keys.meta);
                 self.record_key(cmd, name);
@@ -126,18 +131,18 @@ impl Encoder<'_> {
                 write_record(cmd, record);
                 cmd.arg(millis(*retain));
             }
-            Op::Forget { name, nonce } => {
+            Op::Forget(ForgetOp { name, nonce }) => {
                 name_script(cmd, by, scripts::FORGET, &self.digests.forget);
                 cmd.arg("1");
                 self.record_key(cmd, name);
                 cmd.arg(&nonce.to_hex()[..]);
             }
-            Op::Acquire { .. } | Op::Release { .. } => self.acquires_and_releases(cmd, group, by),
+            Op::Acquire(_) | Op::Release(_) => self.acquires_and_releases(cmd, group, by),
         }
     }
 
     fn acquires_and_releases(&self, cmd: &mut Command, group: &[Request], by: By) {
-        let votes = group.iter().any(|request| matches!(request.op, Op::Acquire { .. }));
+        let votes = group.iter().any(|request| matches!(request.op, Op::Acquire(_)));
         if votes {
             self.call(cmd, by, scripts::ACQUIRE, &self.digests.acquire, group, true);
             cmd.arg(self.tag);
@@ -151,7 +156,9 @@ impl Encoder<'_> {
         for (request, lease) in group.iter().zip(leases(group)) {
             let keys = lease.resource().shared_names().len();
             cmd.arg(&lease.nonce().to_hex()[..]);
-            if let Op::Acquire { ttl, token, block_end, patience, waits, .. } = &request.op {
+            if let Op::Acquire(AcquireOp { ttl, token, block_end, patience, waits, .. }) =
+                &request.op
+            {
                 cmd.arg(keys);
                 value(cmd, lease, *token);
                 cmd.arg(millis(*ttl));

@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use super::server_clock::ServerClock;
 use crate::{
     membership::offsets::Offsets,
-    protocol::{Nonce, Op},
+    protocol::{AcquireOp, ExtendOp, Nonce, Op},
     time::Timestamp,
 };
 
@@ -46,9 +46,8 @@ impl ReconnectState {
     /// An operation's answer will never come. `sent` and `clock` are what its deadline was made of.
     pub(super) fn unanswered(&mut self, op: &Op, sent: Timestamp, clock: ServerClock) {
         let (lease, ttl, patience) = match op {
-            Op::Acquire { lease, ttl, patience, .. } | Op::Extend { lease, ttl, patience, .. } => {
-                (lease, *ttl, *patience)
-            }
+            Op::Acquire(AcquireOp { lease, ttl, patience, .. })
+            | Op::Extend(ExtendOp { lease, ttl, patience, .. }) => (lease, *ttl, *patience),
             _ => return,
         };
         let deadline = clock.deadline(sent, patience);
@@ -93,7 +92,7 @@ mod tests {
         let resource = Resource::try_from("a").unwrap();
         let lease = Arc::new(LeaseId::new(resource, nonce, "me".into(), Duration::ZERO));
         let sent = Timestamp::ZERO + second;
-        let op = Op::Acquire {
+        let op = Op::Acquire(AcquireOp {
             lease,
             ttl: second,
             token: 1,
@@ -101,7 +100,7 @@ mod tests {
             expires: Timestamp::MAX,
             patience: Duration::from_millis(100),
             waits: false,
-        };
+        });
         memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000));
         assert!(!memory.settles(nonce, 5_100_000));
         assert!(memory.settles(Nonce::from_bytes([8; 16]), 5_000_000), "another's release");

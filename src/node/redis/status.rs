@@ -231,7 +231,7 @@ impl Status {
                 | Reason::Displaced
                 | Reason::NamesDiffer
         );
-        let barred = op.is_vote() || (matches!(op, Op::Extend { .. }) && !renews);
+        let barred = op.is_vote() || (matches!(op, Op::Extend(_)) && !renews);
         barred.then_some(reason)
     }
 

@@ -145,7 +145,7 @@ impl Attempt {
     ) -> Vec<Action> {
         let Reply { node, command, result } = reply;
         let first_of_release = self.heard[node].hear(self.started, command, &result);
-        let failed = !matches!(result, Ok(Answer::Released { .. }));
+        let failed = !matches!(result, Ok(Answer::Released(_)));
         let event = Event::Answer { node, op: op_id(command), result, view: None };
         let out = self.handle(event, now, strict.then_some(nodes));
         let orphaned = out.contains(&Action::Orphaned { node });

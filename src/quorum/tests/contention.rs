@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{
     error::Reason,
-    protocol::{Answer, OpId},
+    protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, ReleasedAnswer},
     quorum::{Action, Command, Event, LeadNode, Lease, Terms},
     time::Timestamp,
 };
@@ -36,15 +36,19 @@ impl Race {
             }
             Command::Release => {
                 let existed = key.take_if(|holder| *holder == who).is_some();
-                (OpId::Release, Ok(Answer::Released { existed, awaited: false }))
+                (OpId::Release, Ok(Answer::Released(ReleasedAnswer { existed, awaited: false })))
             }
             Command::Acquire { .. } => {
                 let holder = *key.get_or_insert(who);
                 let answer = if holder == who {
-                    Answer::Granted { accepted: true, fence: 0 }
+                    Answer::Granted(GrantedAnswer { accepted: true, fence: 0 })
                 } else {
                     let owner = Some(holder.to_string().into());
-                    Answer::Held { owner, remaining: Some(Duration::from_secs(1)), fence: 0 }
+                    Answer::Held(HeldAnswer {
+                        owner,
+                        remaining: Some(Duration::from_secs(1)),
+                        fence: 0,
+                    })
                 };
                 (OpId::Acquire, Ok(answer))
             }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::Reason,
-    protocol::{Answer, OpId, rules},
+    protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, rules},
     quorum::{Action, Command, Event, Lease, Refusal, Terms},
     time::Timestamp,
 };
@@ -24,10 +24,10 @@ fn reason() -> impl Strategy<Value = Said> {
 }
 
 fn vote() -> impl Strategy<Value = Said> {
-    let granted = |(accepted, fence)| Ok(Answer::Granted { accepted, fence });
+    let granted = |(accepted, fence)| Ok(Answer::Granted(GrantedAnswer { accepted, fence }));
     let held = |left: Option<u64>| {
         let remaining = left.map(Duration::from_millis);
-        Ok(Answer::Held { owner: None, remaining, fence: 9_000 })
+        Ok(Answer::Held(HeldAnswer { owner: None, remaining, fence: 9_000 }))
     };
     prop_oneof![
         3 => (any::<bool>(), 0_u64..10_000).prop_map(granted),
@@ -37,7 +37,7 @@ fn vote() -> impl Strategy<Value = Said> {
 }
 
 fn raised() -> impl Strategy<Value = Said> {
-    let answer = |(accepted, fence)| Ok(Answer::Raised { accepted, fence });
+    let answer = |(accepted, fence)| Ok(Answer::Raised(RaisedAnswer { accepted, fence }));
     prop_oneof![3 => (any::<bool>(), 0_u64..100_000).prop_map(answer), 1 => reason()]
 }
 
@@ -176,7 +176,7 @@ proptest! {
         }
         for (node, command) in run.sent() {
             if let Command::Raise { .. } = command {
-                let said = Ok(Answer::Raised { accepted: true, fence: 0 });
+                let said = Ok(Answer::Raised(RaisedAnswer { accepted: true, fence: 0 }));
                 run.answer(node, op_id(command), said);
             }
         }
@@ -186,8 +186,8 @@ proptest! {
         let count = |what: fn(&Answer) -> bool| {
             votes.iter().flatten().filter(|said| said.as_ref().is_ok_and(what)).count()
         };
-        let granted = count(|answer| matches!(answer, Answer::Granted { .. }));
-        let held = count(|answer| matches!(answer, Answer::Held { .. }));
+        let granted = count(|answer| matches!(answer, Answer::Granted(_)));
+        let held = count(|answer| matches!(answer, Answer::Held(_)));
         let quorum = rules::quorum(votes.len());
         let expected = if granted >= quorum {
             "acquired"

@@ -3,7 +3,7 @@
 use super::model::op_id;
 use crate::{
     error::Reason,
-    protocol::{Answer, OpId},
+    protocol::{Answer, GrantedAnswer, OpId, RaisedAnswer, ReleasedAnswer},
     quorum::Command,
     time::Timestamp,
 };
@@ -31,14 +31,14 @@ impl Heard {
         result: &Result<Answer, Reason>,
     ) -> bool {
         match (op_id(command), result) {
-            (OpId::Acquire, Ok(Answer::Granted { accepted, .. })) => {
+            (OpId::Acquire, Ok(Answer::Granted(GrantedAnswer { accepted, .. }))) => {
                 self.granted = true;
                 self.confirmed = self.confirmed.max(Some(acquire));
                 if let (true, Command::Acquire { token, .. }) = (*accepted, command) {
                     self.accepted.push(token);
                 }
             }
-            (OpId::Raise(_), Ok(Answer::Raised { accepted: true, .. })) => {
+            (OpId::Raise(_), Ok(Answer::Raised(RaisedAnswer { accepted: true, .. }))) => {
                 if let Command::Raise { token, .. } = command {
                     self.accepted.push(token);
                 }
@@ -48,8 +48,8 @@ impl Heard {
                 self.confirmed = self.confirmed.max(Some(started));
                 self.denied = false;
             }
-            (OpId::Acquire, Ok(Answer::Held { .. })) => self.denied = true,
-            (OpId::Extend(started), Ok(Answer::Held { .. })) => {
+            (OpId::Acquire, Ok(Answer::Held(_))) => self.denied = true,
+            (OpId::Extend(started), Ok(Answer::Held(_))) => {
                 self.denied = true;
                 if self.confirmed.is_some_and(|confirmed| confirmed <= started) {
                     self.confirmed = None;
@@ -57,7 +57,7 @@ impl Heard {
             }
             (OpId::Release, result) if self.release.is_none() => {
                 self.release = Some(match result {
-                    Ok(Answer::Released { existed, .. }) => Ok(*existed),
+                    Ok(Answer::Released(ReleasedAnswer { existed, .. })) => Ok(*existed),
                     _ => Err(()),
                 });
                 return true;

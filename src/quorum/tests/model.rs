@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{
     error::Reason,
-    protocol::{Answer, OpId},
+    protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, ReleasedAnswer},
     quorum::Command,
     time::Timestamp,
     token::block_end,
@@ -90,7 +90,7 @@ impl Node {
                 }
                 self.store(lease, now);
                 let (accepted, fence) = self.accept(token);
-                Ok(Answer::Granted { accepted, fence })
+                Ok(Answer::Granted(GrantedAnswer { accepted, fence }))
             }
             Command::Raise { token, .. } => {
                 self.check_tag()?;
@@ -99,7 +99,7 @@ impl Node {
                     return Err(Reason::KeyGone);
                 }
                 let (accepted, fence) = self.accept(token);
-                Ok(Answer::Raised { accepted, fence })
+                Ok(Answer::Raised(RaisedAnswer { accepted, fence }))
             }
             Command::Extend { until, .. } => {
                 if let Some(held) = self.held(lease, now) {
@@ -117,18 +117,18 @@ impl Node {
                 if existed {
                     self.key = None;
                 }
-                Ok(Answer::Released { existed, awaited: false })
+                Ok(Answer::Released(ReleasedAnswer { existed, awaited: false }))
             }
         }
     }
 
     fn held(&self, lease: usize, now: Timestamp) -> Option<Answer> {
         let key = self.key(now).filter(|key| key.lease != Some(lease))?;
-        Some(Answer::Held {
+        Some(Answer::Held(HeldAnswer {
             owner: key.lease.map(|other| format!("lease {other}").into()),
             remaining: key.expires.map(|at| at.since(now)),
             fence: self.fence,
-        })
+        }))
     }
 
     fn store(&mut self, lease: usize, now: Timestamp) {

@@ -71,7 +71,7 @@ struct Counted {
 
 impl Node for Counted {
     fn send(&self, op: Op, reply: Reply) {
-        let is_acquire = matches!(op, Op::Acquire { .. });
+        let is_acquire = matches!(op, Op::Acquire(_));
         self.counts.acquires.fetch_add(usize::from(is_acquire), Ordering::SeqCst);
         self.counts.all.fetch_add(1, Ordering::SeqCst);
         self.inner.send(op, reply);

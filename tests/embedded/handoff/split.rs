@@ -12,7 +12,7 @@ use std::{
 
 use tower_redlock::{
     Redlock,
-    node::{Answer, Node, Op, Reply},
+    node::{Answer, GrantedAnswer, HeldAnswer, Node, Op, ReleasedAnswer, Reply},
 };
 
 use super::scene::{HandClock, WAIT, granted, waiting};
@@ -28,16 +28,16 @@ struct Fickle {
 impl Node for Fickle {
     fn send(&self, op: Op, reply: Reply) {
         reply.send(Ok(match op {
-            Op::Acquire { .. } => {
+            Op::Acquire(_) => {
                 self.acquires.fetch_add(1, Ordering::SeqCst);
                 if self.grants.load(Ordering::SeqCst) {
-                    Answer::Granted { accepted: true, fence: 0 }
+                    Answer::Granted(GrantedAnswer::new(true, 0))
                 } else {
-                    Answer::Held { owner: None, remaining: None, fence: 0 }
+                    Answer::Held(HeldAnswer::new(None, None, 0))
                 }
             }
-            Op::Release { .. } => Answer::Released { existed: true, awaited: true },
-            Op::Extend { .. } => Answer::Extended,
+            Op::Release(_) => Answer::Released(ReleasedAnswer::new(true, true)),
+            Op::Extend(_) => Answer::Extended,
             other => panic!("{other:?}"),
         }));
     }

@@ -34,7 +34,7 @@ struct Watched {
 
 impl Node for Watched {
     fn send(&self, op: Op, reply: Reply) {
-        if matches!(op, Op::Release { .. }) {
+        if matches!(op, Op::Release(_)) {
             self.releases.lock().unwrap().push(self.is_dropped.load(Ordering::SeqCst));
         }
         self.inner.send(op, reply);

@@ -28,7 +28,7 @@ impl Noted {
 
 impl Node for Noted {
     fn send(&self, op: Op, reply: Reply) {
-        if !matches!(op, Op::Acquire { .. }) {
+        if !matches!(op, Op::Acquire(_)) {
             return self.inner.send(op, reply);
         }
         let notes = Arc::clone(&self.notes);

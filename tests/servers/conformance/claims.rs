@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::node::{Answer, Op, ScheduleMark, TickClaim};
+use tower_redlock::node::{Answer, ClaimsAnswer, Op, ReleasedAnswer, ScheduleMark, TickClaim};
 use tower_redlock::{MAX_NAME_BYTES, Reason};
 
 use super::Subject;
@@ -213,10 +213,10 @@ async fn claims_of_many_jobs_are_told_in_the_order_of_the_question(subject: &Sub
     }
     let expected: Vec<_> = (0..names.len()).map(kept).collect();
     let said = say(subject, claims(names.iter().map(String::as_str))).await;
-    assert_eq!(said, Ok(Answer::Claims { floor: 0, claims: expected.clone() }));
+    assert_eq!(said, Ok(Answer::Claims(ClaimsAnswer::new(0, expected.clone()))));
     let backwards: Vec<_> = expected.into_iter().rev().collect();
     let said = say(subject, claims(names.iter().rev().map(String::as_str))).await;
-    assert_eq!(said, Ok(Answer::Claims { floor: 0, claims: backwards }));
+    assert_eq!(said, Ok(Answer::Claims(ClaimsAnswer::new(0, backwards))));
     let said = say(subject, claims(["job 1", "job 0", "job 1", "unheard of"])).await;
     assert_eq!(said, told([kept(1).as_ref(), None, kept(1).as_ref(), None]));
 }
@@ -227,7 +227,7 @@ async fn jobs_and_locks_of_one_name_have_nothing_to_do_with_each_other(subject: 
     assert_eq!(fence, 0);
     assert_eq!(say(subject, prepare("a", 1)).await, promised(None), "tokens are not compared");
     assert_eq!(say(subject, claim("a", &of_tick(1, 1))).await, CLAIMED);
-    assert_eq!(holder.release().await, Ok(Answer::Released { existed: true, awaited: false }));
+    assert_eq!(holder.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
     assert_eq!(say(subject, claims(["a"])).await, told([Some(&of_tick(1, 1))]));
 }
 

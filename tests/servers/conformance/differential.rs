@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tower_redlock::node::{Answer, Op, Record, StoredLease};
+use tower_redlock::node::{
+    Answer, ForgetOp, HeldAnswer, Op, Record, RecordOp, RepairOp, StoredLease,
+};
 
 use super::party::{Said, TTL};
 use super::{Party, Subject, now_token};
@@ -153,13 +155,13 @@ fn record_operation(party: &Party, random: &mut Random, step: u64) -> Op {
     match random.below(12) {
         0..=2 => party.acquire_op(TTL, 0),
         3 | 4 => party.release_op(),
-        5 | 6 => Op::ReadRecord { name },
-        7 => Op::Repair { name, record: done, retain },
-        8 | 9 => Op::Forget { name, nonce: lease.nonce() },
+        5 | 6 => Op::ReadRecord(name),
+        7 => Op::Repair(RepairOp::new(name, done, retain)),
+        8 | 9 => Op::Forget(ForgetOp::new(name, lease.nonce())),
         kind => {
             let record = if kind == 10 { begun } else { done };
             let (until, patience) = (super::party::soon(), retain);
-            Op::Record { lease: Arc::clone(&lease), record, retain, until, patience }
+            Op::Record(RecordOp::new(Arc::clone(&lease), record, retain, until, patience))
         }
     }
 }
@@ -192,9 +194,9 @@ fn operation(party: &Party, (kind, token): (usize, u64)) -> Op {
 /// Times to live differ by what passes between two calls.
 fn comparable(said: Said) -> Said {
     said.map(|answer| match answer {
-        Answer::Held { owner, remaining, fence } => {
+        Answer::Held(HeldAnswer { owner, remaining, fence, .. }) => {
             let remaining = remaining.map(|_| Duration::ZERO);
-            Answer::Held { owner, remaining, fence }
+            Answer::Held(HeldAnswer::new(owner, remaining, fence))
         }
         Answer::Recorded(Some((record, _))) => Answer::Recorded(Some((record, Duration::ZERO))),
         other => other,

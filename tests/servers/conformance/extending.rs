@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tower_redlock::Reason;
-use tower_redlock::node::Answer;
+use tower_redlock::node::{Answer, HeldAnswer, ReleasedAnswer};
 
 use super::party::TTL;
 use super::{Subject, assert_held, fence_of, granted, now_token};
@@ -36,7 +36,7 @@ async fn an_extension_gives_a_lost_key_again(subject: &Subject) {
         .await;
     assert_eq!(party.extend().await, Ok(Answer::Extended));
     assert_held(&subject.party("a").acquire().await, "alice");
-    assert_eq!(party.release().await, Ok(Answer::Released { existed: true, awaited: true }));
+    assert_eq!(party.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
 }
 
 async fn an_extension_is_refused_where_another_holds(subject: &Subject) {
@@ -45,7 +45,7 @@ async fn an_extension_is_refused_where_another_holds(subject: &Subject) {
     assert_held(&ours.extend().await, "they");
     let left = remaining(subject).await;
     assert!(left <= TTL / 2, "a stranger's extension renewed the key: {left:?}");
-    assert_eq!(theirs.release().await, Ok(Answer::Released { existed: true, awaited: true }));
+    assert_eq!(theirs.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
 }
 
 async fn an_extension_does_not_move_the_fence(subject: &Subject) {
@@ -75,7 +75,7 @@ async fn a_set_is_extended_all_or_none(subject: &Subject) {
 /// How long "a" has to live, as a stranger is told.
 async fn remaining(subject: &Subject) -> Duration {
     match subject.party("a").acquire().await {
-        Ok(Answer::Held { remaining: Some(left), .. }) => left,
+        Ok(Answer::Held(HeldAnswer { remaining: Some(left), .. })) => left,
         other => panic!("expected a refusal, got {other:?}"),
     }
 }

@@ -1,7 +1,7 @@
 //! The fencing token's way through a node.
 
 use tower_redlock::Reason;
-use tower_redlock::node::Answer;
+use tower_redlock::node::{Answer, ReleasedAnswer};
 
 use super::{Subject, assert_held, fence_of, granted, now_token};
 
@@ -68,7 +68,7 @@ async fn a_token_more_than_a_minute_ahead_is_refused_and_nothing_is_stored(subje
     for token in [far, (1 << 53) - 256, u64::MAX >> 11] {
         assert_eq!(party.acquire_with(token).await, Err(Reason::TokenAhead));
     }
-    assert_eq!(party.release().await, Ok(Answer::Released { existed: false, awaited: false }));
+    assert_eq!(party.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
     assert_eq!(take(subject, 1).await, granted(true, 0));
     // Also where another holds the key: the refusal is about the token.
     assert_eq!(subject.party("a").acquire().await, granted(false, 256));
@@ -95,7 +95,7 @@ async fn take(subject: &Subject, token: u64) -> super::party::Said {
     let said = party.acquire_with(token).await;
     assert_eq!(
         party.release().await,
-        Ok(Answer::Released { existed: said.is_ok(), awaited: false })
+        Ok(Answer::Released(ReleasedAnswer::new(said.is_ok(), false)))
     );
     said
 }

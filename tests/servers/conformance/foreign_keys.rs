@@ -1,6 +1,6 @@
 //! What is stored on a server, and keys that this crate did not write.
 
-use tower_redlock::node::Answer;
+use tower_redlock::node::{Answer, HeldAnswer, ReleasedAnswer};
 use tower_redlock::{LockError, Redlock};
 
 use super::party::TTL;
@@ -15,10 +15,10 @@ async fn a_foreign_key_without_a_time_to_live_is_respected() {
     {
         subject.redis().set("redlock:lock:a", value);
         let party = subject.party("a");
-        let expected = Ok(Answer::Held { owner: None, remaining: None, fence: 0 });
+        let expected = Ok(Answer::Held(HeldAnswer::new(None, None, 0)));
         assert_eq!(party.acquire().await, expected, "{value:.40}");
         assert_eq!(party.extend().await, expected, "{value:.40}");
-        assert_eq!(party.release().await, Ok(Answer::Released { existed: false, awaited: false }));
+        assert_eq!(party.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
         assert_eq!(subject.redis().get("redlock:lock:a").unwrap(), value.as_bytes());
     }
 }
@@ -29,7 +29,7 @@ async fn a_foreign_key_of_another_type_counts_for_nobody_and_is_left_alone() {
     subject.redis().cli(&["RPUSH", "redlock:lock:a", "item"]);
     let party = subject.party("a");
     for said in [party.acquire().await, party.extend().await, party.release().await] {
-        assert!(!matches!(said, Ok(Answer::Granted { .. } | Answer::Extended)), "{said:?}");
+        assert!(!matches!(said, Ok(Answer::Granted(_) | Answer::Extended)), "{said:?}");
     }
     assert_eq!(subject.redis().cli(&["LLEN", "redlock:lock:a"]), Resp::Int(1));
 }

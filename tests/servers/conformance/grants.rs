@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tower_redlock::Reason;
-use tower_redlock::node::Answer;
+use tower_redlock::node::{Answer, ReleasedAnswer};
 
 use super::party::TTL;
 use super::{Party, Subject, assert_held, granted, raised};
@@ -43,7 +43,7 @@ async fn the_same_nonce_is_granted_again(subject: &Subject) {
     assert_eq!(alice.acquire().await, granted(false, 0));
     assert_eq!(alice.acquire().await, granted(false, 0));
     assert_held(&subject.party("a").acquire().await, "alice");
-    assert_eq!(alice.release().await, Ok(Answer::Released { existed: true, awaited: true }));
+    assert_eq!(alice.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
     assert_eq!(subject.party("a").acquire().await, granted(false, 0));
 }
 
@@ -51,10 +51,10 @@ async fn an_expired_key_is_free(subject: &Subject) {
     let (brief, next) = (subject.party("a"), subject.party_named("next", "a"));
     assert_eq!(brief.acquire_for(Duration::from_millis(20)).await, granted(false, 0));
     eventually_async("the key expires", async || {
-        matches!(next.acquire().await, Ok(Answer::Granted { .. }))
+        matches!(next.acquire().await, Ok(Answer::Granted(_)))
     })
     .await;
-    assert_eq!(brief.release().await, Ok(Answer::Released { existed: false, awaited: false }));
+    assert_eq!(brief.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
     assert_held(&brief.extend().await, "next");
 }
 
@@ -113,12 +113,12 @@ async fn a_leases_operations_take_effect_in_the_order_in_which_they_were_sent(su
             ];
             let [first, back, nothing, gone, second, there, end] = answers;
             assert_eq!(first.await, granted(false, 0));
-            assert_eq!(back.await, Ok(Answer::Released { existed: true, awaited: false }));
-            assert_eq!(nothing.await, Ok(Answer::Released { existed: false, awaited: false }));
+            assert_eq!(back.await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
+            assert_eq!(nothing.await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
             assert_eq!(gone.await, Err(Reason::KeyGone));
             assert_eq!(second.await, granted(false, 0));
             assert_eq!(there.await, raised(false, 0));
-            assert_eq!(end.await, Ok(Answer::Released { existed: true, awaited: false }));
+            assert_eq!(end.await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
         }
     }
 }
@@ -129,7 +129,7 @@ async fn a_thousand_locks_given_back_at_once_leave_no_key(subject: &Subject) {
     let answers: Vec<_> = parties.iter().map(send).collect();
     for (acquired, released) in answers {
         assert_eq!(acquired.await, granted(false, 0));
-        assert_eq!(released.await, Ok(Answer::Released { existed: true, awaited: false }));
+        assert_eq!(released.await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
     }
     for i in 0..1000 {
         let again = subject.party(&*format!("n{i}"));

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tower_redlock::node::{Answer, LeaseId, Node, Op, Reply};
+use tower_redlock::node::{Answer, LeaseId, Node, Op, ReleasedAnswer, Reply};
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
 use tower_redlock::{NodeHealth, Redlock};
 
@@ -39,18 +39,18 @@ async fn a_lease_that_is_over_is_not_prolonged(subject: &Subject) {
     assert!(lease.is_over());
     let party = Party::new(subject.node().clone(), lease);
     assert_neither_raised_nor_extended(&party).await;
-    assert_eq!(party.release().await, Ok(Answer::Released { existed: false, awaited: false }));
+    assert_eq!(party.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
 
     // Its acquire may come late, as its release comes behind.
     let fence = super::fence_of(&party.acquire().await);
     assert_neither_raised_nor_extended(&party).await;
     let said = subject.party("a").acquire().await;
-    assert!(matches!(said, Ok(Answer::Held { .. })), "{said:?}");
+    assert!(matches!(said, Ok(Answer::Held(_))), "{said:?}");
     assert_eq!(super::fence_of(&said), fence, "a lease that was over moved a fence");
     let (acquire, release) = (party.acquire_op(TTL, 0), party.release_op());
     let (acquired, released) = (party.ask(acquire), party.ask(release));
     assert_eq!(acquired.await, granted(false, fence));
-    assert_eq!(released.await, Ok(Answer::Released { existed: true, awaited: true }));
+    assert_eq!(released.await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
     assert_eq!(subject.party("a").acquire().await, granted(false, fence));
 }
 
@@ -58,7 +58,7 @@ async fn an_acquire_of_a_lease_that_is_over_is_not_run_after_its_end(subject: &S
     let party = Party::new(subject.node().clone(), lease_that_is_over(subject).await);
     let expires = SystemClock::new().now();
     assert_not_run(&party.ask(party.acquire_op_until(expires, TTL, 0)).await);
-    assert_eq!(party.release().await, Ok(Answer::Released { existed: false, awaited: false }));
+    assert_eq!(party.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
 }
 
 async fn assert_neither_raised_nor_extended(party: &Party) {

@@ -5,7 +5,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
 use tower_redlock::Reason;
-use tower_redlock::node::{Answer, LeaseId, Node, Op, Reply};
+use tower_redlock::node::{
+    AcquireOp, Answer, ExtendOp, GrantedAnswer, HeldAnswer, LeaseId, Node, Op, RaiseOp,
+    RaisedAnswer, Reply,
+};
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
 
 pub(super) const TTL: Duration = Duration::from_secs(60);
@@ -75,27 +78,23 @@ impl Party {
 
     pub(super) fn acquire_op_until(&self, expires: Timestamp, ttl: Duration, token: u64) -> Op {
         let block_end = token + 255;
-        Op::Acquire {
-            lease: self.lease.clone(),
-            ttl,
-            token,
-            block_end,
-            expires,
-            patience: PATIENCE,
-            waits: self.waits,
-        }
+        Op::Acquire(
+            AcquireOp::new(self.lease.clone(), ttl, expires, PATIENCE)
+                .fencing(token, block_end)
+                .waits(self.waits),
+        )
     }
 
     pub(super) fn raise_op(&self, token: u64) -> Op {
-        Op::Raise { lease: self.lease.clone(), token, block_end: token + 255 }
+        Op::Raise(RaiseOp::new(self.lease.clone(), token, token + 255))
     }
 
     pub(super) fn extend_op(&self, ttl: Duration, until: Timestamp) -> Op {
-        Op::Extend { lease: self.lease.clone(), ttl, token: 7, until, patience: PATIENCE }
+        Op::Extend(ExtendOp::new(self.lease.clone(), ttl, until, PATIENCE).token(7))
     }
 
     pub(super) fn release_op(&self) -> Op {
-        Op::Release { lease: self.lease.clone() }
+        Op::Release(self.lease.clone())
     }
 
     /// Sends the operation now, and gives what the node will say.
@@ -123,18 +122,19 @@ pub(super) fn now_token() -> u64 {
 
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
 pub(super) fn granted(accepted: bool, fence: u64) -> Said {
-    Ok(Answer::Granted { accepted, fence })
+    Ok(Answer::Granted(GrantedAnswer::new(accepted, fence)))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
 pub(super) fn raised(accepted: bool, fence: u64) -> Said {
-    Ok(Answer::Raised { accepted, fence })
+    Ok(Answer::Raised(RaisedAnswer::new(accepted, fence)))
 }
 
 /// Panics unless the node keeps the key for `owner`, with at most `TTL` to live.
 #[track_caller]
 pub(super) fn assert_held(said: &Said, owner: &str) {
-    let Ok(Answer::Held { owner: Some(told), remaining: Some(remaining), .. }) = said else {
+    let Ok(Answer::Held(HeldAnswer { owner: Some(told), remaining: Some(remaining), .. })) = said
+    else {
         panic!("expected a refusal for {owner}, got {said:?}");
     };
     assert_eq!(&**told, owner);
@@ -145,7 +145,7 @@ pub(super) fn assert_held(said: &Said, owner: &str) {
 #[track_caller]
 pub(super) fn fence_of(said: &Said) -> u64 {
     match said {
-        Ok(answer @ (Answer::Granted { .. } | Answer::Held { .. })) => answer.fence(),
+        Ok(answer @ (Answer::Granted(_) | Answer::Held(_))) => answer.fence(),
         other => panic!("expected a grant or a refusal, got {other:?}"),
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tower_redlock::Reason;
-use tower_redlock::node::Answer;
+use tower_redlock::node::{Answer, HeldAnswer, ReleasedAnswer};
 
 use super::party::TTL;
 use super::{Subject, assert_held, fence_of, granted, now_token, raised};
@@ -86,9 +86,11 @@ async fn a_raise_leaves_owner_and_time_to_live_alone(subject: &Subject) {
     assert_eq!(party.raise(t).await, raised(true, 0));
     let said = subject.party("a").acquire().await;
     assert_held(&said, "alice");
-    let Ok(Answer::Held { remaining, .. }) = said else { unreachable!("asserted above") };
+    let Ok(Answer::Held(HeldAnswer { remaining, .. })) = said else {
+        unreachable!("asserted above")
+    };
     assert!(remaining.is_some_and(|left| left <= TTL / 2), "{remaining:?}");
-    assert_eq!(party.release().await, Ok(Answer::Released { existed: true, awaited: true }));
+    assert_eq!(party.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
 }
 
 async fn a_raise_for_a_set_needs_all_of_its_keys(subject: &Subject) {

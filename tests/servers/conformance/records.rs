@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
     Reason,
-    node::{Answer, Op, Record, StoredLease},
+    node::{Answer, ForgetOp, Op, Record, RecordOp, ReleasedAnswer, RepairOp, StoredLease},
 };
 
 use super::{
@@ -33,27 +33,27 @@ impl Party {
     }
 
     async fn has_kept(&self, record: &Arc<Record>, retain: Duration) -> Said {
-        self.ask(Op::Record {
-            lease: Arc::clone(self.lease()),
-            record: Arc::clone(record),
+        self.ask(Op::Record(RecordOp::new(
+            Arc::clone(self.lease()),
+            Arc::clone(record),
             retain,
-            until: soon(),
-            patience: Duration::from_secs(30),
-        })
+            soon(),
+            Duration::from_secs(30),
+        )))
         .await
     }
 
     async fn reads(&self) -> Said {
-        self.ask(Op::ReadRecord { name: self.name() }).await
+        self.ask(Op::ReadRecord(self.name())).await
     }
 
     async fn repairs(&self, record: &Arc<Record>) -> Said {
         let record = Arc::clone(record);
-        self.ask(Op::Repair { name: self.name(), record, retain: RETAIN }).await
+        self.ask(Op::Repair(RepairOp::new(self.name(), record, RETAIN))).await
     }
 
     async fn forgets(&self) -> Said {
-        self.ask(Op::Forget { name: self.name(), nonce: self.lease().nonce() }).await
+        self.ask(Op::Forget(ForgetOp::new(self.name(), self.lease().nonce()))).await
     }
 
     fn name(&self) -> Arc<str> {
@@ -130,7 +130,7 @@ async fn a_repair_keeps_only_what_is_done_where_nothing_else_is(subject: &Subjec
 
 async fn only_the_own_record_is_forgotten(subject: &Subject) {
     let (ours, other) = (subject.party("a"), subject.party("a"));
-    let existed = |existed| Ok(Answer::Forgotten { existed });
+    let existed = |existed| Ok(Answer::Forgotten(existed));
     assert_eq!(ours.forgets().await, existed(false));
     ours.acquire().await.unwrap();
     let record = ours.record(false, b"");
@@ -147,7 +147,7 @@ async fn a_record_ends(subject: &Subject) {
     ours.acquire_for(TTL).await.unwrap();
     ours.has_kept(&ours.record(true, b""), Duration::from_millis(1)).await.unwrap();
     crate::support::eventually_async("it is over", async || ours.reads().await == NOTHING).await;
-    assert_eq!(ours.forgets().await, Ok(Answer::Forgotten { existed: false }));
+    assert_eq!(ours.forgets().await, Ok(Answer::Forgotten(false)));
 }
 
 async fn a_record_may_be_anything(subject: &Subject) {
@@ -165,10 +165,10 @@ async fn a_lock_and_its_record_do_not_meet(subject: &Subject) {
     let (ours, other) = (subject.party("a"), subject.party("a"));
     ours.acquire().await.unwrap();
     ours.has_kept(&ours.record(true, b""), RETAIN).await.unwrap();
-    assert_eq!(ours.release().await, Ok(Answer::Released { existed: true, awaited: false }));
+    assert_eq!(ours.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
     assert_eq!(other.acquire().await, granted(false, 0));
-    assert_eq!(ours.forgets().await, Ok(Answer::Forgotten { existed: true }));
-    assert_eq!(other.release().await, Ok(Answer::Released { existed: true, awaited: false }));
+    assert_eq!(ours.forgets().await, Ok(Answer::Forgotten(true)));
+    assert_eq!(other.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
 }
 
 #[tokio::test]

@@ -1,15 +1,15 @@
 //! Giving a lease back.
 
-use tower_redlock::node::Answer;
+use tower_redlock::node::{Answer, ReleasedAnswer};
 
 use super::{Subject, assert_held, granted};
 
 const EXISTED: Result<Answer, tower_redlock::Reason> =
-    Ok(Answer::Released { existed: true, awaited: false });
+    Ok(Answer::Released(ReleasedAnswer::new(true, false)));
 const AWAITED: Result<Answer, tower_redlock::Reason> =
-    Ok(Answer::Released { existed: true, awaited: true });
+    Ok(Answer::Released(ReleasedAnswer::new(true, true)));
 const NOTHING: Result<Answer, tower_redlock::Reason> =
-    Ok(Answer::Released { existed: false, awaited: false });
+    Ok(Answer::Released(ReleasedAnswer::new(false, false)));
 
 on_both! {
     a_release_tells_whether_the_key_was_there

@@ -1,6 +1,6 @@
 //! Several names, locked all or none.
 
-use tower_redlock::node::Answer;
+use tower_redlock::node::{Answer, ReleasedAnswer};
 
 use super::{Subject, assert_held, fence_of, granted, now_token};
 
@@ -82,14 +82,14 @@ async fn sixteen_names_of_full_length_are_locked_at_once(subject: &Subject) {
         assert_eq!(fence_of(&said), t + 255);
     }
     assert_eq!(all.extend().await, Ok(Answer::Extended));
-    assert_eq!(all.release().await, Ok(Answer::Released { existed: true, awaited: true }));
+    assert_eq!(all.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
 }
 
 async fn the_same_nonce_is_granted_a_set_again(subject: &Subject) {
     let pair = subject.party(["a", "b"]);
     assert_eq!(pair.acquire().await, granted(false, 0));
     assert_eq!(pair.acquire().await, granted(false, 0));
-    assert_eq!(pair.release().await, Ok(Answer::Released { existed: true, awaited: false }));
+    assert_eq!(pair.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
 }
 
 async fn give_and_take(subject: &Subject, name: &str, token: u64) {

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use tower_redlock::node::{Answer, Hint, Hints, Subscription};
+use tower_redlock::node::{Answer, Hint, Hints, RaisedAnswer, ReleasedAnswer, Subscription};
 
 use super::{Subject, assert_held, granted};
 use crate::support::eventually_async;
@@ -47,7 +47,7 @@ async fn told(ear: &Ear, times: usize) {
 }
 
 fn released(awaited: bool) -> Answer {
-    Answer::Released { existed: true, awaited }
+    Answer::Released(ReleasedAnswer::new(true, awaited))
 }
 
 async fn a_release_is_told_where_somebody_was_refused(subject: &Subject) {
@@ -58,7 +58,7 @@ async fn a_release_is_told_where_somebody_was_refused(subject: &Subject) {
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_held(&other.acquire().await, "someone");
     assert_held(&other.acquire().await, "someone");
-    assert_eq!(other.release().await, Ok(Answer::Released { existed: false, awaited: false }));
+    assert_eq!(other.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
     assert_eq!(holder.release().await, Ok(released(true)));
     // Had the first release been told, or the refused one's, it would be more.
     told(&ear, 1).await;
@@ -91,7 +91,7 @@ async fn a_raise_and_an_extension_leave_it_known_that_somebody_waits(subject: &S
     let (holder, other) = (subject.party("a"), subject.party("a"));
     assert_eq!(holder.acquire_with(1_000).await, granted(true, 0));
     assert_held(&other.acquire().await, "someone");
-    assert_eq!(holder.raise(3_000).await, Ok(Answer::Raised { accepted: true, fence: 1_255 }));
+    assert_eq!(holder.raise(3_000).await, Ok(Answer::Raised(RaisedAnswer::new(true, 1_255))));
     assert_eq!(holder.extend().await, Ok(Answer::Extended));
     assert_eq!(holder.release().await, Ok(released(true)));
     told(&ear, 1).await;

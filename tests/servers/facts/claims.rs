@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
     Reason, Redlock,
-    node::{Answer, Node, Op},
+    node::{Answer, ClaimOp, Node, Op, PrepareOp},
 };
 
 use super::scene::{all_vote, in_time, manager, patient};
@@ -136,8 +136,8 @@ impl Behind {
 
 fn with_patience(op: Op, given: Duration) -> Op {
     match op {
-        Op::Prepare { job, token, .. } => Op::Prepare { job, token, patience: given },
-        Op::Claim { job, claim, .. } => Op::Claim { job, claim, patience: given },
+        Op::Prepare(PrepareOp { job, token, .. }) => Op::Prepare(PrepareOp::new(job, token, given)),
+        Op::Claim(ClaimOp { job, claim, .. }) => Op::Claim(ClaimOp::new(job, claim, given)),
         other => other,
     }
 }

@@ -60,7 +60,7 @@ fn answered_within_the_call(redlock: &Redlock, i: usize) -> Option<Result<Answer
     let lease = lease_with(Nonce::from_bytes([7; 16]));
     let (answer, answered) = mpsc::channel();
     let reply = Reply::from_fn(move |said| drop(answer.send(said)));
-    redlock.nodes()[i].send(Op::Release { lease }, reply);
+    redlock.nodes()[i].send(Op::Release(lease), reply);
     answered.try_recv().ok()
 }
 

@@ -202,7 +202,7 @@ async fn assert_nonce_not_shown(url: String) {
     settled(&redlock).await;
     let (answer, answered) = oneshot::channel();
     let reply = Reply::from_fn(move |said| drop(answer.send(said)));
-    redlock.nodes()[0].send(Op::Release { lease: lease_with(nonce) }, reply);
+    redlock.nodes()[0].send(Op::Release(lease_with(nonce)), reply);
     let said = answered.await.unwrap();
     let shown = format!("{said:?}");
     assert!(said.is_err() && !shown.contains("abababababab"), "{shown}");

@@ -7,7 +7,7 @@ use std::{
 
 use tower_redlock::{
     Reason, Redlock,
-    node::{Answer, Op, TickClaim},
+    node::{Answer, ClaimsAnswer, Op, PromisedAnswer, TickClaim},
 };
 
 use super::scene::{
@@ -27,14 +27,16 @@ async fn say(redlock: &Redlock, node: usize, op: Op) -> Said {
 /// What a node tells along with its promise.
 async fn promise(redlock: &Redlock, node: usize, token: u64) -> Option<TickClaim> {
     match say(redlock, node, prepare("job", token)).await {
-        Ok(Answer::Promised { claim, .. }) => claim.map(|claim| *claim),
+        Ok(Answer::Promised(PromisedAnswer { claim, .. })) => claim.map(|claim| *claim),
         other => panic!("no promise: {other:?}"),
     }
 }
 
 async fn kept(redlock: &Redlock, node: usize) -> Option<TickClaim> {
     match say(redlock, node, claims(["job"])).await {
-        Ok(Answer::Claims { mut claims, .. }) => claims.pop().expect("one answer for one job"),
+        Ok(Answer::Claims(ClaimsAnswer { mut claims, .. })) => {
+            claims.pop().expect("one answer for one job")
+        }
         other => panic!("not told: {other:?}"),
     }
 }
@@ -149,7 +151,7 @@ async fn a_replica_of_another_node_gives_no_word() {
     let joined = tokio::task::spawn_blocking(move || both[1].replica_of(&both[0]));
     eventually_async("it is known not to vote", async || {
         let said = say(&redlock, 1, claims(["job"])).await;
-        let own = Ok(Answer::Claims { floor: floor(&said), claims: vec![None] });
+        let own = Ok(Answer::Claims(ClaimsAnswer::new(floor(&said), vec![None])));
         assert!(said.is_err() || said == own, "{said:?}");
         joined.is_finished() && !redlock.health()[1].is_voting()
     })
@@ -164,7 +166,10 @@ async fn a_replica_of_another_node_gives_no_word() {
 
 fn floor(said: &Said) -> u64 {
     match said {
-        Ok(Answer::Promised { floor, .. } | Answer::Claims { floor, .. }) => *floor,
+        Ok(
+            Answer::Promised(PromisedAnswer { floor, .. })
+            | Answer::Claims(ClaimsAnswer { floor, .. }),
+        ) => *floor,
         _ => 0,
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::oneshot;
 use tower_redlock::{
     LowerError, NodeState, Reason, Redlock, RedlockBuilder, Resource, VoteOutcome,
-    node::{Answer, LeaseId, Node, Nonce, Op, Reply},
+    node::{Answer, ExtendOp, LeaseId, Node, Nonce, Op, Reply},
     time::Timestamp,
 };
 
@@ -185,12 +185,11 @@ async fn longer_ttls_are_not_renewed() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let name = Resource::try_from("x").unwrap();
     let lease = Arc::new(LeaseId::new(name, Nonce::from_bytes([7; 16]), "me".into(), now));
-    let extend = || Op::Extend {
-        lease: Arc::clone(&lease),
-        ttl: MAX_TTL,
-        token: 1,
-        until: Timestamp::MAX,
-        patience: Duration::from_secs(30),
+    let extend = || {
+        Op::Extend(
+            ExtendOp::new(Arc::clone(&lease), MAX_TTL, Timestamp::MAX, Duration::from_secs(30))
+                .token(1),
+        )
     };
     assert_eq!(ask(&**node, extend()).await, Ok(Answer::Extended));
     eventually_async("the script refuses it", async || {

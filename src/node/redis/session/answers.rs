@@ -101,7 +101,7 @@ impl Session<'_> {
             };
             decoded.result = Err(Reason::ClockJumped { by_micros });
         }
-        if let (Op::Release { lease }, Ok(_), Some(micros)) =
+        if let (Op::Release(lease), Ok(_), Some(micros)) =
             (op, &decoded.result, decoded.server_micros)
             && !self.reconnect.settles(lease.nonce(), micros)
         {

@@ -47,7 +47,7 @@ impl Lanes {
 
     pub(super) fn push(&mut self, request: Request, since: Timestamp) {
         let nonce = request.op.lease().map(|lease| lease.nonce());
-        let is_acquire = matches!(request.op, Op::Acquire { .. });
+        let is_acquire = matches!(request.op, Op::Acquire(_));
         let waiting = Waiting { request, since };
         match nonce {
             Some(nonce) if is_acquire || self.in_second.contains_key(&nonce) => {
@@ -70,7 +70,7 @@ impl Lanes {
         while next.write.len() < room
             && let Some(Waiting { request, since }) = self.pop()
         {
-            if matches!(request.op, Op::Acquire { .. }) && request.op.is_over() {
+            if matches!(request.op, Op::Acquire(_)) && request.op.is_over() {
                 next.over.push(request);
                 continue;
             }
@@ -113,7 +113,7 @@ mod tests {
             Reply,
             redis::{node::Request, status::Status},
         },
-        protocol::{LeaseId, Nonce},
+        protocol::{AcquireOp, ExtendOp, LeaseId, Nonce},
         resource::Resource,
         time::SystemClock,
     };
@@ -144,9 +144,9 @@ mod tests {
 
     fn shown(request: &Request) -> String {
         let letter = match request.op {
-            Op::Acquire { .. } => 'A',
-            Op::Extend { .. } => 'E',
-            Op::Release { .. } => 'R',
+            Op::Acquire(_) => 'A',
+            Op::Extend(_) => 'E',
+            Op::Release(_) => 'R',
             _ => '?',
         };
         let hex = request.op.lease().map(|lease| lease.nonce().to_hex());
@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn acquire(lease: &Arc<LeaseId>) -> Op {
-        Op::Acquire {
+        Op::Acquire(AcquireOp {
             lease: Arc::clone(lease),
             ttl: Duration::from_secs(1),
             token: 1,
@@ -167,21 +167,21 @@ mod tests {
             expires: Timestamp::MAX,
             patience: Duration::ZERO,
             waits: false,
-        }
+        })
     }
 
     fn extend(lease: &Arc<LeaseId>) -> Op {
-        Op::Extend {
+        Op::Extend(ExtendOp {
             lease: Arc::clone(lease),
             ttl: Duration::from_secs(1),
             token: 1,
             until: Timestamp::MAX,
             patience: Duration::ZERO,
-        }
+        })
     }
 
     fn release(lease: &Arc<LeaseId>) -> Op {
-        Op::Release { lease: Arc::clone(lease) }
+        Op::Release(Arc::clone(lease))
     }
 
     #[test]

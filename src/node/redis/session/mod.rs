@@ -152,13 +152,7 @@ impl Content {
             Self::Admin(_) => true,
             Self::Operations(groups) => groups.iter().flatten().any(|request| {
                 let op = &request.op;
-                matches!(
-                    op,
-                    Op::ReadRecord { .. }
-                        | Op::Record { .. }
-                        | Op::Repair { .. }
-                        | Op::Claims { .. }
-                )
+                matches!(op, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_) | Op::Claims(_))
             }),
         };
         if is_long { MAX_LONG_ANSWERS } else { MAX_ANSWERS }

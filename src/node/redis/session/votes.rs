@@ -9,7 +9,7 @@ use crate::{
         Reply,
         redis::{encode::By, node::Request},
     },
-    protocol::{Answer, LeaseId, Nonce, Op},
+    protocol::{AcquireOp, Answer, LeaseId, Nonce, Op},
     resource::Resource,
     time::Timestamp,
 };
@@ -59,12 +59,11 @@ fn meaning(op: &Op, reason: &Reason) -> Meaning {
 /// Whether an answer is that of a vote which counts; and then, whether it stored something.
 fn counts(op: &Op, answer: &Answer) -> Option<bool> {
     match answer {
-        Answer::Granted { .. }
-        | Answer::Raised { .. }
-        | Answer::Promised { .. }
-        | Answer::Claimed => Some(true),
-        Answer::Recorded(_) if matches!(op, Op::Record { .. }) => Some(true),
-        Answer::Held { .. } if matches!(op, Op::Acquire { .. }) => Some(false),
+        Answer::Granted(_) | Answer::Raised(_) | Answer::Promised(_) | Answer::Claimed => {
+            Some(true)
+        }
+        Answer::Recorded(_) if matches!(op, Op::Record(_)) => Some(true),
+        Answer::Held(_) if matches!(op, Op::Acquire(_)) => Some(false),
         _ => None,
     }
 }
@@ -72,8 +71,7 @@ fn counts(op: &Op, answer: &Answer) -> Option<bool> {
 impl Session<'_> {
     /// Takes an answer for what it says of the votes to come.
     pub(super) fn note_vote(&mut self, op: &Op, result: &Result<Answer, Reason>, now: Timestamp) {
-        let is_trial =
-            matches!(op, Op::Acquire { lease, .. } if self.votes.trial == Some(lease.nonce()));
+        let is_trial = matches!(op, Op::Acquire(AcquireOp { lease, .. }) if self.votes.trial == Some(lease.nonce()));
         if is_trial {
             (self.votes.trial, self.votes.in_doubt) = (None, false);
         }
@@ -120,7 +118,7 @@ impl Session<'_> {
         let patience = self.settings.node_timeout * 2;
         // Nothing of it is sent a second time: it would come behind the release.
         lease.end();
-        let acquire = Op::Acquire {
+        let acquire = Op::Acquire(AcquireOp {
             lease: Arc::clone(&lease),
             ttl: TRIAL_TTL,
             token,
@@ -128,10 +126,10 @@ impl Session<'_> {
             expires: now + patience,
             patience,
             waits: false,
-        };
+        });
         // Apart: what spoils the one must not have both asked for again.
         let apart = |op| vec![Request::new(op, Reply::from_fn(|_| {}), self.status)];
-        let groups = [acquire, Op::Release { lease }].map(apart).into();
+        let groups = [acquire, Op::Release(lease)].map(apart).into();
         self.write(groups, By::Digest, now);
     }
 }

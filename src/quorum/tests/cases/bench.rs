@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::{Answer, OpId},
+    protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, ReleasedAnswer},
     quorum::{Action, Command, Event, Lease, Terms},
     time::Timestamp,
 };
@@ -90,7 +90,11 @@ impl Bench {
     }
 
     pub(super) fn raised(&mut self, node: usize, round: u8, accepted: bool) -> Vec<Action> {
-        self.answer(node, OpId::Raise(round), Ok(Answer::Raised { accepted, fence: 0 }))
+        self.answer(
+            node,
+            OpId::Raise(round),
+            Ok(Answer::Raised(RaisedAnswer { accepted, fence: 0 })),
+        )
     }
 
     /// An answer to the extension that was started at `ms`.
@@ -104,7 +108,11 @@ impl Bench {
     }
 
     pub(super) fn acknowledge(&mut self, node: usize, existed: bool) -> Vec<Action> {
-        self.answer(node, OpId::Release, Ok(Answer::Released { existed, awaited: false }))
+        self.answer(
+            node,
+            OpId::Release,
+            Ok(Answer::Released(ReleasedAnswer { existed, awaited: false })),
+        )
     }
 
     pub(super) fn wake(&mut self) -> Vec<Action> {
@@ -121,17 +129,21 @@ impl Bench {
 }
 
 pub(super) fn granted() -> Result<Answer, Reason> {
-    Ok(Answer::Granted { accepted: true, fence: 0 })
+    Ok(Answer::Granted(GrantedAnswer { accepted: true, fence: 0 }))
 }
 
 /// Granted, but the proposal was not above this fence.
 pub(super) fn granted_below(fence: u64) -> Result<Answer, Reason> {
-    Ok(Answer::Granted { accepted: false, fence })
+    Ok(Answer::Granted(GrantedAnswer { accepted: false, fence }))
 }
 
 pub(super) fn held(owner: &str, remaining: Option<u64>) -> Result<Answer, Reason> {
     let owner = Some(Arc::from(owner));
-    Ok(Answer::Held { owner, remaining: remaining.map(Duration::from_millis), fence: 0 })
+    Ok(Answer::Held(HeldAnswer {
+        owner,
+        remaining: remaining.map(Duration::from_millis),
+        fence: 0,
+    }))
 }
 
 pub(super) fn extended() -> Result<Answer, Reason> {

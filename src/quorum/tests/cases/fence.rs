@@ -3,7 +3,7 @@
 use super::bench::{Bench, PROPOSAL, at, granted, granted_below, held, releases, send, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::{Answer, OpId},
+    protocol::{Answer, HeldAnswer, OpId, RaisedAnswer},
     quorum::{Action, Command, Refusal},
 };
 
@@ -51,7 +51,7 @@ fn a_raise_goes_above_our_own_block_too() {
 #[test]
 fn the_fence_of_a_refusal_counts_for_the_raise() {
     let mut bench = Bench::start(3);
-    bench.vote(0, Ok(Answer::Held { owner: None, remaining: None, fence: 90_000 }));
+    bench.vote(0, Ok(Answer::Held(HeldAnswer { owner: None, remaining: None, fence: 90_000 })));
     bench.vote(1, granted());
     let asked = bench.vote(2, granted_below(2_000));
     assert_eq!(asked, [raise(1, 1, 90_001), raise(2, 1, 90_001)]);
@@ -121,7 +121,7 @@ fn a_raise_that_is_overtaken_is_raised_again_above_the_new_fence() {
     let mut bench = Bench::start(2);
     bench.vote(0, granted_below(2_000));
     bench.vote(1, granted_below(2_000));
-    let overtaken = Ok(Answer::Raised { accepted: false, fence: 8_000 });
+    let overtaken = Ok(Answer::Raised(RaisedAnswer { accepted: false, fence: 8_000 }));
     let asked = bench.at(1).answer(0, OpId::Raise(1), overtaken);
     assert_eq!(asked, [raise(0, 2, 8_001), raise(1, 2, 8_001)]);
     assert_eq!(bench.raised(1, 1, true), [], "that number is out of the race");
@@ -220,14 +220,14 @@ fn where_nothing_else_is_left_the_raise_goes_above_the_far_fence() {
 #[test]
 fn a_far_fence_that_a_refusal_or_a_raise_tells_is_left_out_as_well() {
     let mut bench = Bench::start(3);
-    bench.vote(0, Ok(Answer::Held { owner: None, remaining: None, fence: FAR }));
+    bench.vote(0, Ok(Answer::Held(HeldAnswer { owner: None, remaining: None, fence: FAR })));
     bench.vote(1, granted_below(2_000));
     let asked = bench.vote(2, granted_below(2_000));
     assert_eq!(asked, [raise(1, 1, 2_001), raise(2, 1, 2_001)]);
 
     let mut bench = Bench::start(3);
     (0..3).for_each(|node| drop(bench.vote(node, granted_below(2_000))));
-    let overtaken = |fence| Ok(Answer::Raised { accepted: false, fence });
+    let overtaken = |fence| Ok(Answer::Raised(RaisedAnswer { accepted: false, fence }));
     assert_eq!(bench.answer(0, OpId::Raise(1), overtaken(FAR)), []);
     let asked = bench.answer(1, OpId::Raise(1), overtaken(3_000));
     assert_eq!(asked, [0, 1, 2].map(|node| raise(node, 2, 3_001)));

@@ -6,7 +6,7 @@ use super::bench::{Bench, at, extended, granted, granted_below, renewed, round, 
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::{
-        Answer, OpId,
+        Answer, OpId, RaisedAnswer,
         names::{Incarnation, View},
     },
     quorum::{Action, Command, Event, Refusal},
@@ -70,7 +70,7 @@ fn a_raise_by_another_server_voids_the_grant() {
         let asked = bench.hear((1, FIRST), OpId::Acquire, granted_below(5_000));
         let command = Command::Raise { round: 1, token: 5_001 };
         assert_eq!(asked, [send(0, command), send(1, command)]);
-        let raised = || Ok(Answer::Raised { accepted: true, fence: 0 });
+        let raised = || Ok(Answer::Raised(RaisedAnswer { accepted: true, fence: 0 }));
         assert_eq!(bench.hear((0, FIRST), OpId::Raise(1), raised()), []);
         bench.hear((1, view_of_raise), OpId::Raise(1), raised())
     };

@@ -1,0 +1,81 @@
+//! The pages in Markdown: their links lead somewhere, and the README stays short.
+
+use std::{fs, path::Path};
+
+/// Folders with pages, below the root of the repository.
+const FOLDERS: [&str; 4] = ["", "docs", "benches", "examples"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The text of a page without its code blocks.
+fn prose(page: &Path) -> String {
+    let text = fs::read_to_string(page).unwrap();
+    text.split("```").step_by(2).collect()
+}
+
+/// Targets of `[text](target)`.
+fn links(prose: &str) -> impl Iterator<Item = &str> {
+    prose.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+/// The anchors of a page's headings, as repository hosts and rustdoc make them.
+fn anchors(page: &Path) -> Vec<String> {
+    let prose = prose(page);
+    let titles = prose.lines().filter(|line| line.starts_with('#'));
+    titles
+        .map(|title| {
+            let kept = title.trim_start_matches('#').trim().to_lowercase();
+            kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>()
+        })
+        .map(|title| title.replace(' ', "-"))
+        .collect()
+}
+
+/// What is wrong with a link of `page`.
+fn fault(page: &Path, link: &str) -> Option<String> {
+    if link.contains("://") {
+        return None;
+    }
+    let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let target = if file.is_empty() { page.into() } else { page.parent().unwrap().join(file) };
+    if !target.exists() {
+        return Some(format!("{}: {link}: no such file", page.display()));
+    }
+    let known = anchor.is_empty() || anchors(&target).iter().any(|known| known == anchor);
+    (!known).then(|| format!("{}: {link}: no such heading", page.display()))
+}
+
+#[test]
+fn local_links_resolve() {
+    let mut checked = 0;
+    let mut faults = Vec::new();
+    for folder in FOLDERS {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let page = entry.unwrap().path();
+            if page.extension().is_some_and(|extension| extension == "md") {
+                for link in links(&prose(&page)) {
+                    checked += 1;
+                    faults.extend(fault(&page, link));
+                }
+            }
+        }
+    }
+    assert!(checked > 30, "{checked} links were found");
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn faulty_links_are_found() {
+    let readme = root().join("README.md");
+    assert!(fault(&readme, "docs/nothing.md").is_some());
+    assert!(fault(&readme, "docs/servers.md#nothing").is_some());
+    assert_eq!(fault(&readme, "docs/servers.md#clocks"), None);
+}
+
+#[test]
+fn readme_is_at_most_150_lines() {
+    let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
+    assert!(lines <= 150, "README.md has {lines} lines");
+}
