@@ -1,3 +1,5 @@
+//! The future of a request for a lock.
+
 use std::{
     fmt,
     future::Future,
@@ -25,47 +27,43 @@ use crate::{
     time::{Sleep, Timestamp},
 };
 
-/// The future of a [`LockRequest`](super::LockRequest): queues locally, asks the nodes, tries
-/// again until the wait is over.
+/// The future of a [`LockRequest`](super::LockRequest): waits in the local line, asks the nodes, and
+/// retries until the wait is over.
 ///
 /// # Errors
 ///
-/// * [`LockError::Held`], [`NoQuorum`](LockError::NoQuorum), [`TooSlow`](LockError::TooSlow): what
-///   the only attempt met, or the last of `max_attempts`.
-/// * [`LockError::WaitTimedOut`]: the wait is over; it carries what was met last.
+/// * [`LockError::Held`], [`NoQuorum`](LockError::NoQuorum), [`TooSlow`](LockError::TooSlow): the error
+///   of the only attempt, or of the last of `max_attempts`.
+/// * [`LockError::WaitTimedOut`]: the wait is over; it has the error of the last attempt.
 /// * [`LockError::InvalidResource`], [`InvalidRequest`](LockError::InvalidRequest),
 ///   [`Closed`](LockError::Closed), [`Forked`](LockError::Forked): nothing was sent.
 ///
 /// # Cancel safety
 ///
-/// Dropping it gives up the place in line, and releases on every node what an attempt under way
-/// may have been granted. No key is left behind.
+/// Dropping it leaves the line, and releases on every node what an attempt in flight may have been
+/// granted. No key is left.
 ///
-/// Once polled, it goes on by itself until it is dropped: what is neither polled nor dropped may be
-/// granted the lock, and keeps it, renewed, for up to `max_hold`.
+/// Once polled, it continues in the background until it is dropped. One that is neither polled nor
+/// dropped may be granted the lock, and then keeps it, renewed, for up to `max_hold`.
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire(AcquireState);
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
-)]
+#[expect(clippy::large_enum_variant, reason = "the task already allocates the future")]
 enum AcquireState {
     Invalid(Option<LockError>),
     Working(Acquisition),
 }
 
-/// An attempt is decided within so many node timeouts: a permit, votes, and three raises of the
-/// token.
+/// Maximum duration of an attempt, in node timeouts: a permit, votes, and three raises of the token.
 const LONGEST_ATTEMPT: u32 = 6;
 
 struct Acquisition {
     tries: RetryState,
     started: Timestamp,
     step: AcquireStep,
-    /// Ends the wait in the local line.
-    alarm: Option<Sleep>,
-    /// Has stood in a local line.
+    /// Timeout of the wait in the local line.
+    line_timeout: Option<Sleep>,
+    /// It has waited in a local line.
     was_in_line: bool,
 }
 
@@ -105,7 +103,7 @@ impl Acquire {
             tries,
             started,
             step,
-            alarm: None,
+            line_timeout: None,
             was_in_line: false,
         }))
     }
@@ -144,8 +142,8 @@ impl Acquisition {
                 AcquireStep::QueueWait(mut queueing) => match queueing.poll(&self.tries.plan, cx) {
                     Poll::Ready(Ok(Admission::Granted(lease))) => return self.granted(lease),
                     Poll::Ready(Ok(Admission::Ask(ticket))) => {
-                        self.alarm = None;
-                        // Other processes may wait as well, and have had no chance for a while.
+                        self.line_timeout = None;
+                        // Other processes that wait may have had no turn for long.
                         let yields = !self.tries.plan.wait.is_zero()
                             && self.tries.core.wakeups.may_yield(&self.tries.resource);
                         self.step = if yields {
@@ -209,7 +207,7 @@ impl Acquisition {
                     match lease {
                         Ok((lease, watch)) => self.step = AcquireStep::Asking { lease, watch },
                         Err(error) => {
-                            // Without a permit until the end of the wait.
+                            // No permit was free until the end of the wait.
                             let is_late =
                                 !matches!(error, LockError::Closed | LockError::NoRandomness(_))
                                     && !self.tries.plan.wait.is_zero();
@@ -225,9 +223,8 @@ impl Acquisition {
 
     fn granted(&mut self, lease: Arc<ActiveLease>) -> Poll<Result<Lock, LockError>> {
         let lock = Lock::new(lease);
-        // The task may have been kept from polling until it was over.
-        let is_valid = lock.lease().is_valid();
-        let result = if is_valid { Ok(lock) } else { Err(lock.lease().too_slow()) };
+        // Its validity may have ended before the task polled.
+        let result = if lock.lease().is_valid() { Ok(lock) } else { Err(lock.lease().too_slow()) };
         self.end(result)
     }
 
@@ -253,7 +250,7 @@ impl Acquisition {
         AcquireStep::Pausing(RetryTask::start(wait, deadline, (ticket, self.tries.hand_over())))
     }
 
-    /// What follows an attempt that failed: a pause, or the end.
+    /// Returns the pause after a failed attempt, or the error that ends the request.
     fn after_failure(
         &mut self,
         ticket: Ticket,
@@ -271,16 +268,12 @@ impl Acquisition {
         }
         let RetryState { core, retries, .. } = &mut self.tries;
         if !retries.count(&core.queue, self.was_in_line) {
-            crate::log::debug!("too many requests wait: one is told at once");
+            crate::log::debug!("request refused: too many wait");
             return Err(error);
         }
         let deadline = self.deadline();
-        let pause = self.tries.retries.pause(
-            &self.tries.core,
-            &self.tries.resource,
-            &self.tries.plan,
-            deadline,
-        );
+        let RetryState { core, resource, plan, retries, .. } = &mut self.tries;
+        let pause = retries.pause(core, resource, plan, deadline);
         Ok(self.pause(RetryWait::Pause(pause), deadline, ticket))
     }
 
@@ -288,17 +281,18 @@ impl Acquisition {
         self.started + self.tries.plan.wait
     }
 
-    /// Whether there is time left to stand in line; if so, the task is woken when it is over.
+    /// Whether there is time left to wait in line. Its end wakes the task.
     fn is_waiting(&mut self, cx: &mut Context<'_>) -> bool {
         let deadline = if self.tries.plan.wait.is_zero() {
-            // Who wants one attempt leaves with the head's verdict, which is never farther than
-            // this, unless nobody polls the head.
+            // A single attempt ends with the head's verdict, which comes within this time, unless
+            // the head is not polled.
             self.started + self.tries.plan.node_timeout * LONGEST_ATTEMPT
         } else {
             self.deadline()
         };
-        let alarm = self.alarm.get_or_insert_with(|| self.tries.core.timers.sleep_until(deadline));
-        Pin::new(alarm).poll(cx).is_pending()
+        let timeout =
+            self.line_timeout.get_or_insert_with(|| self.tries.core.timers.sleep_until(deadline));
+        Pin::new(timeout).poll(cx).is_pending()
     }
 
     fn timed_out(&self, last: LockError) -> LockError {
@@ -322,17 +316,15 @@ impl Acquisition {
         metrics::acquire(result.as_ref().map(|_| ()), || self.elapsed());
         if !self.tries.span.is_disabled() {
             self.tries.span.record("elapsed", field::debug(self.elapsed()));
-            match &result {
-                Ok(_) => self.tries.span.record("outcome", "acquired"),
-                Err(error) => self.tries.span.record("outcome", field::display(error)),
-            };
-            match &result {
-                Ok(_) => crate::log::debug!("acquired"),
-                Err(LockError::NoQuorum { votes }) => {
+            if let Err(error) = &result {
+                self.tries.span.record("outcome", field::display(error));
+                if let LockError::NoQuorum { votes } = error {
                     self.tries.span.record("votes", field::display(votes));
-                    crate::log::debug!("not acquired");
                 }
-                Err(_) => crate::log::debug!("not acquired"),
+                crate::log::debug!("not acquired");
+            } else {
+                self.tries.span.record("outcome", "acquired");
+                crate::log::debug!("acquired");
             }
         }
         Poll::Ready(result)
