@@ -7,7 +7,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     pin::Pin,
     sync::{
         Arc, Mutex,
@@ -180,15 +179,7 @@ impl AttemptLimiter {
     }
 }
 
-impl fmt::Debug for AttemptLimiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AttemptLimiter")
-            .field("limit", &self.limit)
-            .field("in_flight", &self.in_flight)
-            .field("waiting", &self.waiting)
-            .finish_non_exhaustive()
-    }
-}
+opaque_debug!(AttemptLimiter);
 
 /// Allows one attempt to be in flight. Dropping it passes it on.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! Mean hold times by class of names: the estimate of when a refused caller should come back.
 
 use std::{
-    fmt,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -74,11 +73,7 @@ impl HoldTimes {
     }
 }
 
-impl fmt::Debug for HoldTimes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HoldTimes").finish_non_exhaustive()
-    }
-}
+opaque_debug!(HoldTimes);
 
 /// Returns the class of a name.
 fn class(name: &str) -> usize {

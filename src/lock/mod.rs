@@ -19,6 +19,17 @@
 //! | when a refused caller should come back | `hold_times` |
 //! | the thread that runs connections and timers | [`Spawner`] |
 
+/// Implements [`Debug`](std::fmt::Debug) with the name of the type only.
+macro_rules! opaque_debug {
+    ($($type:ident),+) => {$(
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($type)).finish_non_exhaustive()
+            }
+        }
+    )+};
+}
+
 mod acquire;
 mod attempts;
 mod build;

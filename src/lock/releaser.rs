@@ -110,8 +110,4 @@ impl Wake for Repeater {
     }
 }
 
-impl std::fmt::Debug for Repeater {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Repeater").field("armed", &self.armed).finish_non_exhaustive()
-    }
-}
+opaque_debug!(Repeater);

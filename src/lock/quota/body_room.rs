@@ -1,11 +1,8 @@
 //! A bound on the bodies that are read before their locks are acquired.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use super::quota::WarnThrottle;
@@ -89,20 +86,7 @@ impl Drop for HeldBytes {
     }
 }
 
-impl fmt::Debug for HeldBytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldBytes").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for BodyRoom {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BodyRoom")
-            .field("limit", &self.limit)
-            .field("used", &self.used)
-            .finish_non_exhaustive()
-    }
-}
+opaque_debug!(HeldBytes, BodyRoom);
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,6 @@
 //! The quota of one manager: its bounds, the servers' memory, and what it has written.
 
 use std::{
-    fmt,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -219,11 +218,7 @@ impl Quota {
     }
 }
 
-impl fmt::Debug for Quota {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Quota").field("bounds", &self.bounds).finish_non_exhaustive()
-    }
-}
+opaque_debug!(Quota);
 
 /// Memory of a quorum of the servers, in bytes; `u64::MAX` without a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     future::Future,
     pin::Pin,
     sync::{
@@ -350,11 +349,7 @@ impl Drop for Yield {
     }
 }
 
-impl fmt::Debug for Yield {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Yield").field("has_begun", &self.has_begun).finish_non_exhaustive()
-    }
-}
+opaque_debug!(Yield);
 
 #[cfg(test)]
 #[path = "../tests/fairness.rs"]

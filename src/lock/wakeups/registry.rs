@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{
         Arc, Mutex, Weak,
         atomic::{AtomicBool, Ordering},
@@ -209,11 +208,7 @@ impl Wake for Sweep {
     }
 }
 
-impl fmt::Debug for Wakeups {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wakeups").finish_non_exhaustive()
-    }
-}
+opaque_debug!(Wakeups);
 
 /// The names that one request waits for.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! The task that begins the next try of a request when its pause ends.
 
 use std::{
-    fmt,
     future::poll_fn,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker, ready},
@@ -317,8 +316,4 @@ impl RetryTask {
     }
 }
 
-impl fmt::Debug for RetryTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryTask").finish_non_exhaustive()
-    }
-}
+opaque_debug!(RetryTask);
