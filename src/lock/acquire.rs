@@ -12,11 +12,12 @@ use std::{
 use tracing::{Span, field};
 
 use super::{
+    LockOptions,
     core::Core,
     lease::ActiveLease,
     lock::Lock,
     queue::{Admission, QueueWait, Ticket},
-    settings::Overrides,
+    settings::InternalOptions,
     waker_set::WakerKey,
     wakeups::{RetryHistory, RetryState, RetryTask, RetryWait, StartedTry, Yield},
 };
@@ -79,9 +80,10 @@ impl Acquire {
     pub(super) fn new(
         core: Arc<Core>,
         resource: Result<Resource, LockError>,
-        overrides: Overrides,
+        options: &LockOptions,
+        internal: &InternalOptions,
     ) -> Self {
-        let plan = core.settings.plan(&overrides);
+        let plan = core.settings.plan(options, internal);
         let started = core.clock().now();
         let open = core.is_open_at(started);
         let (resource, plan) = match open.and(resource).and_then(|r| plan.map(|p| (r, p))) {

@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 
-use super::{Overrun, quota::RecordBounds, settings::LineBounds, spawner::Spawner};
+use super::{LockOptions, Overrun, quota::RecordBounds, settings::LineBounds, spawner::Spawner};
 use crate::{
     node::{
         EmbeddedNodes, Node,
@@ -20,15 +20,13 @@ use crate::{
 pub struct RedlockBuilder {
     pub(super) urls: Vec<(Option<String>, String)>,
     pub(super) nodes: Vec<NodeSource>,
-    pub(super) ttl: Duration,
+    /// Defaults of requests.
+    pub(super) options: LockOptions,
     pub(super) max_ttl: Option<Duration>,
-    pub(super) wait: Duration,
-    pub(super) max_hold: Duration,
     pub(super) node_timeout: Duration,
     pub(super) drift_factor: f64,
     pub(super) retry_delay: RangeInclusive<Duration>,
     pub(super) wakeups: bool,
-    pub(super) max_attempts: Option<u32>,
     pub(super) owner: Option<String>,
     pub(super) key_prefix: String,
     pub(super) fencing: bool,
@@ -36,7 +34,6 @@ pub struct RedlockBuilder {
     pub(super) tls: Option<TlsOptions>,
     pub(super) guards: Guards,
     pub(super) stop_margin: Option<Duration>,
-    pub(super) on_overrun: Overrun,
     pub(super) line: LineBounds,
     pub(super) records: RecordBounds,
     pub(super) waiting_body_bytes: usize,
@@ -57,15 +54,12 @@ impl RedlockBuilder {
         Self {
             urls: Vec::new(),
             nodes: Vec::new(),
-            ttl: Duration::from_secs(10),
+            options: LockOptions::new(),
             max_ttl: None,
-            wait: Duration::ZERO,
-            max_hold: Duration::from_secs(5 * 60),
             node_timeout: Duration::from_millis(50),
             drift_factor: 0.01,
             retry_delay: Duration::from_millis(5)..=Duration::from_millis(40),
             wakeups: true,
-            max_attempts: None,
             owner: None,
             key_prefix: "redlock".into(),
             fencing: true,
@@ -73,7 +67,6 @@ impl RedlockBuilder {
             tls: None,
             guards: Guards::default(),
             stop_margin: None,
-            on_overrun: Overrun::default(),
             line: LineBounds { per_name: 1_000, total: 10_000 },
             records: RecordBounds::default(),
             waiting_body_bytes: 64 << 20,
@@ -119,10 +112,19 @@ impl RedlockBuilder {
         self
     }
 
-    /// Time for which the servers keep a key without a renewal. Default 10 s.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+    /// Sets defaults of all requests: each option that is set in `options`. The others keep their
+    /// values.
+    ///
+    /// `stall_limit` and `heartbeat_within` depend on the work. Setting them here is an error of
+    /// [`build`](Self::build).
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.options = options.or(self.options);
         self
+    }
+
+    /// See [`LockOptions::ttl`]. Default: 10 s.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.options(LockOptions::new().ttl(ttl))
     }
 
     /// Maximum TTL of a request. Default: the TTL.
@@ -135,17 +137,14 @@ impl RedlockBuilder {
         self
     }
 
-    /// Time for which a request tries. Default zero: one attempt. [`Duration::MAX`] is no limit.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
+    /// See [`LockOptions::wait`]. Default: zero, one attempt.
+    pub fn wait(self, wait: Duration) -> Self {
+        self.options(LockOptions::new().wait(wait))
     }
 
-    /// Maximum time for which a lock is held, renewals included. Default 5 min. [`Duration::MAX`] is
-    /// no limit.
-    pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.max_hold = max_hold;
-        self
+    /// See [`LockOptions::max_hold`]. Default: 5 min.
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        self.options(LockOptions::new().max_hold(max_hold))
     }
 
     /// Timeout for an answer of a node. Default 50 ms, and at most a tenth of the TTL.
@@ -183,10 +182,9 @@ impl RedlockBuilder {
         self
     }
 
-    /// Maximum number of attempts of a request. Default: no limit but the wait.
-    pub fn max_attempts(mut self, attempts: u32) -> Self {
-        self.max_attempts = Some(attempts);
-        self
+    /// See [`LockOptions::max_attempts`]. Default: no limit but the wait.
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        self.options(LockOptions::new().max_attempts(attempts))
     }
 
     /// Name of the holder for people: stored with the key, and shown in
@@ -262,11 +260,9 @@ impl RedlockBuilder {
         self
     }
 
-    /// What happens if guarded work blocks past the end of its lock, so that it can't be dropped.
-    /// Default: a warning.
-    pub fn on_overrun(mut self, overrun: Overrun) -> Self {
-        self.on_overrun = overrun;
-        self
+    /// See [`LockOptions::on_overrun`]. Default: a warning.
+    pub fn on_overrun(self, overrun: Overrun) -> Self {
+        self.options(LockOptions::new().on_overrun(overrun))
     }
 
     /// Maximum number of requests of this process that wait for one name. Further ones fail with
@@ -370,8 +366,7 @@ impl fmt::Debug for RedlockBuilder {
         // Not the URLs: they may contain passwords.
         f.debug_struct("RedlockBuilder")
             .field("nodes", &(self.urls.len() + self.nodes.len()))
-            .field("ttl", &self.ttl)
-            .field("wait", &self.wait)
+            .field("options", &self.options)
             .field("node_timeout", &self.node_timeout)
             .field("owner", &self.owner)
             .finish_non_exhaustive()

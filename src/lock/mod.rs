@@ -4,7 +4,7 @@
 //! |---|---|
 //! | manager, builder, settings | [`Redlock`], [`RedlockBuilder`], `build`, `settings` |
 //! | what all handles of a manager share | `core` |
-//! | a request for a lock, and its future | [`LockRequest`], [`Acquire`] |
+//! | a request for a lock, its options and its future | [`LockRequest`], [`LockOptions`], [`Acquire`] |
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`], [`Stopping`] |
 //! | the local line of requests | `queue` |
 //! | waiting for other processes, and fairness between processes | `wakeups` |
@@ -43,6 +43,7 @@ mod inspect;
 mod lease;
 #[expect(clippy::module_inception, reason = "it is the held lock, among its parts")]
 mod lock;
+mod options;
 mod overrun;
 mod query;
 mod queue;
@@ -69,6 +70,7 @@ pub(crate) use lease::ActiveLease;
 #[cfg(feature = "scheduler")]
 pub(crate) use lock::Renewals;
 pub use lock::{Lock, Lost, Release, Released, Stopping};
+pub use options::LockOptions;
 pub use overrun::Overrun;
 #[cfg(feature = "http")]
 pub(crate) use quota::{BodyRoom, HeldBytes, NoRoom};

@@ -11,8 +11,12 @@ use crate::time::Timestamp;
 
 /// What happens if guarded work is inside a poll when its lock has ended: it blocks, so it can't be
 /// dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "config", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(rename_all = "lowercase")
+)]
 #[non_exhaustive]
 pub enum Overrun {
     /// The crate's thread logs it at WARN, with the resource and the time, again at increasing

@@ -1,6 +1,8 @@
+//! The checked settings of a manager and of a request.
+
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
-use super::{fences::Proposal, overrun::Overrun, quota::RecordBounds};
+use super::{LockOptions, fences::Proposal, overrun::Overrun, quota::RecordBounds};
 use crate::{
     error::LockError,
     protocol::rules,
@@ -8,10 +10,7 @@ use crate::{
     time::MAX_DURATION,
 };
 
-/// Default limit for the estimate of when to come back for a held lock.
-const RETRY_AFTER: Duration = Duration::from_secs(30);
-
-/// What a manager was built with; checked.
+/// The checked settings of a manager.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) ttl: Duration,
@@ -20,60 +19,47 @@ pub(crate) struct Settings {
     pub(crate) max_hold: Duration,
     pub(crate) node_timeout: Duration,
     pub(crate) drift_factor: f64,
-    /// By how much wall clocks may differ under the strict clock guard.
+    /// Under the strict clock guard: maximum difference between wall clocks.
     pub(crate) clock_guard: Option<Duration>,
     pub(crate) retry_delay: RangeInclusive<Duration>,
-    /// Whether releases wake who waits.
     pub(crate) wakeups: bool,
     pub(crate) max_attempts: Option<u32>,
+    pub(crate) auto_extend: bool,
+    pub(crate) retry_after: Duration,
     pub(crate) owner: Arc<str>,
     pub(crate) fencing: bool,
     pub(crate) stop_margin: Option<Duration>,
     pub(crate) on_overrun: Overrun,
     pub(crate) line: LineBounds,
     pub(crate) records: RecordBounds,
-    /// How many bytes of bodies may be held before their locks are held.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has bodies"))]
     pub(crate) waiting_body_bytes: usize,
-    /// How often in a row a lease may be handed on within the process.
     pub(crate) handoff_limit: u32,
 }
 
-/// How many may stand in line within a process.
+/// Maximum numbers of waiting requests of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineBounds {
     pub(crate) per_name: usize,
     pub(crate) total: usize,
 }
 
-/// What one request asks for; unset means the manager's.
+/// Options that only the crate itself sets.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Overrides {
-    pub(crate) ttl: Option<Duration>,
-    pub(crate) wait: Option<Duration>,
-    /// An upper bound of the wait, whoever sets that.
+pub(crate) struct InternalOptions {
+    /// Maximum wait, also for the manager's default.
     pub(crate) wait_at_most: Option<Duration>,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) max_attempts: Option<u32>,
-    pub(crate) auto_extend: Option<bool>,
-    pub(crate) on_overrun: Option<Overrun>,
-    /// For how long one poll of the work may go on; unset means no limit.
-    pub(crate) stall_limit: Option<Duration>,
-    /// How often the work has to give a sign of life; unset means never.
-    pub(crate) heartbeat_within: Option<Duration>,
-    /// The holder polls the work at least this often, or its runtime hangs.
+    /// Maximum interval between polls of the work; a longer one means that its runtime hangs.
     pub(crate) polled_within: Option<Duration>,
-    /// The holder has the nodes keep records.
+    /// The holder writes records, and so needs a lease of its own.
     pub(crate) keeps_records: bool,
-    /// The release is awaited after a refusal, though this request makes no second attempt.
+    /// A wait for the release follows a refusal, although this request makes no second attempt.
     pub(crate) awaits_release: bool,
-    /// The node that the only attempt asks before the others.
+    /// The lead node of the only attempt.
     pub(crate) lead_node: Option<LeadNode>,
-    /// The longest time after which a request that is turned away is to come back.
-    pub(crate) retry_after: Option<Duration>,
 }
 
-/// What applies to one request; checked.
+/// The checked settings of one request. See [`LockOptions`] and [`InternalOptions`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) ttl: Duration,
@@ -85,29 +71,29 @@ pub(crate) struct Plan {
     pub(crate) stall_limit: Option<Duration>,
     pub(crate) heartbeat_within: Option<Duration>,
     pub(crate) polled_within: Option<Duration>,
-    /// The holder has the nodes keep records: it has a lease of its own.
     pub(crate) keeps_records: bool,
-    /// The release is awaited after a refusal, though this request makes no second attempt.
     pub(crate) awaits_release: bool,
     pub(crate) validity: Duration,
     pub(crate) node_timeout: Duration,
-    /// How long before the hard stop work is asked to stop.
     pub(crate) stop_margin: Duration,
-    /// The node that an attempt asks before the others; unset at the first of a request that waits.
+    /// Unset at the first attempt of a request that waits.
     pub(crate) lead_node: Option<LeadNode>,
-    /// The longest time after which a request that is turned away is to come back.
     pub(crate) retry_after: Duration,
-    /// What is set aside of the TTL: the servers keep the key for so long after the hard stop.
+    /// Time for which the servers keep the key after the hard stop.
     pub(crate) slack: Duration,
 }
 
 impl Settings {
-    pub(crate) fn plan(&self, overrides: &Overrides) -> Result<Plan, LockError> {
+    pub(crate) fn plan(
+        &self,
+        options: &LockOptions,
+        internal: &InternalOptions,
+    ) -> Result<Plan, LockError> {
         let invalid = |text: String| Err(LockError::InvalidRequest(text.into()));
-        let ttl = overrides.ttl.unwrap_or(self.ttl);
-        let wait = overrides.wait.unwrap_or(self.wait);
-        let wait = overrides.wait_at_most.map_or(wait, |most| wait.min(most));
-        let max_hold = overrides.max_hold.unwrap_or(self.max_hold);
+        let ttl = options.ttl.unwrap_or(self.ttl);
+        let wait = options.wait.unwrap_or(self.wait);
+        let wait = internal.wait_at_most.map_or(wait, |most| wait.min(most));
+        let max_hold = options.max_hold.unwrap_or(self.max_hold);
         if ttl.is_zero() {
             return invalid("the TTL is zero".into());
         }
@@ -124,56 +110,54 @@ impl Settings {
                 "the TTL of {ttl:?} is not longer than the {aside:?} set aside for clock drift"
             ));
         }
-        if max_hold.is_zero() {
-            return invalid("max_hold is zero".into());
-        }
-        if overrides.stall_limit.is_some_and(|limit| limit.is_zero()) {
-            return invalid("stall_limit is zero".into());
-        }
-        if overrides.heartbeat_within.is_some_and(|limit| limit.is_zero()) {
-            return invalid("heartbeat_within is zero".into());
-        }
-        let max_attempts = overrides.max_attempts.or(self.max_attempts);
-        if max_attempts == Some(0) {
-            return invalid("max_attempts is zero".into());
+        let max_attempts = options.max_attempts.or(self.max_attempts);
+        let is_zero = |limit: Option<Duration>| limit.is_some_and(|limit| limit.is_zero());
+        for (name, is_zero) in [
+            ("max_hold", max_hold.is_zero()),
+            ("stall_limit", is_zero(options.stall_limit)),
+            ("heartbeat_within", is_zero(options.heartbeat_within)),
+            ("max_attempts", max_attempts == Some(0)),
+        ] {
+            if is_zero {
+                return invalid(format!("{name} is zero"));
+            }
         }
         Ok(Plan {
             ttl,
             wait: wait.min(MAX_DURATION),
             max_hold: max_hold.min(MAX_DURATION),
             max_attempts,
-            auto_extend: overrides.auto_extend.unwrap_or(true),
-            on_overrun: overrides.on_overrun.unwrap_or(self.on_overrun),
-            stall_limit: overrides.stall_limit.filter(|limit| *limit <= MAX_DURATION),
-            heartbeat_within: overrides.heartbeat_within.filter(|limit| *limit <= MAX_DURATION),
-            polled_within: overrides.polled_within.filter(|limit| *limit <= MAX_DURATION),
-            keeps_records: overrides.keeps_records,
-            awaits_release: overrides.awaits_release,
+            auto_extend: options.auto_extend.unwrap_or(self.auto_extend),
+            on_overrun: options.on_overrun.unwrap_or(self.on_overrun),
+            stall_limit: options.stall_limit.filter(|limit| *limit <= MAX_DURATION),
+            heartbeat_within: options.heartbeat_within.filter(|limit| *limit <= MAX_DURATION),
+            polled_within: internal.polled_within.filter(|limit| *limit <= MAX_DURATION),
+            keeps_records: internal.keeps_records,
+            awaits_release: internal.awaits_release,
             validity,
-            // Renewals start at a third of the validity: a later soft deadline is never met while
-            // they work.
+            // Renewals start at a third of the validity: a later soft deadline is not reached while
+            // they succeed.
             stop_margin: self.stop_margin.unwrap_or(validity / 10).min(validity / 2),
-            lead_node: overrides.lead_node,
-            retry_after: overrides.retry_after.unwrap_or(RETRY_AFTER),
+            lead_node: internal.lead_node,
+            retry_after: options.retry_after.unwrap_or(self.retry_after),
             slack: set_aside(self, ttl),
             node_timeout: rules::node_timeout(self.node_timeout, ttl),
         })
     }
 }
 
-/// What is set aside of a TTL for clocks that run, or stand, apart.
+/// Returns the part of a TTL that is reserved for clock drift and differences between clocks.
 fn set_aside(settings: &Settings, ttl: Duration) -> Duration {
     rules::drift(ttl, settings.drift_factor) + rules::margin(settings.clock_guard)
 }
 
 impl Plan {
-    /// Bounds the time by which the hard stop comes before the end of the validity: an eighth of a
-    /// short one is what timers may cost.
+    /// Bounds the lead of the hard stop before the end of the validity to an eighth of the validity.
     pub(crate) fn cap_lead(&self, lead: Duration) -> Duration {
         lead.min(self.validity.min(self.max_hold) / 8)
     }
 
-    /// Whether a refused attempt is followed by a wait for the release.
+    /// Whether a wait for the release follows a refused attempt.
     pub(crate) fn awaits_release(&self) -> bool {
         self.awaits_release || (!self.wait.is_zero() && self.max_attempts != Some(1))
     }

@@ -148,7 +148,6 @@ impl ActiveLease {
         self.asked_to_stop.load(Ordering::Relaxed)
     }
 
-    #[cfg(feature = "scheduler")]
     pub(crate) fn heartbeat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
