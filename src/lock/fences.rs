@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn accepted_tokens_are_forgotten_after_clock_reset() {
+    fn clock_reset_forgets_accepted_tokens() {
         let fences = Fences::new(None);
         fences.accepted(&resource(), 7_300_000_255);
         assert_eq!(fences.propose(&resource(), AHEAD).token, 7_300_000_256);

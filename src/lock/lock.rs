@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_request_wakes_and_keeps_the_lock() {
+    fn stop_request_keeps_the_lock() {
         let (clock, lock) = lock();
         let stopping = clock.spawn(lock.context().stopping());
         clock.settle();

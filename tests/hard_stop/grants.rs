@@ -1,4 +1,4 @@
-//! Grants that come after the end of the validity that they would give.
+//! Grants that arrive after the end of their validity.
 
 use std::{
     pin::pin,
@@ -15,7 +15,7 @@ use crate::tools::{HandClock, NANO, VALIDITY, builder, just_before, poll};
 
 type Held = (Reply, Result<Answer, Reason>);
 
-/// Keeps the answers to acquire operations until they are let go.
+/// Withholds the answers to acquire operations.
 #[derive(Debug)]
 struct Slow {
     inner: Arc<dyn Node>,
@@ -41,7 +41,7 @@ impl Node for Slow {
     }
 }
 
-/// A manager, its nodes, and what lets the answers go.
+/// A manager, its nodes, and the withheld answers.
 fn slow(clock: &HandClock) -> (Redlock, EmbeddedNodes, impl Fn() + use<>) {
     let nodes = EmbeddedNodes::with_clock(3, clock.clone());
     let held = Arc::<Mutex<Vec<Held>>>::default();
@@ -57,7 +57,7 @@ fn slow(clock: &HandClock) -> (Redlock, EmbeddedNodes, impl Fn() + use<>) {
 }
 
 #[test]
-fn a_quorum_that_grants_in_the_last_nanosecond_gives_a_lock_for_a_nanosecond() {
+fn last_nanosecond_grant_is_a_lock() {
     let clock = HandClock::unwatched();
     let (redlock, _, let_go) = slow(&clock);
     let mut acquire = pin!(redlock.lock("x").into_future());
@@ -69,7 +69,7 @@ fn a_quorum_that_grants_in_the_last_nanosecond_gives_a_lock_for_a_nanosecond() {
 }
 
 #[test]
-fn a_quorum_that_grants_at_the_end_of_the_validity_is_too_slow_and_keeps_no_key() {
+fn grant_at_end_is_too_slow() {
     let clock = HandClock::unwatched();
     let (redlock, nodes, let_go) = slow(&clock);
     let mut acquire = pin!(redlock.lock("x").into_future());
@@ -85,13 +85,13 @@ fn a_quorum_that_grants_at_the_end_of_the_validity_is_too_slow_and_keeps_no_key(
 }
 
 #[test]
-fn a_grant_that_is_fetched_after_its_validity_is_no_lock() {
+fn late_grant_is_no_lock() {
     let clock = HandClock::unwatched();
     let (redlock, nodes, let_go) = slow(&clock);
     let mut acquire = pin!(redlock.lock("x").into_future());
     assert!(poll(acquire.as_mut()).is_pending());
     let_go();
-    // The task that asked is not polled in time: its runtime is busy elsewhere.
+    // The task is not polled in time: its runtime is busy.
     clock.advance(VALIDITY);
     let polled = poll(acquire.as_mut());
     assert!(matches!(polled, Poll::Ready(Err(LockError::TooSlow { .. }))), "{polled:?}");
@@ -99,7 +99,7 @@ fn a_grant_that_is_fetched_after_its_validity_is_no_lock() {
 }
 
 #[test]
-fn work_whose_grant_is_fetched_after_its_validity_does_not_begin_and_the_error_says_so() {
+fn late_grant_runs_no_work() {
     let clock = HandClock::unwatched();
     let (redlock, _, let_go) = slow(&clock);
     let mut run = pin!(redlock.lock("x").run(|_| async { panic!("it must not begin") }));

@@ -1,4 +1,4 @@
-//! First the work goes, then the keys.
+//! Work is dropped before its keys are released.
 
 use std::{
     future::poll_fn,
@@ -17,7 +17,7 @@ use tower_redlock::{
 
 use crate::tools::{Flag, HandClock, VALIDITY, builder, is_expired, poll};
 
-/// Writes down releases in the order in which they are sent, and whether the work was gone by then.
+/// Records, for each release that is sent, whether the work was dropped before.
 #[derive(Debug)]
 struct Watched {
     inner: Arc<dyn Node>,
@@ -51,7 +51,7 @@ enum End {
 }
 
 #[test]
-fn the_work_is_dropped_before_the_release_is_sent_however_it_ends() {
+fn work_is_dropped_before_the_release() {
     for end in [End::Dropped, End::Lost, End::Panic, End::Ready] {
         let clock = HandClock::unwatched();
         let (flag, is_dropped) = Flag::new();

@@ -1,4 +1,4 @@
-//! A clock, flags and wakers to watch the hard stop with.
+//! A clock, flags and wakers for the tests.
 
 use std::{
     future::{Future, poll_fn},
@@ -29,7 +29,7 @@ pub(crate) fn just_before(moment: Duration) -> Duration {
     moment.saturating_sub(NANO)
 }
 
-/// Stands still until it is moved.
+/// A clock that the test moves.
 #[derive(Clone, Debug)]
 pub(crate) struct HandClock {
     now: Arc<AtomicU64>,
@@ -37,7 +37,7 @@ pub(crate) struct HandClock {
 }
 
 impl HandClock {
-    /// For a manager without timers: what is stopped is stopped by the look at the clock alone.
+    /// For a manager without timers: only reading the clock stops work.
     pub(crate) fn unwatched() -> Self {
         Self { now: Arc::new(AtomicU64::new(START)), is_watched: false }
     }
@@ -102,7 +102,7 @@ impl Drop for Flag {
     }
 }
 
-/// Counts how often it is woken.
+/// Counts wake-ups.
 #[derive(Default)]
 pub(crate) struct Woken(pub(crate) AtomicUsize);
 
@@ -116,7 +116,7 @@ pub(crate) fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Work that is never done, counts its polls, and leaves its waker behind.
+/// Endless work that counts its polls and stores its waker.
 pub(crate) fn endless(
     polls: &Arc<AtomicUsize>,
     waker: &Arc<Mutex<Option<Waker>>>,

@@ -331,19 +331,13 @@ impl SharedLease {
             let is_verdict = !state.lease.refused_by_lead();
             (state.ticket.take(), state.grant.lease.upgrade(), is_verdict)
         };
-        match (&decision, &lease) {
-            (Ok(()), Some(lease)) => {
+        match (&decision, &lease, &ticket) {
+            (Ok(()), Some(lease), ticket) => {
                 StallWatch::start(lease, &lease.plan);
-                if let Some(ticket) = &ticket {
-                    ticket.holding(lease);
-                }
+                ticket.iter().for_each(|ticket| ticket.holding(lease));
             }
-            (Ok(()), None) => {}
-            (Err(error), _) => {
-                if let Some(ticket) = ticket.as_ref().filter(|_| is_verdict) {
-                    ticket.report(error);
-                }
-            }
+            (Err(error), _, Some(ticket)) if is_verdict => ticket.report(error),
+            _ => {}
         }
         let mut state = self.state();
         state.grant.decision = Some(decision);

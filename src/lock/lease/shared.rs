@@ -298,7 +298,7 @@ impl ReplySink for SharedLease {
     ) {
         if let Ok(answer) = &result {
             self.learn(op, answer);
-            // The release of a failed attempt says nothing about fairness.
+            // Releases of failed attempts do not concern fairness.
             if let Answer::Released(ReleasedAnswer { awaited, .. }) = answer
                 && self.core.wakeups.minds(*awaited)
                 && self.state().granted.is_some()

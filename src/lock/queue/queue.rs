@@ -237,7 +237,7 @@ pub(crate) struct QueueWait {
 /// The successful end of a [`QueueWait`].
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// The turn: the nodes may be asked.
+    /// The turn at the head.
     Ask(Ticket),
     /// A lease that its holder in this process handed on.
     Granted(Arc<ActiveLease>),

@@ -1,4 +1,4 @@
-//! The share of one lease's record in the quota.
+//! The quota of one lease.
 
 use std::{
     sync::{Arc, Mutex},

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn quorum_has_what_its_least_member_has() {
+    fn quorum_has_its_members_minimum() {
         let [full, small, large] = [memory(100, 99), memory(100, 50), memory(0, 1_000)];
         let room_of = |known: &[&Memory]| of_quorum(known, 2, room);
         assert_eq!(room_of(&[&full, &small, &large]), 25);

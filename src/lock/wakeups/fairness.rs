@@ -32,16 +32,15 @@ const STALE: Duration = Duration::from_secs(1);
 /// Number of names from which on stale ones are removed, once in [`STALE`].
 const MANY: usize = 64;
 
-/// Streaks: names that this process holds again and again while other processes wait for them.
+/// Streaks: names that this process acquires again and again while other processes wait.
 ///
-/// An acquire that directly follows a release finds the name free on every node, before any waiter
-/// is told. Without a rule, one process could keep a name for ever. So at the end of a streak a lease
-/// is handed on for at most one more pass of the local line, or two short ones, and the next in line
-/// pauses before it asks the nodes. A process that held a name for the length of a streak asks
-/// again only when a node has answered whether others wait. Where nobody waits there is no streak,
-/// and nobody pauses.
+/// An acquire that directly follows a release finds the name free on every node, before any waiter is
+/// notified, so one process could keep a name for ever. So at the end of a streak a lease is handed on
+/// for at most one more pass of the local line, or two short ones, and the next request pauses before
+/// it asks the nodes. After a hold as long as a streak, a process asks again only when a node has
+/// answered whether others wait. Where none waits there is no streak and no pause.
 ///
-/// Waiters may be farther away than the pause is long. So each pause is longer than the one before,
+/// Waiters may be farther away than the pause is long, so each pause is longer than the one before,
 /// until another process has held the name.
 #[derive(Debug, Default)]
 pub(super) struct Streaks {
