@@ -246,12 +246,23 @@ fn warn_of_few_servers(servers: usize, guards: &Guards) {
     }
 }
 
+/// Refuses a text that is empty, too long, or has control characters. `what`: its name.
+fn check_text(
+    setting: &'static str,
+    what: &str,
+    text: &str,
+    most: usize,
+) -> Result<(), BuildError> {
+    if text.is_empty() || text.len() > most || text.chars().any(char::is_control) {
+        let reason = format!("{what} must have 1 to {most} bytes and no control characters");
+        return Err(BuildError::setting(setting, reason));
+    }
+    Ok(())
+}
+
 fn owner(given: Option<&str>) -> Result<Arc<str>, BuildError> {
     let Some(owner) = given else { return Ok(default_owner().into()) };
-    if owner.is_empty() || owner.len() > MAX_OWNER_BYTES || owner.chars().any(char::is_control) {
-        let reason = format!("it must have 1 to {MAX_OWNER_BYTES} bytes and no control characters");
-        return Err(BuildError::setting("owner", reason));
-    }
+    check_text("owner", "it", owner, MAX_OWNER_BYTES)?;
     Ok(owner.into())
 }
 
@@ -272,11 +283,7 @@ fn default_owner() -> String {
 }
 
 fn check_name(name: &str) -> Result<(), BuildError> {
-    if name.is_empty() || name.len() > MAX_OWNER_BYTES || name.chars().any(char::is_control) {
-        let reason =
-            format!("a name must have 1 to {MAX_OWNER_BYTES} bytes and no control characters");
-        return Err(BuildError::setting("nodes", reason));
-    }
+    check_text("nodes", "a name", name, MAX_OWNER_BYTES)?;
     // Names are shown, and must not contain a password.
     if name.contains("://") && name.contains('@') {
         let reason = "a name is a URL, which may have a password: the name comes before the URL";
@@ -286,12 +293,7 @@ fn check_name(name: &str) -> Result<(), BuildError> {
 }
 
 fn check_prefix(prefix: &str) -> Result<(), BuildError> {
-    if prefix.is_empty() || prefix.len() > MAX_PREFIX_BYTES || prefix.chars().any(char::is_control)
-    {
-        let reason =
-            format!("it must have 1 to {MAX_PREFIX_BYTES} bytes and no control characters");
-        return Err(BuildError::setting("key_prefix", reason));
-    }
+    check_text("key_prefix", "it", prefix, MAX_PREFIX_BYTES)?;
     // Names may contain anything: with one of these parts in a prefix, as in `a` and `a:lock:b`, two
     // managers could share keys or channels. The keys `:meta` and `:marks` end with their kind, so
     // they cannot.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     core::Core,
-    query::{query, votes},
+    query::{no_quorum, query},
 };
 use crate::{
     error::{LockError, Reason},
@@ -78,11 +78,7 @@ pub(crate) async fn claim(core: &Core, job: &Arc<str>, claim: TickClaim) -> Resu
         answers.iter().filter(|answer| matches!(answer, Ok(Answer::Claimed))).count() >= quorum
     };
     let answers = query(core, &op, is_claimed).await;
-    if is_claimed(&answers) {
-        Ok(())
-    } else {
-        Err(LockError::NoQuorum { votes: votes(core, &answers) })
-    }
+    if is_claimed(&answers) { Ok(()) } else { Err(no_quorum(core, &answers)) }
 }
 
 /// How long after it was sent a node may still store a claim: two node timeouts, as for grants.
@@ -113,9 +109,7 @@ fn history(
     (status, floor): (ClaimStatus, u64),
 ) -> Result<JobHistory, LockError> {
     let latest = match status {
-        ClaimStatus::TooFew => {
-            return Err(LockError::NoQuorum { votes: votes(core, answers) });
-        }
+        ClaimStatus::TooFew => return Err(no_quorum(core, answers)),
         ClaimStatus::Known(latest) => latest,
         ClaimStatus::Likely(latest) => Some(latest),
     };

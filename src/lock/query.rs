@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::core::Core;
 use crate::{
-    error::{Reason, VoteOutcome, Votes},
+    error::{LockError, Reason, VoteOutcome, Votes},
     node::Reply,
     protocol::{
         Answer, Op,
@@ -64,6 +64,11 @@ pub(crate) fn broadcast(core: &Core, op: &Op) {
     for node in &core.nodes {
         node.send(op.clone(), Reply::from_fn(|_| {}));
     }
+}
+
+/// The error of a query that too few nodes answered.
+pub(crate) fn no_quorum(core: &Core, answers: &[Result<Answer, Reason>]) -> LockError {
+    LockError::NoQuorum { votes: votes(core, answers) }
 }
 
 /// The votes of a query that too few nodes answered.

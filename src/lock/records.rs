@@ -8,7 +8,7 @@ use std::{
 use super::{
     ActiveLease,
     core::Core,
-    query::{Query, broadcast, query, query_each, votes},
+    query::{Query, broadcast, query, query_each},
 };
 use crate::{
     error::{LockError, Reason},
@@ -17,7 +17,7 @@ use crate::{
     quorum::records::{self, RecordStatus},
 };
 
-pub(crate) use super::query::Answers;
+pub(crate) use super::query::{Answers, no_quorum};
 
 /// A query about a record.
 pub(crate) type Asked = Query<fn(&[Result<Answer, Reason>]) -> bool>;
@@ -94,11 +94,6 @@ pub(crate) fn forget(core: &Core, name: &Arc<str>, nonce: Nonce) {
 /// Deletes the record of a lease, and waits for all answers.
 pub(crate) fn forget_and_hear(core: &Core, name: &Arc<str>, nonce: Nonce) -> Asked {
     query(core, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }), |_| false)
-}
-
-/// The error where too few nodes answered.
-pub(crate) fn no_quorum(core: &Core, answers: &[Result<Answer, Reason>]) -> LockError {
-    LockError::NoQuorum { votes: votes(core, answers) }
 }
 
 /// Writes the record of finished work to the nodes that lack it.

@@ -149,40 +149,6 @@ impl Queue {
         }
     }
 
-    /// See [`Ticket::hand_on`].
-    fn hand_on(
-        &self,
-        names: &[Arc<str>],
-        is_wanted: impl FnOnce(&Resource, &Plan, usize) -> bool,
-        make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
-    ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
-        let (first, others) = names.split_first()?;
-        let mut guard = self.lines();
-        let lines = &mut *guard;
-        if lines.waiting == 0 {
-            return None;
-        }
-        let is_empty = |name| lines.names.get(name).is_some_and(Line::is_empty);
-        if !others.iter().all(is_empty) {
-            return None;
-        }
-        let line = lines.names.get_mut(first)?;
-        let next = line.first_patient()?;
-        if !is_wanted(&next.resource, &next.plan, line.at_grant) {
-            return None;
-        }
-        let lease = make(&next.plan)?;
-        let next = line.pop_first()?;
-        next.give(WaiterSlot::Granted(Arc::clone(&lease)));
-        for name in names {
-            if let Some(line) = lines.names.get_mut(name) {
-                line.head = HeadState::Holding(Arc::downgrade(&lease));
-                line.next_turn();
-            }
-        }
-        Some((lease, next.waker, lines.wait_no_more(1)))
-    }
-
     /// Sets the state of a head, and gives its verdict to the requests for a single attempt.
     fn set_head(&self, name: &Arc<str>, head: &HeadState) {
         {
@@ -365,11 +331,32 @@ impl Ticket {
         may: impl FnOnce(usize) -> bool,
         make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
     ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
-        let is_wanted = |wanted: &_, plan: &Plan, at_grant| {
-            let fits = *wanted == self.resource && plan.ttl == ttl && !plan.keeps_records;
-            fits && may(at_grant)
-        };
-        self.queue.hand_on(self.names(), is_wanted, make)
+        let (first, others) = self.names().split_first()?;
+        let mut guard = self.queue.lines();
+        let lines = &mut *guard;
+        if lines.waiting == 0 {
+            return None;
+        }
+        let is_empty = |name| lines.names.get(name).is_some_and(Line::is_empty);
+        if !others.iter().all(is_empty) {
+            return None;
+        }
+        let line = lines.names.get_mut(first)?;
+        let Waiter { resource, plan, .. } = line.first_patient()?;
+        let fits = *resource == self.resource && plan.ttl == ttl && !plan.keeps_records;
+        if !fits || !may(line.at_grant) {
+            return None;
+        }
+        let lease = make(plan)?;
+        let next = line.pop_first()?;
+        next.give(WaiterSlot::Granted(Arc::clone(&lease)));
+        for name in self.names() {
+            if let Some(line) = lines.names.get_mut(name) {
+                line.head = HeadState::Holding(Arc::downgrade(&lease));
+                line.next_turn();
+            }
+        }
+        Some((lease, next.waker, lines.wait_no_more(1)))
     }
 
     fn names(&self) -> &[Arc<str>] {
