@@ -1,4 +1,4 @@
-//! The pause between two tries of a request that waits.
+//! The pauses between the tries of a request, and what it learnt from them.
 
 use std::{
     future::Future,
@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    registry::Waiting,
-    release_status::{ReleaseStatus, is_crowd, release_status, turn},
+    registry::{NameWait, ResourceWait},
+    release_watch::{ReleaseStatus, is_crowd, release_status, turn},
 };
 use crate::{
     error::LockError,
@@ -32,7 +32,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Minimum mean interval between the tries of all requests of a manager to which releases are
 /// reported. The more requests wait, the longer each one pauses.
-const TOLD_SPACING: Duration = Duration::from_millis(1);
+const NOTIFIED_SPACING: Duration = Duration::from_millis(1);
 
 /// The same for requests whose tries no quorum answers. Their tries find out that servers are back.
 const SILENT_SPACING: Duration = Duration::from_micros(250);
@@ -40,7 +40,7 @@ const SILENT_SPACING: Duration = Duration::from_micros(250);
 /// What one request learnt from its tries so far.
 #[derive(Debug, Default)]
 pub(crate) struct RetryHistory {
-    waiting: Option<Waiting>,
+    waiting: Option<ResourceWait>,
     /// Start of the last try.
     tried: Option<Timestamp>,
     /// The node that the next try, or the current one, asks first.
@@ -56,15 +56,14 @@ pub(crate) struct RetryHistory {
     silent: u32,
     /// Time that the last try waited for a permit.
     queued: Duration,
-    /// Its place among the requests that wait.
-    counted: Option<queue::Waiting>,
+    counted: Option<queue::CountedWaiter>,
 }
 
 impl RetryHistory {
     /// Returns the plan for the next try.
     pub(crate) fn begin(&mut self, plan: Plan) -> Plan {
         for name_wait in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.name_waits) {
-            name_wait.told = name_wait.releases.told();
+            name_wait.seen = name_wait.releases.reports();
         }
         Plan { lead_node: self.lead_node.or(plan.lead_node), ..plan }
     }
@@ -149,7 +148,7 @@ impl RetryHistory {
         let longest = |spacing| LONGEST_PAUSE.min(plan.ttl / 3).max(spaced(spacing, heads));
         // A request that waited for a permit would wait for the next one too.
         let short = backoff(short, self.silent, longest(SILENT_SPACING)).max(self.queued);
-        let long = self.held_for.map(|left| left.min(longest(TOLD_SPACING)) + short);
+        let long = self.held_for.map(|left| left.min(longest(NOTIFIED_SPACING)) + short);
         Pause::new(core, short, long, deadline)
     }
 }
@@ -228,7 +227,7 @@ impl Pause {
         }
     }
 
-    /// Combines the status of the names: all of them have to be free.
+    /// Returns the status of the names, all of which have to be free.
     fn release_status(
         &self,
         retries: &mut RetryHistory,
@@ -238,30 +237,13 @@ impl Pause {
         let tried = retries.tried.unwrap_or(Timestamp::ZERO);
         let quorum = rules::quorum(core.nodes.len());
         let Some(waiting) = &mut retries.waiting else { return ReleaseStatus::Unwatched };
-        let mut all = ReleaseStatus::Held;
-        for name_wait in &mut waiting.name_waits {
-            let terms = ((tried, name_wait.told), self.first, quorum);
-            let one = name_wait.releases.look(&mut name_wait.watch, cx, |nodes, listening| {
+        let of_name = |name_wait: &mut NameWait| {
+            let terms = ((tried, name_wait.seen), self.first, quorum);
+            name_wait.releases.look(&mut name_wait.key, cx, |nodes, listening| {
                 release_status(nodes, listening, terms)
-            });
-            all = match (all, one) {
-                (
-                    ReleaseStatus::Free { listening, since },
-                    ReleaseStatus::Free { listening: b, since: then },
-                ) => ReleaseStatus::Free { listening: listening.max(b), since: since.max(then) },
-                (free @ ReleaseStatus::Free { .. }, _) | (_, free @ ReleaseStatus::Free { .. }) => {
-                    free
-                }
-                (ReleaseStatus::Unwatched, _) | (_, ReleaseStatus::Unwatched) => {
-                    ReleaseStatus::Unwatched
-                }
-                (ReleaseStatus::Partial(a), ReleaseStatus::Partial(b)) => {
-                    ReleaseStatus::Partial(a.min(b))
-                }
-                (partial @ ReleaseStatus::Partial(_), _) | (_, partial) => partial,
-            };
-        }
-        all
+            })
+        };
+        waiting.name_waits.iter_mut().map(of_name).fold(ReleaseStatus::Held, ReleaseStatus::and)
     }
 }
 
