@@ -150,7 +150,7 @@ fn late_made_work_is_not_polled() {
 
 #[test]
 fn end_wakes_and_drops_idle_work() {
-    let clock = HandClock::watched();
+    let clock = HandClock::new();
     let (redlock, nodes) = redlock(&clock);
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();
@@ -178,7 +178,7 @@ fn end_wakes_and_drops_idle_work() {
 
 #[test]
 fn renewal_moves_the_deadline() {
-    let clock = HandClock::watched();
+    let clock = HandClock::new();
     let (redlock, _) = redlock(&clock);
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();

@@ -107,7 +107,7 @@ fn release_completes_stopping() {
 /// The timers wake the work at the soft deadline, and its result counts.
 #[tokio::test]
 async fn work_that_stops_is_not_dropped() {
-    let clock = HandClock::watched();
+    let clock = HandClock::new();
     let (redlock, nodes) = redlock(&clock);
     let moving = clock.clone();
     let saved = redlock
