@@ -307,7 +307,7 @@ impl Acquisition {
     }
 
     fn end(&mut self, mut result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
-        self.tries.retries.ended();
+        self.tries.retries.counted = None;
         if let Err(error) = &mut result {
             let RetryState { core, resource, plan, .. } = &self.tries;
             error.set_retry_after(|expires_in| {

@@ -74,7 +74,7 @@ fn dropped_extensions_leave_no_waker() {
         polled_and_dropped(&woken, pin!(lock.extend()));
         assert_eq!(Arc::strong_count(&woken), 1);
     }
-    assert_eq!(answers.count(), 3 * MANY, "each asks all nodes");
+    assert_eq!(answers.count(), 3 * MANY, "each sends to all nodes");
     answers.deliver();
     assert_eq!(woken.0.load(Ordering::SeqCst), 0);
     assert_eq!(lock.remaining(), VALIDITY, "they continued without their futures");

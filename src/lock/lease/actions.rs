@@ -44,7 +44,7 @@ impl SharedLease {
         let mut report = LeaseReport::default();
         let mut nudge = Nudge::default();
         for action in actions.drain(..) {
-            let wakes = match action {
+            let notifies = match action {
                 Action::Send { node, command } => {
                     self.note_round(&mut state, command);
                     state.outbox.push((node, command));
@@ -114,7 +114,7 @@ impl SharedLease {
                     true
                 }
             };
-            if wakes {
+            if notifies {
                 state.grant.watchers.take(&mut wakers);
             }
         }

@@ -100,15 +100,12 @@ impl LeaseReport {
         if self.renewing {
             crate::log::debug!(%resource, "renewing");
         }
-        match &self.lost {
-            None => {}
-            Some((cause, is_planned)) => {
-                metrics::lost(cause);
-                if *is_planned {
-                    crate::log::debug!(%resource, %cause, "lock ended");
-                } else {
-                    crate::log::warn!(%resource, %cause, "lock lost");
-                }
+        if let Some((cause, is_planned)) = &self.lost {
+            metrics::lost(cause);
+            if *is_planned {
+                crate::log::debug!(%resource, %cause, "lock ended");
+            } else {
+                crate::log::warn!(%resource, %cause, "lock lost");
             }
         }
     }

@@ -42,11 +42,11 @@ const SILENT_SPACING: Duration = Duration::from_micros(250);
 pub(crate) struct RetryHistory {
     waiting: Option<ResourceWait>,
     /// Start of the last try.
-    tried: Option<Timestamp>,
+    pub(super) tried: Option<Timestamp>,
     /// The node that the next try, or the current one, asks first.
     lead_node: Option<LeadNode>,
     /// Result of the last try that asked all nodes.
-    last: Option<LockError>,
+    pub(super) last: Option<LockError>,
     /// Some nodes granted the last try, but no quorum: the next try asks one of them first.
     split: bool,
     /// Remaining TTL of the holder's key, where a quorum answered that the name is held. No try is
@@ -55,8 +55,8 @@ pub(crate) struct RetryHistory {
     /// Number of tries in a row without an answer of a quorum.
     silent: u32,
     /// Time that the last try waited for a permit.
-    queued: Duration,
-    counted: Option<queue::CountedWaiter>,
+    pub(super) queued: Duration,
+    pub(crate) counted: Option<queue::CountedWaiter>,
 }
 
 impl RetryHistory {
@@ -66,11 +66,6 @@ impl RetryHistory {
             name_wait.seen = name_wait.releases.reports();
         }
         Plan { lead_node: self.lead_node.or(plan.lead_node), ..plan }
-    }
-
-    /// Notes the start of a try.
-    pub(crate) fn began(&mut self, at: Timestamp) {
-        self.tried = Some(at);
     }
 
     /// Notes that a try failed, granted by that many nodes. Returns the error of the request so far.
@@ -98,27 +93,12 @@ impl RetryHistory {
         error
     }
 
-    /// Result of the last try that asked all nodes.
-    pub(crate) fn last(&self) -> Option<&LockError> {
-        self.last.as_ref()
-    }
-
-    /// Notes how long the next try waited for a permit.
-    pub(crate) fn queued(&mut self, waited: Duration) {
-        self.queued = waited;
-    }
-
     /// Counts the request among those that wait. Returns false if there are too many.
     pub(crate) fn count(&mut self, queue: &Arc<Queue>, was_in_line: bool) -> bool {
         if self.counted.is_none() {
             self.counted = queue.wait_at_head(was_in_line);
         }
         self.counted.is_some()
-    }
-
-    /// Stops counting the request among those that wait.
-    pub(crate) fn ended(&mut self) {
-        self.counted = None;
     }
 
     /// Notes that a try succeeded, which began at `since`.

@@ -125,7 +125,7 @@ impl RetryState {
             plan,
             (ticket, permit),
         )?;
-        self.retries.began(lease.started());
+        self.retries.tried = Some(lease.started());
         Ok(lease)
     }
 
@@ -133,7 +133,7 @@ impl RetryState {
     pub(crate) fn turned_away(&self, ticket: &Ticket) -> LockError {
         let overloaded = VoteOutcome::NotCounted(Reason::Overloaded);
         let votes = self.core.votes(vec![overloaded; self.core.nodes.len()]);
-        let error = self.retries.last().cloned().unwrap_or(LockError::NoQuorum { votes });
+        let error = self.retries.last.clone().unwrap_or(LockError::NoQuorum { votes });
         ticket.report(&error);
         error
     }
@@ -155,7 +155,7 @@ impl PausedRequest {
             }
         };
         let permit = ready!(entry.poll(cx));
-        retries.queued(entry.waited());
+        retries.queued = entry.waited();
         Poll::Ready(permit)
     }
 }
