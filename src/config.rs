@@ -132,6 +132,17 @@ struct TlsFiles {
     server_name: Option<String>,
 }
 
+impl Redlock {
+    /// A manager as a [`Config`] describes it.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] for anything that [`RedlockBuilder::build`] refuses.
+    pub fn from_config(config: Config) -> Result<Self, BuildError> {
+        config.into_builder()?.build()
+    }
+}
+
 impl Config {
     /// The builder that this configuration describes, for settings that no file can hold.
     ///

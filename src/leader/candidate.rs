@@ -5,7 +5,7 @@ use tokio::sync::watch;
 use super::{Leadership, LostOutcome, Term, on_lost::OnLost, shared::Shared};
 use crate::{
     error::{LockError, LossCause},
-    lock::{Core, LockRequest, Overrun, Redlock},
+    lock::{LockRequest, Overrun, Redlock},
     resource::Resource,
 };
 
@@ -280,8 +280,8 @@ impl Leader {
         &self.name
     }
 
-    pub(crate) fn is_of(&self, core: &Arc<Core>) -> bool {
-        self.request.is_of(core)
+    pub(crate) fn is_of(&self, redlock: &Redlock) -> bool {
+        self.request.is_of(redlock)
     }
 
     /// Whether it could be run. Asks nobody.

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 #[cfg(feature = "http")]
 use std::{fmt, sync::Arc};
 
+#[cfg(feature = "http")]
+use super::ActiveLease;
 use super::core::{Core, POLL_INTERVAL};
 use crate::time::Timestamp;
 
@@ -22,8 +24,9 @@ pub(crate) struct DetachedWork(Arc<Core>);
 
 #[cfg(feature = "http")]
 impl DetachedWork {
-    /// Work that has ended at `until`, as its lock has.
-    pub(crate) fn begin(core: &Arc<Core>, until: Timestamp) -> Self {
+    /// Work that has ended when its lock is over.
+    pub(crate) fn begin(lease: &ActiveLease) -> Self {
+        let (core, until) = (lease.core(), lease.over_at());
         core.detached.until.fetch_max(until.as_nanos(), Ordering::AcqRel);
         core.detached.count.fetch_add(1, Ordering::AcqRel);
         Self(Arc::clone(core))

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | manager, builder, settings | [`Redlock`], [`RedlockBuilder`] |
 //! | a request for a lock, and its future | [`LockRequest`], [`Acquire`] |
+//! | what the rest of the crate uses of a manager | `internal` |
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`] |
 //! | the line of local waiters | `queue` |
 //! | a bound on attempts under way | `attempts` |
@@ -31,6 +32,7 @@ mod detached;
 mod fences;
 mod held;
 mod inspect;
+mod internal;
 mod lease;
 mod lost;
 mod overrun;
@@ -58,12 +60,10 @@ pub use acquire::Acquire;
 #[cfg(feature = "http")]
 pub(crate) use body_room::{BodyRoom, HeldBytes, NoRoom};
 pub use builder::RedlockBuilder;
-pub(crate) use core::Core;
 #[cfg(feature = "http")]
 pub(crate) use detached::DetachedWork;
 pub use held::Lock;
 pub use inspect::Holder;
-pub(crate) use inspect::inspect;
 pub(crate) use lease::ActiveLease;
 pub use lost::Lost;
 pub use overrun::Overrun;

@@ -34,16 +34,6 @@ impl Redlock {
         RedlockBuilder::new()
     }
 
-    /// A manager as a [`Config`](crate::Config) describes it.
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError`](crate::BuildError) for anything that [`RedlockBuilder::build`] refuses.
-    #[cfg(feature = "config")]
-    pub fn from_config(config: crate::Config) -> Result<Self, crate::BuildError> {
-        config.into_builder()?.build()
-    }
-
     /// A manager over five fresh nodes inside this process: the same rules, no servers.
     ///
     /// # Panics
@@ -60,7 +50,7 @@ impl Redlock {
         Self { core }
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
+    pub(super) fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
@@ -75,12 +65,6 @@ impl Redlock {
         R::Error: Into<ResourceError>,
     {
         let resource = resource.try_into().map_err(Into::into).and_then(Resource::not_reserved);
-        LockRequest::new(Arc::clone(&self.core), resource.map_err(LockError::InvalidResource))
-    }
-
-    /// A request for one of the crate's own locks; an error shows when it is awaited.
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn lock_own(&self, resource: Result<Resource, ResourceError>) -> LockRequest {
         LockRequest::new(Arc::clone(&self.core), resource.map_err(LockError::InvalidResource))
     }
 

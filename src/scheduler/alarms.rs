@@ -13,14 +13,14 @@ use std::{
 use tokio::sync::{Notify, watch};
 
 use super::clock::JobClock;
-use crate::{lock::Core, schedule::WallTime, time::Timestamp};
+use crate::{lock::Redlock, schedule::WallTime, time::Timestamp};
 
 /// Wakes whoever waits for a moment of the [checked clock](JobClock), from one task.
 ///
 /// That clock may be set at any time, so it is looked at once a second at least.
 #[derive(Debug)]
 pub(super) struct Alarms {
-    core: Arc<Core>,
+    redlock: Redlock,
     clock: JobClock,
     entries: Mutex<BTreeMap<(WallTime, u64), Waker>>,
     next_id: AtomicU64,
@@ -36,12 +36,12 @@ pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const JUMP: Duration = Duration::from_secs(1);
 
 impl Alarms {
-    pub(super) fn new(core: Arc<Core>) -> Self {
+    pub(super) fn new(redlock: Redlock) -> Self {
         let entries = Mutex::default();
-        let clock = JobClock::new(Arc::clone(&core));
+        let clock = JobClock::new(redlock.clone());
         let (next_id, looked) = (AtomicU64::new(0), AtomicU64::new(0));
         let jumps = watch::Sender::new(0);
-        Self { core, clock, entries, next_id, changed: Notify::new(), looked, jumps }
+        Self { redlock, clock, entries, next_id, changed: Notify::new(), looked, jumps }
     }
 
     pub(super) fn now(&self) -> WallTime {
@@ -70,9 +70,9 @@ impl Alarms {
 
     /// Wakes until it is dropped.
     pub(super) async fn run(&self) {
-        let mut last = (self.core.clock().now(), self.clock.wall());
+        let mut last = (self.redlock.now(), self.clock.wall());
         loop {
-            let (at, wall) = (self.core.clock().now(), self.clock.wall());
+            let (at, wall) = (self.redlock.now(), self.clock.wall());
             self.looked.store(at.as_nanos(), Ordering::Relaxed);
             let expected = last.1.saturating_add(at.since(last.0));
             if expected.abs_diff(wall) > JUMP {
@@ -91,7 +91,7 @@ impl Alarms {
                 let left = Duration::from_millis(at.as_millis()).saturating_sub(wall);
                 left.clamp(Duration::from_micros(1), LOOK_INTERVAL)
             });
-            let sleep = self.core.timers.sleep_until(self.core.clock().now() + pause);
+            let sleep = self.redlock.sleep_until(self.redlock.now() + pause);
             tokio::select! {
                 biased;
                 () = self.changed.notified() => {}
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn an_alarm_that_nobody_waits_for_any_more_leaves_nothing() {
-        let alarms = Arc::new(Alarms::new(Arc::clone(Redlock::embedded().core())));
+        let alarms = Arc::new(Alarms::new(Redlock::embedded()));
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..10 {
             let mut alarm = pin!(alarms.at(Some(WallTime::MAX)));

@@ -7,6 +7,7 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures_util::FutureExt as _;
@@ -15,8 +16,7 @@ use tracing::{Instrument as _, Span};
 
 use super::{
     Claim, JobContext, JobError, JobEventKind, NotDone, context::RunInfo, driver::Driver,
-    job::JobOptions, jobs::Shared, run::backoff, shared_job::SharedJob, status::Outcome,
-    work::Work,
+    job::JobOptions, jobs::Shared, shared_job::SharedJob, status::Outcome, work::Work,
 };
 use crate::{guard::LockContext, time::Sleep};
 
@@ -155,4 +155,10 @@ pub(super) fn message(panic: &(dyn Any + Send)) -> Arc<str> {
         return (*text).into();
     }
     panic.downcast_ref::<String>().map_or("a panic without a text", String::as_str).into()
+}
+
+/// Doubled with every retry.
+pub(super) fn backoff(first: Duration, retry: u32) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(60);
+    first.saturating_mul(1 << retry.min(16)).min(LONGEST.max(first))
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::{Lock, claims},
+    lock::Lock,
     protocol::{TickClaim, TickRun},
     quorum::claims::Latest,
     schedule::WallTime,
@@ -28,7 +28,7 @@ impl Driver {
         let (token, seen) = (lock.fencing_token().get(), self.record.tick);
         let shared = Arc::clone(&self.shared);
         let name = Arc::clone(&self.job.name);
-        match claims::prepare(shared.core(), &name, token, &self.never_started).await {
+        match shared.redlock.prepare_claim(&name, token, &self.never_started).await {
             Ok(kept) => self.learn(kept),
             Err(error) => return self.unavailable(purpose, &error),
         }
@@ -125,7 +125,7 @@ impl Driver {
     /// Has a claim kept by a majority, with the job's schedule.
     pub(super) async fn store(&mut self, claim: TickClaim) -> Result<(), LockError> {
         let claim = claim.by_schedule(self.own_schedule.mark.clone());
-        claims::claim(self.shared.core(), &self.job.name, claim.clone()).await?;
+        self.shared.redlock.claim(&self.job.name, claim.clone()).await?;
         let TickClaim { run, owner, before, schedule, .. } = claim;
         let owner = Some(owner);
         self.latest = Some(Latest { run, owner, before, schedule, is_replicated: true });
@@ -138,14 +138,14 @@ impl Driver {
     pub(super) fn owner_of(&self, purpose: Purpose) -> Arc<str> {
         let known = self.latest.as_ref().and_then(|latest| latest.owner.clone());
         let known = known.filter(|_| !matches!(purpose, Purpose::Tick(_)));
-        known.unwrap_or_else(|| Arc::clone(&self.shared.core().settings.owner))
+        known.unwrap_or_else(|| Arc::clone(self.shared.redlock.owner()))
     }
 
     /// Puts what was claimed before in the place of a claim that nothing was started under.
     async fn take_back(&mut self, token: u64, before: Option<Latest>) {
         let base = TickRun::new(Duration::ZERO, 1, millis(self.record.base));
         let run = before.as_ref().map(|latest| latest.run);
-        let own = || Arc::clone(&self.shared.core().settings.owner);
+        let own = || Arc::clone(self.shared.redlock.owner());
         let owner = before.and_then(|latest| latest.owner).unwrap_or_else(own);
         let claim = TickClaim::new(token, run.unwrap_or(base), owner, run).numbered(AFTER_CLAIM);
         if let Err(error) = self.store(claim).await {
@@ -170,7 +170,7 @@ impl Driver {
     ) {
         let (tick, triggered) = (info.tick, info.triggered);
         let first_attempt = run.filter(|_| !triggered).map_or(1, |run| run.attempt);
-        let begun = self.shared.core().clock().now();
+        let begun = self.shared.redlock.now();
         let context = lock.context();
         let Some((outcome, hold)) = self.guarded(lock, info, first_attempt).await else {
             // The lock was over before anything ran.

@@ -110,7 +110,7 @@ impl Driver {
         kept: Kept,
     ) -> Self {
         let now = shared.now();
-        let owner = Arc::clone(&shared.core().settings.owner);
+        let owner = Arc::clone(shared.redlock.owner());
         let own_schedule = OwnSchedule::new(&schedule, millis(now), owner);
         let mut driver = Self {
             shared: Arc::clone(shared),
@@ -187,7 +187,7 @@ impl Driver {
             self.asked = Some(asked);
             self.acquire(Purpose::Trigger).await;
             self.answer_unless_done(None);
-        } else if self.register_at.is_some_and(|at| self.shared.core().clock().now() >= at) {
+        } else if self.register_at.is_some_and(|at| self.shared.redlock.now() >= at) {
             self.register_at = None;
             self.acquire(Purpose::Register).await;
         } else if self.job.is_paused() {
@@ -220,7 +220,7 @@ impl Driver {
                 let held_off =
                     self.hold_off.filter(|(of, _)| *of == tick || self.schedule.is_after_end());
                 if let Some((_, until)) = held_off
-                    && self.shared.core().clock().now() < until
+                    && self.shared.redlock.now() < until
                 {
                     let next = next_overlap(&self.schedule, &self.job.name, tick, now.max(start));
                     let until = self.register_at.map_or(until, |at| at.min(until));
@@ -250,7 +250,7 @@ impl Driver {
         if let Some(error) = unknown {
             self.note_unavailable(&error);
             self.obstacle = obstacle.or(self.obstacle.take());
-            let again = self.shared.core().clock().now() + self.pause();
+            let again = self.shared.redlock.now() + self.pause();
             until = Some(until.map_or(again, |at| at.min(again)));
         }
         self.idle(start, until).await;
@@ -260,7 +260,7 @@ impl Driver {
     async fn idle(&mut self, wall: Option<WallTime>, until: Option<Timestamp>) {
         self.releases = None;
         let alarm = self.shared.alarms.at(wall);
-        let timer = until.map(|at| self.shared.core().timers.sleep_until(at));
+        let timer = until.map(|at| self.shared.redlock.sleep_until(at));
         tokio::select! {
             biased;
             () = alarm => {}
@@ -333,7 +333,7 @@ impl Driver {
                     // The nodes answer, and this tick was not tried for yet.
                     self.tries = 0;
                 }
-                let ttl = self.options.ttl.unwrap_or(self.shared.core().settings.ttl);
+                let ttl = self.options.ttl.unwrap_or(self.shared.redlock.default_ttl());
                 let pause = if going {
                     expires_in.unwrap_or(ttl) + random::within(&(Duration::ZERO..=ttl / 20))
                 } else {
@@ -354,7 +354,7 @@ impl Driver {
     }
 
     pub(super) fn hold_off(&mut self, purpose: Purpose, pause: Duration) {
-        let until = self.shared.core().clock().now() + pause;
+        let until = self.shared.redlock.now() + pause;
         match purpose {
             Purpose::Tick(tick) => self.hold_off = Some((tick, until)),
             // Whoever asked can ask again.

@@ -58,7 +58,7 @@ impl Candidate {
         if name.is_empty() {
             return Err(StartError::InvalidLeader { name, error: ResourceError::EmptyName });
         }
-        if !leader.is_of(redlock.core()) {
+        if !leader.is_of(redlock) {
             return Err(StartError::ForeignLeader { name });
         }
         match leader.check() {
@@ -124,7 +124,7 @@ async fn beat(term: Term, shared: Arc<Shared>, limit: Duration) {
         pending::<()>().await;
     }
     loop {
-        let since = shared.core().clock().now().since(shared.alarms.looked());
+        let since = shared.redlock.now().since(shared.alarms.looked());
         if since <= LOOK_INTERVAL + limit / 2 {
             term.heartbeat();
         }

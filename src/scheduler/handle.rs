@@ -44,7 +44,7 @@ impl SchedulerHandle {
     /// Dropping the future does not take the shutdown back: runs go on until they end by themselves.
     /// A second call goes on with it.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
-        if self.shared.core().is_forked() {
+        if self.shared.redlock.is_forked() {
             return ShutdownReport::default();
         }
         self.enter(Phase::Stopping);
@@ -65,7 +65,7 @@ impl SchedulerHandle {
         if let Some(leader) = &self.shared.leader {
             leader.stop().await;
         }
-        self.shared.core().drain().await;
+        self.shared.redlock.drain().await;
         // One may have begun to block in between.
         let still_running = self.shared.jobs.iter().filter(running).map(name).collect();
         let stopped = late.iter().filter(|job| job.was_stopped()).map(name).collect();
@@ -93,7 +93,7 @@ impl SchedulerHandle {
     /// 1,000 of its runs wait for their turn already. Nothing was asked for then.
     pub fn trigger(&self, name: &str) -> Result<Trigger, TriggerError> {
         let job = self.find(name)?;
-        let core = self.shared.core();
+        let redlock = &self.shared.redlock;
         if self.shared.control().phase > Phase::Running {
             return Err(TriggerError::ShuttingDown);
         }
@@ -101,10 +101,10 @@ impl SchedulerHandle {
             let (job, reason) = (Arc::clone(&job.name), reason.into());
             Err(TriggerError::Ended { job, reason })
         };
-        if core.is_forked() {
+        if redlock.is_forked() {
             return ended("this process is a fork of the one that it runs in");
         }
-        if core.is_closed() {
+        if redlock.is_closed() {
             return ended(CLOSED);
         }
         job.trigger_run(self.shared.next_trigger())
@@ -146,7 +146,7 @@ impl SchedulerHandle {
         let mut status = job.status();
         match &mut status.state {
             JobState::Running | JobState::Ended { .. } => {}
-            state if self.shared.core().is_closed() => {
+            state if self.shared.redlock.is_closed() => {
                 *state = JobState::Ended { reason: CLOSED.into() };
             }
             JobState::StandingBy { leader } => {

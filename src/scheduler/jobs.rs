@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, broadcast, watch};
 use super::{JobEvent, JobEventKind, alarms::Alarms, shared_job::SharedJob};
 use crate::{
     leader::Leader,
-    lock::{Core, Redlock, Spawner},
+    lock::{Redlock, Spawner},
     schedule::WallTime,
     time::Sleep,
 };
@@ -57,10 +57,6 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn core(&self) -> &Arc<Core> {
-        self.redlock.core()
-    }
-
     pub(super) fn control(&self) -> Control {
         *self.control.borrow()
     }
@@ -70,7 +66,7 @@ impl Shared {
     }
 
     pub(super) fn sleep(&self, time: Duration) -> Sleep {
-        self.core().timers.sleep_until(self.core().clock().now() + time)
+        self.redlock.sleep(time)
     }
 
     pub(super) fn next_trigger(&self) -> u64 {

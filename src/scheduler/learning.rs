@@ -7,10 +7,7 @@ use super::{
     policy::{Due, due},
 };
 use crate::{
-    error::LockError,
-    lock::claims::{self, Kept},
-    protocol::TickRun,
-    quorum::claims::Latest,
+    error::LockError, lock::claims::Kept, protocol::TickRun, quorum::claims::Latest,
     schedule::WallTime,
 };
 
@@ -63,7 +60,7 @@ impl Driver {
     /// Asks the nodes how the job stands. Where they can't be asked, it stays with what was known.
     pub(super) async fn look(&mut self) -> Result<(), LockError> {
         let job = std::slice::from_ref(&self.job.name);
-        let kept = claims::read(self.shared.core(), job, &self.never_started).await?;
+        let kept = self.shared.redlock.read_claims(job, &self.never_started).await?;
         self.note_answered();
         if let Some(kept) = kept.into_iter().next() {
             self.learn(kept);

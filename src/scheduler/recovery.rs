@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     JobEventKind, JobState, MissReason, Outcome, SkipReason,
+    attempts::backoff,
     driver::{Driver, Purpose},
     jobs::Phase,
-    run::backoff,
 };
 use crate::schedule::WallTime;
 

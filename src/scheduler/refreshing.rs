@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{jobs::Shared, shared_job::SharedJob};
-use crate::{lock::claims, random};
+use crate::random;
 
 /// Pause between two looks at runs that were last seen going elsewhere. It doubles while none of
 /// them ends.
@@ -21,7 +21,7 @@ pub(super) async fn refresh(shared: &Shared) {
         let names: Vec<Arc<str>> = open.iter().map(|job| Arc::clone(&job.name)).collect();
         let mut has_news = open.is_empty();
         if !open.is_empty()
-            && let Ok(kept) = claims::read(shared.core(), &names, &[]).await
+            && let Ok(kept) = shared.redlock.read_claims(&names, &[]).await
         {
             let limit = shared.alarms.limit();
             for (job, kept) in open.iter().zip(&kept) {

@@ -83,7 +83,7 @@ impl Driver {
     /// When to store what the nodes ought to know of the job.
     pub(super) fn soon(&self) -> Timestamp {
         let delay = random::within(&(Duration::ZERO..=REGISTER_WITHIN));
-        self.shared.core().clock().now() + delay
+        self.shared.redlock.now() + delay
     }
 
     /// A claim by the job's schedule is stored.
@@ -95,7 +95,7 @@ impl Driver {
             crate::log::info!(
                 job = %self.job.name,
                 schedule = %self.schedule,
-                by = %self.shared.core().settings.owner,
+                by = %self.shared.redlock.owner(),
                 since_ms = self.own_schedule.mark.since.as_millis(),
                 former = %replaced.owner,
                 "the job has another schedule than before: earlier ticks are none of its own"
@@ -105,7 +105,7 @@ impl Driver {
 
     /// Both run under one name, and each takes the other's ticks for its own.
     fn tell_two_schedules(&mut self, other: &ScheduleMark) {
-        let now = self.shared.core().clock().now();
+        let now = self.shared.redlock.now();
         let own = &mut self.own_schedule;
         if own
             .warned
@@ -117,7 +117,7 @@ impl Driver {
         crate::log::warn!(
             job = %self.job.name,
             schedule = %self.schedule,
-            by = %self.shared.core().settings.owner,
+            by = %self.shared.redlock.owner(),
             other = %other.owner,
             "two schedules are in use under one job name, and keep ticks from each other: expected \
              while a new version is rolled out; otherwise give one of the jobs another name"

@@ -105,14 +105,14 @@ impl Driver {
             Runs::Here(Box::pin(guarded))
         };
         let overlap = self.overlap_after(info.tick, info.decided);
-        let begun = self.shared.core().clock().now();
+        let begun = self.shared.redlock.now();
         let (tick, told) = (info.tick, false);
         self.gave_way = false;
         let mut watching = Watching { info, context, told, stop_at: None, overlap };
         let ended = self.watch(&mut runs, &mut watching).await;
         // No heartbeats come from now on, and the lock is kept for a while.
         watching.context.set_resting(true);
-        let took = self.shared.core().clock().now().since(begun);
+        let took = self.shared.redlock.now().since(begun);
         let running = self.job.running();
         let (attempt, error) = running.map_or((attempt, None), |run| (run.attempt, run.last_error));
         let (outcome, hold) = match ended {
@@ -169,7 +169,7 @@ impl Driver {
             let alarm = self.shared.alarms.at(watching.overlap.map(|(_, start)| start));
             // Work on a thread may go on past it: there is nothing left to wait for then.
             let stop_at = watching.stop_at.filter(|_| !watching.is_to_be_dropped(self));
-            let stop_at = stop_at.map(|at| self.shared.core().timers.sleep_until(at));
+            let stop_at = stop_at.map(|at| self.shared.redlock.sleep_until(at));
             // Each turn of the loop polls the work: a runtime that does not hang does so in time.
             let turn = poll_interval.map(|interval| self.shared.sleep(interval));
             tokio::select! {
@@ -201,7 +201,7 @@ impl Driver {
             Overlap::Stop if self.job.is_paused() => {}
             Overlap::Stop => {
                 self.gave_way = true;
-                let until = self.shared.core().clock().now() + self.options.stop_grace;
+                let until = self.shared.redlock.now() + self.options.stop_grace;
                 watching.ask_to_stop(Some(until));
             }
             Overlap::Skip | Overlap::Queue => {
@@ -229,7 +229,7 @@ impl Watching {
     }
 
     fn is_to_be_dropped(&self, driver: &Driver) -> bool {
-        self.stop_at.is_some_and(|at| driver.shared.core().clock().now() >= at)
+        self.stop_at.is_some_and(|at| driver.shared.redlock.now() >= at)
     }
 }
 
@@ -273,10 +273,4 @@ impl RunEnd<'_> {
             }
         }
     }
-}
-
-/// Doubled with every retry.
-pub(super) fn backoff(first: Duration, retry: u32) -> Duration {
-    const LONGEST: Duration = Duration::from_secs(60);
-    first.saturating_mul(1 << retry.min(16)).min(LONGEST.max(first))
 }

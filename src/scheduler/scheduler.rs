@@ -27,7 +27,7 @@ use super::{
     shared_job::SharedJob,
 };
 use crate::{
-    lock::{Redlock, Spawner, claims},
+    lock::{Redlock, Spawner},
     protocol::Op,
     random,
     resource::Resource,
@@ -168,15 +168,14 @@ impl Scheduler {
     /// No job was started then.
     pub fn start(self) -> Result<SchedulerHandle, StartError> {
         let Self { redlock, jobs, spawner, leader, event_capacity, max_concurrent_runs } = self;
-        let core = Arc::clone(redlock.core());
-        if !core.settings.fencing {
+        if !redlock.has_fencing() {
             return Err(StartError::NoFencing);
         }
-        if core.is_closed() {
+        if redlock.is_closed() {
             return Err(StartError::Closed);
         }
-        if core.is_forked() {
-            return Err(StartError::Forked { built_in: core.process });
+        if redlock.is_forked() {
+            return Err(StartError::Forked { built_in: redlock.built_in() });
         }
         if max_concurrent_runs == Some(0) {
             return Err(StartError::NoRuns);
@@ -187,7 +186,7 @@ impl Scheduler {
         let runtime = Handle::try_current().ok();
         let spawner = match (spawner, &runtime) {
             (Some(spawner), _) => spawner,
-            (None, _) if core.spawner.runs_jobs() => Arc::clone(&core.spawner),
+            (None, _) if redlock.spawner().runs_jobs() => Arc::clone(redlock.spawner()),
             (None, Some(runtime)) => Arc::new(OnRuntime(runtime.clone())),
             (None, None) => return Err(StartError::NoRuntime),
         };
@@ -202,7 +201,7 @@ impl Scheduler {
             Arc::new(SharedJob::new(job.name.as_str().into(), &schedule))
         };
         let shared = Arc::new(Shared {
-            alarms: Arc::new(Alarms::new(core)),
+            alarms: Arc::new(Alarms::new(redlock.clone())),
             redlock,
             spawner,
             runtime,
@@ -253,7 +252,7 @@ fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartError> {
         if policy.start_within.is_zero() {
             return invalid("start_within is zero: no tick would be on time");
         }
-        let max_ttl = redlock.core().settings.max_ttl;
+        let max_ttl = redlock.max_ttl();
         if let Some(ttl) = job.options.ttl.filter(|ttl| *ttl > max_ttl) {
             return invalid(&format!(
                 "its ttl of {ttl:?} is above the manager's max_ttl of {max_ttl:?}: build the manager with max_ttl({ttl:?}) or more, on all replicas, or give the job a shorter ttl"
@@ -272,7 +271,7 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
     let mut control = shared.control.subscribe();
     let mut tries = 0;
     let kept = loop {
-        match claims::read(shared.core(), &names, &[]).await {
+        match shared.redlock.read_claims(&names, &[]).await {
             Ok(kept) => break kept,
             Err(error) => {
                 if tries == 0 {
@@ -291,7 +290,7 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
                 }
             }
         }
-        if shared.control().phase > Phase::Running || shared.core().is_closed() {
+        if shared.control().phase > Phase::Running || shared.redlock.is_closed() {
             return;
         }
     };
@@ -334,7 +333,7 @@ struct Alive {
 impl Drop for Alive {
     fn drop(&mut self) {
         let reason = match self.shared.control().phase {
-            Phase::Running if self.shared.core().is_closed() => CLOSED,
+            Phase::Running if self.shared.redlock.is_closed() => CLOSED,
             Phase::Running => "its task was dropped: its runtime is gone",
             _ => "the scheduler was shut down",
         };

@@ -32,7 +32,7 @@ impl Driver {
         tokio::select! {
             biased;
             () = shared.alarms.at(wall) => return,
-            () = shared.core().timers.sleep_until(until) => return,
+            () = shared.redlock.sleep_until(until) => return,
             () = job.asked.notified() => return,
             _ = control.changed() => return,
             () = freed => {}
