@@ -3,7 +3,7 @@
 //! | part | where |
 //! |---|---|
 //! | manager, builder, settings | [`Redlock`], [`RedlockBuilder`] |
-//! | a request for a lock, and its future | [`LockRequest`], [`Acquire`] |
+//! | a request for a lock, its options and its future | [`LockRequest`], [`LockOptions`], [`Acquire`] |
 //! | what the rest of the crate uses of a manager | `internal` |
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`] |
 //! | the line of local waiters | `queue` |
@@ -35,6 +35,7 @@ mod inspect;
 mod internal;
 mod lease;
 mod lost;
+mod options;
 mod overrun;
 mod queue;
 mod quota;
@@ -66,6 +67,7 @@ pub use held::Lock;
 pub use inspect::Holder;
 pub(crate) use lease::ActiveLease;
 pub use lost::Lost;
+pub use options::LockOptions;
 pub use overrun::Overrun;
 pub use readiness::NotReady;
 pub use redlock::Redlock;
