@@ -1,3 +1,5 @@
+//! Settings of a manager from a file.
+
 use std::{fmt, path::PathBuf, time::Duration};
 
 use serde::Deserialize;

@@ -1,3 +1,5 @@
+//! The checked wall clock, and the task that wakes jobs by it.
+
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -12,33 +14,94 @@ use std::{
 
 use tokio::sync::{Notify, watch};
 
-use super::clock::JobClock;
 use crate::{lock::Redlock, schedule::WallTime, time::Timestamp};
 
-/// Wakes whoever waits for a moment of the [checked clock](JobClock), from one task.
+/// Tolerance for stored times that lie ahead: clocks of replicas and nodes differ.
+const TOLERANCE: Duration = Duration::from_secs(60);
+
+/// The wall clock that a quorum of nodes agrees on. While fewer are connected it goes on from there
+/// with this process's own count of time. Jumps of this machine's wall clock therefore decide
+/// nothing and are never stored.
 ///
-/// That clock may be set at any time, so it is looked at once a second at least.
+/// Where the nodes have no clocks of their own, it is this machine's wall clock, jumps included.
 #[derive(Debug)]
-pub(super) struct Alarms {
+pub(super) struct CheckedClock {
     redlock: Redlock,
-    clock: JobClock,
+    began: Reading,
+    /// The last one of a quorum.
+    last: Mutex<Option<Reading>>,
+}
+
+/// What a wall clock showed.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    wall: Duration,
+    at: Timestamp,
+}
+
+impl Reading {
+    /// What the clock shows at `now` if it was not set since.
+    fn continued(self, now: Timestamp) -> Duration {
+        self.wall.saturating_add(now.since(self.at))
+    }
+}
+
+impl CheckedClock {
+    pub(super) fn new(redlock: Redlock) -> Self {
+        let began = Reading { wall: redlock.wall(), at: redlock.now() };
+        Self { redlock, began, last: Mutex::new(None) }
+    }
+
+    /// The time since the Unix epoch.
+    pub(super) fn wall(&self) -> Duration {
+        let own = || self.redlock.wall();
+        self.checked(self.redlock.now()).unwrap_or_else(own)
+    }
+
+    /// Stored times after this come from a wrong clock.
+    pub(super) fn limit(&self) -> WallTime {
+        let now = self.redlock.now();
+        // The local clock may have been set back: earlier stored times are no future ones.
+        let own = || self.redlock.wall().max(self.began.continued(now));
+        let latest = self.checked(now).unwrap_or_else(own);
+        WallTime::since_epoch(latest.saturating_add(TOLERANCE))
+    }
+
+    fn checked(&self, now: Timestamp) -> Option<Duration> {
+        // Nodes are foreign code, so not under the mutex.
+        let common = self.redlock.common_wall(now);
+        let mut last = crate::sync::lock(&self.last);
+        if let Some(wall) = common {
+            *last = Some(Reading { wall, at: now });
+        }
+        last.map(|last| last.continued(now))
+    }
+}
+
+/// Wakes tasks at times of the [checked clock](CheckedClock), from one task.
+///
+/// The clock may be set at any time, so it is read at least once a second.
+#[derive(Debug)]
+pub(super) struct WallTimer {
+    redlock: Redlock,
+    clock: CheckedClock,
     entries: Mutex<BTreeMap<(WallTime, u64), Waker>>,
     next_id: AtomicU64,
     changed: Notify,
-    /// When the clock was looked at last, in ns of the steady clock; 0: never.
+    /// Time of the last reading, in ns of the steady clock; 0 before the first.
     looked: AtomicU64,
-    /// How often the clock was set.
+    /// Number of times that the clock was set.
     jumps: watch::Sender<u64>,
 }
 
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Difference from the time that has passed from which on the clock counts as set.
+/// Deviation from the elapsed time above which the clock counts as set.
 const JUMP: Duration = Duration::from_secs(1);
 
-impl Alarms {
+impl WallTimer {
     pub(super) fn new(redlock: Redlock) -> Self {
         let entries = Mutex::default();
-        let clock = JobClock::new(redlock.clone());
+        let clock = CheckedClock::new(redlock.clone());
         let (next_id, looked) = (AtomicU64::new(0), AtomicU64::new(0));
         let jumps = watch::Sender::new(0);
         Self { redlock, clock, entries, next_id, changed: Notify::new(), looked, jumps }
@@ -48,27 +111,27 @@ impl Alarms {
         WallTime::since_epoch(self.clock.wall())
     }
 
-    /// See [`JobClock::limit`].
+    /// See [`CheckedClock::limit`].
     pub(super) fn limit(&self) -> WallTime {
         self.clock.limit()
     }
 
-    /// How often the clock was set, so that what was decided by it is to be decided anew.
+    /// Number of times that the clock was set: each change requires new decisions.
     pub(super) fn jumps(&self) -> watch::Receiver<u64> {
         self.jumps.subscribe()
     }
 
     /// Completes when the clock shows `at`; never, if there is none.
-    pub(super) fn at(self: &Arc<Self>, at: Option<WallTime>) -> Alarm {
-        Alarm { alarms: Arc::clone(self), at, id: None }
+    pub(super) fn at(self: &Arc<Self>, at: Option<WallTime>) -> WallSleep {
+        WallSleep { wall_timer: Arc::clone(self), at, id: None }
     }
 
-    /// When the task that wakes was polled last; [`Timestamp::ZERO`] before its first poll.
+    /// Time of the last poll of [`run`](Self::run); [`Timestamp::ZERO`] before the first.
     pub(super) fn looked(&self) -> Timestamp {
         Timestamp::from_nanos(self.looked.load(Ordering::Relaxed))
     }
 
-    /// Wakes until it is dropped.
+    /// Wakes due tasks until it is dropped.
     pub(super) async fn run(&self) {
         let mut last = (self.redlock.now(), self.clock.wall());
         loop {
@@ -101,43 +164,43 @@ impl Alarms {
     }
 }
 
-/// See [`Alarms::at`].
+/// See [`WallTimer::at`].
 #[derive(Debug)]
-pub(super) struct Alarm {
-    alarms: Arc<Alarms>,
+pub(super) struct WallSleep {
+    wall_timer: Arc<WallTimer>,
     at: Option<WallTime>,
     id: Option<u64>,
 }
 
-impl Future for Alarm {
+impl Future for WallSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(at) = self.at else { return Poll::Pending };
-        if self.alarms.now() >= at {
+        if self.wall_timer.now() >= at {
             return Poll::Ready(());
         }
-        let id = self.id.unwrap_or_else(|| self.alarms.next_id.fetch_add(1, Ordering::Relaxed));
+        let id = self.id.unwrap_or_else(|| self.wall_timer.next_id.fetch_add(1, Ordering::Relaxed));
         self.id = Some(id);
         let waker = cx.waker().clone();
         let (replaced, is_first) = {
-            let mut entries = crate::sync::lock(&self.alarms.entries);
+            let mut entries = crate::sync::lock(&self.wall_timer.entries);
             let replaced = entries.insert((at, id), waker);
             (replaced, entries.first_key_value().is_some_and(|(key, _)| *key == (at, id)))
         };
-        // Foreign code, which may drop an alarm.
+        // A waker is foreign code and may drop a sleep.
         drop(replaced);
         if is_first {
-            self.alarms.changed.notify_one();
+            self.wall_timer.changed.notify_one();
         }
         Poll::Pending
     }
 }
 
-impl Drop for Alarm {
+impl Drop for WallSleep {
     fn drop(&mut self) {
         if let (Some(at), Some(id)) = (self.at, self.id) {
-            let waker = crate::sync::lock(&self.alarms.entries).remove(&(at, id));
+            let waker = crate::sync::lock(&self.wall_timer.entries).remove(&(at, id));
             drop(waker);
         }
     }
@@ -152,15 +215,15 @@ mod tests {
 
     #[test]
     fn an_alarm_that_nobody_waits_for_any_more_leaves_nothing() {
-        let alarms = Arc::new(Alarms::new(Redlock::embedded()));
+        let wall_timer = Arc::new(WallTimer::new(Redlock::embedded()));
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..10 {
-            let mut alarm = pin!(alarms.at(Some(WallTime::MAX)));
+            let mut alarm = pin!(wall_timer.at(Some(WallTime::MAX)));
             // Polled again, as by a task that was woken for something else.
             assert!(alarm.as_mut().poll(&mut cx).is_pending());
             assert!(alarm.as_mut().poll(&mut cx).is_pending());
-            assert_eq!(crate::sync::lock(&alarms.entries).len(), 1);
+            assert_eq!(crate::sync::lock(&wall_timer.entries).len(), 1);
         }
-        assert_eq!(crate::sync::lock(&alarms.entries).len(), 0);
+        assert_eq!(crate::sync::lock(&wall_timer.entries).len(), 0);
     }
 }
