@@ -77,7 +77,7 @@ pub(super) struct Driver {
     pub(super) is_cut_off: Option<CutOff>,
     /// The request that the present run, or the try at one, is for.
     pub(super) asked: Option<Asked>,
-    /// JobHistory from before the lock is asked for until the work has ended.
+    /// Kept from before the lock is asked for until the work has ended.
     pub(super) slot: Option<OwnedSemaphorePermit>,
     /// How many turns in a row panicked outside of the work.
     pub(super) panics: u32,
