@@ -33,7 +33,7 @@ impl Driver {
             Ok(lock) => {
                 self.releases = None;
                 self.queued = None;
-                // It was waited for.
+                // The wait for the lock may have taken long.
                 if self.may_start(purpose) {
                     self.locked(lock, purpose).await;
                 }
@@ -145,7 +145,7 @@ impl Driver {
 
     pub(super) async fn attempt(&mut self, purpose: Purpose) -> Result<Lock, LockError> {
         if !self.is_to_be_woken(purpose) {
-            return self.request().await;
+            return self.request().acquire().await;
         }
         let request = self.request();
         let attempts = match &mut self.releases {
