@@ -9,7 +9,7 @@ use super::{
 #[cfg(feature = "scheduler")]
 use super::{
     Spawner,
-    claims::{self, Kept},
+    claims::{self, JobHistory},
 };
 #[cfg(feature = "scheduler")]
 use crate::protocol::TickClaim;
@@ -131,7 +131,7 @@ impl Redlock {
         &self,
         jobs: &[Arc<str>],
         never_started: &[u64],
-    ) -> Result<Vec<Kept>, LockError> {
+    ) -> Result<Vec<JobHistory>, LockError> {
         claims::read(self.core(), jobs, never_started).await
     }
 
@@ -141,7 +141,7 @@ impl Redlock {
         job: &Arc<str>,
         token: u64,
         never_started: &[u64],
-    ) -> Result<Kept, LockError> {
+    ) -> Result<JobHistory, LockError> {
         claims::prepare(self.core(), job, token, never_started).await
     }
 

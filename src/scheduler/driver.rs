@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::{SingleAttempts, claims::Kept},
+    lock::{SingleAttempts, claims::JobHistory},
     protocol::{TickClaim, TickRun},
     quorum::claims::Latest,
     schedule::{Schedule, WallTime},
@@ -99,7 +99,7 @@ impl Driver {
         job: &Arc<SharedJob>,
         (schedule, options): (Schedule, JobOptions),
         work: Box<dyn JobWork>,
-        kept: Kept,
+        kept: JobHistory,
     ) -> Self {
         let now = shared.now();
         let owner = Arc::clone(shared.redlock.owner());

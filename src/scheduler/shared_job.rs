@@ -12,7 +12,9 @@ use super::{
     FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob, Trigger, TriggerError,
     trigger::PendingTrigger,
 };
-use crate::{lock::claims::Kept, metrics, quorum::claims::Latest, schedule::WallTime, sync::Guard};
+use crate::{
+    lock::claims::JobHistory, metrics, quorum::claims::Latest, schedule::WallTime, sync::Guard,
+};
 
 /// State of one job that its task shares with the handles.
 pub(super) struct SharedJob {
@@ -183,7 +185,7 @@ impl SharedJob {
     }
 
     /// Updates the fleet's run from a later read. Returns whether there was news not after `limit`.
-    pub(super) fn refresh(&self, kept: &Kept, limit: WallTime) -> bool {
+    pub(super) fn refresh(&self, kept: &JobHistory, limit: WallTime) -> bool {
         let Some(latest) = &kept.latest else { return false };
         let (run, new) = (&latest.run, fleet_run(latest));
         let times = [run.tick, run.since, run.ended.unwrap_or_default()];

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::claims::Kept,
+    lock::claims::JobHistory,
     protocol::{ScheduleMark, TickRun},
     quorum::claims::Latest,
     random,
@@ -88,8 +88,8 @@ impl Driver {
         }
     }
 
-    pub(super) fn apply(&mut self, kept: Kept) {
-        let Kept { latest, burnt } = kept;
+    pub(super) fn apply(&mut self, kept: JobHistory) {
+        let JobHistory { latest, burnt } = kept;
         let TrustedClaims { mut latest, unknown_until } = self.trusted(latest);
         if let Some(latest) = &mut latest {
             self.remember_end(latest);
