@@ -34,12 +34,12 @@
 //! | | the term | the candidacy of this process |
 //! |---|---|---|
 //! | the work returns | ends | ends: [`run`](Leader::run) has its output |
-//! | the work returns in [`run_until_stopped`](Leader::run_until_stopped) | ends | goes on after a pause |
-//! | [`resign`](Leader::resign) | ends | goes on once another has led, or after a TTL |
+//! | the work returns in [`run_until_stopped`](Leader::run_until_stopped) | ends | continues after a pause |
+//! | [`resign`](Leader::resign) | ends | continues once another has led, or after a TTL |
 //! | [`stop`](Leader::stop), or the future is dropped | ends | ends |
-//! | the work hangs, or gives no heartbeat | ends | goes on once another has led, or after a TTL |
-//! | the lock is lost otherwise | ends | goes on |
-//! | the manager is shut down | goes on | ends when the term does |
+//! | the work hangs, or gives no heartbeat | ends | continues once another has led, or after a TTL |
+//! | the lock is lost otherwise | ends | continues |
+//! | the manager is shut down | continues | ends when the term does |
 //!
 //! # How long nobody leads
 //!
@@ -74,8 +74,8 @@
 //! | from the campaign to the end of a term | `run` |
 //! | when to try again | `backoff` |
 //! | what the clones of a candidate share | `shared` |
-//! | what the work is told | [`Term`] |
-//! | what others are told | [`Leadership`] |
+//! | a term as the work sees it | [`Term`] |
+//! | leadership as others see it | [`Leadership`] |
 
 mod backoff;
 mod candidate;

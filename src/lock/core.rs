@@ -313,7 +313,7 @@ pub(crate) struct DetachedWork(Arc<Core>);
 
 #[cfg(feature = "http")]
 impl DetachedWork {
-    /// Work that ends with its lock at the latest.
+    /// Counts the work of `lease` until its lock is over at the latest.
     pub(crate) fn begin(lease: &super::ActiveLease) -> Self {
         let (core, until) = (lease.core(), lease.over_at());
         core.detached.until.fetch_max(until.as_nanos(), Ordering::AcqRel);

@@ -65,7 +65,6 @@ pub use acquire::Acquire;
 pub use builder::RedlockBuilder;
 #[cfg(feature = "http")]
 pub(crate) use core::DetachedWork;
-pub(crate) use inspect::inspect;
 pub use inspect::{Holder, RevokeTarget};
 pub(crate) use lease::ActiveLease;
 #[cfg(feature = "scheduler")]

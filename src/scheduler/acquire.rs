@@ -33,7 +33,7 @@ impl Driver {
             Ok(lock) => {
                 self.releases = None;
                 self.queued = None;
-                // It was waited for.
+                // The wait for the lock may have taken long.
                 if self.may_start(purpose) {
                     self.locked(lock, purpose).await;
                 }

@@ -37,9 +37,10 @@ impl SchedulerHandle {
     }
 
     /// Stops the scheduler: starts no more runs, asks those that are going to stop, and waits for
-    /// them until `grace` is over; then drops their work. Each lock is given back after its work has
-    /// ended, and this returns when the nodes that can be reached know of it. Work that blocks inside
-    /// a poll, without being a [blocking job](super::Job::blocking), is waited for until it returns.
+    /// them until `grace` is over; then drops their work. Each lock is given back after its work
+    /// has ended, and this returns when the nodes that can be reached know of it. Work that blocks
+    /// inside a poll, without being a [blocking job](super::Job::blocking), delays this until it
+    /// returns.
     ///
     /// # Cancel safety
     ///
@@ -85,8 +86,8 @@ impl SchedulerHandle {
 
     /// Runs a job now, once, if its lock is free: also while it is paused. Returns at once; the
     /// [`Trigger`], which need not be awaited, and [`events`](Self::events) report the result. Such
-    /// a run is no tick: the schedule goes on as if it had not been, but a tick that comes during
-    /// it overlaps. A replica that does not [lead](Self::leads) skips it.
+    /// a run is no tick: the schedule ignores it, but a tick that comes during it overlaps. A
+    /// replica that does not [lead](Self::leads) skips it.
     ///
     /// # Errors
     ///

@@ -111,9 +111,9 @@ impl Job {
     /// started in, if it was in one.
     ///
     /// Nothing can stop a thread from outside, so a hard stop only takes effect between two
-    /// attempts. The work must ask [`ensure_valid`](crate::LockContext::ensure_valid) before effects
-    /// and now and then in between; what is done when it goes on past the end of its lock is
-    /// [`on_overrun`](Self::on_overrun). The lock is not given back before the work has ended;
+    /// attempts. The work must ask [`ensure_valid`](crate::LockContext::ensure_valid) before
+    /// effects and now and then in between; [`on_overrun`](Self::on_overrun) decides what follows
+    /// if it runs past the end of its lock. The lock is not given back before the work has ended;
     /// but it ends at [`max_run`](Self::max_run), as any other. For work that may hang before that,
     /// set [`heartbeat_within`](Self::heartbeat_within).
     pub fn blocking<F, R>(name: impl Into<String>, schedule: impl Into<Schedule>, work: F) -> Self

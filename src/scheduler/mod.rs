@@ -19,14 +19,14 @@
 //!
 //! * Until a quorum of nodes has answered what ran before, nothing runs; a WARN says so, and no
 //!   event does. Ticks before that belong to other replicas, or are missed.
-//! * Jobs go by the wall clock that a majority of the servers agrees on: that of the own machine may
-//!   jump. Over nodes without clocks of their own, as embedded ones, the own clock decides.
-//! * What is stored of a job and lies more than a minute ahead of that clock counts as unknown, with
-//!   a WARN, until the next run stores it anew. So a wrong clock silences no job for longer.
-//! * A schedule that was changed counts from its first start on: what it would have ticked before is
-//!   not missed. While two schedules are in use under one name, each replica warns of it.
-//! * A run that crosses the next tick makes that one overlap, also where it started late: with
-//!   [`Overlap::Queue`] it still runs.
+//! * Jobs use the wall clock that a majority of the servers agrees on, as the local one may jump.
+//!   With nodes that have no clock, such as embedded ones, they use the local clock.
+//! * Stored times more than a minute ahead of that clock count as unknown, with a WARN, until the
+//!   next run replaces them. So a wrong clock does not stop a job for longer.
+//! * A changed schedule counts from its first start: earlier ticks are not missed. While two
+//!   schedules are in use under one name, each replica warns of it.
+//! * A run that lasts beyond the next tick makes that tick overlap, even if the run started late:
+//!   with [`Overlap::Queue`] it still runs.
 #![cfg_attr(
     feature = "cron",
     doc = r#"

@@ -208,9 +208,9 @@ fn due_after_end(times: Timetable<'_>, record: &JobRecord, now: WallTime) -> Due
     Due::Run { tick, start, again: false, missed }
 }
 
-/// The next tick that comes while a run of `running` goes on, and its start.
+/// The next tick during a run of `running`, and its start.
 ///
-/// Its start is strictly after `seen`, the moment up to which starts were looked at: at first the
+/// Its start is strictly after `seen`, the moment up to which starts were examined: at first the
 /// one for which the run was [due](super::due), then each start that was returned. With a later
 /// reading of the clock, a tick in between would go unnoticed.
 pub(super) fn next_overlap(

@@ -19,8 +19,8 @@ use crate::{lock::Redlock, schedule::WallTime, time::Timestamp};
 /// Tolerance for stored times that lie ahead: clocks of replicas and nodes differ.
 const TOLERANCE: Duration = Duration::from_secs(60);
 
-/// The wall clock that a quorum of nodes agrees on. While fewer are connected it goes on from there
-/// with this process's own count of time. Jumps of this machine's wall clock therefore decide
+/// The wall clock that a quorum of nodes agrees on. While fewer are connected it continues from
+/// there by this process's steady clock. Jumps of this machine's wall clock therefore decide
 /// nothing and are never stored.
 ///
 /// Where the nodes have no clocks of their own, it is this machine's wall clock, jumps included.

@@ -112,7 +112,7 @@ impl Site {
     }
 
     /// The runtime of the scheduler polls these of its tasks no more, by the order in which they
-    /// were spawned; the manager's thread goes on.
+    /// were spawned; the manager's thread continues.
     pub(crate) fn hang(&self, which: impl Fn(usize) -> bool + Send + 'static) {
         self.hang.which.lock().unwrap().replace(Box::new(which));
     }

@@ -37,7 +37,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// How many operations were sent since this was asked last, to all nodes together.
+    /// Number of operations sent to all nodes since the last call.
     pub(crate) fn sent(&self) -> usize {
         self.sent_by_kind().values().sum()
     }

@@ -56,7 +56,7 @@ impl Model<'_> {
         judged: &mut Judged,
     ) -> Result<(), Fault> {
         let is_known = || self.is_known(stretch.version, tick) || tick > stretch.from + SECOND;
-        // A replica may take a run that was broken off for one that goes on, until its lock is over.
+        // A replica may take a broken-off run for a current one until its lock is over.
         let is_after_break = self.is_after_break(start);
         let is_quiet = !is_after_break
             && !self.is_disturbed(start.saturating_sub(SETTLED), start + AT_ONCE)
