@@ -137,45 +137,24 @@ mod token;
 
 #[cfg(feature = "config")]
 pub use config::Config;
-#[doc(inline)]
-pub use error::{
-    AdoptError, BuildError, LockError, LossCause, LowerError, Reason, ReleaseError, Vote,
-    VoteOutcome, Votes,
-};
-#[doc(inline)]
-pub use fencing::FencingLayer;
-#[doc(inline)]
-pub use guard::LockContext;
+pub use error::lock::LockError;
+pub use fencing::layer::FencingLayer;
+pub use guard::context::LockContext;
 #[cfg(feature = "http")]
-#[doc(inline)]
-pub use guard::LockContexts;
-#[cfg(feature = "http")]
-pub use layer::http::RequestOutcome;
-#[doc(inline)]
-pub use layer::{KeyError, RedlockLayer, ResourceKey};
+pub use guard::contexts::LockContexts;
+pub use layer::layer::RedlockLayer;
 #[cfg(feature = "scheduler")]
-#[doc(inline)]
-pub use leader::{Leader, Leadership, Term};
-#[doc(inline)]
+pub use leader::{candidate::Leader, term::Term};
 pub use lock::{
-    Holder, Lock, LockOptions, LockRequest, NotReady, Overrun, Redlock, RedlockBuilder, Released,
-    RevokeTarget,
+    builder::RedlockBuilder, held::Lock, options::LockOptions, redlock::Redlock,
+    request::LockRequest,
 };
-#[doc(inline)]
-pub use node::{
-    Blocked, ClockOffset, CopyProgress, EmbeddedNodes, Finding, Memory, NodeHealth, NodeState,
-    Persistence, Role,
-    redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
-};
-#[doc(inline)]
-pub use once::{Once, OnceError, OnceLayer, OnceRequest, Unknown};
-pub use resource::{BodyFault, MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
+pub use once::layer::OnceLayer;
+pub use resource::Resource;
 #[cfg(feature = "scheduler")]
-#[doc(inline)]
-pub use schedule::Schedule;
+pub use schedule::schedule::Schedule;
 #[cfg(feature = "scheduler")]
-#[doc(inline)]
-pub use scheduler::{Job, JobContext, Scheduler, SchedulerHandle};
+pub use scheduler::{context::JobContext, job::Job, scheduler::Scheduler};
 pub use token::FencingToken;
 
 /// The examples of the README and of the pages in `docs/` are tests.

@@ -2,11 +2,6 @@
 
 use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc, time::Duration};
 
-/// The longest name, in bytes.
-pub const MAX_NAME_BYTES: usize = 512;
-/// The most names in one resource.
-pub const MAX_NAMES: usize = 16;
-
 /// One name, or a set of up to 16 names that are locked all or none.
 ///
 /// A name has 1 to 512 bytes and no control characters. A set is sorted and freed of duplicates,
@@ -19,7 +14,7 @@ pub const MAX_NAMES: usize = 16;
 /// let transfer = Resource::new(["account:2", "account:1"])?;
 /// assert_eq!(transfer.names().collect::<Vec<_>>(), ["account:1", "account:2"]);
 /// assert!(Resource::new([""]).is_err());
-/// # Ok::<(), tower_redlock::ResourceError>(())
+/// # Ok::<(), tower_redlock::error::ResourceError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
@@ -43,6 +38,11 @@ enum Names {
 }
 
 impl Resource {
+    /// Maximum length of a name, in bytes.
+    pub const MAX_NAME_BYTES: usize = 512;
+    /// Maximum number of names in one resource.
+    pub const MAX_NAMES: usize = 16;
+
     /// A resource of the given names.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Resource {
         names.dedup();
         match names.len() {
             0 => return Err(ResourceError::NoNames),
-            1..=MAX_NAMES => {}
+            1..=Resource::MAX_NAMES => {}
             count => return Err(ResourceError::TooManyNames { count }),
         }
         names.iter().try_for_each(|name| check(name))?;
@@ -84,7 +84,7 @@ impl Resource {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), tower_redlock::LockError> {
-    /// use tower_redlock::{LockError, Redlock, Resource, ResourceError};
+    /// use tower_redlock::{error::ResourceError, LockError, Redlock, Resource};
     ///
     /// let redlock = Redlock::embedded();
     /// let _no_report = redlock.lock(Resource::of_job("report")?).await?;
@@ -160,7 +160,7 @@ fn check(name: &str) -> Result<(), ResourceError> {
     if name.is_empty() {
         return Err(ResourceError::EmptyName);
     }
-    if name.len() > MAX_NAME_BYTES {
+    if name.len() > Resource::MAX_NAME_BYTES {
         return Err(ResourceError::NameTooLong { bytes: name.len() });
     }
     match name.char_indices().find(|(_, c)| c.is_control()) {
@@ -315,13 +315,20 @@ impl fmt::Display for ResourceError {
         match self {
             Self::NoNames => f.write_str("a resource needs at least one name"),
             Self::TooManyNames { count } => {
-                write!(f, "a resource has at most {MAX_NAMES} names, this one has {count}")
+                write!(
+                    f,
+                    "a resource has at most {} names, this one has {count}",
+                    Resource::MAX_NAMES
+                )
             }
             Self::EmptyName => f.write_str("a resource's name is empty"),
-            Self::NameTooLong { bytes } => write!(
-                f,
-                "a resource's name has at most {MAX_NAME_BYTES} bytes, this one has {bytes}"
-            ),
+            Self::NameTooLong { bytes } => {
+                write!(
+                    f,
+                    "a resource's name has at most {} bytes, this one has {bytes}",
+                    Resource::MAX_NAME_BYTES
+                )
+            }
             Self::ControlCharacter { position } => {
                 write!(f, "a resource's name has a control character at byte {position}")
             }

@@ -3,15 +3,17 @@
 mod adopt;
 mod build;
 mod cause;
-mod lock;
+pub(crate) mod lock;
 mod lower;
 mod release;
 mod vote;
 
+pub use crate::resource::{BodyFault, ResourceError};
 pub use adopt::AdoptError;
 pub use build::BuildError;
 pub(crate) use cause::source_of;
-pub use lock::{LockError, LossCause};
+pub(crate) use lock::LockError;
+pub use lock::LossCause;
 pub use lower::LowerError;
 pub use release::ReleaseError;
 pub use vote::{Reason, Vote, VoteOutcome, Votes};

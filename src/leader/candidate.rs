@@ -255,7 +255,7 @@ impl Leader {
     /// Tells where this candidate stands, now and at each change: who leads, and whether it does.
     ///
     /// ```
-    /// # use tower_redlock::{Leadership, LockError, Redlock};
+    /// # use tower_redlock::{leader::Leadership, LockError, Redlock};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), LockError> {
     /// let leader = Redlock::embedded().leader("billing");

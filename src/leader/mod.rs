@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tower_redlock::{LockError, LossCause, Redlock, Term};
+//! use tower_redlock::{error::LossCause, LockError, Redlock, Term};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), LockError> {
@@ -71,7 +71,7 @@
 //!   [`fencing`](crate::fencing).
 //! * **An end to code that blocks.** A poll can't be interrupted. When it hangs, the lock runs out
 //!   and another leads, while the old code may still run; choose
-//!   [`Overrun::Abort`](crate::Overrun::Abort) where that must not be.
+//!   [`Overrun::Abort`](crate::lock::Overrun::Abort) where that must not be.
 //! * **An end to what the work spawned by itself**, tasks and threads: dropping the work does not
 //!   stop them. Let them watch [`stopping`](crate::LockContext::stopping), or tie them to the work,
 //!   as `tokio::task::JoinSet` does.
@@ -88,15 +88,15 @@
 //! | what others are told | [`Leadership`] |
 
 mod backoff;
-mod candidate;
+pub(crate) mod candidate;
 mod leadership;
 mod on_lost;
 mod pace;
 mod run;
 mod shared;
-mod term;
+pub(crate) mod term;
 
-pub use candidate::Leader;
+pub(crate) use candidate::Leader;
 pub use leadership::Leadership;
 pub use on_lost::LostOutcome;
-pub use term::Term;
+pub(crate) use term::Term;

@@ -249,7 +249,7 @@ impl Entry {
 
     /// Time since the wait began.
     pub(crate) fn waited(&self) -> Duration {
-        self.attempts.timers.clock().now().since(self.since)
+        self.attempts.timers.clock().now().saturating_duration_since(self.since)
     }
 
     /// Leaves the line; returns the permit that was given meanwhile.

@@ -75,20 +75,20 @@ impl Lock {
 
     /// Completes when the lock is not held any more, with the cause. The future owns what it
     /// needs, and may outlive the lock; after a release it completes with
-    /// [`LossCause::Released`](crate::LossCause::Released).
+    /// [`LossCause::Released`](crate::error::LossCause::Released).
     pub fn lost(&self) -> Lost {
         Lost::new(Arc::clone(&self.lease))
     }
 
     /// Gives the lock back and waits until a quorum of nodes acknowledged it. Where it is handed on
     /// to a task of this process that waits for it, there is nothing to be acknowledged, and it is
-    /// [`Released`](crate::Released::Released) at once.
+    /// [`Released`](crate::lock::Released::Released) at once.
     ///
     /// Without the wait, dropping the lock does the same.
     ///
     /// # Errors
     ///
-    /// [`ReleaseError`](crate::ReleaseError) if too few nodes acknowledged within the node timeout.
+    /// [`ReleaseError`](crate::error::ReleaseError) if too few nodes acknowledged within the node timeout.
     /// The keys that are left are released again in the background, and expire with their TTL. In a
     /// fork of the process nothing is released.
     ///

@@ -35,7 +35,7 @@ pub struct Holder {
     /// holder that crashed, left behind.
     pub is_quorum: bool,
     /// What each node keeps: [`VoteOutcome::Held`] with whose key it is, or
-    /// [`Reason::KeyGone`](crate::Reason::KeyGone) where there is none.
+    /// [`Reason::KeyGone`](crate::error::Reason::KeyGone) where there is none.
     pub votes: Votes,
     pub(super) lease: Option<StoredLease>,
 }

@@ -23,28 +23,28 @@ mod ask;
 mod attempts;
 #[cfg(feature = "http")]
 mod body_room;
-mod builder;
+pub(crate) mod builder;
 #[cfg(feature = "scheduler")]
 pub(crate) mod claims;
 mod core;
 mod detached;
 mod fences;
-mod held;
+pub(crate) mod held;
 mod inspect;
 mod lease;
 mod lost;
-mod options;
+pub(crate) mod options;
 mod overrun;
 mod queue;
 mod quota;
 mod readiness;
 pub(crate) mod records;
-mod redlock;
+pub(crate) mod redlock;
 mod release;
 mod releaser;
 #[cfg(feature = "scheduler")]
 mod renewals;
-mod request;
+pub(crate) mod request;
 mod revoke;
 mod settings;
 mod spawner;
@@ -58,23 +58,24 @@ mod watchers;
 pub use acquire::Acquire;
 #[cfg(feature = "http")]
 pub(crate) use body_room::{BodyRoom, HeldBytes, NoRoom};
-pub use builder::RedlockBuilder;
+#[allow(unused_imports, reason = "for some features, and for links")]
+pub(crate) use builder::RedlockBuilder;
 pub(crate) use core::Core;
 #[cfg(feature = "http")]
 pub(crate) use detached::DetachedWork;
-pub use held::Lock;
+pub(crate) use held::Lock;
 pub use inspect::Holder;
 pub(crate) use inspect::inspect;
 pub(crate) use lease::ActiveLease;
 pub use lost::Lost;
-pub use options::LockOptions;
+pub(crate) use options::LockOptions;
 pub use overrun::Overrun;
 pub use readiness::NotReady;
-pub use redlock::Redlock;
+pub(crate) use redlock::Redlock;
 pub use release::{Release, Released};
 #[cfg(feature = "scheduler")]
 pub(crate) use renewals::Renewals;
-pub use request::LockRequest;
+pub(crate) use request::LockRequest;
 pub use revoke::RevokeTarget;
 pub use spawner::{Spawner, ThreadSpawner};
 pub use stopping::Stopping;

@@ -101,7 +101,7 @@ impl Wake for OverrunWatch {
             return;
         }
         self.lease.note_overrun();
-        let (resource, by) = (self.lease.resource(), now.since(self.ended));
+        let (resource, by) = (self.lease.resource(), now.saturating_duration_since(self.ended));
         match self.policy {
             Overrun::Warn => {
                 crate::log::warn!(
@@ -134,8 +134,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        EmbeddedNodes, Redlock,
+        Redlock,
         lock::{Lock, Spawner, lease::InPoll},
+        node::EmbeddedNodes,
         time::Clock,
     };
 

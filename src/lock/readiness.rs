@@ -34,7 +34,7 @@ pub struct NotReady {
     /// Whether waiting may help. False where so many nodes need somebody to act that the others are
     /// no quorum: they belong to another set that is in use, are one server under two names, refuse
     /// the credentials, lack a permission, or evict keys under
-    /// [`EvictionGuard::Refuse`](crate::EvictionGuard::Refuse). False in a forked child, too.
+    /// [`EvictionGuard::Refuse`](crate::node::redis::EvictionGuard::Refuse). False in a forked child, too.
     pub heals: bool,
 }
 
@@ -159,7 +159,7 @@ impl Core {
                 let seen: Vec<_> = why.nodes.iter().map(|node| node.copying.map(amount)).collect();
                 match &copied {
                     Some((known, since)) if *known == seen => {
-                        if now.since(*since) >= STALLED_COPY {
+                        if now.saturating_duration_since(*since) >= STALLED_COPY {
                             crate::log::warn!(%why, "ready for locks, not for once");
                             return Ok(());
                         }

@@ -38,9 +38,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`BuildError`](crate::BuildError) for anything that [`RedlockBuilder::build`] refuses.
+    /// [`BuildError`](crate::error::BuildError) for anything that [`RedlockBuilder::build`] refuses.
     #[cfg(feature = "config")]
-    pub fn from_config(config: crate::Config) -> Result<Self, crate::BuildError> {
+    pub fn from_config(config: crate::Config) -> Result<Self, crate::error::BuildError> {
         config.into_builder()?.build()
     }
 
@@ -175,7 +175,7 @@ impl Redlock {
     /// nobody who came after it is hit; or, by name, from whoever holds it at this moment.
     ///
     /// ```
-    /// use tower_redlock::{Redlock, Released};
+    /// use tower_redlock::{lock::Released, Redlock};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), tower_redlock::LockError> {

@@ -75,7 +75,7 @@ impl StallWatch {
     /// What is wrong with the work, if something is, and for how long it has been seen.
     fn look(&self, lease: &ActiveLease, now: Timestamp) -> Option<(Halt, Sign, Duration)> {
         let mut seen = crate::sync::lock(&self.seen);
-        let passed = now.since(seen.last).min(self.pause);
+        let passed = now.saturating_duration_since(seen.last).min(self.pause);
         seen.last = now;
         let poll = lease.poll_under_way().filter(|(_, has_begun)| *has_begun);
         // What was granted to a task that does not take it hangs as well.
@@ -153,7 +153,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        Lock, LockOptions, LockRequest, LossCause,
+        Lock, LockOptions, LockRequest,
+        error::LossCause,
         testing::{ManualClock, Nodes, Task},
     };
 

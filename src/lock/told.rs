@@ -18,7 +18,7 @@ impl Told {
     /// One more reason to warn. How many there were since the last warning, if it is time for one.
     pub(super) fn warns(&mut self, now: Timestamp) -> Option<u64> {
         self.since += 1;
-        if self.last.is_some_and(|last| now.since(last) < INTERVAL) {
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) < INTERVAL) {
             return None;
         }
         self.last = Some(now);

@@ -74,7 +74,7 @@ impl Alarms {
         loop {
             let (at, wall) = (self.core.clock().now(), self.clock.wall());
             self.looked.store(at.as_nanos(), Ordering::Relaxed);
-            let expected = last.1.saturating_add(at.since(last.0));
+            let expected = last.1.saturating_add(at.saturating_duration_since(last.0));
             if expected.abs_diff(wall) > JUMP {
                 self.jumps.send_modify(|jumps| *jumps += 1);
             }

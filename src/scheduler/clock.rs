@@ -33,7 +33,7 @@ struct Reading {
 impl Reading {
     /// What a clock shows at `now` that was not set since.
     fn continued(self, now: Timestamp) -> Duration {
-        self.wall.saturating_add(now.since(self.at))
+        self.wall.saturating_add(now.saturating_duration_since(self.at))
     }
 }
 

@@ -124,7 +124,7 @@ async fn beat(term: Term, shared: Arc<Shared>, limit: Duration) {
         pending::<()>().await;
     }
     loop {
-        let since = shared.core().clock().now().since(shared.alarms.looked());
+        let since = shared.core().clock().now().saturating_duration_since(shared.alarms.looked());
         if since <= LOOK_INTERVAL + limit / 2 {
             term.heartbeat();
         }

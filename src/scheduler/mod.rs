@@ -64,7 +64,7 @@ mod attempts;
 mod blocking;
 mod claiming;
 mod clock;
-mod context;
+pub(crate) mod context;
 mod driver;
 mod election;
 mod ending;
@@ -72,7 +72,7 @@ mod error;
 mod event;
 mod handle;
 mod healing;
-mod job;
+pub(crate) mod job;
 mod jobs;
 mod learning;
 mod not_done;
@@ -84,7 +84,7 @@ mod replacing;
 mod reports;
 mod run;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
-mod scheduler;
+pub(crate) mod scheduler;
 mod shared_job;
 mod slots;
 mod state;
@@ -94,17 +94,18 @@ mod trigger;
 mod waiting;
 mod work;
 
-pub use context::JobContext;
+pub(crate) use context::JobContext;
 #[cfg(feature = "testing")]
 pub(crate) use context::RunInfo;
 pub use election::Candidate;
 pub use error::{StartError, UnknownJob};
 pub use event::{JobEvent, JobEventKind, MissReason, SkipReason};
 pub use handle::{SchedulerHandle, ShutdownReport};
-pub use job::Job;
+pub(crate) use job::Job;
 pub use not_done::NotDone;
 pub use options::{Claim, Missed, Overlap};
-pub use scheduler::Scheduler;
+#[allow(unused_imports, reason = "for links")]
+pub(crate) use scheduler::Scheduler;
 pub use state::JobState;
 pub use status::{FleetRun, JobCounts, JobStatus, LastRun, Outcome, RunningJob};
 pub use trigger::{Trigger, TriggerError};

@@ -112,7 +112,7 @@ impl Driver {
         let ended = self.watch(&mut runs, &mut watching).await;
         // No heartbeats come from now on, and the lock is kept for a while.
         watching.context.set_resting(true);
-        let took = self.shared.core().clock().now().since(begun);
+        let took = self.shared.core().clock().now().saturating_duration_since(begun);
         let running = self.job.running();
         let (attempt, error) = running.map_or((attempt, None), |run| (run.attempt, run.last_error));
         let (outcome, hold) = match ended {

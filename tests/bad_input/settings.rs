@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{BuildError, EmbeddedNodes, Redlock, RedlockBuilder};
+use tower_redlock::{Redlock, RedlockBuilder, error::BuildError, node::EmbeddedNodes};
 
 use crate::recorder::{Recorder, build_error};
 
@@ -98,7 +98,7 @@ fn a_clock_guard_that_leaves_no_validity_is_refused() {
 fn nodes_that_the_restart_guard_does_not_count_are_refused_beside_servers() {
     let server = "redis://127.0.0.1:1";
     assert_eq!(setting_of(&build_error(|b| b.nodes([server]))), "nodes");
-    let off = Redlock::builder().restart_guard(tower_redlock::RestartGuard::Off);
+    let off = Redlock::builder().restart_guard(tower_redlock::node::redis::RestartGuard::Off);
     off.nodes([server]).node(Recorder::default()).build().unwrap();
 }
 

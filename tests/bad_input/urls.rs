@@ -1,6 +1,6 @@
 //! Where servers are, and how to get in.
 
-use tower_redlock::{BuildError, Credentials, Redlock};
+use tower_redlock::{Redlock, error::BuildError, node::redis::Credentials};
 
 use crate::recorder::{Recorder, build_error};
 

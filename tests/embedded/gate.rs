@@ -4,8 +4,9 @@ use std::{future::IntoFuture, sync::Arc, task::Poll, time::Duration};
 
 use tokio::time::timeout;
 use tower_redlock::{
-    EmbeddedNodes, Lock, LockError, Reason, Redlock, RedlockBuilder,
-    node::{Node, Op, Reply},
+    Lock, LockError, Redlock, RedlockBuilder,
+    error::Reason,
+    node::{EmbeddedNodes, Node, Op, Reply},
 };
 
 use crate::{

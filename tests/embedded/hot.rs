@@ -12,7 +12,8 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, FencingToken, Redlock,
+    FencingToken, Redlock,
+    node::EmbeddedNodes,
     time::{Clock, Timestamp},
 };
 

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use tower_redlock::{
-    EmbeddedNodes, NodeHealth, NodeState, Reason, Redlock, RedlockBuilder,
-    node::{Node, Op, Reply},
+    Redlock, RedlockBuilder,
+    error::Reason,
+    node::{EmbeddedNodes, Node, NodeHealth, NodeState, Op, Reply},
 };
 
 /// What a builder takes as one node.

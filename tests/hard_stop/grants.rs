@@ -7,8 +7,9 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, LockError, NodeHealth, Reason, Redlock, RedlockBuilder,
-    node::{Answer, Node, Op, Reply},
+    LockError, Redlock, RedlockBuilder,
+    error::Reason,
+    node::{Answer, EmbeddedNodes, Node, NodeHealth, Op, Reply},
 };
 
 use crate::tools::{HandClock, NANO, VALIDITY, builder, just_before, poll};

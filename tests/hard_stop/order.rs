@@ -11,8 +11,8 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, NodeHealth, RedlockBuilder,
-    node::{Node, Op, Reply},
+    RedlockBuilder,
+    node::{EmbeddedNodes, Node, NodeHealth, Op, Reply},
 };
 
 use crate::tools::{Flag, HandClock, VALIDITY, builder, is_expired, poll};

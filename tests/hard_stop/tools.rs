@@ -12,8 +12,10 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, LockError, LossCause, Redlock, RedlockBuilder,
+    LockError, Redlock, RedlockBuilder,
+    error::LossCause,
     lock::Spawner,
+    node::EmbeddedNodes,
     time::{Clock, Timestamp},
 };
 

@@ -8,8 +8,9 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, LockError, LossCause, NodeHealth, Reason, Redlock, RedlockBuilder,
-    node::{Answer, Node, Op, Reply},
+    LockError, Redlock, RedlockBuilder,
+    error::{LossCause, Reason},
+    node::{Answer, EmbeddedNodes, Node, NodeHealth, Op, Reply},
 };
 
 use crate::tools::{HandClock, NANO, VALIDITY, Woken, builder, poll, redlock};

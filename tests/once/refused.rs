@@ -4,10 +4,10 @@ use std::{convert::Infallible, sync::Arc};
 
 use futures_util::FutureExt;
 use tower_redlock::{
-    EmbeddedNodes, LockError, Once, OnceError, OnceRequest, Reason, Redlock, RedlockBuilder,
-    Unknown, VoteOutcome,
-    node::{Node, Op, RecordOp, Reply},
-    once::OnceState,
+    LockError, Redlock, RedlockBuilder,
+    error::{Reason, VoteOutcome},
+    node::{EmbeddedNodes, Node, Op, RecordOp, Reply},
+    once::{Once, OnceError, OnceRequest, OnceState, UnknownOutcome},
     testing::{ManualClock, Task},
 };
 
@@ -99,7 +99,7 @@ fn assert_full(error: &LockError) {
 async fn work_that_may_not_be_unknown_does_not_begin_where_too_few_nodes_keep_that_it_does() {
     let nodes = EmbeddedNodes::new(3);
     let (redlock, runs) = (two_are_full(&nodes), Runs::default());
-    let request = redlock.once(KEY).unknown(Unknown::Hold(HOUR));
+    let request = redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
     let ended = request.run(|_| async { Ok::<_, Infallible>(runs.run()) }).await;
     let Err(OnceError::Lock(error)) = ended else { panic!("{ended:?}") };
     assert_full(&error);
@@ -130,7 +130,7 @@ async fn work_that_may_not_be_unknown_does_not_begin_where_a_node_then_tells_tha
     let builder = Redlock::builder().node(Through(voters[0].clone()));
     let builder = builder.node(Through(voters[1].clone())).node(Silent(voters[2].clone()));
     let redlock = builder.build().unwrap();
-    let ended = work(redlock.once(KEY).unknown(Unknown::Hold(HOUR))).await;
+    let ended = work(redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR))).await;
     assert!(matches!(ended, Ok(Once::AlreadyDone { .. })), "{ended:?}");
     assert_eq!(runs.count(), 1);
     // The others were told, and nobody keeps that it has begun.
@@ -141,7 +141,7 @@ async fn work_that_may_not_be_unknown_does_not_begin_where_a_node_then_tells_tha
 #[tokio::test]
 async fn work_whose_record_can_not_be_read_does_not_begin() {
     let (nodes, runs) = (EmbeddedNodes::new(3), Runs::default());
-    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         let silent = |node: Arc<dyn Node>| Silent(node);
         let mut voters = nodes.nodes("redlock");
         let last = Through(voters.next().expect("there are three"));
@@ -160,7 +160,7 @@ async fn work_that_may_not_be_unknown_and_can_not_be_recorded_stays_blocked() {
     let (nodes, runs) = (EmbeddedNodes::new(3), Runs::default());
     let voters = nodes.nodes("redlock").map(Fills);
     let redlock = voters.fold(Redlock::builder(), RedlockBuilder::node).build().unwrap();
-    let hold = || redlock.once(KEY).unknown(Unknown::Hold(HOUR));
+    let hold = || redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
     let work = async || hold().run(|_| async { Ok::<_, Infallible>(runs.run()) }).await;
     let ended = work().await;
     assert!(matches!(ended, Ok(Once::RanUnrecorded(1, _))), "{ended:?}");
@@ -196,7 +196,7 @@ fn what_did_not_begin_is_not_held() {
         builder.node(Through(Arc::clone(node)))
     });
     let redlock = builder.node(last).build().unwrap();
-    let ended = scene.does(redlock.once(KEY).unknown(Unknown::Hold(HOUR)));
+    let ended = scene.does(redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR)));
     assert!(matches!(ended, Err(OnceError::Lock(LockError::TooSlow { .. }))), "{ended:?}");
     assert_eq!(scene.runs.count(), 0);
     assert_ran(&scene.green_does(), 1);
@@ -205,7 +205,7 @@ fn what_did_not_begin_is_not_held() {
 #[test]
 fn a_check_whose_lock_is_lost_holds_nothing() {
     let scene = Scene::new(3);
-    let request = scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR)).max_hold(SECOND);
+    let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)).max_hold(SECOND);
     let request = request
         .unless(|_| std::future::pending::<Result<bool, Infallible>>())
         .run(|_| async { panic!("it does not begin") });

@@ -7,7 +7,8 @@ use std::{
 
 use tokio::sync::broadcast::error::TryRecvError;
 use tower_redlock::{
-    Job, Reason, Schedule, Scheduler,
+    Job, Schedule, Scheduler,
+    error::Reason,
     node::{Answer, Node, NodeHealth, Op, Reply},
     scheduler::{JobEventKind, JobState, MissReason},
     time::Clock as _,

@@ -229,7 +229,7 @@ impl RedlockBuilder {
     ///
     /// A set of servers that is new as a whole waits `max_ttl` once:
     /// [`Redlock::ready`](crate::Redlock::ready) waits for it, and
-    /// [`NodeHealth`](crate::NodeHealth) tells for how long.
+    /// [`NodeHealth`](crate::node::NodeHealth) tells for how long.
     pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
         self.guards.restart = guard;
         self

@@ -149,7 +149,7 @@ impl ActiveLease {
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        self.valid_until().since(self.timers().clock().now())
+        self.valid_until().saturating_duration_since(self.timers().clock().now())
     }
 
     /// P2: the clock is read here, immediately before every poll of guarded work.
@@ -179,7 +179,7 @@ impl ActiveLease {
     pub(crate) fn soft_deadline(&self) -> Option<Timestamp> {
         let end = self.valid_until();
         let lead = self.plan.cap_lead(self.timers().lead());
-        (end > Timestamp::ZERO).then(|| end.minus(lead + self.plan.stop_margin))
+        (end > Timestamp::ZERO).then(|| end.saturating_sub(lead + self.plan.stop_margin))
     }
 
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Sleep {
@@ -236,7 +236,7 @@ impl ActiveLease {
 
     /// The error for a grant that was fetched when it was over: nothing ran under it.
     pub(crate) fn too_slow(&self) -> LockError {
-        let elapsed = self.timers().clock().now().since(self.started);
+        let elapsed = self.timers().clock().now().saturating_duration_since(self.started);
         LockError::TooSlow { elapsed, validity: self.plan.validity, votes: self.shared.votes() }
     }
 

@@ -231,7 +231,7 @@ impl SharedLease {
 
     /// What a decision tells of the nodes' pace.
     fn pace(&self, decision: Option<&Result<(), Refusal>>, now: Timestamp) -> Pace {
-        let took = now.since(self.started);
+        let took = now.saturating_duration_since(self.started);
         match decision {
             Some(Ok(()) | Err(Refusal::Held { .. })) if took <= self.node_timeout / 4 => {
                 Pace::Prompt

@@ -33,7 +33,7 @@ impl ActiveLease {
         }
         state.grant.holder_gone = true;
         let now = self.timers().clock().now();
-        let held = state.grant.held_since.take().map(|since| now.since(since));
+        let held = state.grant.held_since.take().map(|since| now.saturating_duration_since(since));
         if let Some(time) = held {
             self.shared.core.usual.held(self.resource(), time);
         }
@@ -84,7 +84,7 @@ impl SharedLease {
             && state.announced
             // Who reads a record tells the holders apart by the nonce, which is the lease's.
             && !state.grant.plan.keeps_records
-            && state.granted.is_some_and(|since| now.since(since) < LONGEST_STREAK)
+            && state.granted.is_some_and(|since| now.saturating_duration_since(since) < LONGEST_STREAK)
             && !self.core.is_closed()
             // What a fresh grant would find out of the clocks.
             && self.core.clock_jumps.epoch() == self.first_epoch

@@ -224,7 +224,7 @@ impl SharedLease {
     /// P2: when a grant is to be over, for its work to be dropped before the end of its validity:
     /// earlier by the lead that timers need.
     pub(super) fn stop_at(state: &State, lead: Duration) -> Timestamp {
-        state.lease.end().minus(state.grant.plan.cap_lead(lead))
+        state.lease.end().saturating_sub(state.grant.plan.cap_lead(lead))
     }
 
     /// R10: a server's clock may have jumped, or, under the strict guard, our own.

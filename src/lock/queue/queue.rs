@@ -54,7 +54,9 @@ impl Queue {
             Head::Trying => None,
             Head::Refused(error) => Some(error.clone()),
             Head::Holding(lease) => {
-                let expires_in = lease.upgrade().map(|lease| lease.valid_until().since(self.now()));
+                let expires_in = lease
+                    .upgrade()
+                    .map(|lease| lease.valid_until().saturating_duration_since(self.now()));
                 Some(self.held_here(expires_in))
             }
         }

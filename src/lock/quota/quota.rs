@@ -104,7 +104,7 @@ impl Quota {
             return Ok(usage);
         }
         let limit = used.records;
-        let retry_after = state.kept.next_end().map(|end| end.since(now));
+        let retry_after = state.kept.next_end().map(|end| end.saturating_duration_since(now));
         let warns = state.told[1].warns(now);
         drop(state);
         metrics::over_quota("max_records");
@@ -209,7 +209,7 @@ impl Quota {
     fn look(&self, core: &Core) -> Timestamp {
         let now = self.timers.clock().now();
         let is_due = |looked: Option<Timestamp>| {
-            looked.is_none_or(|looked| now.since(looked) >= LOOK_INTERVAL)
+            looked.is_none_or(|looked| now.saturating_duration_since(looked) >= LOOK_INTERVAL)
         };
         if is_due(sync::lock(&self.state).looked) {
             let servers = ServerMemory::of(core);

@@ -12,9 +12,10 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, Lock, LockRequest, NodeHealth, Redlock, RedlockBuilder, Resource, ResourceError,
+    Lock, LockRequest, Redlock, RedlockBuilder, Resource,
+    error::ResourceError,
     lock::Acquire,
-    node::{Node, Op, Reply},
+    node::{EmbeddedNodes, Node, NodeHealth, Op, Reply},
     time::{Clock, Timestamp},
 };
 

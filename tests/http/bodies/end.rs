@@ -13,9 +13,9 @@ use std::{
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tower_redlock::{
-    EmbeddedNodes, LockContext, LockError, NodeHealth, RedlockBuilder,
+    LockContext, LockError, RedlockBuilder,
     layer::http::{BodyError, HttpBody},
-    node::{Node, Op, Reply},
+    node::{EmbeddedNodes, Node, NodeHealth, Op, Reply},
 };
 
 use super::scripted::{Broken, Scripted, Step, frame};

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use tower_redlock::{NodeHealth, Reason};
 use tower_redlock::{
     Redlock,
     node::{Answer, Node, Op, Reply},
 };
+use tower_redlock::{error::Reason, node::NodeHealth};
 
 pub(super) type Outcome = Result<Answer, Reason>;
 

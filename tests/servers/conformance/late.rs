@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tower_redlock::node::{Answer, LeaseId, Node, Op, ReleasedAnswer, Reply};
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
-use tower_redlock::{NodeHealth, Redlock};
+use tower_redlock::{Redlock, node::NodeHealth};
 
 use super::party::{Said, TTL};
 use super::{Party, Subject, granted, now_token};

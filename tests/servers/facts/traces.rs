@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tower_redlock::time::{Clock, Timestamp};
-use tower_redlock::{EmbeddedNodes, LockError, LossCause, Redlock, RedlockBuilder};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, error::LossCause, node::EmbeddedNodes};
 use tracing::Level;
 
 use super::log::{Log, LoggedSpawner, Span};
