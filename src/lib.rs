@@ -157,7 +157,7 @@ pub use layer::layer::RedlockLayer;
 #[cfg(feature = "scheduler")]
 pub use leader::{candidate::Leader, term::Term};
 pub use lock::{
-    builder::RedlockBuilder, held::Lock, options::LockOptions, redlock::Redlock,
+    builder::RedlockBuilder, lock::Lock, options::LockOptions, redlock::Redlock,
     request::LockRequest,
 };
 #[cfg(feature = "once")]

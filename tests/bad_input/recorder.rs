@@ -1,4 +1,4 @@
-//! Counts what is asked of it, so that "nothing was sent" can be told.
+//! A node and a connector that count their calls, to check that nothing was sent.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +13,7 @@ use tower_redlock::{
     error::{BuildError, Reason},
 };
 
-/// A node that counts what it is asked, and answers nothing that counts.
+/// A node that counts the operations that it receives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder(Arc<AtomicUsize>);
 
@@ -48,7 +48,7 @@ impl Connector for Recorder {
     }
 }
 
-/// The builder's error; neither the node nor the connector was asked for anything.
+/// Returns the builder's error. Checks that neither the node nor the connector was called.
 pub(crate) fn build_error(configure: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> BuildError {
     let recorder = Recorder::default();
     let builder = Redlock::builder().node(recorder.clone()).connector(recorder.clone());
