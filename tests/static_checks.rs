@@ -6,16 +6,20 @@ use std::{
 };
 
 use tower_redlock::{
-    AdoptError, Blocked, BuildError, ClockOffset, Credentials, EmbeddedNodes, EvictionGuard,
-    FencingLayer, FencingToken, Holder, KeyError, Lock, LockContext, LockError, LockRequest,
-    LossCause, Memory, NodeHealth, NodeState, Persistence, Reason, Redlock, RedlockBuilder,
-    RedlockLayer, ReleaseError, Released, Resource, ResourceError, RestartGuard, Role, TlsOptions,
-    Vote, VoteOutcome, Votes,
+    FencingLayer, FencingToken, Lock, LockContext, LockError, LockRequest, Redlock, RedlockBuilder,
+    RedlockLayer, Resource,
+    error::{
+        AdoptError, BuildError, LossCause, Reason, ReleaseError, ResourceError, Vote, VoteOutcome,
+        Votes,
+    },
     fencing::{self, FencingError, FencingService, TokenError},
-    guard,
-    layer::{self, RedlockService, ResponseFuture},
-    lock::{Acquire, Lost, Release},
-    node::{Answer, LeaseId, Node, Nonce, Op, Reply},
+    layer::{self, KeyError, RedlockService, ResponseFuture},
+    lock::{Acquire, Holder, Lost, Release, Released},
+    node::{
+        Answer, Blocked, ClockOffset, EmbeddedNodes, LeaseId, Memory, Node, NodeHealth, NodeState,
+        Nonce, Op, Persistence, Reply, Role,
+        redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
+    },
     time::{Clock, SystemClock, Timestamp},
 };
 
@@ -67,7 +71,10 @@ fn handles_are_shared_between_threads_and_tasks() {
 #[test]
 fn once_is_shared_and_its_futures_are_sent() {
     use tower_redlock::once::{Once, OnceError, OnceFuture, OnceService, OnceState, OnceStatus};
-    use tower_redlock::{OnceLayer, OnceRequest, Unknown};
+    use tower_redlock::{
+        OnceLayer,
+        once::{OnceRequest, UnknownOutcome},
+    };
     type Layer = OnceLayer<fn(&u8) -> String, fn(&u8) -> bool>;
     type Service = OnceService<Inner, fn(&u8) -> String>;
     shared::<OnceRequest>();
@@ -81,7 +88,7 @@ fn once_is_shared_and_its_futures_are_sent() {
     cloned::<Once<u8>>();
     shared::<OnceStatus>();
     shared::<OnceState>();
-    shared::<Unknown>();
+    shared::<UnknownOutcome>();
     error::<OnceError<ResourceError>>();
     let work = OnceError::Work(ResourceError::EmptyName);
     assert_eq!(work.to_string(), ResourceError::EmptyName.to_string());
@@ -114,13 +121,14 @@ fn faces_of_once_are_shared_and_their_futures_are_sent() {
     use http::Request;
     use http_body_util::Full;
     use tower_redlock::{
-        OnceLayer, RequestOutcome,
+        OnceLayer,
         key::{Header, JsonPointer, Key},
+        layer::http::RequestOutcome,
         once::{
-            Always, Intact, KeptStatuses, MemoryStore, Missing, OnceService, Scope, ServerErrors,
+            Always, Intact, MemoryStore, OnceService,
             http::{
-                ByBody, ByBodyFuture, Http, HttpFuture, Idempotency, IdempotencyFuture, OnNodes,
-                Problems, Refused, Rejection,
+                ByBody, ByBodyFuture, Http, HttpFuture, Idempotency, IdempotencyFuture,
+                KeptStatuses, Missing, OnNodes, Problems, Refused, Rejection, Scope, ServerErrors,
             },
         },
     };
@@ -158,8 +166,9 @@ fn the_grpc_face_of_once_is_shared_and_its_futures_are_sent() {
         OnceLayer,
         key::{Header, Key},
         once::{
-            Always, CallOutcome, OnceService,
-            grpc::{Grpc, GrpcBody, GrpcFuture, Rejection},
+            Always, OnceService,
+            grpc::{CallOutcome, Grpc, GrpcBody, GrpcFuture},
+            http::Rejection,
         },
     };
     type Body = Full<bytes::Bytes>;
@@ -179,7 +188,10 @@ fn the_grpc_face_of_once_is_shared_and_its_futures_are_sent() {
 #[cfg(feature = "scheduler")]
 #[test]
 fn schedules_are_shared_and_their_ticks_are_values() {
-    use tower_redlock::schedule::{Schedule, ScheduleError, Ticks, WallTime};
+    use tower_redlock::{
+        Schedule,
+        schedule::{ScheduleError, Ticks, WallTime},
+    };
     shared::<Schedule>();
     cloned::<Schedule>();
     shared::<Ticks<'static>>();
@@ -201,7 +213,7 @@ fn schedules_are_shared_and_their_ticks_are_values() {
 #[cfg(feature = "scheduler")]
 #[test]
 fn candidates_are_shared_and_their_runs_are_sent() {
-    use tower_redlock::{Leader, Leadership, Term};
+    use tower_redlock::{Leader, Term, leader::Leadership};
     shared::<Leader>();
     cloned::<Leader>();
     shared::<Term>();
@@ -241,7 +253,7 @@ fn keys_are_shared_and_cloned() {
 
     fn check<S: Debug + Clone + Send + Sync + 'static>(_: &Key<S>)
     where
-        Key<S>: tower_redlock::ResourceKey<axum::extract::Request>,
+        Key<S>: tower_redlock::layer::ResourceKey<axum::extract::Request>,
     {
         shared::<Key<S>>();
         cloned::<Key<S>>();
@@ -355,7 +367,6 @@ fn errors_are_errors() {
     error::<ResourceError>();
     error::<KeyError>();
     error::<layer::Error<ResourceError>>();
-    error::<guard::Error<ResourceError>>();
 }
 
 /// What many services of tower fail with is no `Error` itself.
@@ -368,7 +379,7 @@ fn wrapped_boxes_are_errors_with_causes() {
     error(&service);
     assert_eq!(service.to_string(), boxed().to_string());
     assert_eq!(chain(&service), ["a resource needs at least one name"]);
-    let work = tower_redlock::OnceError::Work(boxed());
+    let work = tower_redlock::once::OnceError::Work(boxed());
     error(&work);
     assert_eq!(chain(&work), ["a resource needs at least one name"]);
     let fenced = fencing::Error::Service(boxed());

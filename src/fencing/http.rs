@@ -36,7 +36,7 @@ impl<K, T> FencingLayer<K, T> {
     /// | no usable key | 400 | `bad-key` | `not-run` |
     ///
     /// No answer tells the newest token. A layer outside is told by
-    /// [`RequestOutcome`](crate::RequestOutcome) what became of the request. The service's own error type stays what it was.
+    /// [`RequestOutcome`](crate::layer::http::RequestOutcome) what became of the request. The service's own error type stays what it was.
     pub fn http(self) -> FencingLayer<K, T, Http> {
         self.with_face(Http(()))
     }

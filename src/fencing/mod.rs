@@ -73,7 +73,7 @@ pub mod grpc;
 mod header;
 #[cfg(feature = "http")]
 pub mod http;
-mod layer;
+pub(crate) mod layer;
 mod memory;
 mod service;
 mod table;
@@ -83,6 +83,7 @@ pub use error::{Error, FencingError};
 pub use future::ResponseFuture;
 #[cfg(feature = "http")]
 pub use header::DEFAULT_HEADER;
-pub use layer::{DEFAULT_CAPACITY, FencingLayer, Plain};
+pub(crate) use layer::FencingLayer;
+pub use layer::{DEFAULT_CAPACITY, Plain};
 pub use service::FencingService;
 pub use token::{DefaultHeader, IntoToken, TokenError, TokenSource};

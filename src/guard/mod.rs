@@ -6,18 +6,18 @@
 //! spawned by itself. For those, and for pauses that no clock of the process can see, hand the
 //! [fencing token](LockContext::fencing_token) to what the work writes to.
 
-mod context;
+pub(crate) mod context;
 #[cfg(feature = "http")]
-mod contexts;
-mod error;
+pub(crate) mod contexts;
+pub(crate) mod error;
 mod guarded;
 mod hold;
 mod run;
 
-pub use context::LockContext;
+pub(crate) use context::LockContext;
 #[cfg(feature = "http")]
-pub use contexts::LockContexts;
-pub use error::Error;
+pub(crate) use contexts::LockContexts;
+pub(crate) use error::Error;
 pub(crate) use guarded::Guarded;
 pub(crate) use hold::Hold;
 #[cfg(feature = "http")]

@@ -13,7 +13,7 @@ use super::{
 /// does, the request passes without a lock.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// // Both ends of a transfer, in whatever order.
 /// let key = key::all((key::query("from"), key::query("to"))).prefixed("account:");

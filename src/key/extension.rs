@@ -10,12 +10,12 @@ use crate::layer::IntoKey;
 /// Something typed in the request's extensions names the resource: the caller that a layer outside
 /// of this one found out, say.
 ///
-/// The closure returns what a closure may return as a [`ResourceKey`](crate::ResourceKey): names
+/// The closure returns what a closure may return as a [`ResourceKey`](crate::layer::ResourceKey): names
 /// that it owns, and `None` where no lock is needed. A request without the extension is turned
 /// away, with an error that names the type.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// #[derive(Clone)]
 /// struct Principal { account: u64 }

@@ -10,7 +10,7 @@ use super::{
 use crate::layer::{IntoKey, KeyError};
 
 /// A closure over the request's head names the resource. It returns what a closure may return as a
-/// [`ResourceKey`](crate::ResourceKey): names that it owns, and `None` where no lock is needed.
+/// [`ResourceKey`](crate::layer::ResourceKey): names that it owns, and `None` where no lock is needed.
 ///
 /// A bare closure is a key too, and has to tell the type of its argument: `|request: &Request<_>| …`.
 /// Here the type is known, whatever the request's body, and the methods of [`Key`] apply. An error made

@@ -16,7 +16,7 @@ use super::{
 /// If `name` is no name of a header.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// let key = key::header("x-account");
 /// let request = http::Request::get("/").header("x-account", "42").body(())?;

@@ -18,7 +18,7 @@ use crate::layer::KeyError;
 /// one name. A request for which one of the keys needs no lock (an optional one, say) needs none.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// let key = key::joined((key::header("x-tenant"), key::path_segment(1))).prefixed("account:");
 /// let request = |tenant: &str, path: &str| {

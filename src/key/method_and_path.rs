@@ -20,7 +20,7 @@ use super::{
 /// routers don't.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// let key = key::method_and_path();
 /// for path in ["/accounts/4%32%3a%2f?now", "/accounts/42:%2F"] {

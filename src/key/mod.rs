@@ -18,7 +18,7 @@
 //! [`prefixed`](Key::prefixed), [`hashed`](Key::hashed), [`hashed_with`](Key::hashed_with)) and say
 //! which requests need no lock ([`optional`](Key::optional), [`only`](Key::only),
 //! [`when`](Key::when)). Whatever else names a resource: a closure is a
-//! [`ResourceKey`](crate::ResourceKey) too.
+//! [`ResourceKey`](crate::layer::ResourceKey) too.
 //!
 //! Names are text. Where handlers take numbers, `42`, `042` and `+42` are three names and one
 //! account, and whoever sends requests chooses: say [`parsed`](Key::parsed) there.

@@ -15,7 +15,7 @@ use super::{
 /// too short.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// let key = key::path_segment(1);
 /// for path in ["/accounts/42", "/accounts/%34%32", "/accounts/42/withdraw?now"] {

@@ -11,7 +11,7 @@ use super::{
 /// are decoded as forms are: `+` is a space, and percent-encoding is decoded once.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// let key = key::query("account");
 /// let request = http::Request::get("/pay?sum=3&account=a+b%2B").body(())?;

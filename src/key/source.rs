@@ -5,7 +5,7 @@ use crate::layer::KeyError;
 
 /// Where a [`Key`](super::Key) takes its names from that needs no more than a request's head.
 /// Implemented by the keys of this module alone; for one of your own, a closure is a
-/// [`ResourceKey`](crate::ResourceKey).
+/// [`ResourceKey`](crate::layer::ResourceKey).
 pub trait Source: BodySource + sealed::OfHead {}
 
 impl<S: sealed::Find + sealed::OfHead> Source for S {}

@@ -250,7 +250,7 @@ impl Leader {
     /// Watches the [`Leadership`] of this candidate: whether it leads, or which owner does.
     ///
     /// ```
-    /// # use tower_redlock::{Leadership, LockError, Redlock};
+    /// # use tower_redlock::{leader::Leadership, LockError, Redlock};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), LockError> {
     /// let leader = Redlock::embedded().leader("billing");

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tower_redlock::{LockError, LossCause, Redlock, Term};
+//! use tower_redlock::{error::LossCause, LockError, Redlock, Term};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), LockError> {
@@ -61,7 +61,7 @@
 //!   [`fencing`](crate::fencing).
 //! * **An end to code that blocks.** A poll can't be interrupted. When it hangs, the lock runs out
 //!   and another leads, while the old code may still run; choose
-//!   [`Overrun::Abort`](crate::Overrun::Abort) where that must not be.
+//!   [`Overrun::Abort`](crate::lock::Overrun::Abort) where that must not be.
 //! * **An end to what the work spawned by itself**, tasks and threads: dropping the work does not
 //!   stop them. Let them watch [`stopping`](crate::LockContext::stopping), or tie them to the work,
 //!   as `tokio::task::JoinSet` does.
@@ -78,12 +78,13 @@
 //! | leadership as others see it | [`Leadership`] |
 
 mod backoff;
-mod candidate;
+pub(crate) mod candidate;
 mod on_lost;
 mod run;
 mod shared;
-mod term;
+pub(crate) mod term;
 
-pub use candidate::Leader;
+pub(crate) use candidate::Leader;
 pub use on_lost::LostOutcome;
-pub use term::{Leadership, Term};
+pub use term::Leadership;
+pub(crate) use term::Term;

@@ -113,7 +113,7 @@ impl Leader {
         let clock = self.request.timers().clock();
         let mut pause = ttl / FIRST_LOOK;
         while clock.now() < until {
-            self.pause(pause.min(until.since(clock.now()))).await;
+            self.pause(pause.min(until.saturating_duration_since(clock.now()))).await;
             pause *= 2;
             if let Some(holder) = self.request.holder().await
                 && holder.token > token
@@ -177,7 +177,7 @@ impl Leader {
             ended = &mut guarded => Some(ended),
             () = self.grace_is_over(term) => None,
         };
-        let led_for = clock.now().since(began);
+        let led_for = clock.now().saturating_duration_since(began);
         let hung = matches!(
             &ended,
             Some(Err(LockError::Lost {

@@ -34,7 +34,7 @@ macro_rules! opaque_debug {
 mod acquire;
 mod attempts;
 mod build;
-mod builder;
+pub(crate) mod builder;
 #[cfg(feature = "scheduler")]
 pub(crate) mod claims;
 mod core;
@@ -44,17 +44,17 @@ mod inspect;
 mod internal;
 mod lease;
 #[expect(clippy::module_inception, reason = "it is the held lock, among its parts")]
-mod lock;
-mod options;
+pub(crate) mod lock;
+pub(crate) mod options;
 mod overrun;
 mod query;
 mod queue;
 mod quota;
 mod readiness;
 pub(crate) mod records;
-mod redlock;
+pub(crate) mod redlock;
 mod releaser;
-mod request;
+pub(crate) mod request;
 mod settings;
 mod spawner;
 mod stall;
@@ -62,21 +62,22 @@ mod waker_set;
 mod wakeups;
 
 pub use acquire::Acquire;
-pub use builder::RedlockBuilder;
+pub(crate) use builder::RedlockBuilder;
 #[cfg(feature = "http")]
 pub(crate) use core::DetachedWork;
 pub use inspect::{Holder, RevokeTarget};
 pub(crate) use lease::ActiveLease;
+pub(crate) use lock::Lock;
 #[cfg(feature = "scheduler")]
 pub(crate) use lock::Renewals;
-pub use lock::{Lock, Lost, Release, Released, Stopping};
-pub use options::LockOptions;
+pub use lock::{Lost, Release, Released, Stopping};
+pub(crate) use options::LockOptions;
 pub use overrun::Overrun;
 #[cfg(feature = "http")]
 pub(crate) use quota::{BodyRoom, HeldBytes, NoRoom};
 pub use readiness::NotReady;
-pub use redlock::Redlock;
-pub use request::LockRequest;
+pub(crate) use redlock::Redlock;
+pub(crate) use request::LockRequest;
 pub use spawner::{Spawner, ThreadSpawner};
 pub(crate) use waker_set::{WakerKey, WakerSet};
 #[cfg(feature = "scheduler")]

@@ -231,7 +231,7 @@ impl LockOptions {
     }
 }
 
-#[cfg(all(test, feature = "scheduler"))]
+#[cfg(all(test, feature = "once", feature = "scheduler"))]
 mod tests {
     use super::*;
     use crate::{

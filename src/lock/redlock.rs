@@ -157,7 +157,7 @@ impl Redlock {
     /// Revokes a lock: that of a [`Holder`], and no later one, or whichever holds a name.
     ///
     /// ```
-    /// use tower_redlock::{Redlock, Released};
+    /// use tower_redlock::{lock::Released, Redlock};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), tower_redlock::LockError> {

@@ -66,7 +66,7 @@ impl StallWatch {
     /// Returns what is wrong with the work, and since when.
     fn check(&self, lease: &ActiveLease, now: Timestamp) -> Option<(Halt, &'static str, Duration)> {
         let mut samples = crate::sync::lock(&self.samples);
-        let passed = now.since(samples.last).min(self.pause);
+        let passed = now.saturating_duration_since(samples.last).min(self.pause);
         samples.last = now;
         let poll = lease.poll_under_way().filter(|(_, has_begun)| *has_begun);
         // A grant that its task does not take counts as a poll.
@@ -125,7 +125,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        Lock, LockOptions, LockRequest, LossCause,
+        Lock, LockOptions, LockRequest,
+        error::LossCause,
         testing::{ManualClock, Nodes, Task},
     };
 

@@ -187,7 +187,7 @@ impl ClockJumpDetector {
 }
 
 fn is_recent(jump: &Sighting, now: Timestamp) -> bool {
-    now.since(jump.seen) <= TOGETHER
+    now.saturating_duration_since(jump.seen) <= TOGETHER
 }
 
 /// The time within which our own clock stood still.
@@ -222,7 +222,7 @@ mod tests {
     /// Seen at `ms`, by about `by` ms; a second before, the node had been read without it.
     fn jump(ms: u64, by: i64) -> Sighting {
         let by = Interval { low: by * 1_000 - 1_000, high: by * 1_000 + 1_000 };
-        Sighting { by, since: at(ms).minus(Duration::from_secs(1)), seen: at(ms) }
+        Sighting { by, since: at(ms).saturating_sub(Duration::from_secs(1)), seen: at(ms) }
     }
 
     /// A reading that was asked for at `ms`, of a node that is read since long ago.
@@ -278,7 +278,10 @@ mod tests {
         for (shift, spoke) in [
             (shift(0, 15), true),
             // Asked for before the pause can have been over.
-            (Shift { asked: at(0).minus(Duration::from_millis(1)), ..shift(0, 15) }, false),
+            (
+                Shift { asked: at(0).saturating_sub(Duration::from_millis(1)), ..shift(0, 15) },
+                false,
+            ),
             // The first one of its node; a slow one.
             (Shift { from: at(0), ..shift(0, 15) }, true),
             (shift(0, 3_000), true),

@@ -402,7 +402,7 @@ impl Enrolment {
             steps.push(Step {
                 node,
                 tag: Arc::clone(&wait.tag),
-                waited: now.since(wait.since.max(begun.unwrap_or(wait.since))),
+                waited: now.saturating_duration_since(wait.since.max(begun.unwrap_or(wait.since))),
                 how,
             });
             entry.busy = true;
@@ -454,7 +454,7 @@ impl Enrolment {
         let wait = self.nodes[node].wait.as_ref();
         wait.map_or(Duration::ZERO, |wait| {
             let known = wait.known_to_voters.or(wait.known_to_starters);
-            self.end(wait, known.unwrap_or(wait.since)).since(now)
+            self.end(wait, known.unwrap_or(wait.since)).saturating_duration_since(now)
         })
     }
 

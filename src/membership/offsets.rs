@@ -212,7 +212,7 @@ impl Bucket {
 
     /// By how much clocks of different rates can have come apart since, in µs.
     fn drift(&self, now: Timestamp, drift_factor: f64) -> i64 {
-        let drift = rules::drift(now.since(self.from), drift_factor);
+        let drift = rules::drift(now.saturating_duration_since(self.from), drift_factor);
         i64::try_from(drift.as_micros()).unwrap_or(i64::MAX)
     }
 

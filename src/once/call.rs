@@ -10,7 +10,7 @@ use pin_project::pin_project;
 #[cfg(feature = "http")]
 use super::detach::Detach;
 use super::{
-    Check, Completes, OnceError, Unknown, Work,
+    Check, Completes, OnceError, UnknownOutcome, Work,
     attached::Attached,
     execution::Execution,
     outcome::Outcome,
@@ -256,7 +256,7 @@ where
 fn after_reading<W: Work, C: Check<W::Failure>, J>(
     answers: &Answers,
     start: (Lock, W, C),
-    (unknown, asked_at): (Unknown, Timestamp),
+    (unknown, asked_at): (UnknownOutcome, Timestamp),
     started_record: &mut Option<StartedRecord>,
 ) -> Next<W, C, J> {
     match records::status(answers) {
@@ -271,8 +271,8 @@ fn after_reading<W: Work, C: Check<W::Failure>, J>(
         RecordStatus::TooFew => too_few(answers, start, asked_at),
         RecordStatus::Nothing => match (records::reserve(start.0.lease()), unknown) {
             (Err(error), _) => Next::End(Err(error.into())),
-            (Ok(()), Unknown::Release) => Next::Begin(start),
-            (Ok(()), Unknown::Hold(hold)) => {
+            (Ok(()), UnknownOutcome::Release) => Next::Begin(start),
+            (Ok(()), UnknownOutcome::Hold(hold)) => {
                 let (set, asked) = StartedRecord::set(start.0.lease(), hold);
                 *started_record = Some(set);
                 Next::State(State::Marking { asked, start: Some(start) })

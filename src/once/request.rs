@@ -1,7 +1,7 @@
 use std::{future::Future, time::Duration};
 
 use super::{
-    Always, Check, OnceRun, Unchecked, Unknown,
+    Always, Check, OnceRun, Unchecked, UnknownOutcome,
     call::OnceCall,
     terms::{self, Terms},
 };
@@ -82,7 +82,7 @@ impl OnceRequest {
     /// than its lock was valid.
     ///
     /// ```
-    /// use tower_redlock::{Once, OnceError, Redlock};
+    /// use tower_redlock::{once::{Once, OnceError}, Redlock};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), OnceError<std::io::Error>> {
@@ -148,8 +148,8 @@ impl<C> OnceRequest<C> {
     }
 
     /// What becomes of the key where nobody knows how far the work came. Default:
-    /// [`Unknown::Release`].
-    pub fn unknown(mut self, unknown: Unknown) -> Self {
+    /// [`UnknownOutcome::Release`].
+    pub fn unknown(mut self, unknown: UnknownOutcome) -> Self {
         self.terms.unknown = unknown;
         self
     }
@@ -172,7 +172,7 @@ impl<C> OnceRequest<C> {
     ///
     /// Dropping the future drops the work, then gives the lock back. Before the work has begun, the key
     /// is free then. After that its outcome is unknown: the key is free as well, or held with
-    /// [`Unknown::Hold`], and a WARN says so. Once the work is over, it is recorded all the same.
+    /// [`UnknownOutcome::Hold`], and a WARN says so. Once the work is over, it is recorded all the same.
     ///
     /// # Panics
     ///

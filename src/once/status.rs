@@ -37,7 +37,7 @@ pub enum OnceState {
     /// The work is done.
     Done,
     /// The work was begun and stopped in the middle, and the key is
-    /// [held](super::Unknown::Hold) for somebody to decide.
+    /// [held](super::UnknownOutcome::Hold) for somebody to decide.
     Unknown,
 }
 

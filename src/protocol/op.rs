@@ -15,7 +15,7 @@ pub enum Op {
     Acquire(AcquireOp),
     /// Where the keys are still the lease's, and `token` is above the fence: store the end of its
     /// block. Answered by [`Answer::Raised`], or by
-    /// [`Reason::KeyGone`](crate::Reason::KeyGone).
+    /// [`Reason::KeyGone`](crate::error::Reason::KeyGone).
     Raise(RaiseOp),
     /// Let the lease's keys live for `ttl` from now; store them again where they are gone, but
     /// not after `until`. Answered by [`Answer::Extended`] or [`Answer::Held`].
@@ -25,7 +25,7 @@ pub enum Op {
     /// Tell who holds one name. Answered by [`Answer::Inspected`].
     Inspect(Arc<str>),
     /// Promise to take no claim of the job with a smaller token, and tell the claim that is kept.
-    /// Answered by [`Answer::Promised`], or by [`Reason::Superseded`](crate::Reason::Superseded)
+    /// Answered by [`Answer::Promised`], or by [`Reason::Superseded`](crate::error::Reason::Superseded)
     /// where a greater token was promised.
     Prepare(PrepareOp),
     /// Keep a claim of the job in place of the one before, unless a greater token was promised, or
@@ -34,12 +34,12 @@ pub enum Op {
     /// Answered by [`Answer::Claimed`], or as [`Prepare`](Self::Prepare).
     Claim(ClaimOp),
     /// Tell what is recorded of one name. Answered by [`Answer::Recorded`], or by
-    /// [`Reason::Incomplete`](crate::Reason::Incomplete) from a node that has nothing, and has not
+    /// [`Reason::Incomplete`](crate::error::Reason::Incomplete) from a node that has nothing, and has not
     /// taken over all records since it forgot them.
     ReadRecord(Arc<str>),
     /// Where the lease's key is still the lease's: keep a record of its name, in place of one that
     /// is not of work that is done. Answered by [`Answer::Recorded`] with what is kept now, or by
-    /// [`Reason::KeyGone`](crate::Reason::KeyGone).
+    /// [`Reason::KeyGone`](crate::error::Reason::KeyGone).
     Record(RecordOp),
     /// Keep a record of work that is done, which another node told, unless there is one already.
     /// Answered by [`Answer::Recorded`].

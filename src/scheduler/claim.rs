@@ -286,7 +286,7 @@ impl Driver {
 
     /// Keeps the lock for `min_hold`, or until the tick may be repeated.
     async fn keep_lock(&mut self, ended: &EndedRun, is_broken_off: bool) {
-        let kept_for = self.shared.redlock.now().since(ended.begun);
+        let kept_for = self.shared.redlock.now().saturating_duration_since(ended.begun);
         let mut rest = self.options.min_hold.saturating_sub(kept_for);
         if is_broken_off && !ended.triggered {
             rest = rest.max(self.pause_before_repeating(&ended.outcome, ended.first_attempt));

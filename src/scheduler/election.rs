@@ -124,7 +124,7 @@ async fn send_heartbeats(term: Term, shared: Arc<SchedulerShared>, limit: Durati
         pending::<()>().await;
     }
     loop {
-        let since = shared.redlock.now().since(shared.wall_timer.looked());
+        let since = shared.redlock.now().saturating_duration_since(shared.wall_timer.looked());
         if since <= LOOK_INTERVAL + limit / 2 {
             term.heartbeat();
         }

@@ -21,7 +21,7 @@ use crate::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use tower_redlock::{Job, scheduler::Missed, schedule::Schedule};
+/// use tower_redlock::{scheduler::Missed, Job, Schedule};
 ///
 /// let report = Job::new("report", Schedule::every(Duration::from_secs(3600)), |cx| async move {
 ///     println!("the report of {:?}, under token {}", cx.tick(), cx.fencing_token());

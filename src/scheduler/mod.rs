@@ -60,19 +60,19 @@ mod acquire;
 mod attempts;
 mod blocking;
 mod claim;
-mod context;
+pub(crate) mod context;
 mod driver;
 mod election;
 mod error;
 mod event;
 mod handle;
-mod job;
+pub(crate) mod job;
 mod options;
 mod policy;
 mod reporting;
 mod run;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
-mod scheduler;
+pub(crate) mod scheduler;
 mod shared;
 mod shared_job;
 mod status;
@@ -81,16 +81,17 @@ mod trigger;
 mod wall_timer;
 mod work;
 
-pub use context::JobContext;
+pub(crate) use context::JobContext;
 #[cfg(feature = "testing")]
 pub(crate) use context::RunInfo;
 pub use election::Candidate;
 pub use error::{StartError, UnknownJob};
 pub use event::{JobEvent, JobEventKind, MissReason, SkipReason};
 pub use handle::{SchedulerHandle, ShutdownReport};
-pub use job::Job;
+pub(crate) use job::Job;
 pub use options::{Claim, Missed, Overlap};
-pub use scheduler::Scheduler;
+#[allow(unused_imports, reason = "for links")]
+pub(crate) use scheduler::Scheduler;
 pub use status::{FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob};
 pub use trigger::{Trigger, TriggerError};
 pub use work::{JobError, JobResult, NotDone};

@@ -112,7 +112,7 @@ impl Driver {
         let ended = self.watch(&mut runs, &mut watching).await;
         // The lock is kept without heartbeats from here on.
         watching.context.set_resting(true);
-        let took = self.shared.redlock.now().since(begun);
+        let took = self.shared.redlock.now().saturating_duration_since(begun);
         let running = self.job.running();
         let (attempt, error) = running.map_or((attempt, None), |run| (run.attempt, run.last_error));
         let (outcome, hold) = match ended {

@@ -39,7 +39,7 @@ use crate::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use tower_redlock::{Job, Redlock, Scheduler, schedule::Schedule};
+/// use tower_redlock::{Job, Redlock, Schedule, Scheduler};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -306,10 +306,9 @@ impl Driver {
     fn warn_two_schedules(&mut self, other: &ScheduleMark) {
         let now = self.shared.redlock.now();
         let own = &mut self.own_schedule;
-        if own
-            .warned
-            .is_some_and(|(of, at)| of == other.fingerprint && now.since(at) < WARN_INTERVAL)
-        {
+        if own.warned.is_some_and(|(of, at)| {
+            of == other.fingerprint && now.saturating_duration_since(at) < WARN_INTERVAL
+        }) {
             return;
         }
         own.warned = Some((other.fingerprint, now));

@@ -20,7 +20,7 @@ use super::{Outcome, SkipReason, UnknownJob};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tower_redlock::{Job, Redlock, Scheduler, schedule::Schedule, scheduler::Outcome};
+/// use tower_redlock::{scheduler::Outcome, Job, Redlock, Schedule, Scheduler};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

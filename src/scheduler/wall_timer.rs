@@ -42,7 +42,7 @@ struct Reading {
 impl Reading {
     /// What the clock shows at `now` if it was not set since.
     fn continued(self, now: Timestamp) -> Duration {
-        self.wall.saturating_add(now.since(self.at))
+        self.wall.saturating_add(now.saturating_duration_since(self.at))
     }
 }
 
@@ -137,7 +137,7 @@ impl WallTimer {
         loop {
             let (at, wall) = (self.redlock.now(), self.clock.wall());
             self.looked.store(at.as_nanos(), Ordering::Relaxed);
-            let expected = last.1.saturating_add(at.since(last.0));
+            let expected = last.1.saturating_add(at.saturating_duration_since(last.0));
             if expected.abs_diff(wall) > JUMP {
                 self.jumps.send_modify(|jumps| *jumps += 1);
             }

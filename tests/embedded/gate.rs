@@ -3,7 +3,7 @@
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
 use tokio::time::timeout;
-use tower_redlock::{EmbeddedNodes, Lock, LockError, Reason, Redlock, RedlockBuilder};
+use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder, error::Reason, node::EmbeddedNodes};
 
 use crate::{
     handoff::scene::{granted, poll, waiting},

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{EmbeddedNodes, FencingToken, Redlock};
+use tower_redlock::{FencingToken, Redlock, node::EmbeddedNodes};
 
 use crate::support::hand_clock::HandClock;
 

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use tower_redlock::{
-    EmbeddedNodes, Redlock, ReleaseError, Released, Resource, ResourceError, VoteOutcome,
+    Redlock, Resource,
+    error::{ReleaseError, ResourceError, VoteOutcome},
+    lock::Released,
+    node::EmbeddedNodes,
 };
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use tower_redlock::{EmbeddedNodes, LockError, Redlock};
+use tower_redlock::{LockError, Redlock, node::EmbeddedNodes};
 
 use crate::support::HANG_GUARD;
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tower_redlock::{
-    EmbeddedNodes, Lock, LockError, NodeState, Reason, Redlock, Vote, VoteOutcome,
+    Lock, LockError, Redlock,
+    error::{Reason, Vote, VoteOutcome},
+    node::{EmbeddedNodes, NodeState},
 };
 
 use crate::nodes::{erring, manager, shared, silent};

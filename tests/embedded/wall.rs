@@ -10,7 +10,9 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, LockError, Reason, Redlock, RedlockBuilder, VoteOutcome,
+    LockError, Redlock, RedlockBuilder,
+    error::{Reason, VoteOutcome},
+    node::EmbeddedNodes,
     time::{Clock, SystemClock, Timestamp},
 };
 

@@ -15,7 +15,8 @@ use tower_redlock::{
     Redlock, RedlockLayer,
     layer::{
         RedlockService,
-        grpc::{Grpc, GrpcBody, GrpcFuture, Rejection},
+        grpc::{Grpc, GrpcBody, GrpcFuture},
+        http::Rejection,
     },
 };
 

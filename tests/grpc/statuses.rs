@@ -5,8 +5,10 @@ use std::{convert::Infallible, future::pending, time::Duration};
 use tonic::{Code, Status};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
-    LockError, LossCause, Redlock, RedlockLayer, RequestOutcome, Votes, guard,
-    layer::grpc::Rejection,
+    LockError, Redlock, RedlockLayer,
+    error::{LossCause, Votes},
+    layer,
+    layer::http::{Rejection, RequestOutcome},
 };
 
 use crate::{
@@ -64,7 +66,7 @@ fn each_error_has_its_status() {
         assert!(!status.message().contains("secret"), "{}", status.message());
     }
     let lost = LockError::Lost { cause: LossCause::Released };
-    assert_lost(&guard::Error::<Status>::Lock(lost).into());
+    assert_lost(&layer::Error::<Status>::Lock(lost).into());
 }
 
 /// What a layer outside is told of a method that takes its lock by itself.

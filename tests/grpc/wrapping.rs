@@ -9,7 +9,7 @@ use tonic::{
     transport::{Channel, Server},
 };
 use tower::{Layer, ServiceBuilder};
-use tower_redlock::{LockContext, LockError, layer::grpc::Rejection};
+use tower_redlock::{LockContext, LockError, layer::http::Rejection};
 
 use crate::{
     orders::{Orders, generated::orders_server::OrdersServer},

@@ -19,10 +19,13 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tower::{Layer, Service, service_fn};
 use tower_redlock::{
-    EmbeddedNodes, KeyError, LockError, Reason, Redlock, RedlockBuilder, RedlockLayer,
-    RequestOutcome, ResourceKey,
-    layer::http::{Http, HttpBody, OnReject, Rejection},
-    node::{Node, Op, Reply},
+    LockError, Redlock, RedlockBuilder, RedlockLayer,
+    error::Reason,
+    layer::{
+        KeyError, ResourceKey,
+        http::{Http, HttpBody, OnReject, Rejection, RequestOutcome},
+    },
+    node::{EmbeddedNodes, Node, Op, Reply},
 };
 
 use crate::support::mock_node::MockNode;

@@ -5,10 +5,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use tower_redlock::{
     LockContext, OnceLayer, key,
-    once::{
-        Missing,
-        http::{Refused, Rejection},
-    },
+    once::http::{Missing, Refused, Rejection},
 };
 
 use crate::{

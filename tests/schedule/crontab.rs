@@ -8,7 +8,7 @@
 use std::{collections::BTreeSet, iter::Peekable, str::Chars};
 
 use proptest::{prelude::*, sample::select};
-use tower_redlock::schedule::Schedule;
+use tower_redlock::Schedule;
 
 use crate::tools::ticks;
 

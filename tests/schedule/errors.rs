@@ -2,7 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use tower_redlock::schedule::{Schedule, ScheduleError, WallTime};
+use tower_redlock::{
+    Schedule,
+    schedule::{ScheduleError, WallTime},
+};
 
 use crate::tools::error;
 

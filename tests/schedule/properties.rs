@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tower_redlock::schedule::{Schedule, WallTime};
+use tower_redlock::{Schedule, schedule::WallTime};
 
 use crate::tools::at;
 

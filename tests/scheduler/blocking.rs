@@ -9,8 +9,7 @@ use std::{
 };
 
 use tower_redlock::{
-    Job, JobContext,
-    schedule::Schedule,
+    Job, JobContext, Schedule,
     scheduler::{Overlap, ShutdownReport},
 };
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::future::IntoFuture;
 
 use tower_redlock::{
-    schedule::Schedule,
+    Schedule,
     scheduler::{Missed, Overlap},
 };
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{Job, Leader, Scheduler, schedule::Schedule, scheduler::StartError};
+use tower_redlock::{Job, Leader, Schedule, Scheduler, scheduler::StartError};
 
 use crate::scene::{MS, Running, SECOND, Scene, Site, TTL};
 

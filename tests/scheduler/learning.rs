@@ -5,8 +5,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use std::future::IntoFuture;
 
 use tower_redlock::{
+    Schedule,
     node::{ClaimOp, Op, PrepareOp},
-    schedule::{Schedule, WallTime},
+    schedule::WallTime,
     scheduler::{Claim, JobState, Missed, Overlap},
     testing::ManualClock,
     time::Clock,

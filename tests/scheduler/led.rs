@@ -3,9 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
-    Job,
+    Job, Schedule,
     node::{AcquireOp, ExtendOp, Op},
-    schedule::Schedule,
     scheduler::{Claim, JobCounts, Missed, ShutdownReport},
 };
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use std::future::IntoFuture;
 
-use tower_redlock::{node::Op, schedule::Schedule};
+use tower_redlock::{Schedule, node::Op};
 
 use crate::{
     scene::{MS, SECOND, Scene, Site},

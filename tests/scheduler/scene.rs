@@ -15,10 +15,9 @@ use std::{
 
 use tokio::sync::{broadcast, watch};
 use tower_redlock::{
-    Job, JobContext, Redlock, Scheduler, SchedulerHandle,
+    Job, JobContext, Redlock, Schedule, Scheduler,
     lock::Spawner,
-    schedule::Schedule,
-    scheduler::{Candidate, JobEvent, JobEventKind, JobStatus, SkipReason},
+    scheduler::{Candidate, JobEvent, JobEventKind, JobStatus, SchedulerHandle, SkipReason},
     testing::{ManualClock, ManualSpawner, Nodes, Replica},
 };
 

@@ -3,9 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
-    Job, JobContext, Redlock, Scheduler,
+    Job, JobContext, Redlock, Schedule, Scheduler,
     node::{ClaimOp, Op},
-    schedule::Schedule,
     scheduler::{Claim, ShutdownReport},
 };
 

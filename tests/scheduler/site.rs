@@ -8,7 +8,7 @@ use std::{
 };
 
 use tower_redlock::{
-    Reason,
+    error::Reason,
     node::{
         Answer, ClaimsAnswer, Hints, Node, NodeHealth, Op, PromisedAnswer, Reply, Subscription,
     },

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use tower_redlock::{
-    Job, JobContext,
-    schedule::Schedule,
+    Job, JobContext, Schedule,
     scheduler::{JobEventKind, Overlap},
 };
 

@@ -4,7 +4,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::sync::broadcast::error::TryRecvError;
 use tower_redlock::{
-    Job, Reason, Schedule, Scheduler,
+    Job, Schedule, Scheduler,
+    error::Reason,
     node::Op,
     scheduler::{JobEventKind, JobState, MissReason},
     time::Clock as _,

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use tower_redlock::{
-    Job,
-    schedule::Schedule,
+    Job, Schedule,
     scheduler::{Claim, Overlap},
 };
 

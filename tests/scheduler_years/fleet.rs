@@ -4,9 +4,9 @@ use std::{future::Future, pin::Pin, time::Duration};
 
 use tokio::sync::{broadcast, watch};
 use tower_redlock::{
-    Job, Redlock, RedlockBuilder, Scheduler, SchedulerHandle,
+    Job, Redlock, RedlockBuilder, Scheduler,
     lock::Spawner,
-    scheduler::{JobEvent, JobEventKind},
+    scheduler::{JobEvent, JobEventKind, SchedulerHandle},
     testing::{ManualClock, ManualSpawner, Nodes, Replica, Task},
 };
 

@@ -7,7 +7,7 @@ use crate::{
 /// Finds the resource that a request is about, with the help of its body.
 ///
 /// Every [`Key`](super::super::Key) is one. So are closures: they take the request's head and its
-/// whole body, and return what a closure may return as a [`ResourceKey`](crate::ResourceKey): a
+/// whole body, and return what a closure may return as a [`ResourceKey`](crate::layer::ResourceKey): a
 /// name, several names, a [`Resource`], or an `Option` or `Result` of one. The names are owned. An
 /// error's text goes to whoever sent the request: it should not quote the body. A closure tells the
 /// types of its arguments, as below, or is given to [`from_body_fn`](super::super::from_body_fn).

@@ -42,7 +42,7 @@ impl<K> RedlockLayer<K> {
     /// | a TTL or wait that the manager refuses, a key at the wrong place | `INTERNAL` | | no |
     ///
     /// A lost lock is not `ABORTED`: clients take that for "not done, try again". A layer outside is
-    /// told by an extension of the response: see [`RequestOutcome`](crate::RequestOutcome).
+    /// told by an extension of the response: see [`RequestOutcome`](crate::layer::http::RequestOutcome).
     ///
     /// The lock is held until the response's trailers; a stream that outlives it ends with the
     /// status of a lost lock, as trailers. The [`LockContext`] is in the request's extensions; where

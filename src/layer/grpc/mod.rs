@@ -4,7 +4,7 @@
 //! use std::time::Duration;
 //! use http::Request;
 //! use tonic::{body::Body, transport::Server};
-//! use tower_redlock::{KeyError, Redlock, RedlockLayer};
+//! use tower_redlock::{layer::KeyError, Redlock, RedlockLayer};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
@@ -28,7 +28,7 @@
 //! | part | where |
 //! |---|---|
 //! | settings | [`Grpc`] |
-//! | which status says what | [`Rejection::grpc_status`] |
+//! | which status says what | [`Rejection::grpc_status`](super::http::Rejection::grpc_status) |
 //! | the future of a request, the body of a response | [`GrpcFuture`], [`GrpcBody`] |
 
 mod body;
@@ -42,5 +42,4 @@ pub use body::GrpcBody;
 pub use face::Grpc;
 pub use future::GrpcFuture;
 
-pub use super::http::Rejection;
 pub(super) use status::outcome_among;

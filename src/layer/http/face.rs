@@ -49,7 +49,7 @@ impl<K> RedlockLayer<K> {
     /// | a TTL or wait that the manager refuses, a key at the wrong place | 500 | none | no |
     ///
     /// Each of these responses tells an [`OnceLayer`](crate::OnceLayer) outside what became of the
-    /// request: see [`RequestOutcome`](crate::RequestOutcome).
+    /// request: see [`RequestOutcome`](crate::layer::http::RequestOutcome).
     ///
     /// The service's own error type stays what it was. The [`LockContext`] is in the request's
     /// extensions (with the feature `axum` it is an extractor; where layers are around each other,

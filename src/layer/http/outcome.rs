@@ -13,7 +13,7 @@ use http::{Extensions, Response};
 ///
 /// ```
 /// use axum::{Extension, http::StatusCode, response::{IntoResponse, Response}};
-/// use tower_redlock::RequestOutcome;
+/// use tower_redlock::layer::http::RequestOutcome;
 ///
 /// async fn pay(order: String) -> Response {
 ///     match charge(&order).await {

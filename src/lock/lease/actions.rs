@@ -248,7 +248,7 @@ impl SharedLease {
 
     /// Returns what the decision says about the load of the nodes.
     fn outcome(&self, decision: Option<&Result<(), Refusal>>, now: Timestamp) -> AttemptOutcome {
-        let (took, node_timeout) = (now.since(self.started), self.node_timeout);
+        let (took, node_timeout) = (now.saturating_duration_since(self.started), self.node_timeout);
         match decision {
             Some(Ok(()) | Err(Refusal::Held { .. })) => match took {
                 took if took <= node_timeout / 4 => AttemptOutcome::Prompt,

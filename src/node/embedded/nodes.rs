@@ -19,7 +19,7 @@ use crate::{
 /// process ends, and exclude nobody outside it.
 ///
 /// ```
-/// use tower_redlock::{EmbeddedNodes, Redlock};
+/// use tower_redlock::{node::EmbeddedNodes, Redlock};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let nodes = EmbeddedNodes::new(5);

@@ -24,7 +24,11 @@ const FIRST_SWEEP: usize = 1_024;
 impl Records {
     pub(super) fn read(&self, name: &str, now: Timestamp) -> Answer {
         let kept = self.kept.get(name).filter(|kept| now < kept.expires);
-        Answer::Recorded(kept.map(|kept| (Arc::clone(&kept.record), kept.expires.since(now))))
+        Answer::Recorded(
+            kept.map(|kept| {
+                (Arc::clone(&kept.record), kept.expires.saturating_duration_since(now))
+            }),
+        )
     }
 
     /// A record of work that is done is replaced by none but its own.

@@ -232,7 +232,7 @@ impl Store {
             .find(|key| now < key.expires && key.lease.nonce != lease.nonce())?;
         Some(Answer::Held(HeldAnswer {
             owner: Some(Arc::clone(&other.lease.owner)),
-            remaining: Some(other.expires.since(now)),
+            remaining: Some(other.expires.saturating_duration_since(now)),
             fence,
         }))
     }
@@ -243,7 +243,9 @@ impl Store {
 
     fn inspect(&self, name: &str, now: Timestamp) -> Answer {
         let key = self.keys.get(name).filter(|key| now < key.expires);
-        let stored = |key: &Key| Stored::new(Some(key.lease.clone()), Some(key.expires.since(now)));
+        let stored = |key: &Key| {
+            Stored::new(Some(key.lease.clone()), Some(key.expires.saturating_duration_since(now)))
+        };
         Answer::Inspected(key.map(stored).map(Box::new))
     }
 

@@ -37,7 +37,7 @@ impl Credentials {
     ///
     /// The file is read by [`build`](crate::RedlockBuilder::build) and again at every connect, so
     /// that the password may change: it is the text of the file without a line break at its end. A
-    /// file that can't be read is a [`Reason::Auth`](crate::Reason::Auth) of the node until it can;
+    /// file that can't be read is a [`Reason::Auth`](crate::error::Reason::Auth) of the node until it can;
     /// connections that stand are not touched.
     pub fn from_file(username: impl Into<Arc<str>>, path: impl Into<PathBuf>) -> Self {
         let path: PathBuf = path.into();

@@ -77,7 +77,7 @@ impl Encoder<'_> {
             }
             Op::Extend(ExtendOp { lease, ttl, token, until, patience }) => {
                 // A key is never stored again after the end of the validity.
-                let patience = (*patience).min(until.since(self.now));
+                let patience = (*patience).min(until.saturating_duration_since(self.now));
                 let deadline =
                     if self.may_grant { self.server_clock.deadline(self.now, patience) } else { 0 };
                 self.call(cmd, by, scripts::EXTEND, &self.digests.extend, group, true);
@@ -111,7 +111,7 @@ impl Encoder<'_> {
                 cmd.arg(self.tag);
             }
             Op::Record(RecordOp { lease, record, retain, until, patience }) => {
-                let patience = (*patience).min(until.since(self.now));
+                let patience = (*patience).min(until.saturating_duration_since(self.now));
                 name_script(cmd, by, scripts::RECORD, &self.digests.record);
                 cmd.arg("3").arg(&*self.keys.meta);
                 // A record has one name.

@@ -20,7 +20,7 @@ pub enum RestartGuard {
 #[cfg_attr(feature = "config", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum EvictionGuard {
-    /// They are named at WARN and in [`NodeHealth`](crate::NodeHealth), and vote.
+    /// They are named at WARN and in [`NodeHealth`](crate::node::NodeHealth), and vote.
     #[default]
     Warn,
     /// They don't vote.

@@ -20,7 +20,7 @@ impl ServerClock {
 
     /// The latest time that the server's clock can show at `now`, in µs since the Unix epoch.
     fn latest(self, now: Timestamp) -> u64 {
-        let passed = now.since(self.sent).as_micros();
+        let passed = now.saturating_duration_since(self.sent).as_micros();
         self.server_micros.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 

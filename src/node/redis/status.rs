@@ -104,7 +104,9 @@ impl Bar {
     /// What it says to a vote; nothing once it is over.
     fn reason(&self, now: Timestamp) -> Option<Reason> {
         match self {
-            Self::Probation { until } => Some(Reason::Probation { remaining: until.since(now) }),
+            Self::Probation { until } => {
+                Some(Reason::Probation { remaining: until.saturating_duration_since(now) })
+            }
             Self::Clock { until, .. } if now >= *until => None,
             Self::Clock { by, .. } => {
                 Some(Reason::ClockJumped { by_micros: by.low.midpoint(by.high) })
@@ -116,7 +118,9 @@ impl Bar {
     /// What is told when it is set.
     fn news(&self, now: Timestamp) -> Option<News> {
         match self {
-            Self::Probation { until } => Some(News::Probation { votes_in: until.since(now) }),
+            Self::Probation { until } => {
+                Some(News::Probation { votes_in: until.saturating_duration_since(now) })
+            }
             // Told where it is found out, with what was done about it.
             Self::Clock { .. } => None,
             Self::Reason(reason) => Some(News::NoVote { reason: reason.clone() }),
@@ -264,7 +268,9 @@ impl Status {
     pub(super) fn set_up(&self, version: Option<Arc<str>>, round_trip: Duration) {
         self.change(|detail, now| {
             let news = match &detail.state {
-                State::Down { since, .. } => News::UpAgain { outage: now.since(*since) },
+                State::Down { since, .. } => {
+                    News::UpAgain { outage: now.saturating_duration_since(*since) }
+                }
                 State::Connecting | State::Up | State::Refusing { .. } => News::Up,
             };
             detail.state = State::Up;
@@ -327,7 +333,8 @@ impl Status {
             if !stored && !matches!(reason, Reason::ClockOff | Reason::TokenAhead) {
                 return None;
             }
-            let news = confirmed.then(|| News::RefusesNoLonger { outage: now.since(*since) });
+            let news = confirmed
+                .then(|| News::RefusesNoLonger { outage: now.saturating_duration_since(*since) });
             detail.state = State::Up;
             self.refusing.store(false, Ordering::Release);
             news
@@ -423,29 +430,29 @@ impl Status {
     pub(super) fn health(&self) -> NodeHealth {
         let now = self.clock.now();
         let detail = self.detail();
-        let bar = detail
-            .bars
-            .iter()
-            .flatten()
-            .find_map(|(bar, since)| Some((bar.reason(now)?, now.since(*since))));
+        let bar = detail.bars.iter().flatten().find_map(|(bar, since)| {
+            Some((bar.reason(now)?, now.saturating_duration_since(*since)))
+        });
         let state = match (&detail.state, bar) {
             (State::Connecting, _) => NodeState::Connecting,
-            (State::Down { reason, since }, _) => {
-                NodeState::Down { reason: reason.clone(), since: now.since(*since) }
-            }
+            (State::Down { reason, since }, _) => NodeState::Down {
+                reason: reason.clone(),
+                since: now.saturating_duration_since(*since),
+            },
             (_, Some((Reason::Probation { remaining }, since))) => {
                 let blocked = detail.blocked.as_ref().map(|(blocked, _)| blocked.clone());
                 NodeState::Probation { remaining, since, blocked }
             }
             (_, Some((reason, since))) => NodeState::Refusing { reason, since },
-            (State::Refusing { reason, since, .. }, None) => {
-                NodeState::Refusing { reason: reason.clone(), since: now.since(*since) }
-            }
+            (State::Refusing { reason, since, .. }, None) => NodeState::Refusing {
+                reason: reason.clone(),
+                since: now.saturating_duration_since(*since),
+            },
             (State::Up, None) => NodeState::Voting,
         };
         let is_there = !matches!(state, NodeState::Connecting | NodeState::Down { .. });
         let copying = detail.copying.filter(|_| is_there).map(|(copied, since)| {
-            CopyProgress::new(copied.records, copied.bytes, now.since(since))
+            CopyProgress::new(copied.records, copied.bytes, now.saturating_duration_since(since))
         });
         NodeHealth {
             state,

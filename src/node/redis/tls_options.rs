@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf};
 /// Certificates and keys are PEM, given as text or as files. Files are read by
 /// [`build`](crate::RedlockBuilder::build), and again at every connect, so that they may change: new
 /// connections use what is in them then. Files that can't be used are a
-/// [`Reason::NotConnected`](crate::Reason::NotConnected) of the node until they can; connections
+/// [`Reason::NotConnected`](crate::error::Reason::NotConnected) of the node until they can; connections
 /// that stand are not touched. Needs the feature `tls`.
 #[derive(Clone, Default)]
 pub struct TlsOptions {

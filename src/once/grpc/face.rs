@@ -20,7 +20,10 @@ use crate::{
     error::LockError,
     layer::{ResourceKey, grpc::timeout::timeout, token_header::TokenHeader},
     once::{
-        Missing, OnceLayer, OnceService, call::OnceCall, detach::Detach, http::call::HttpCall,
+        OnceLayer, OnceService,
+        call::OnceCall,
+        detach::Detach,
+        http::{Missing, call::HttpCall},
         service::begin,
     },
 };
@@ -42,7 +45,7 @@ impl<K, C> OnceLayer<K, C> {
     /// | the key is free | the method's | the method's | yes |
     /// | done before | `ALREADY_EXISTS`, with the metadata `once: duplicate` | `ErrorInfo`: `DUPLICATE` | no |
     /// | another call with the key runs | `ABORTED` | `ErrorInfo`: `IN_PROGRESS`; `RetryInfo`: an estimate of when that one ends | no |
-    /// | its outcome is unknown, and [held](crate::Unknown::Hold) | `FAILED_PRECONDITION` | `ErrorInfo`: `UNKNOWN_OUTCOME` | no |
+    /// | its outcome is unknown, and [held](crate::once::UnknownOutcome::Hold) | `FAILED_PRECONDITION` | `ErrorInfo`: `UNKNOWN_OUTCOME` | no |
     /// | no key | `INVALID_ARGUMENT`; or see [`missing`](Self::missing) | | no |
     /// | a key that is no key | `INVALID_ARGUMENT` | | no |
     /// | no quorum, too slow, shutting down | `UNAVAILABLE` | `RetryInfo`: 1 s | no |
@@ -56,7 +59,7 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// # What a call's status means
     ///
-    /// What a response says of itself ([`RequestOutcome`](crate::RequestOutcome), in the extensions of its
+    /// What a response says of itself ([`RequestOutcome`](crate::layer::http::RequestOutcome), in the extensions of its
     /// head) goes before its status, which also may come later or not at all. So a lock's layer inside that
     /// turns a call away leaves the key free, over HTTP too. Without that:
     ///
@@ -74,7 +77,7 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// ```
     /// use tonic::Code;
-    /// use tower_redlock::{OnceLayer, Redlock, key, once::CallOutcome};
+    /// use tower_redlock::{key, once::grpc::CallOutcome, OnceLayer, Redlock};
     ///
     /// let once = OnceLayer::new(Redlock::embedded(), "orders", key::header("request-id"))
     ///     .complete_when(|code| match code {
@@ -115,7 +118,7 @@ impl<K, C> OnceLayer<K, C> {
 impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
     /// What becomes of a call without a key. Default: [`Missing::Reject`], with `INVALID_ARGUMENT`.
     ///
-    /// A key that is a closure says so with [`KeyError::missing`](crate::KeyError::missing); one that
+    /// A key that is a closure says so with [`KeyError::missing`](crate::layer::KeyError::missing); one that
     /// returns `None` lets the call run in any case.
     pub fn missing(mut self, missing: Missing) -> Self {
         self.face.missing = missing;
@@ -125,7 +128,7 @@ impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
     /// Whether a call that has begun goes on when its client goes away, its deadline is over, or a
     /// layer outside gives it up. Default: yes. Its response is read to its end then, also a stream, and
     /// what it ends with is recorded. Else it is dropped in the middle, as if the process had crashed:
-    /// see [`Unknown`](crate::Unknown).
+    /// see [`UnknownOutcome`](crate::once::UnknownOutcome).
     ///
     /// It goes on as a task of the tokio runtime that polled it, in the span in which it began, under
     /// its lock: renewed, stopped at [`max_hold`](OnceLayer::max_hold) at the latest, and awaited by

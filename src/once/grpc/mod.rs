@@ -51,4 +51,4 @@ pub use face::Grpc;
 pub use future::GrpcFuture;
 pub use outcome::{CallOutcome, CompletesGrpc};
 
-pub use super::http::Rejection;
+pub(crate) use super::http::Rejection;

@@ -127,7 +127,7 @@ where
 /// # Panics
 ///
 /// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
-/// [`Unknown`](crate::Unknown).
+/// [`UnknownOutcome`](crate::once::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct ByBodyFuture<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {

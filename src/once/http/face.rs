@@ -54,12 +54,12 @@ impl<K, C> OnceLayer<K, C> {
     /// | the key is free | the handler's | the handler's | yes |
     /// | done before | 200, empty, `once: duplicate` | | no |
     /// | another request with the key runs | 409, `in-progress` | an estimate of when that one ends | no |
-    /// | stopped in the middle, and [held](crate::Unknown::Hold) | 409, `unknown-outcome` | none: nobody knows when it is decided | no |
+    /// | stopped in the middle, and [held](crate::once::UnknownOutcome::Hold) | 409, `unknown-outcome` | none: nobody knows when it is decided | no |
     /// | no key | 400, `bad-key`; or see [`missing`](Self::missing) | none | no |
     /// | a key that is no key | 400, `bad-key` | none | no |
     /// | no quorum, too slow, shutting down | 503 | 1 s | no |
     /// | the lock was lost while it ran, or `max_hold` was over | 500, `lost`, `outcome: unknown` | none | yes, to some point |
-    /// | the handler, or a layer around it, says that the outcome is [unknown](crate::RequestOutcome) | as it is | as it is | yes; then [`unknown`](OnceLayer::unknown) says what becomes of the key |
+    /// | the handler, or a layer around it, says that the outcome is [unknown](crate::layer::http::RequestOutcome) | as it is | as it is | yes; then [`unknown`](OnceLayer::unknown) says what becomes of the key |
     /// | the sender went away | nobody is there | | yes, to its end: see [`detached`](Self::detached) |
     /// | a TTL or wait that the manager refuses, a set of names as a key | 500 | none | no |
     /// | a gRPC request with a key: see `grpc()` | 500 | none | no |
@@ -74,7 +74,7 @@ impl<K, C> OnceLayer<K, C> {
     /// that, is answered as it answered: the sender must not send it again. A WARN tells whoever
     /// operates it.
     ///
-    /// A response that [says](crate::RequestOutcome) what became of its request is taken at its word,
+    /// A response that [says](crate::layer::http::RequestOutcome) what became of its request is taken at its word,
     /// whatever its status: that of a [`RedlockLayer`](crate::RedlockLayer) inside whose lock was
     /// lost, for one, leaves an unknown outcome.
     ///
@@ -151,7 +151,7 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     /// Whether a request that has begun goes on when its client goes away, or a layer outside gives
     /// it up (a timeout, say). Default: yes. So it is done once it has run, however short the client's
     /// patience is, and the next try is told so. Else it is dropped in the middle, as if the process
-    /// had crashed: see [`Unknown`](crate::Unknown).
+    /// had crashed: see [`UnknownOutcome`](crate::once::UnknownOutcome).
     ///
     /// It goes on as a task of the tokio runtime that polled it, in the span in which it began, under
     /// its lock: renewed, stopped at [`max_hold`](OnceLayer::max_hold) at the latest, and awaited by

@@ -33,7 +33,7 @@ pub enum Refused<'a> {
         by: Option<&'a str>,
     },
     /// A request with the key was stopped in the middle, and the key is
-    /// [held](crate::Unknown::Hold) for somebody to decide.
+    /// [held](crate::once::UnknownOutcome::Hold) for somebody to decide.
     #[non_exhaustive]
     Unknown {
         /// When the key is free by itself.

@@ -2,7 +2,7 @@
 
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
-use tower_redlock::{LockError, LossCause, Released};
+use tower_redlock::{LockError, error::LossCause, lock::Released};
 
 use super::scene::{NODES, Scene, TTL, VALIDITY, granted, poll, waiting};
 

@@ -2,7 +2,7 @@
 
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
-use tower_redlock::{LockError, LockRequest, LossCause};
+use tower_redlock::{LockError, LockRequest, error::LossCause};
 
 use super::scene::{NODES, Scene, TTL, VALIDITY, WAIT, granted, poll, waiting};
 use crate::support::HANG_GUARD;

@@ -3,7 +3,10 @@
 use std::{future::Future, pin::Pin};
 
 use tokio::sync::oneshot;
-use tower_redlock::{Once, OnceError, Resource};
+use tower_redlock::{
+    Resource,
+    once::{Once, OnceError},
+};
 
 use super::scene::{Scene, TTL, WAIT, granted, poll};
 

@@ -12,9 +12,10 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, Lock, LockRequest, Redlock, RedlockBuilder, Resource, ResourceError,
+    Lock, LockRequest, Redlock, RedlockBuilder, Resource,
+    error::ResourceError,
     lock::Acquire,
-    node::{Node, Op},
+    node::{EmbeddedNodes, Node, Op},
 };
 
 use crate::support::{

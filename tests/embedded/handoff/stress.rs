@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{EmbeddedNodes, Lock, LockError, Redlock};
+use tower_redlock::{Lock, LockError, Redlock, node::EmbeddedNodes};
 
 use crate::support::{HANG_GUARD, eventually_async};
 

@@ -11,7 +11,9 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, Lock, LossCause, Redlock,
+    Lock, Redlock,
+    error::LossCause,
+    node::EmbeddedNodes,
     time::{Clock, Timestamp},
 };
 

@@ -8,7 +8,8 @@ use tower_redlock::{
     key::{self, Header, Key},
     once::{
         Always, OnceState,
-        grpc::{CompletesGrpc, Grpc, Rejection},
+        grpc::{CompletesGrpc, Grpc},
+        http::Rejection,
     },
 };
 

@@ -3,7 +3,7 @@
 use std::{error::Error, time::Duration};
 
 use tonic::Code;
-use tower_redlock::{Unknown, once::OnceState};
+use tower_redlock::once::{OnceState, UnknownOutcome};
 
 use super::site::{HOUR, Site, assert_duplicate, assert_info};
 use crate::{
@@ -42,7 +42,7 @@ async fn a_stream_of_nothing_is_done() {
 
 #[tokio::test]
 async fn a_failure_in_the_trailers_is_not_done() {
-    let site = Site::open(|layer| layer.unknown(Unknown::Hold(HOUR))).await;
+    let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR))).await;
     for (failure, state) in
         [(own_failure(), None), (tonic::Status::internal("as asked for"), Some(OnceState::Unknown))]
     {
@@ -77,7 +77,7 @@ async fn a_stream_is_read_to_its_end_without_its_client() {
 
 #[tokio::test]
 async fn a_stream_that_is_dropped_is_unknown_where_that_is_asked_for() {
-    let site = Site::open(|layer| layer.unknown(Unknown::Hold(HOUR)).detached(false)).await;
+    let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR)).detached(false)).await;
     let sender = site.orders.stream("7");
     let mut stream = site.track("7").await;
     sender.send(Ok(event(1))).await.unwrap();
@@ -91,7 +91,7 @@ async fn a_stream_that_is_dropped_is_unknown_where_that_is_asked_for() {
 #[tokio::test]
 async fn a_stream_that_outlives_its_lock_ends_with_a_status() {
     let hold = Duration::from_secs(1);
-    let site = Site::open(|layer| layer.max_hold(hold).unknown(Unknown::Hold(HOUR))).await;
+    let site = Site::open(|layer| layer.max_hold(hold).unknown(UnknownOutcome::Hold(HOUR))).await;
     let sender = site.orders.stream("7");
     let mut stream = site.track("7").await;
     sender.send(Ok(event(1))).await.unwrap();

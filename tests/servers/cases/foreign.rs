@@ -1,6 +1,6 @@
 //! Keys that this crate did not write and that never expire.
 
-use tower_redlock::{LockError, Released};
+use tower_redlock::{LockError, lock::Released};
 
 use super::scene::{Scene, key, patient};
 use crate::support::{RedisServer, eventually};

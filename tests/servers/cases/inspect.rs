@@ -3,7 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use tower_redlock::{
-    LockError, LossCause, Reason, RedlockBuilder, ReleaseError, Released, VoteOutcome,
+    LockError, RedlockBuilder,
+    error::{LossCause, Reason, ReleaseError, VoteOutcome},
+    lock::Released,
 };
 
 use super::scene::{LONG, Scene, key, patient};
@@ -31,7 +33,7 @@ async fn a_holder_is_told_with_all_that_is_known_of_it() {
     assert!(left <= LONG && left > LONG / 2, "{left:?}");
     assert_eq!(told.token, lock.fencing_token());
     assert!(told.is_quorum);
-    let by_holder = |vote: &tower_redlock::Vote| matches!(&vote.outcome, VoteOutcome::Held { owner: Some(owner), remaining: Some(left) } if &**owner == "holder" && *left <= LONG);
+    let by_holder = |vote: &tower_redlock::error::Vote| matches!(&vote.outcome, VoteOutcome::Held { owner: Some(owner), remaining: Some(left) } if &**owner == "holder" && *left <= LONG);
     assert!(told.votes.iter().all(by_holder), "{}", told.votes);
     let names: Vec<_> = told.votes.iter().map(|vote| &*vote.node).collect();
     assert_eq!(names, ["node-1", "node-2", "node-3"]);

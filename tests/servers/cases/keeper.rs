@@ -97,7 +97,7 @@ async fn a_lock_is_not_renewed_beyond_max_hold_and_its_work_is_stopped() {
         matches!(
             &result,
             Err(tower_redlock::LockError::Lost {
-                cause: tower_redlock::LossCause::MaxHold { limit }
+                cause: tower_redlock::error::LossCause::MaxHold { limit }
             }) if *limit == hold
         ),
         "{result:?}"

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason};
 
 use super::scene::{Scene, brisk, reasons};
 use crate::support::{HANG_GUARD, eventually_async};

@@ -12,7 +12,7 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
 };
-use tower_redlock::{Job, Leadership, Redlock, Schedule, Scheduler, Term};
+use tower_redlock::{Job, Redlock, Schedule, Scheduler, Term, leader::Leadership};
 
 use super::{
     child::{Kin, orders},
@@ -149,7 +149,8 @@ async fn a_thread_that_hangs_is_told_of_and_loses_the_lock() {
     let spawner = LoggedSpawner::start(&log);
     let hanging = scene.direct(Redlock::builder().ttl(TTL).spawner(spawner)).await;
     let (go_on, blocked) = mpsc::channel::<()>();
-    let (told, mut causes) = tokio::sync::mpsc::unbounded_channel::<tower_redlock::LossCause>();
+    let (told, mut causes) =
+        tokio::sync::mpsc::unbounded_channel::<tower_redlock::error::LossCause>();
     let leader = hanging.leader("x").stall_limit(LIMIT).on_lost(move |cause| {
         told.send(cause).unwrap();
     });

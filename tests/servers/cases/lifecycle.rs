@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::time::timeout;
-use tower_redlock::{LockError, NodeState, Redlock, Released};
+use tower_redlock::{LockError, Redlock, lock::Released, node::NodeState};
 
 use super::{
     child::{Kin, orders},

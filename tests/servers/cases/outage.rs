@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use tower_redlock::{LockError, NodeState, Reason, Redlock};
+use tower_redlock::{LockError, Redlock, error::Reason, node::NodeState};
 
 use super::scene::{Scene, all_vote, brisk, patient, poll_once, reasons};
 use crate::support::{HANG_GUARD, RedisServer, eventually_async};

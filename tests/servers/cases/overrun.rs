@@ -4,7 +4,8 @@
 use std::{os::unix::process::ExitStatusExt, sync::mpsc, thread, time::Duration};
 
 use tower_redlock::{
-    Job, LockError, LockRequest, LossCause, Overrun, Redlock, RedlockBuilder, Schedule, Scheduler,
+    Job, LockError, LockRequest, Redlock, RedlockBuilder, Schedule, Scheduler, error::LossCause,
+    lock::Overrun,
 };
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder, node::Answer};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason, node::Answer};
 
 use super::{
     nodes::noted,

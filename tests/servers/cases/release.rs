@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{ReleaseError, Released};
+use tower_redlock::{error::ReleaseError, lock::Released};
 
 use super::scene::{Scene, brisk, key, patient};
 use crate::support::{HANG_GUARD, RedisServer, eventually};

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{LockError, LossCause, Redlock};
+use tower_redlock::{LockError, Redlock, error::LossCause};
 
 use super::scene::{LONG, LONGEST_LEAD, Scene, key, patient, poll_once};
 use crate::support::{HANG_GUARD, eventually};

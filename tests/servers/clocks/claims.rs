@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{Reason, RedlockBuilder, node::Op};
+use tower_redlock::{RedlockBuilder, error::Reason, node::Op};
 
 use super::scene::{MINUTES, Scene, in_time, patient};
 use crate::{

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use tower_redlock::{LossCause, Reason, Redlock, VoteOutcome};
+use tower_redlock::{
+    Redlock,
+    error::{LossCause, Reason, VoteOutcome},
+};
 
 use super::{
     own_clock::OwnClock,

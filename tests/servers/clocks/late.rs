@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use tower_redlock::{LockError, NodeState, Redlock, RedlockBuilder};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, node::NodeState};
 
 use super::scene::{KEY, LONG, in_time};
 use crate::support::{HANG_GUARD, Proxy, RedisServer, Resp, eventually, eventually_async, over};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{LossCause, NodeHealth};
+use tower_redlock::{error::LossCause, node::NodeHealth};
 
 use super::scene::{Scene, in_time, is_jump, patient, refusal};
 use crate::{

@@ -2,7 +2,10 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use tower_redlock::{LockError, Once, OnceError, Redlock, RedlockBuilder};
+use tower_redlock::{
+    LockError, Redlock, RedlockBuilder,
+    once::{Once, OnceError},
+};
 
 use super::{
     own_clock::OwnClock,

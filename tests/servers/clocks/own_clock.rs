@@ -19,7 +19,7 @@ struct State {
 
 impl State {
     fn now(&self) -> Timestamp {
-        self.held.unwrap_or_else(|| SystemClock::new().now().minus(self.behind))
+        self.held.unwrap_or_else(|| SystemClock::new().now().saturating_sub(self.behind))
     }
 }
 
@@ -34,7 +34,7 @@ impl OwnClock {
     pub(super) fn go_on(&self) {
         let mut state = self.0.lock().unwrap();
         let held = state.held.take().expect("it is held");
-        state.behind = SystemClock::new().now().since(held);
+        state.behind = SystemClock::new().now().saturating_duration_since(held);
     }
 
     /// From now on the wall clock is ahead.

@@ -3,7 +3,9 @@
 use std::{thread, time::Duration};
 
 use tower_redlock::{
-    LockError, NodeHealth, NodeState, Reason, Redlock, RedlockBuilder, VoteOutcome,
+    LockError, Redlock, RedlockBuilder,
+    error::{Reason, VoteOutcome},
+    node::{NodeHealth, NodeState},
 };
 
 use crate::facts::log::{Log, LoggedSpawner};

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tower_redlock::{LockError, LossCause, Reason, RedlockBuilder, VoteOutcome};
+use tower_redlock::{
+    LockError, RedlockBuilder,
+    error::{LossCause, Reason, VoteOutcome},
+};
 
 use super::{
     own_clock::OwnClock,

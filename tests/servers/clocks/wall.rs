@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use tower_redlock::{
-    Finding, LockError, Reason, Redlock, VoteOutcome, time::Clock, time::SystemClock,
+    LockError, Redlock,
+    error::{Reason, VoteOutcome},
+    node::Finding,
+    time::{Clock, SystemClock},
 };
 
 use super::{
@@ -70,7 +73,10 @@ mod of_the_client {
             // It stays so when all have been looked at again.
             let looked = clock.now();
             let again = Duration::from_millis(2_500);
-            eventually_async("looks", async || clock.now().since(looked) > again).await;
+            eventually_async("looks", async || {
+                clock.now().saturating_duration_since(looked) > again
+            })
+            .await;
             assert!(own_is_off(&redlock, by));
             clock.put_wall_right();
             assert!(token(&redlock).await > last);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tower_redlock::node::{Answer, ClaimsAnswer, Op, ReleasedAnswer, ScheduleMark, TickClaim};
-use tower_redlock::{MAX_NAME_BYTES, Reason};
+use tower_redlock::{Resource, error::Reason};
 
 use super::Subject;
 use crate::jobs::{
@@ -166,7 +166,7 @@ async fn owners_come_back_as_they_are(subject: &Subject) {
 
 /// Names that are easily mistaken for others, and as long as can be.
 fn names() -> Vec<String> {
-    let long = "x".repeat(MAX_NAME_BYTES - 1);
+    let long = "x".repeat(Resource::MAX_NAME_BYTES - 1);
     let odd = [
         "a",
         "a ",

@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
-    Reason, Redlock,
+    Redlock,
+    error::Reason,
     node::{Answer, ClaimOp, Node, Op, PrepareOp},
 };
 

@@ -1,6 +1,10 @@
 //! Servers that may evict keys.
 
-use tower_redlock::{EvictionGuard, LockError, NodeState, Reason, Redlock, VoteOutcome};
+use tower_redlock::{
+    LockError, Redlock,
+    error::{Reason, VoteOutcome},
+    node::{NodeState, redis::EvictionGuard},
+};
 
 use super::log::{Log, LoggedSpawner};
 use super::scene::{all_vote, in_time, patient, urls, works};

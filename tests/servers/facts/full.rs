@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, pin::pin, task::Poll};
 
-use tower_redlock::{NodeState, Reason, Redlock, Released};
+use tower_redlock::{Redlock, error::Reason, lock::Released, node::NodeState};
 
 use super::log::{Log, LoggedSpawner};
 use super::scene::{

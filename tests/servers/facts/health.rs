@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tower_redlock::{NodeHealth, Redlock, Role};
+use tower_redlock::{
+    Redlock,
+    node::{NodeHealth, Role},
+};
 
 use super::scene::{all_vote, patient};
 use crate::support::{RedisServer, eventually_async};

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tower_redlock::node::redis::{Address, Connecting, Connector, IoStream, SocketConnector};
 use tower_redlock::node::{Answer, Nonce, Op, Reply};
-use tower_redlock::{Reason, Redlock, VoteOutcome};
+use tower_redlock::{
+    Redlock,
+    error::{Reason, VoteOutcome},
+};
 
 use super::fake;
 use super::scene::{

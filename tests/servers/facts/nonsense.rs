@@ -1,7 +1,7 @@
 //! Servers that don't speak as servers do.
 
 use tokio::sync::oneshot;
-use tower_redlock::Reason;
+use tower_redlock::error::Reason;
 use tower_redlock::node::{Nonce, Op, Reply};
 
 use super::fake;

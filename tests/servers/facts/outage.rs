@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{Credentials, Reason};
+use tower_redlock::{error::Reason, node::redis::Credentials};
 
 use super::log::{Log, LoggedSpawner};
 use super::scene::{all_vote, down, patient, urls, works};
@@ -68,7 +68,7 @@ async fn an_outage_that_lasts_does_not_fill_the_log() {
     down(&redlock, 0).await;
     // So many tries to connect, in vain.
     eventually_async("it is down for a while", async || match &redlock.health()[0].state {
-        tower_redlock::NodeState::Down { since, .. } => *since > Duration::from_millis(500),
+        tower_redlock::node::NodeState::Down { since, .. } => *since > Duration::from_millis(500),
         _ => false,
     })
     .await;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tower_redlock::{Credentials, NodeHealth, Reason};
+use tower_redlock::{
+    error::Reason,
+    node::{NodeHealth, redis::Credentials},
+};
 
 use super::scene::{
     a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use tower_redlock::{LockError, NodeState, Reason, Redlock, VoteOutcome, Votes};
+use tower_redlock::{
+    LockError, Redlock,
+    error::{Reason, VoteOutcome, Votes},
+    node::NodeState,
+};
 
 use super::fake;
 use super::scene::{

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tower_redlock::{NodeState, Reason, Role};
+use tower_redlock::{
+    error::Reason,
+    node::{NodeState, Role},
+};
 
 use super::fake;
 use super::scene::{

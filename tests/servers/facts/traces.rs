@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use tower_redlock::{EmbeddedNodes, LockError, LossCause, Redlock, RedlockBuilder};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, error::LossCause, node::EmbeddedNodes};
 use tracing::Level;
 
 use super::log::{Log, LoggedSpawner, Span};

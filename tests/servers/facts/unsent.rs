@@ -1,6 +1,6 @@
 //! What was never sent is known not to have run: nothing is left to undo.
 
-use tower_redlock::{Redlock, VoteOutcome};
+use tower_redlock::{Redlock, error::VoteOutcome};
 
 use super::refusing::old_server;
 use super::scene::{all_vote, down, manager, refused, settled, watchful, works};

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use tower_redlock::{LockError, NodeState, Reason, Redlock};
+use tower_redlock::{LockError, Redlock, error::Reason, node::NodeState};
 
 use super::{
     fake,

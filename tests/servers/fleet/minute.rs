@@ -36,7 +36,7 @@ fn a_tick_is_started_once_while_replicas_are_killed_and_frozen() {
     for mishap in 0.. {
         // At another point of the period each time.
         thread::sleep(PAUSE + PERIOD * (mishap * 7 % 20) / 20);
-        if now().since(begun) + PAUSE > MINUTE {
+        if now().saturating_duration_since(begun) + PAUSE > MINUTE {
             break;
         }
         match mishap % 4 {
@@ -45,7 +45,7 @@ fn a_tick_is_started_once_while_replicas_are_killed_and_frozen() {
             _ => kill(&mut company, mishap as usize / 2 % REPLICAS),
         }
     }
-    thread::sleep(MINUTE.saturating_sub(now().since(begun)));
+    thread::sleep(MINUTE.saturating_sub(now().saturating_duration_since(begun)));
     let lines = company.stop();
 
     let verdict = Verdict::of(&lines, &freezes);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use tokio::signal::unix::{SignalKind, signal};
-use tower_redlock::{Job, JobContext, Redlock, Scheduler, schedule::Schedule, scheduler::Claim};
+use tower_redlock::{Job, JobContext, Redlock, Schedule, Scheduler, scheduler::Claim};
 
 use super::{
     clock::{WanderingClock, mix},

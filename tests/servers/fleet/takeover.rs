@@ -25,7 +25,7 @@ fn another_replica_takes_over_from_a_killed_one_within_its_ttl() {
             .run_since(seen, "another takes over", |line| line.run.replica != first.run.replica);
         assert_eq!((second.run.tick, second.run.attempt), (first.run.tick, 2));
         assert!(second.run.token > first.run.token);
-        waits.push(second.from.since(killed));
+        waits.push(second.from.saturating_duration_since(killed));
         company.start_replica(first.run.replica);
         company.is_up(first.run.replica, killed);
     }

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use tower_redlock::{
-    AdoptError, LockError, Reason, Redlock, RedlockBuilder, RestartGuard, VoteOutcome,
+    LockError, Redlock, RedlockBuilder,
+    error::{AdoptError, Reason, VoteOutcome},
+    node::redis::RestartGuard,
 };
 
 use super::scene::{
@@ -199,7 +201,8 @@ async fn an_adoption_that_reaches_too_few_new_nodes_says_so_and_is_run_again() {
     servers[5].restart();
     eventually_async("the new nodes are up", async || {
         client.health().iter().all(|health| {
-            matches!(health.state, tower_redlock::NodeState::Probation { .. }) || health.is_voting()
+            matches!(health.state, tower_redlock::node::NodeState::Probation { .. })
+                || health.is_voting()
         })
     })
     .await;

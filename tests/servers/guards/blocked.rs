@@ -1,6 +1,10 @@
 //! Probations that can't be ended say why.
 
-use tower_redlock::{NodeState, Reason, Redlock, node::Blocked};
+use tower_redlock::{
+    Redlock,
+    error::Reason,
+    node::{Blocked, NodeState},
+};
 
 use super::scene::{MAX_TTL, all_vote, guarded, quick, settled, urls};
 use crate::facts::log::{Log, LoggedSpawner};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use tower_redlock::{NodeState, Redlock};
+use tower_redlock::{Redlock, node::NodeState};
 
 use super::scene::{
     LONG, MAX_TTL, all_vote, enrolment, guarded, in_time, manager, meta, probation, quick, tag,
@@ -72,7 +72,7 @@ async fn tokens_are_unique_and_grow(clients: &[Redlock]) {
 }
 
 fn remaining(redlock: &Redlock) -> Vec<Duration> {
-    let of = |health: tower_redlock::NodeHealth| match health.state {
+    let of = |health: tower_redlock::node::NodeHealth| match health.state {
         NodeState::Probation { remaining, .. } => remaining,
         other => panic!("not in probation: {other:?}"),
     };

@@ -1,7 +1,11 @@
 //! One server under two names: it would vote twice.
 
 use tokio::net::{TcpListener, TcpStream};
-use tower_redlock::{LockError, NodeState, Reason, Redlock, RedlockBuilder, RestartGuard};
+use tower_redlock::{
+    LockError, Redlock, RedlockBuilder,
+    error::Reason,
+    node::{NodeState, redis::RestartGuard},
+};
 
 use super::scene::{
     MAX_TTL, all_vote, guarded, in_time, quick, reason, refusal, refused, taken, urls, votes, works,
@@ -108,7 +112,7 @@ async fn a_way_that_is_led_to_another_server_votes_again() {
         server.restart();
         all_vote(&redlock).await;
     }
-    let fine = |health: tower_redlock::NodeHealth| health.state == NodeState::Voting;
+    let fine = |health: tower_redlock::node::NodeHealth| health.state == NodeState::Voting;
     assert!(redlock.health().into_iter().all(fine));
 }
 

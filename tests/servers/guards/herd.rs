@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{NodeHealth, Redlock, lock::Spawner};
+use tower_redlock::{Redlock, lock::Spawner, node::NodeHealth};
 
 use super::scene::{guarded, hash, meta, quick, tag, urls};
 use crate::support::{HANG_GUARD, RedisServer, Resp};

@@ -5,7 +5,7 @@ use super::scene::{
     votes,
 };
 use crate::support::{RedisServer, eventually};
-use tower_redlock::{Reason, Redlock};
+use tower_redlock::{Redlock, error::Reason};
 
 /// Two servers, and the one that forgets between them.
 fn three_with(forgetful: RedisServer) -> Vec<RedisServer> {
@@ -41,7 +41,7 @@ async fn a_server_that_is_flushed_has_no_vote_from_that_moment() {
     for node in [1, 2] {
         let why = reason(&said, node);
         let found_out =
-            matches!(why, Reason::WrongTag { .. } | tower_redlock::Reason::Probation { .. });
+            matches!(why, Reason::WrongTag { .. } | tower_redlock::error::Reason::Probation { .. });
         assert!(found_out, "{said}");
     }
 }

@@ -1,6 +1,6 @@
 //! Clients that are not configured alike.
 
-use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder, RestartGuard};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason, node::redis::RestartGuard};
 
 use super::scene::{
     MAX_TTL, all_vote, guarded, in_time, manager, quick, reason, refusal, refused, settled, taken,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason};
 
 use super::scene::{
     MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, reason, refusal, settled,

@@ -13,8 +13,9 @@ use std::{
 
 use tokio::task::JoinHandle;
 use tower_redlock::{
-    Once, Redlock,
+    Redlock,
     node::redis::{Address, Connecting, Connector, SocketConnector},
+    once::Once,
 };
 
 use super::scene::{all_vote, guarded, in_probation, in_time};

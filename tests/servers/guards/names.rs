@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use tower_redlock::{NodeHealth, NodeState, Reason, Redlock};
+use tower_redlock::{
+    Redlock,
+    error::Reason,
+    node::{NodeHealth, NodeState},
+};
 
 use super::scene::{
     LONG, MAX_TTL, all_vote, enrolment, guarded, in_probation, in_time, quick, reason, refused,

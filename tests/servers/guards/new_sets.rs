@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{NodeState, Reason, time::SystemClock};
+use tower_redlock::{error::Reason, node::NodeState, time::SystemClock};
 
 use super::scene::{
     LONG, MAX_TTL, Slow, all_vote, guarded, in_time, manager, meta, probation, quick, reason,

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tower_redlock::{
-    Lock, LockError, NodeState, Reason, Redlock, RedlockBuilder, RestartGuard, VoteOutcome,
+    Lock, LockError, Redlock, RedlockBuilder,
+    error::{Reason, VoteOutcome},
+    node::{NodeState, redis::RestartGuard},
     time::SystemClock,
 };
 

@@ -6,8 +6,9 @@ use std::{
 };
 
 use tower_redlock::{
-    Lock, LockError, NodeHealth, NodeState, Reason, Redlock, RedlockBuilder, RestartGuard,
-    VoteOutcome, Votes,
+    Lock, LockError, Redlock, RedlockBuilder,
+    error::{Reason, VoteOutcome, Votes},
+    node::{NodeHealth, NodeState, redis::RestartGuard},
     time::{Clock, SystemClock, Timestamp},
 };
 

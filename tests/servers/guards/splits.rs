@@ -1,6 +1,6 @@
 //! What must not make two majorities of two sets out of one fleet.
 
-use tower_redlock::{Reason, Redlock, RedlockBuilder};
+use tower_redlock::{Redlock, RedlockBuilder, error::Reason};
 
 use super::scene::{MAX_TTL, all_vote, in_time, quick, refusal, tag, taken};
 use crate::support::{Proxy, RedisServer};

@@ -12,7 +12,9 @@ use std::{
 };
 
 use tower::{Layer, Service, ServiceExt, service_fn};
-use tower_redlock::{KeyError, LockContext, Redlock, RedlockLayer, Released, layer::Error};
+use tower_redlock::{
+    LockContext, Redlock, RedlockLayer, layer::Error, layer::KeyError, lock::Released,
+};
 
 use crate::support::HANG_GUARD;
 

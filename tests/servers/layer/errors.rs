@@ -13,7 +13,11 @@ use std::{
 };
 
 use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn, timeout::error::Elapsed};
-use tower_redlock::{LockError, LossCause, Redlock, RedlockLayer, ResourceError, layer::Error};
+use tower_redlock::{
+    LockError, Redlock, RedlockLayer,
+    error::{LossCause, ResourceError},
+    layer::Error,
+};
 
 use crate::support::{HANG_GUARD, eventually_async};
 
@@ -40,7 +44,7 @@ async fn is_free(redlock: &Redlock) {
 #[tokio::test]
 async fn each_cause_has_its_own_error() {
     let redlock = Redlock::builder()
-        .nodes_from(&tower_redlock::EmbeddedNodes::new(3))
+        .nodes_from(&tower_redlock::node::EmbeddedNodes::new(3))
         .owner("ourselves")
         .build()
         .unwrap();

@@ -3,7 +3,10 @@
 use std::{convert::Infallible, path::Path, time::Duration};
 
 use rustix::process::Signal;
-use tower_redlock::{LockError, Once, OnceError, Redlock, RedlockBuilder, Unknown};
+use tower_redlock::{
+    LockError, Redlock, RedlockBuilder,
+    once::{Once, OnceError, UnknownOutcome},
+};
 
 use crate::{
     cases::{
@@ -30,7 +33,7 @@ async fn worker() {
     let mut orders = orders.split(' ');
     let (kind, files) = (orders.next().unwrap(), Path::new(orders.next().unwrap()));
     let redlock = connected(over(settings().owner("worker"), orders)).await;
-    let unknown = if kind == "hold" { Unknown::Hold(HOUR) } else { Unknown::Release };
+    let unknown = if kind == "hold" { UnknownOutcome::Hold(HOUR) } else { UnknownOutcome::Release };
     let ended = redlock.once(KEY).unknown(unknown).wait(HOUR).run(|_| async {
         std::fs::write(files.join(WORKING), "").unwrap();
         // Within one poll, so that its end is seen, however late that is.

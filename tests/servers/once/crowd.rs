@@ -10,7 +10,10 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use tower_redlock::{Once, OnceError, Redlock};
+use tower_redlock::{
+    Redlock,
+    once::{Once, OnceError},
+};
 
 use crate::{
     cases::scene::{Scene, patient},
@@ -69,7 +72,7 @@ async fn scripts_that_a_server_has_forgotten_are_sent_again() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
     let flush = |server: &RedisServer| drop(server.cli(&["SCRIPT", "FLUSH"]));
-    let unknown = tower_redlock::Unknown::Hold(Duration::from_secs(3600));
+    let unknown = tower_redlock::once::UnknownOutcome::Hold(Duration::from_secs(3600));
     let run = redlock.once("a").unknown(unknown).run(|_| async {
         scene.servers.iter().for_each(flush);
         Ok::<_, Infallible>(1)

@@ -2,7 +2,10 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use tower_redlock::{LockError, Once, OnceError, Redlock};
+use tower_redlock::{
+    LockError, Redlock,
+    once::{Once, OnceError},
+};
 
 use crate::{
     cases::scene::{Scene, connected},

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use futures_util::future::join_all;
-use tower_redlock::{Once, Redlock};
+use tower_redlock::{Redlock, once::Once};
 
 use crate::{
     cases::scene::connected,

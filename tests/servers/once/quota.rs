@@ -17,7 +17,7 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use tokio::net::TcpListener;
-use tower_redlock::{OnceLayer, Redlock, RedlockBuilder, once::Scope};
+use tower_redlock::{OnceLayer, Redlock, RedlockBuilder, once::http::Scope};
 
 use crate::{
     cases::scene::{Scene, all_vote, patient},

@@ -11,10 +11,12 @@ use http_body_util::BodyExt;
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use tower::ServiceExt;
 use tower_redlock::{
-    BuildError, Credentials, FencingToken, OnceLayer,
+    FencingToken, OnceLayer,
+    error::BuildError,
+    node::redis::Credentials,
     once::{
-        RedisStore, RedisStoreBuilder, ResponseStore, Scope, StoreError, StoredBy, StoredHeaders,
-        StoredResponse,
+        RedisStore, RedisStoreBuilder, ResponseStore, StoreError, StoredBy, StoredHeaders,
+        StoredResponse, http::Scope,
     },
 };
 

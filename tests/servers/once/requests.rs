@@ -21,7 +21,7 @@ use hyper_util::{
 use tokio::net::TcpListener;
 use tower_redlock::{
     OnceLayer, Redlock, key,
-    once::{MemoryStore, Scope},
+    once::{MemoryStore, http::Scope},
 };
 
 use crate::cases::scene::{Scene, patient};

@@ -2,7 +2,10 @@
 
 use std::convert::Infallible;
 
-use tower_redlock::{LockError, Once, OnceError, Redlock, Unknown};
+use tower_redlock::{
+    LockError, Redlock,
+    once::{Once, OnceError, UnknownOutcome},
+};
 
 use crate::{
     guards::scene::{forgets, in_time, manager, settled},
@@ -48,7 +51,8 @@ fn take_over(servers: &[RedisServer]) {
 async fn a_request_that_waits_outlasts_the_taking_over_of_records() {
     let servers = RedisServer::start_n(3);
     let redlock = complete(&servers).await;
-    for (key, unknown) in [("a", Unknown::Release), ("b", Unknown::Hold(HANG_GUARD))] {
+    for (key, unknown) in [("a", UnknownOutcome::Release), ("b", UnknownOutcome::Hold(HANG_GUARD))]
+    {
         take_over(&servers);
         let ended = redlock.once(key).run(|_| async { Ok::<_, Infallible>(()) }).await;
         assert!(matches!(ended, Err(OnceError::Lock(LockError::NoQuorum { .. }))), "{ended:?}");
@@ -104,7 +108,7 @@ async fn what_is_known_of_most_of_a_key_is_copied() {
     let redlock = complete(&servers).await;
     let at = |key: &str| format!("redlock:done:once:{key}");
     let mut begun = None;
-    let request = redlock.once("a").unknown(Unknown::Hold(HANG_GUARD)).run(|_| {
+    let request = redlock.once("a").unknown(UnknownOutcome::Hold(HANG_GUARD)).run(|_| {
         begun = servers[0].get(&at("a"));
         async { Ok::<_, Infallible>(()) }
     });

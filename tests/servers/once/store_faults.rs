@@ -6,8 +6,7 @@ use std::sync::{
 };
 
 use tower_redlock::{
-    Credentials,
-    node::redis::{Address, Connecting, Connector, SocketConnector},
+    node::redis::{Address, Connecting, Connector, Credentials, SocketConnector},
     once::{RedisStore, ResponseStore},
 };
 

@@ -2,7 +2,9 @@
 
 use tower_redlock::node::redis::{Address, Connecting, Connector, SocketConnector};
 use tower_redlock::{
-    BuildError, LockError, Reason, Redlock, RedlockBuilder, TlsOptions, VoteOutcome,
+    LockError, Redlock, RedlockBuilder,
+    error::{BuildError, Reason, VoteOutcome},
+    node::redis::TlsOptions,
 };
 
 use crate::support::{HANG_GUARD, Port, RedisServer, TempDir, eventually_async, over, unused_port};

@@ -27,7 +27,7 @@ async fn a_subscription_that_breaks_is_made_again() {
     proxies.iter().for_each(Proxy::heal);
     listening(&servers, "x", 1).await;
     eventually_async("every node votes again", async || {
-        waiter.health().iter().all(tower_redlock::NodeHealth::is_voting)
+        waiter.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
     })
     .await;
     settled_calls(&servers).await;
@@ -64,7 +64,7 @@ async fn many_subscriptions_that_break_at_once_are_all_made_again() {
     proxies.iter().for_each(Proxy::heal);
     all(NAMES).await;
     eventually_async("every node votes again", async || {
-        waiter.health().iter().all(tower_redlock::NodeHealth::is_voting)
+        waiter.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
     })
     .await;
     settled_calls(&servers).await;

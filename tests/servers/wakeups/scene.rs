@@ -3,7 +3,7 @@
 use std::{future::IntoFuture, time::Duration};
 
 use tokio::task::JoinHandle;
-use tower_redlock::{Lock, LockError, NodeHealth, Redlock, RedlockBuilder};
+use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder, node::NodeHealth};
 
 use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
 

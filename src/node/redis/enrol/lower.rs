@@ -51,7 +51,7 @@ impl<'a> Lowering<'a> {
         // As in a probation: time by which our clock was put forward does not count.
         let since = self.since + self.set.clock.ahead().saturating_sub(self.ahead);
         let end = since + longest + rules::drift(longest, self.set.settings.drift_factor);
-        end.since(self.set.clock.now())
+        end.saturating_duration_since(self.set.clock.now())
     }
 
     /// Has probations wait for the lower value alone.

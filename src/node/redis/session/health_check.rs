@@ -43,7 +43,7 @@ impl Session<'_> {
             }
             Err(reason) => self.unenrolled(reason),
         }
-        self.status.set_up(self.link.version.clone(), received.since(sent));
+        self.status.set_up(self.link.version.clone(), received.saturating_duration_since(sent));
         if let Err(reason) = &report {
             self.status.set_refusing(reason, true);
         }
@@ -61,7 +61,7 @@ impl Session<'_> {
         handshake::add_look(&mut pipeline, self.member, false);
         self.send_all(&pipeline, now, Content::Look);
         (self.looking, self.look_now) = (true, false);
-        let is_time = now.since(self.permissions_asked) >= PERMISSIONS_INTERVAL;
+        let is_time = now.saturating_duration_since(self.permissions_asked) >= PERMISSIONS_INTERVAL;
         if is_time && (self.permissions_doubted || self.status.is_denied_something()) {
             self.ask_permissions(now);
         }
@@ -111,7 +111,7 @@ impl Session<'_> {
         let window = report.longest_ttl.max(self.settings.max_ttl);
         self.reconnect.offsets.set_window(window);
         self.history = Arc::clone(&report.history);
-        let trip = received.since(sent);
+        let trip = received.saturating_duration_since(sent);
         // The server read its clock between the two, most likely in the middle.
         let wall = self.settings.clock.wall().saturating_sub(trip / 2);
         let ahead = i128::from(report.server_micros) - wall.as_micros().cast_signed();

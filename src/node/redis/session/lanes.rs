@@ -74,7 +74,7 @@ impl Lanes {
                 next.over.push(request);
                 continue;
             }
-            next.waited = next.waited.max(now.since(since));
+            next.waited = next.waited.max(now.saturating_duration_since(since));
             next.write.push(request);
         }
         next

@@ -236,7 +236,7 @@ impl<'a> Session<'a> {
                         return self.break_off(Reason::TimedOut);
                     }
                     self.tell_waits(now);
-                    if now.since(last_look) >= LOOK_INTERVAL {
+                    if now.saturating_duration_since(last_look) >= LOOK_INTERVAL {
                         self.look_now = true;
                     }
                 }
@@ -310,7 +310,7 @@ impl<'a> Session<'a> {
         let now = self.settings.clock.now();
         let since = self.status.take_stamp().unwrap_or(now);
         if self.lanes.is_empty() && self.unanswered + incoming.len() <= MAX_UNANSWERED {
-            self.longest_wait = self.longest_wait.max(now.since(since));
+            self.longest_wait = self.longest_wait.max(now.saturating_duration_since(since));
             return self.batch(incoming, now);
         }
         for request in incoming.drain(..) {
@@ -336,7 +336,10 @@ impl<'a> Session<'a> {
     /// Shows for how long operations wait before they are written.
     fn tell_waits(&mut self, now: Timestamp) {
         let written = std::mem::take(&mut self.longest_wait);
-        let unwritten = self.lanes.oldest().map_or(Duration::ZERO, |oldest| now.since(oldest));
+        let unwritten = self
+            .lanes
+            .oldest()
+            .map_or(Duration::ZERO, |oldest| now.saturating_duration_since(oldest));
         self.status.set_queue_delay(written.max(unwritten));
     }
 
@@ -361,7 +364,9 @@ impl<'a> Session<'a> {
 
     fn group(&self, requests: Vec<Request>, now: Timestamp) -> Vec<Group> {
         match self.spoilt {
-            Some(at) if now.since(at) < ALONE => requests.into_iter().map(|r| vec![r]).collect(),
+            Some(at) if now.saturating_duration_since(at) < ALONE => {
+                requests.into_iter().map(|r| vec![r]).collect()
+            }
             _ => group(requests),
         }
     }

@@ -90,7 +90,8 @@ impl Session<'_> {
         match meaning(op, reason) {
             Meaning::All => self.status.set_refusing(reason, true),
             Meaning::Perhaps => {
-                let has_counted = self.votes.counted.is_some_and(|at| now.since(at) < RECENT);
+                let has_counted =
+                    self.votes.counted.is_some_and(|at| now.saturating_duration_since(at) < RECENT);
                 // A trial that is outweighed is made again.
                 self.votes.in_doubt = !is_trial || has_counted;
                 if !has_counted {
@@ -105,7 +106,8 @@ impl Session<'_> {
     pub(super) fn try_vote(&mut self, now: Timestamp) {
         let votes = &self.votes;
         let is_wanted = votes.in_doubt || self.status.refuses();
-        let is_too_early = votes.tried.is_some_and(|at| now.since(at) < TRIAL_INTERVAL);
+        let is_too_early =
+            votes.tried.is_some_and(|at| now.saturating_duration_since(at) < TRIAL_INTERVAL);
         if !is_wanted || is_too_early || self.status.barred().is_some() {
             return;
         }
