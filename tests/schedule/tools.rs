@@ -1,3 +1,5 @@
+//! Generators and checks that the tests share.
+
 use tower_redlock::{Schedule, schedule::WallTime};
 
 pub(crate) fn at(millis: u64) -> WallTime {
