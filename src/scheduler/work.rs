@@ -93,11 +93,7 @@ where
 ///
 /// ```
 /// use std::time::Duration;
-/// use tower_redlock::{
-///     Job, JobContext,
-///     schedule::Schedule,
-///     scheduler::{Claim, NotDone},
-/// };
+/// use tower_redlock::{scheduler::{Claim, NotDone}, Job, JobContext, Schedule};
 ///
 /// let hourly = Schedule::every(Duration::from_secs(3600));
 /// let import = Job::new("import", hourly, |cx: JobContext| async move {
