@@ -15,20 +15,20 @@ use crate::{protocol::rules, time::Timestamp};
 pub(crate) struct ClockJumpDetector {
     quorum: usize,
     slack: i64,
-    seats: Box<[Seat]>,
+    nodes: Box<[NodeEvidence]>,
 }
 
 /// What is known of one node.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seat {
-    jump: Option<Tried>,
+struct NodeEvidence {
+    jump: Option<SuspectedJump>,
     /// What the latest reading said of the time before it.
     shift: Option<Shift>,
 }
 
 /// A jump, and whether it is known whose it is.
 #[derive(Clone, Copy, Debug)]
-struct Tried {
+struct SuspectedJump {
     jump: Sighting,
     /// It counts as the server's own, unless more servers jump alike.
     is_decided: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Sighting {
 
 /// What is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum JumpVerdict {
     /// Nothing, or nothing yet.
     Open,
     /// The clocks of these nodes jumped.
@@ -79,7 +79,7 @@ impl ClockJumpDetector {
         Self {
             quorum: rules::quorum(nodes),
             slack: i64::try_from(slack.as_micros()).unwrap_or(i64::MAX),
-            seats: vec![Seat::default(); nodes].into_boxed_slice(),
+            nodes: vec![NodeEvidence::default(); nodes].into_boxed_slice(),
         }
     }
 
@@ -90,8 +90,9 @@ impl ClockJumpDetector {
         node: usize,
         jump: Sighting,
         is_read: impl Fn(usize) -> bool,
-    ) -> Verdict {
-        self.seats[node] = Seat { jump: Some(Tried { jump, is_decided: false }), shift: None };
+    ) -> JumpVerdict {
+        self.nodes[node] =
+            NodeEvidence { jump: Some(SuspectedJump { jump, is_decided: false }), shift: None };
         self.decide(jump.seen, is_read)
     }
 
@@ -102,44 +103,55 @@ impl ClockJumpDetector {
         shift: Shift,
         now: Timestamp,
         is_read: impl Fn(usize) -> bool,
-    ) -> Verdict {
-        self.seats[node].shift = Some(shift);
+    ) -> JumpVerdict {
+        self.nodes[node].shift = Some(shift);
         self.decide(now, is_read)
     }
 
     /// Decides what can be: to be called when a node is not connected any more.
-    pub(crate) fn decide(&mut self, now: Timestamp, is_read: impl Fn(usize) -> bool) -> Verdict {
-        for seat in &mut self.seats {
-            let is_over = |tried: &Tried| tried.is_decided && !is_recent(&tried.jump, now);
-            seat.jump = seat.jump.filter(|tried| !is_over(tried));
+    pub(crate) fn decide(
+        &mut self,
+        now: Timestamp,
+        is_read: impl Fn(usize) -> bool,
+    ) -> JumpVerdict {
+        for node_evidence in &mut self.nodes {
+            let is_over = |tried: &SuspectedJump| tried.is_decided && !is_recent(&tried.jump, now);
+            node_evidence.jump = node_evidence.jump.filter(|tried| !is_over(tried));
         }
         let mut jumped = Vec::new();
-        for node in 0..self.seats.len() {
-            let Some(Tried { jump, is_decided: false }) = self.seats[node].jump else { continue };
+        for node in 0..self.nodes.len() {
+            let Some(SuspectedJump { jump, is_decided: false }) = self.nodes[node].jump else {
+                continue;
+            };
             let accused = self.accused(jump, now);
             let (since, seen) = pause(&accused);
             // A single node has nobody to be compared with.
             let may_be_pause =
-                self.seats.len() > 1 && accused.len() >= self.quorum && since <= seen;
+                self.nodes.len() > 1 && accused.len() >= self.quorum && since <= seen;
             if may_be_pause && !self.is_disproved(&accused) {
                 if self.awaits(&accused, &is_read) {
                     continue;
                 }
-                self.seats.fill(Seat::default());
-                return stood_still(&accused);
+                self.nodes.fill(NodeEvidence::default());
+                return local_pause(&accused);
             }
-            self.seats[node].jump = Some(Tried { jump, is_decided: true });
+            self.nodes[node].jump = Some(SuspectedJump { jump, is_decided: true });
             jumped.push((node, jump));
         }
-        if jumped.is_empty() { Verdict::Open } else { Verdict::Jumped(jumped) }
+        if jumped.is_empty() { JumpVerdict::Open } else { JumpVerdict::Jumped(jumped) }
     }
 
     /// Until when readings without a jump are of interest; for ever while something is undecided.
-    pub(crate) fn sits_until(&self) -> Timestamp {
-        let until = |Tried { jump, is_decided }: Tried| {
+    pub(crate) fn open_until(&self) -> Timestamp {
+        let until = |SuspectedJump { jump, is_decided }: SuspectedJump| {
             if is_decided { jump.seen + TOGETHER } else { Timestamp::MAX }
         };
-        self.seats.iter().filter_map(|seat| seat.jump).map(until).max().unwrap_or(Timestamp::ZERO)
+        self.nodes
+            .iter()
+            .filter_map(|node_evidence| node_evidence.jump)
+            .map(until)
+            .max()
+            .unwrap_or(Timestamp::ZERO)
     }
 
     /// The nodes whose jumps can be the same pause of our own clock as this one.
@@ -151,9 +163,9 @@ impl ClockJumpDetector {
                 && other.since <= jump.seen
                 && jump.since <= other.seen
         };
-        let sightings = self.seats.iter().enumerate();
+        let sightings = self.nodes.iter().enumerate();
         sightings
-            .filter_map(|(node, seat)| Some((node, seat.jump?.jump)))
+            .filter_map(|(node, node_evidence)| Some((node, node_evidence.jump?.jump)))
             .filter(|(_, other)| is_recent(other, now) && is_alike(other))
             .collect()
     }
@@ -166,7 +178,7 @@ impl ClockJumpDetector {
     fn is_disproved(&self, accused: &[(usize, Sighting)]) -> bool {
         let (since, seen) = pause(accused);
         let least = accused.iter().map(|(_, jump)| jump.by.low).max().unwrap_or(0);
-        self.seats.iter().any(|Seat { jump, shift }| {
+        self.nodes.iter().any(|NodeEvidence { jump, shift }| {
             shift.is_some_and(|shift| {
                 let is_before =
                     if jump.is_some() { shift.from <= since } else { shift.from < seen };
@@ -178,10 +190,10 @@ impl ClockJumpDetector {
     /// Whether a node that may disprove the pause is still to be read.
     fn awaits(&self, accused: &[(usize, Sighting)], is_read: impl Fn(usize) -> bool) -> bool {
         let (_, seen) = pause(accused);
-        self.seats.iter().enumerate().any(|(node, seat)| {
+        self.nodes.iter().enumerate().any(|(node, node_evidence)| {
             accused.iter().all(|(accused, _)| *accused != node)
                 && is_read(node)
-                && seat.shift.is_none_or(|shift| shift.asked < seen)
+                && node_evidence.shift.is_none_or(|shift| shift.asked < seen)
         })
     }
 }
@@ -197,11 +209,11 @@ fn pause(accused: &[(usize, Sighting)]) -> (Timestamp, Timestamp) {
     (since.unwrap_or(Timestamp::ZERO), seen.unwrap_or(Timestamp::MAX))
 }
 
-fn stood_still(accused: &[(usize, Sighting)]) -> Verdict {
+fn local_pause(accused: &[(usize, Sighting)]) -> JumpVerdict {
     let most = accused.iter().map(|(_, jump)| jump.by.high).min().unwrap_or(0);
     let least = accused.iter().map(|(_, jump)| jump.by.low).max().unwrap_or(0);
     let micros = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or(0));
-    Verdict::LocalPause(LocalPause {
+    JumpVerdict::LocalPause(LocalPause {
         at_least: micros(least.min(most)),
         at_most: micros(most),
         accused: accused.iter().map(|(node, _)| *node).collect(),
@@ -230,12 +242,12 @@ mod tests {
         Shift { from: Timestamp::ZERO, asked: at(ms), at_most: at_most * 1_000 }
     }
 
-    fn own(jumps: &[(usize, Sighting)]) -> Verdict {
-        Verdict::Jumped(jumps.to_vec())
+    fn own(jumps: &[(usize, Sighting)]) -> JumpVerdict {
+        JumpVerdict::Jumped(jumps.to_vec())
     }
 
-    fn accused(verdict: &Verdict) -> &[usize] {
-        let Verdict::LocalPause(still) = verdict else { panic!("{verdict:?}") };
+    fn accused(verdict: &JumpVerdict) -> &[usize] {
+        let JumpVerdict::LocalPause(still) = verdict else { panic!("{verdict:?}") };
         &still.accused
     }
 
@@ -243,11 +255,11 @@ mod tests {
     fn all_that_jump_alike_show_a_pause() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         assert_eq!(detector.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
-        assert_eq!(detector.report(2, jump(5, 3_000), ALL), Verdict::Open, "node 1 may tell");
+        assert_eq!(detector.report(2, jump(5, 3_000), ALL), JumpVerdict::Open, "node 1 may tell");
         let verdict = detector.report(1, jump(9, 2_999), ALL);
         assert_eq!(
             verdict,
-            Verdict::LocalPause(LocalPause {
+            JumpVerdict::LocalPause(LocalPause {
                 at_least: Duration::from_millis(2_999),
                 at_most: Duration::from_secs(3),
                 accused: vec![0, 1, 2],
@@ -262,14 +274,14 @@ mod tests {
         detector.report(0, jump(0, 3_000), ALL);
         detector.report(2, jump(5, 3_000), ALL);
         assert_eq!(detector.steady(1, shift(1, 15), at(20), ALL), own(&[(2, jump(5, 3_000))]));
-        assert_eq!(detector.steady(1, shift(30, 15), at(31), ALL), Verdict::Open, "told once");
+        assert_eq!(detector.steady(1, shift(30, 15), at(31), ALL), JumpVerdict::Open, "told once");
     }
 
     #[test]
     fn a_steady_clock_counts_before_the_second_jump() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(0, jump(0, 3_000), ALL);
-        assert_eq!(detector.steady(1, shift(1, 15), at(2), ALL), Verdict::Open);
+        assert_eq!(detector.steady(1, shift(1, 15), at(2), ALL), JumpVerdict::Open);
         assert_eq!(detector.report(2, jump(5, 3_000), ALL), own(&[(2, jump(5, 3_000))]));
     }
 
@@ -289,9 +301,9 @@ mod tests {
             let verdict = detector.report(2, jump(5, 3_000), ALL);
             let proves = shift == self::tests::shift(0, 15);
             match verdict {
-                Verdict::Jumped(_) => assert!(proves, "{shift:?}"),
-                Verdict::Open => assert!(!spoke, "{shift:?}"),
-                Verdict::LocalPause(still) => {
+                JumpVerdict::Jumped(_) => assert!(proves, "{shift:?}"),
+                JumpVerdict::Open => assert!(!spoke, "{shift:?}"),
+                JumpVerdict::LocalPause(still) => {
                     assert!(spoke && !proves, "{shift:?}");
                     assert_eq!(still.accused, [0, 2]);
                 }
@@ -303,7 +315,7 @@ mod tests {
     fn a_node_that_is_away_is_not_waited_for() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(0, jump(0, 3_000), ALL);
-        assert_eq!(detector.report(2, jump(5, 3_000), ALL), Verdict::Open);
+        assert_eq!(detector.report(2, jump(5, 3_000), ALL), JumpVerdict::Open);
         assert_eq!(accused(&detector.decide(at(900), |node| node != 1)), [0, 2]);
     }
 
@@ -312,10 +324,10 @@ mod tests {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(0, jump(0, 3_000), ALL);
         detector.report(2, jump(5, 3_000), ALL);
-        assert_eq!(detector.sits_until(), Timestamp::MAX);
+        assert_eq!(detector.open_until(), Timestamp::MAX);
         let late = at(0) + TOGETHER + Duration::from_millis(1);
         assert_eq!(detector.decide(late, |_| false), own(&[(2, jump(5, 3_000))]));
-        assert_eq!(detector.sits_until(), at(5) + TOGETHER);
+        assert_eq!(detector.open_until(), at(5) + TOGETHER);
     }
 
     #[test]
@@ -351,7 +363,7 @@ mod tests {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(1, jump(0, 299_000), ALL);
         detector.report(0, jump(100, 2_990), ALL);
-        assert_eq!(detector.report(2, jump(900, 2_990), ALL), Verdict::Open);
+        assert_eq!(detector.report(2, jump(900, 2_990), ALL), JumpVerdict::Open);
         let since = Shift { from: at(0), ..shift(901, 15) };
         assert_eq!(accused(&detector.steady(1, since, at(902), ALL)), [0, 2]);
     }

@@ -10,6 +10,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use super::node_status::{ActivationOutcome, ActivationPlan, ActivationStep, NodeStatus};
 use crate::{
     protocol::{
         names::{self, Incarnation, View},
@@ -18,114 +19,20 @@ use crate::{
     time::Timestamp,
 };
 
-/// How a node stands, as last seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NodeStatus {
-    /// Not seen, or of no use for others: not connected, a replica, or one server under two names.
-    Out,
-    /// It belongs to another set of nodes.
-    OtherLayout,
-    /// It does not vote until its probation is over.
-    Probation {
-        /// What it stores of its enrolment.
-        tag: Arc<str>,
-        /// What it is, and what it takes the others for.
-        view: Arc<View>,
-        /// The longest TTL of any lock that the node may have forgotten, as far as it knows.
-        max_ttl: Duration,
-        /// It was taken from another set, which may still grant: it learns from nodes that vote,
-        /// and does not start by itself.
-        moved: bool,
-    },
-    /// It votes.
-    Active {
-        /// What it is, and what it takes the others for.
-        view: Arc<View>,
-    },
-}
-
-impl NodeStatus {
-    /// Whether it may start by itself, together with others.
-    fn starts(&self) -> bool {
-        matches!(self, Self::Probation { moved: false, .. })
-    }
-
-    fn is_active(&self) -> bool {
-        matches!(self, Self::Active { .. })
-    }
-
-    /// Whether it tells of an old set that may still grant.
-    fn is_of_old_set(&self) -> bool {
-        matches!(self, Self::OtherLayout | Self::Probation { moved: true, .. })
-    }
-
-    fn view(&self) -> Option<&Arc<View>> {
-        match self {
-            Self::Out | Self::OtherLayout => None,
-            Self::Probation { view, .. } | Self::Active { view } => Some(view),
-        }
-    }
-}
-
-/// What is to be done for a node whose probation is over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    /// The node.
-    pub node: usize,
-    /// What the node stored when it was last looked at: nothing may have changed since.
-    pub tag: Arc<str>,
-    /// How long was waited.
-    pub waited: Duration,
-    /// What it takes to activate it.
-    pub how: ActivationPlan,
-}
-
-/// Where an activated node learns what it forgot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ActivationPlan {
-    /// From at least `needed` of these nodes, which vote: each quorum that ever granted a lock has
-    /// one of them.
-    Learn {
-        /// The voting nodes.
-        from: Vec<usize>,
-        /// How many of them have to answer.
-        needed: usize,
-    },
-    /// So many nodes are in probation, or have been away for so long, that too few others vote:
-    /// it starts above every token that can have been granted, and takes what it can get.
-    Bootstrap {
-        /// The other nodes that can be asked.
-        from: Vec<usize>,
-    },
-}
-
-/// How a step came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The node votes, or is not in this probation any more.
-    Done,
-    /// A node knows of a longer TTL: so long has to be waited.
-    Longer(Duration),
-    /// A node did not answer.
-    Failed,
-    /// Another client does it: to be looked at again after so long.
-    Later(Duration),
-}
-
 /// The probations of a set of nodes, as one client counts them.
 #[derive(Debug)]
 pub(crate) struct Enrolment {
     quorum: usize,
     max_ttl: Duration,
     drift_factor: f64,
-    nodes: Box<[Entry]>,
+    nodes: Box<[EnrolledNode]>,
     /// When it was last known that an old set may still grant.
     old_set_seen: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
-    sight: NodeStatus,
+struct EnrolledNode {
+    status: NodeStatus,
     /// As it was last seen when it was there.
     known: NodeStatus,
     /// Since when it is out of sight; from the beginning, if it was never seen.
@@ -134,7 +41,7 @@ struct Entry {
     /// itself.
     seen_starting: Option<(Incarnation, Timestamp)>,
     /// Kept while the node is out of sight: its probation goes on.
-    wait: Option<Wait>,
+    wait: Option<Probation>,
     /// The greatest incarnation that is known under the node's name.
     owner: Option<Incarnation>,
     /// Since when it is known that the node is not the owner of its name any more.
@@ -143,7 +50,7 @@ struct Entry {
     retry_at: Timestamp,
 }
 
-impl Entry {
+impl EnrolledNode {
     fn view(&self) -> Option<&Arc<View>> {
         self.known.view()
     }
@@ -162,7 +69,7 @@ impl Entry {
 }
 
 #[derive(Clone, Debug)]
-struct Wait {
+struct Probation {
     incarnation: Incarnation,
     tag: Arc<str>,
     since: Timestamp,
@@ -181,8 +88,8 @@ const RETRY: Duration = Duration::from_millis(200);
 impl Enrolment {
     /// For `nodes` nodes, and locks of at most `max_ttl`.
     pub(crate) fn new(nodes: usize, max_ttl: Duration, drift_factor: f64) -> Self {
-        let entry = Entry {
-            sight: NodeStatus::Out,
+        let entry = EnrolledNode {
+            status: NodeStatus::Out,
             known: NodeStatus::Out,
             out_since: Timestamp::ZERO,
             seen_starting: None,
@@ -198,15 +105,15 @@ impl Enrolment {
     }
 
     /// Takes how a node stands, which was asked and answered at `now`.
-    pub(crate) fn see(&mut self, node: usize, sight: NodeStatus, now: Timestamp) {
-        self.see_answer(node, sight, now, now);
+    pub(crate) fn see(&mut self, node: usize, status: NodeStatus, now: Timestamp) {
+        self.see_answer(node, status, now, now);
     }
 
     /// Takes how a node stands: asked at `asked`, and answered at `now`.
     pub(crate) fn see_answer(
         &mut self,
         node: usize,
-        sight: NodeStatus,
+        status: NodeStatus,
         asked: Timestamp,
         now: Timestamp,
     ) {
@@ -214,7 +121,7 @@ impl Enrolment {
             self.old_set_seen = Some(now);
         }
         let entry = &mut self.nodes[node];
-        match &sight {
+        match &status {
             NodeStatus::Probation { tag, view, max_ttl, .. } => {
                 let max_ttl = self.max_ttl.max(*max_ttl);
                 match &mut entry.wait {
@@ -223,7 +130,7 @@ impl Enrolment {
                         wait.tag = Arc::clone(tag);
                     }
                     _ => {
-                        entry.wait = Some(Wait {
+                        entry.wait = Some(Probation {
                             incarnation: view.incarnation,
                             tag: Arc::clone(tag),
                             since: now,
@@ -238,16 +145,16 @@ impl Enrolment {
             NodeStatus::Active { .. } | NodeStatus::OtherLayout => entry.wait = None,
             NodeStatus::Out => {}
         }
-        if let Some(view) = sight.view().filter(|_| sight.starts()) {
+        if let Some(view) = status.view().filter(|_| status.starts()) {
             // It may have been activated while the answer was under way.
             entry.seen_starting = Some((view.incarnation, asked));
         }
-        if sight != NodeStatus::Out {
-            entry.known = sight.clone();
-        } else if entry.sight != NodeStatus::Out {
+        if status != NodeStatus::Out {
+            entry.known = status.clone();
+        } else if entry.status != NodeStatus::Out {
             entry.out_since = now;
         }
-        entry.sight = sight;
+        entry.status = status;
         self.compare_views(node, now);
     }
 
@@ -276,9 +183,9 @@ impl Enrolment {
 
     /// A largest group of other nodes, of those that are `wanted`, that name the node, are named by
     /// it, and name each other; the node knows of every owner that they know.
-    fn group_around(&self, node: usize, wanted: impl Fn(&Entry) -> bool) -> Vec<usize> {
+    fn group_around(&self, node: usize, wanted: impl Fn(&EnrolledNode) -> bool) -> Vec<usize> {
         let Some(view) = self.nodes[node].view() else { return Vec::new() };
-        let is_near = |&(other, entry): &(usize, &Entry)| {
+        let is_near = |&(other, entry): &(usize, &EnrolledNode)| {
             let Some(of_other) = entry.view() else { return false };
             let is_behind = |third: usize| view.owners.get(third) < of_other.owners.get(third);
             let thirds = (0..self.nodes.len()).filter(|&third| third != node && third != other);
@@ -310,14 +217,14 @@ impl Enrolment {
     /// A node in probation is told all that the others know; one that votes, of those that are there.
     pub(crate) fn news_for(&self, node: usize) -> Option<Box<[Option<Incarnation>]>> {
         let entry = &self.nodes[node];
-        let view = entry.sight.view().filter(|_| !entry.is_displaced())?;
-        let is_active = entry.sight.is_active();
+        let view = entry.status.view().filter(|_| !entry.is_displaced())?;
+        let is_active = entry.status.is_active();
         let mut owners: Box<[Option<Incarnation>]> = vec![None; self.nodes.len()].into();
         for (other, entry) in self.nodes.iter().enumerate() {
             if other == node || entry.is_displaced() {
                 continue;
             }
-            let itself = entry.sight.view().map(|view| view.incarnation);
+            let itself = entry.status.view().map(|view| view.incarnation);
             owners[other] = owners[other].max(itself);
             let known = entry.view().filter(|_| !is_active);
             for (owner, known) in owners.iter_mut().zip(known.iter().flat_map(|view| &view.owners))
@@ -362,7 +269,7 @@ impl Enrolment {
     /// Of two that disagree each may count with the rest, and the next look tells which one is
     /// behind: neither is left out. Displaced nodes are told apart.
     pub(crate) fn strangers(&self) -> Vec<usize> {
-        let votes = |entry: &Entry| entry.sight.is_active() && !entry.is_displaced();
+        let votes = |entry: &EnrolledNode| entry.status.is_active() && !entry.is_displaced();
         let active = self.nodes.iter().enumerate().filter(|(_, entry)| votes(entry));
         let active: Vec<_> = active.map(|(node, entry)| (node, entry.view())).collect();
         let counts = |with: &[names::Member<'_>]| names::largest_group(with).len() >= self.quorum;
@@ -384,26 +291,26 @@ impl Enrolment {
     }
 
     /// What is to be done now; each step is followed by [`ended`](Self::ended).
-    pub(crate) fn due(&mut self, now: Timestamp) -> Vec<Step> {
+    pub(crate) fn due(&mut self, now: Timestamp) -> Vec<ActivationStep> {
         let mut steps = Vec::new();
         for node in 0..self.nodes.len() {
             let Some(at) = self.due_at(node) else { continue };
             if now < at {
                 continue;
             }
-            let Some(how) = self.how(node) else { continue };
+            let Some(plan) = self.plan(node) else { continue };
             let entry = &mut self.nodes[node];
             let Some(wait) = &mut entry.wait else { continue };
-            let begun = match how {
+            let begun = match plan {
                 ActivationPlan::Learn { .. } => wait.known_to_voters,
                 ActivationPlan::Bootstrap { .. } => wait.known_to_starters,
             };
-            wait.bootstrapped |= matches!(how, ActivationPlan::Bootstrap { .. });
-            steps.push(Step {
+            wait.bootstrapped |= matches!(plan, ActivationPlan::Bootstrap { .. });
+            steps.push(ActivationStep {
                 node,
                 tag: Arc::clone(&wait.tag),
                 waited: now.since(wait.since.max(begun.unwrap_or(wait.since))),
-                how,
+                plan,
             });
             entry.busy = true;
         }
@@ -416,19 +323,19 @@ impl Enrolment {
     }
 
     /// A step is over.
-    pub(crate) fn ended(&mut self, node: usize, outcome: Outcome, now: Timestamp) {
+    pub(crate) fn ended(&mut self, node: usize, outcome: ActivationOutcome, now: Timestamp) {
         let entry = &mut self.nodes[node];
         entry.busy = false;
         match outcome {
-            Outcome::Done => {}
-            Outcome::Longer(max_ttl) => {
+            ActivationOutcome::Done => {}
+            ActivationOutcome::Longer(max_ttl) => {
                 if let Some(wait) = &mut entry.wait {
                     wait.max_ttl = wait.max_ttl.max(max_ttl);
                 }
                 entry.retry_at = now;
             }
-            Outcome::Failed => entry.retry_at = now + RETRY,
-            Outcome::Later(pause) => entry.retry_at = now + pause,
+            ActivationOutcome::Failed => entry.retry_at = now + RETRY,
+            ActivationOutcome::Later(pause) => entry.retry_at = now + pause,
         }
     }
 
@@ -460,16 +367,16 @@ impl Enrolment {
 
     /// How many nodes vote.
     pub(crate) fn active(&self) -> usize {
-        self.nodes.iter().filter(|entry| entry.sight.is_active()).count()
+        self.nodes.iter().filter(|entry| entry.status.is_active()).count()
     }
 
     fn due_at(&self, node: usize) -> Option<Timestamp> {
         let entry = &self.nodes[node];
-        if entry.busy || !matches!(entry.sight, NodeStatus::Probation { .. }) {
+        if entry.busy || !matches!(entry.status, NodeStatus::Probation { .. }) {
             return None;
         }
         let wait = entry.wait.as_ref()?;
-        let end = match self.how(node)? {
+        let end = match self.plan(node)? {
             ActivationPlan::Learn { .. } => self.end(wait, wait.known_to_voters?),
             ActivationPlan::Bootstrap { .. } if wait.bootstrapped => self.end(wait, wait.since),
             ActivationPlan::Bootstrap { .. } => {
@@ -485,7 +392,7 @@ impl Enrolment {
     /// one that voted before the others were due would not be in probation any more, and so leave
     /// too few for them to start and too few to learn from.
     fn quorum_end(&self) -> Option<Timestamp> {
-        let starting = self.nodes.iter().filter(|entry| entry.sight.starts());
+        let starting = self.nodes.iter().filter(|entry| entry.status.starts());
         let waits = starting.filter_map(|entry| entry.wait.as_ref());
         let mut ends: Vec<_> =
             waits.filter_map(|wait| Some(self.end(wait, wait.known_to_starters?))).collect();
@@ -497,11 +404,12 @@ impl Enrolment {
     /// about to come back, with what they know. At once where a node starts with so many others that
     /// no two such groups are without a common name among the others.
     fn absence_end(&self, node: usize) -> Timestamp {
-        let with = self.group_around(node, |entry| entry.sight.is_active() || entry.sight.starts());
+        let with =
+            self.group_around(node, |entry| entry.status.is_active() || entry.status.starts());
         if with.len() >= self.needed() {
             return Timestamp::ZERO;
         }
-        let away = self.nodes.iter().filter(|entry| entry.sight == NodeStatus::Out);
+        let away = self.nodes.iter().filter(|entry| entry.status == NodeStatus::Out);
         let since = away.map(|entry| entry.out_since).max().unwrap_or(Timestamp::ZERO);
         since + self.probation(self.max_ttl)
     }
@@ -513,7 +421,7 @@ impl Enrolment {
         self.old_set_seen.map_or(Timestamp::ZERO, |seen| seen + self.probation(longest))
     }
 
-    fn end(&self, wait: &Wait, known_since: Timestamp) -> Timestamp {
+    fn end(&self, wait: &Probation, known_since: Timestamp) -> Timestamp {
         wait.since.max(known_since) + self.probation(wait.max_ttl)
     }
 
@@ -521,25 +429,25 @@ impl Enrolment {
         max_ttl + rules::drift(max_ttl, self.drift_factor)
     }
 
-    fn how(&self, node: usize) -> Option<ActivationPlan> {
+    fn plan(&self, node: usize) -> Option<ActivationPlan> {
         let entry = &self.nodes[node];
         let wait = entry.wait.as_ref()?;
         // A quorum forgot at once, so the set begins anew: each of its nodes has kept, or waited
         // out, what it granted. A minority that forgot learns from the others, and waits for them:
         // the former owners of its names may live, and be a quorum with them. And an old set may
         // still be granting, out of our sight too: only `adopt` ends that.
-        let there = |other: &usize| self.nodes[*other].sight != NodeStatus::Out;
+        let there = |other: &usize| self.nodes[*other].status != NodeStatus::Out;
         let with = self.starters(node).into_iter().filter(there).count();
         let enough = with + 1 >= self.quorum && wait.known_to_starters.is_some();
-        if entry.sight.starts() && (wait.bootstrapped || enough) && !self.has_old_set() {
+        if entry.status.starts() && (wait.bootstrapped || enough) && !self.has_old_set() {
             // Who is there may know of a longer TTL, whomever it takes for the owners of names.
             let is_there =
-                |other: &usize| *other != node && self.nodes[*other].sight.view().is_some();
+                |other: &usize| *other != node && self.nodes[*other].status.view().is_some();
             let from = (0..self.nodes.len()).filter(is_there).collect();
             return Some(ActivationPlan::Bootstrap { from });
         }
         let needed = self.needed();
-        let from = self.group_around(node, |entry| entry.sight.is_active());
+        let from = self.group_around(node, |entry| entry.status.is_active());
         let known = wait.known_to_voters.is_some() && from.len() >= needed;
         known.then_some(ActivationPlan::Learn { from, needed })
     }

@@ -17,10 +17,10 @@ pub enum Hint {
 
 /// Where a node sends its hints about one name.
 #[derive(Clone)]
-pub struct Hints(Sink);
+pub struct Hints(HintTarget);
 
 #[derive(Clone)]
-enum Sink {
+enum HintTarget {
     Watch { node: usize, sink: Arc<dyn HintSink> },
     Fn(Arc<dyn Fn(Hint) + Send + Sync>),
 }
@@ -32,18 +32,18 @@ pub(crate) trait HintSink: Send + Sync {
 impl Hints {
     /// Hints that go to a closure. It must not block, and not call the node.
     pub fn from_fn(f: impl Fn(Hint) + Send + Sync + 'static) -> Self {
-        Self(Sink::Fn(Arc::new(f)))
+        Self(HintTarget::Fn(Arc::new(f)))
     }
 
     pub(crate) fn to_watch(sink: Arc<dyn HintSink>, node: usize) -> Self {
-        Self(Sink::Watch { node, sink })
+        Self(HintTarget::Watch { node, sink })
     }
 
     /// Tells.
     pub fn send(&self, hint: Hint) {
         match &self.0 {
-            Sink::Watch { node, sink } => sink.hint(*node, hint),
-            Sink::Fn(f) => f(hint),
+            HintTarget::Watch { node, sink } => sink.hint(*node, hint),
+            HintTarget::Fn(f) => f(hint),
         }
     }
 }

@@ -22,9 +22,9 @@ pub(crate) trait ReplySink: Send + Sync {
 
 /// Takes the answer to one operation. Dropped without an answer it says "unknown".
 #[must_use = "dropping it tells the lease that the outcome is unknown"]
-pub struct Reply(Option<Target>);
+pub struct Reply(Option<ReplyTarget>);
 
-enum Target {
+enum ReplyTarget {
     Lease { sink: Arc<dyn ReplySink>, node: usize, op: OpId },
     Closure(Box<Closure>),
 }
@@ -43,11 +43,11 @@ impl Reply {
     pub(crate) fn from_fn_with_view(
         f: impl FnOnce(Result<Answer, Reason>, Option<Arc<View>>) + Send + 'static,
     ) -> Self {
-        Self(Some(Target::Closure(Box::new(f))))
+        Self(Some(ReplyTarget::Closure(Box::new(f))))
     }
 
     pub(crate) fn to_lease(sink: Arc<dyn ReplySink>, node: usize, op: OpId) -> Self {
-        Self(Some(Target::Lease { sink, node, op }))
+        Self(Some(ReplyTarget::Lease { sink, node, op }))
     }
 
     /// Answers.
@@ -68,16 +68,16 @@ impl Reply {
     /// node, whatever the reason says.
     pub fn not_sent(mut self, reason: Reason) {
         match self.0.take() {
-            Some(Target::Lease { sink, node, op }) => sink.not_sent(node, op, reason),
-            Some(Target::Closure(f)) => f(Err(reason), None),
+            Some(ReplyTarget::Lease { sink, node, op }) => sink.not_sent(node, op, reason),
+            Some(ReplyTarget::Closure(f)) => f(Err(reason), None),
             None => {}
         }
     }
 
     fn deliver(&mut self, result: Result<Answer, Reason>, view: Option<Arc<View>>) {
         match self.0.take() {
-            Some(Target::Lease { sink, node, op }) => sink.answer(node, op, result, view),
-            Some(Target::Closure(f)) => f(result, view),
+            Some(ReplyTarget::Lease { sink, node, op }) => sink.answer(node, op, result, view),
+            Some(ReplyTarget::Closure(f)) => f(result, view),
             None => {}
         }
     }

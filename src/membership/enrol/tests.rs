@@ -103,7 +103,7 @@ impl Set {
         self.enrolment.see(node, sight, now);
     }
 
-    fn due(&mut self, now: Timestamp) -> Vec<Step> {
+    fn due(&mut self, now: Timestamp) -> Vec<ActivationStep> {
         self.enrolment.due(now)
     }
 }
@@ -117,7 +117,7 @@ mod restart {
         assert_eq!(set.enrolment.next_wake(), Some(at(END)));
         assert_eq!(set.due(at(END - 1)), []);
         let steps = set.due(at(END));
-        assert_eq!(steps[0].how, ActivationPlan::Learn { from: vec![1, 2], needed: 2 });
+        assert_eq!(steps[0].plan, ActivationPlan::Learn { from: vec![1, 2], needed: 2 });
         assert_eq!(set.due(at(END)), [], "it is under way");
     }
 
@@ -127,7 +127,7 @@ mod restart {
         set.see(2, Out, at(END - 1));
         assert_eq!(set.enrolment.next_wake(), None);
         set.see(2, Active, at(60_000));
-        assert!(matches!(set.due(at(60_000))[0].how, ActivationPlan::Learn { .. }));
+        assert!(matches!(set.due(at(60_000))[0].plan, ActivationPlan::Learn { .. }));
     }
 
     #[test]
@@ -140,8 +140,8 @@ mod restart {
         set.see(2, Probation("c"), at(60_000));
         assert_eq!(set.due(at(60_000 + END - 1)), []);
         let steps = set.due(at(60_000 + END));
-        assert_eq!(steps[0].how, ActivationPlan::Bootstrap { from: vec![1, 2] });
-        assert_eq!(steps[1].how, ActivationPlan::Bootstrap { from: vec![0, 1] });
+        assert_eq!(steps[0].plan, ActivationPlan::Bootstrap { from: vec![1, 2] });
+        assert_eq!(steps[1].plan, ActivationPlan::Bootstrap { from: vec![0, 1] });
     }
 
     #[test]
@@ -172,13 +172,13 @@ mod restart {
     fn longer_ttl_is_waited_and_failures_retried() {
         let mut set = Set::of(&[Probation("a"), Active, Active]);
         assert_eq!(set.due(at(END)).len(), 1);
-        set.enrolment.ended(0, Outcome::Longer(Duration::from_secs(20)), at(END));
+        set.enrolment.ended(0, ActivationOutcome::Longer(Duration::from_secs(20)), at(END));
         assert_eq!(set.enrolment.next_wake(), Some(at(20_202)));
         assert_eq!(set.due(at(20_202)).len(), 1);
-        set.enrolment.ended(0, Outcome::Failed, at(20_202));
+        set.enrolment.ended(0, ActivationOutcome::Failed, at(20_202));
         assert_eq!(set.enrolment.next_wake(), Some(at(20_402)));
         assert_eq!(set.due(at(20_402)).len(), 1);
-        set.enrolment.ended(0, Outcome::Later(Duration::from_millis(700)), at(20_402));
+        set.enrolment.ended(0, ActivationOutcome::Later(Duration::from_millis(700)), at(20_402));
         assert_eq!(set.enrolment.next_wake(), Some(at(21_102)));
     }
 }
@@ -191,7 +191,7 @@ mod bootstrap {
         let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
         let steps = set.due(at(END));
         assert_eq!(steps.len(), 2);
-        assert_eq!(steps[0].how, ActivationPlan::Bootstrap { from: vec![1] });
+        assert_eq!(steps[0].plan, ActivationPlan::Bootstrap { from: vec![1] });
         let mut one = Set::of(&[Probation("a")]);
         assert_eq!(one.due(at(END)).len(), 1, "a single node always does");
     }
@@ -204,11 +204,11 @@ mod bootstrap {
         assert_eq!(set.enrolment.next_wake(), Some(at(60_000 + END)));
         assert_eq!(set.due(at(60_000 + END)).len(), 2);
         // One of them votes before the other one's activation, which failed, is tried again.
-        set.enrolment.ended(0, Outcome::Done, at(60_000 + END));
+        set.enrolment.ended(0, ActivationOutcome::Done, at(60_000 + END));
         set.see(0, Active, at(60_000 + END));
-        set.enrolment.ended(1, Outcome::Failed, at(60_000 + END));
+        set.enrolment.ended(1, ActivationOutcome::Failed, at(60_000 + END));
         let steps = set.due(at(60_200 + END));
-        assert_eq!(steps[0].how, ActivationPlan::Bootstrap { from: vec![0] });
+        assert_eq!(steps[0].plan, ActivationPlan::Bootstrap { from: vec![0] });
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod bootstrap {
         let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
         // Another client was faster with one of them, and is gone.
         set.see(0, Active, at(END - 1));
-        assert_eq!(set.due(at(END))[0].how, ActivationPlan::Bootstrap { from: vec![0] });
+        assert_eq!(set.due(at(END))[0].plan, ActivationPlan::Bootstrap { from: vec![0] });
         let mut later = Set::of(&[Probation("a"), Out, Out]);
         later.see(0, Active, at(60_000));
         later.see(1, Probation("b"), at(70_000));
@@ -288,7 +288,7 @@ mod other_sets {
         set.see(1, Active, at(60_000));
         set.see(2, Active, at(60_000));
         let steps = set.due(at(60_000 + END));
-        assert_eq!(steps[0].how, ActivationPlan::Learn { from: vec![1, 2], needed: 2 });
+        assert_eq!(steps[0].plan, ActivationPlan::Learn { from: vec![1, 2], needed: 2 });
     }
 }
 

@@ -4,9 +4,9 @@ use std::{
     time::Duration,
 };
 
-use super::store::Store;
+use super::store::EmbeddedStore;
 use crate::{
-    node::{Hints, Node, Reply, Subscription, listeners::Listeners},
+    node::{Hints, Node, Reply, Subscription, subscriptions::Subscriptions},
     protocol::Op,
     sync::Guard,
     time::{Clock, SteadyWall, SystemClock, Timestamp},
@@ -36,20 +36,26 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct EmbeddedNodes {
-    nodes: Arc<[Server]>,
+    nodes: Arc<[EmbeddedServer]>,
     clock: Arc<SteadyWall>,
 }
 
 /// What one node keeps, apart for each key prefix.
 #[derive(Debug, Default)]
-struct Server {
+struct EmbeddedServer {
     namespaces: Mutex<HashMap<String, Namespace>>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Namespace {
-    store: Arc<Mutex<Store>>,
-    listeners: Arc<Listeners>,
+    store: Arc<Mutex<EmbeddedStore>>,
+    subscriptions: Arc<Subscriptions>,
+}
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Self { store: Arc::default(), subscriptions: Subscriptions::local() }
+    }
 }
 
 impl EmbeddedNodes {
@@ -60,7 +66,7 @@ impl EmbeddedNodes {
 
     /// A set of `count` fresh nodes that read time from `clock`.
     pub fn with_clock(count: usize, clock: impl Clock) -> Self {
-        let nodes = (0..count).map(|_| Server::default()).collect();
+        let nodes = (0..count).map(|_| EmbeddedServer::default()).collect();
         Self { nodes, clock: Arc::new(SteadyWall::new(Arc::new(clock))) }
     }
 
@@ -77,7 +83,7 @@ impl EmbeddedNodes {
     /// How many keys are stored on each node, of all prefixes; expired ones are not counted.
     pub fn key_counts(&self) -> Vec<usize> {
         let now = self.clock.now();
-        let count = |server: &Server| {
+        let count = |server: &EmbeddedServer| {
             let namespaces = crate::sync::lock(&server.namespaces);
             namespaces.values().map(|space| locked(&space.store).len(now)).sum()
         };
@@ -94,7 +100,7 @@ impl EmbeddedNodes {
     /// listening.
     #[cfg(feature = "testing")]
     pub(crate) fn forget(&self, floor: u64) {
-        self.each_store(|_, store| *store = Store::above(floor));
+        self.each_store(|_, store| *store = EmbeddedStore::above(floor));
     }
 
     /// The greatest fence.
@@ -111,7 +117,7 @@ impl EmbeddedNodes {
         // One store after the other is locked: two sets may learn from each other.
         let mut known = HashMap::new();
         other.each_store(|prefix, store| {
-            let mut copy = Store::default();
+            let mut copy = EmbeddedStore::default();
             copy.learn(store);
             known.insert(prefix.to_owned(), copy);
         });
@@ -123,7 +129,7 @@ impl EmbeddedNodes {
     }
 
     #[cfg(feature = "testing")]
-    fn each_store(&self, mut what: impl FnMut(&str, &mut Store)) {
+    fn each_store(&self, mut what: impl FnMut(&str, &mut EmbeddedStore)) {
         for server in &*self.nodes {
             for (prefix, space) in &*crate::sync::lock(&server.namespaces) {
                 what(prefix, &mut locked(&space.store));
@@ -146,7 +152,7 @@ impl EmbeddedNodes {
     }
 }
 
-fn locked(store: &Mutex<Store>) -> Guard<'_, Store> {
+fn locked(store: &Mutex<EmbeddedStore>) -> Guard<'_, EmbeddedStore> {
     crate::sync::lock(store)
 }
 
@@ -163,7 +169,7 @@ impl Node for EmbeddedNode {
         let result = locked(&self.space.store).run(&op, &self.clock, &mut freed);
         reply.send(result);
         for name in freed {
-            self.space.listeners.freed(&name);
+            self.space.subscriptions.released(&name, None);
         }
     }
 
@@ -177,6 +183,6 @@ impl Node for EmbeddedNode {
     }
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
-        self.space.listeners.add(name, &hints)
+        self.space.subscriptions.add(name, &hints)
     }
 }

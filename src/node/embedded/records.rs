@@ -7,21 +7,21 @@ use crate::{
 
 /// The records that an embedded node keeps.
 #[derive(Debug, Default)]
-pub(super) struct Records {
-    kept: HashMap<Arc<str>, Kept>,
+pub(super) struct EmbeddedRecords {
+    kept: HashMap<Arc<str>, RecordEntry>,
     /// The size at which records that have expired are swept out.
     sweep_at: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct RecordEntry {
     record: Arc<Record>,
     expires: Timestamp,
 }
 
 const FIRST_SWEEP: usize = 1_024;
 
-impl Records {
+impl EmbeddedRecords {
     pub(super) fn read(&self, name: &str, now: Timestamp) -> Answer {
         let kept = self.kept.get(name).filter(|kept| now < kept.expires);
         Answer::Recorded(kept.map(|kept| (Arc::clone(&kept.record), kept.expires.since(now))))
@@ -42,7 +42,7 @@ impl Records {
         });
         if !stands {
             self.sweep(now);
-            let kept = Kept { record: Arc::clone(record), expires: now + retain };
+            let kept = RecordEntry { record: Arc::clone(record), expires: now + retain };
             self.kept.insert(Arc::clone(name), kept);
         }
         self.read(name, now)
@@ -65,7 +65,7 @@ impl Records {
     }
 
     pub(super) fn forget(&mut self, name: &str, nonce: Nonce, now: Timestamp) -> Answer {
-        let is_it = |kept: &Kept| now < kept.expires && kept.record.lease.nonce == nonce;
+        let is_it = |kept: &RecordEntry| now < kept.expires && kept.record.lease.nonce == nonce;
         let existed = self.kept.get(name).is_some_and(is_it);
         if existed {
             self.kept.remove(name);

@@ -4,7 +4,7 @@ use std::{
     time::Duration,
 };
 
-use super::{jobs::Jobs, records::Records};
+use super::{jobs::EmbeddedJobs, records::EmbeddedRecords};
 use crate::{
     error::Reason,
     protocol::{
@@ -20,17 +20,17 @@ use crate::{
 
 /// What one embedded node keeps: the keys with their expiry, and the fences.
 #[derive(Debug)]
-pub(super) struct Store {
-    keys: HashMap<Arc<str>, Key>,
+pub(super) struct EmbeddedStore {
+    keys: HashMap<Arc<str>, StoredKey>,
     fences: Box<[u64]>,
-    jobs: Jobs,
-    records: Records,
+    jobs: EmbeddedJobs,
+    records: EmbeddedRecords,
     /// The size at which keys that expired unreleased are swept out.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
-struct Key {
+struct StoredKey {
     lease: StoredLease,
     expires: Timestamp,
     /// Somebody was refused since it was stored.
@@ -39,25 +39,25 @@ struct Key {
 
 const FIRST_SWEEP: usize = 1024;
 
-impl Default for Store {
+impl Default for EmbeddedStore {
     fn default() -> Self {
         Self {
             keys: HashMap::new(),
             fences: vec![0; STRIPES].into_boxed_slice(),
-            jobs: Jobs::default(),
-            records: Records::default(),
+            jobs: EmbeddedJobs::default(),
+            records: EmbeddedRecords::default(),
             sweep_at: FIRST_SWEEP,
         }
     }
 }
 
-impl Key {
+impl StoredKey {
     fn is_of(&self, lease: &LeaseId, now: Timestamp) -> bool {
         now < self.expires && self.lease.nonce == lease.nonce()
     }
 }
 
-impl Store {
+impl EmbeddedStore {
     /// Runs an operation as a server would, at a moment of the clock. The
     /// names that it gave back, and that somebody waits for, go to `freed`.
     pub(super) fn run(
@@ -101,7 +101,7 @@ impl Store {
     #[cfg(feature = "testing")]
     pub(super) fn above(floor: u64) -> Self {
         let fences = vec![floor; STRIPES].into_boxed_slice();
-        Self { fences, jobs: Jobs::above(floor), ..Self::default() }
+        Self { fences, jobs: EmbeddedJobs::above(floor), ..Self::default() }
     }
 
     /// The greatest fence.
@@ -243,7 +243,8 @@ impl Store {
 
     fn inspect(&self, name: &str, now: Timestamp) -> Answer {
         let key = self.keys.get(name).filter(|key| now < key.expires);
-        let stored = |key: &Key| Stored::new(Some(key.lease.clone()), Some(key.expires.since(now)));
+        let stored =
+            |key: &StoredKey| Stored::new(Some(key.lease.clone()), Some(key.expires.since(now)));
         Answer::Inspected(key.map(stored).map(Box::new))
     }
 
@@ -261,7 +262,7 @@ impl Store {
                 Entry::Occupied(key) => key.get().awaited && key.get().is_of(lease, now),
                 Entry::Vacant(_) => false,
             };
-            entry.insert_entry(Key { lease: stored, expires: now + ttl, awaited });
+            entry.insert_entry(StoredKey { lease: stored, expires: now + ttl, awaited });
         }
     }
 

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use ::redis::{ServerError, Value};
 
-use super::{claim_text, node::Request};
+use super::{claim_text, request::NodeRequest};
 use crate::{
     error::Reason,
     protocol::{
@@ -26,7 +26,7 @@ pub(super) struct Decoded {
 
 /// The command is to be sent again.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Redo {
+pub(super) enum Retry {
     /// The server has forgotten the script; nothing ran.
     WithText,
     /// One of several operations may have spoilt it for all: a key that is not allowed to us, say.
@@ -35,14 +35,14 @@ pub(super) enum Redo {
 }
 
 /// The answers to a group of operations; in their order, and as many.
-pub(super) fn decode(group: &[Request], value: Value) -> Result<Vec<Decoded>, Redo> {
+pub(super) fn decode(group: &[NodeRequest], value: Value) -> Result<Vec<Decoded>, Retry> {
     let all = |result: Result<Answer, Reason>| {
         let decoded = |_| Decoded { result: result.clone(), server_micros: None, granted: false };
         Ok(group.iter().map(decoded).collect())
     };
     let items = match value {
         Value::Array(items) => items,
-        Value::ServerError(error) if error.code() == "NOSCRIPT" => return Err(Redo::WithText),
+        Value::ServerError(error) if error.code() == "NOSCRIPT" => return Err(Retry::WithText),
         Value::ServerError(error) => {
             let reason = reason(&error);
             let of_the_server = matches!(
@@ -50,7 +50,7 @@ pub(super) fn decode(group: &[Request], value: Value) -> Result<Vec<Decoded>, Re
                 Reason::Loading | Reason::ReadOnly | Reason::Auth(_) | Reason::Busy
             );
             if group.len() > 1 && !of_the_server {
-                return Err(Redo::Apart);
+                return Err(Retry::Apart);
             }
             return all(Err(reason));
         }

@@ -4,7 +4,7 @@ use std::{io::Write, sync::Arc, time::Duration};
 
 use super::{
     claim_text,
-    node::Request,
+    request::NodeRequest,
     scripts::{self, Digests, Script},
     server_clock::ServerClock,
     wire::Command,
@@ -20,7 +20,7 @@ use crate::{
 
 /// The names of the keys that one namespace uses.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     pub(super) meta: String,
     /// A hash of numbers that only rise, each with what belongs to it.
     pub(super) marks: String,
@@ -57,7 +57,7 @@ pub(super) struct Encoder<'a> {
 
 /// How a script is named to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum ScriptRef {
     Digest,
     /// For a server that has forgotten its scripts.
     Text,
@@ -65,7 +65,7 @@ pub(super) enum By {
 
 impl Encoder<'_> {
     /// The command for a group of operations.
-    pub(super) fn encode(&self, group: &[Request], by: By, cmd: &mut Command) {
+    pub(super) fn encode(&self, group: &[NodeRequest], by: ScriptRef, cmd: &mut Command) {
         cmd.clear();
         match &group[0].op {
             Op::Raise(RaiseOp { lease, token, block_end }) => {
@@ -141,7 +141,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn acquires_and_releases(&self, cmd: &mut Command, group: &[Request], by: By) {
+    fn acquires_and_releases(&self, cmd: &mut Command, group: &[NodeRequest], by: ScriptRef) {
         let votes = group.iter().any(|request| matches!(request.op, Op::Acquire(_)));
         if votes {
             self.call(cmd, by, scripts::ACQUIRE, &self.digests.acquire, group, true);
@@ -182,7 +182,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn claim(&self, cmd: &mut Command, by: By, job: &str, token: u64, patience: Duration) {
+    fn claim(&self, cmd: &mut Command, by: ScriptRef, job: &str, token: u64, patience: Duration) {
         self.marks_call(cmd, by, scripts::CLAIM, &self.digests.claim);
         cmd.arg(self.server_clock.deadline(self.now, patience));
         // A job has two fields.
@@ -194,7 +194,7 @@ impl Encoder<'_> {
     }
 
     /// A call about jobs, with their keys and the tag.
-    fn marks_call(&self, cmd: &mut Command, by: By, script: Script, digest: &str) {
+    fn marks_call(&self, cmd: &mut Command, by: ScriptRef, script: Script, digest: &str) {
         name_script(cmd, by, script, digest);
         cmd.arg("2").arg(&*self.keys.meta).arg(&*self.keys.marks).arg(self.tag);
     }
@@ -203,10 +203,10 @@ impl Encoder<'_> {
     fn call(
         &self,
         cmd: &mut Command,
-        by: By,
+        by: ScriptRef,
         script: Script,
         digest: &str,
-        group: &[Request],
+        group: &[NodeRequest],
         meta: bool,
     ) {
         let names = || leases(group).flat_map(|lease| lease.resource().shared_names());
@@ -221,15 +221,15 @@ impl Encoder<'_> {
     }
 }
 
-fn name_script(cmd: &mut Command, by: By, script: Script, digest: &str) {
+fn name_script(cmd: &mut Command, by: ScriptRef, script: Script, digest: &str) {
     match by {
-        By::Digest => cmd.arg("EVALSHA").arg(digest),
-        By::Text => cmd.arg("EVAL").arg(script.text),
+        ScriptRef::Digest => cmd.arg("EVALSHA").arg(digest),
+        ScriptRef::Text => cmd.arg("EVAL").arg(script.text),
     };
 }
 
 /// The leases that a group of operations belongs to: one for each operation.
-fn leases(group: &[Request]) -> impl Iterator<Item = &Arc<LeaseId>> {
+fn leases(group: &[NodeRequest]) -> impl Iterator<Item = &Arc<LeaseId>> {
     group.iter().filter_map(|request| request.op.lease())
 }
 

@@ -8,10 +8,9 @@ use super::{
     Access, Endpoint, IoStream,
     credentials::UserAndPassword,
     decode::{reason, text},
-    enrol::{Check, NodeReport, add_check, info},
+    enrol::{EnrolCheck, Membership, NodeReport, add_check, info},
     scripts::{self, Digests},
     server_clock::ServerClock,
-    supervisor::Member,
     wire::Wire,
 };
 use crate::{error::Reason, time::Timestamp};
@@ -32,25 +31,25 @@ pub(super) struct Link {
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
     pub(super) version: Option<Arc<str>>,
-    pub(super) look: Look,
+    pub(super) report: TimedReport,
 }
 
 /// What a look at the server showed, between two moments of our clock.
-pub(super) struct Look {
+pub(super) struct TimedReport {
     pub(super) sent: Timestamp,
     pub(super) received: Timestamp,
     /// How it stands, or why it can't be enrolled at present.
     pub(super) report: Result<NodeReport, Reason>,
 }
 
-pub(super) async fn connect(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
+pub(super) async fn connect(endpoint: &Endpoint, member: &Membership) -> Result<Link, Reason> {
     match tokio::time::timeout(TIMEOUT, greet(endpoint, member)).await {
         Ok(result) => result,
         Err(_) => Err(Reason::NotConnected(format!("no greeting within {TIMEOUT:?}").into())),
     }
 }
 
-async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
+async fn greet(endpoint: &Endpoint, member: &Membership) -> Result<Link, Reason> {
     let access = &member.set.settings.access;
     let credentials = credentials(endpoint, access).await?;
     let wire = Wire::new(open(endpoint, access).await?);
@@ -61,7 +60,7 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
 async fn greet_as(
     credentials: Option<&UserAndPassword>,
     endpoint: &Endpoint,
-    member: &Member,
+    member: &Membership,
     mut wire: Wire,
 ) -> Result<Link, Reason> {
     let settings = &member.set.settings;
@@ -98,24 +97,28 @@ async fn greet_as(
     member.set.set_knows_flags(member.index, number >= FLAGS_VERSION);
     // Not along with the login: who is not logged in may not send commands of many arguments.
     let mut pipeline = Pipeline::with_capacity(4);
-    add_look(&mut pipeline, member, true);
+    add_health_check(&mut pipeline, member, true);
     let begun = settings.clock.now();
     let answers = wire.ask(&pipeline).await?;
     let received = settings.clock.now();
-    let report = look(&mut answers.into_iter())?;
-    let look = Look { sent: begun, received, report };
+    let report = parse_report(&mut answers.into_iter())?;
+    let report = TimedReport { sent: begun, received, report };
     // The clock is known before any vote.
-    let server_clock = match &look.report {
+    let server_clock = match &report.report {
         Ok(report) => ServerClock::new(begun, report.server_micros),
         Err(_) => ServerClock::new(begun, time(&mut wire).await?),
     };
-    Ok(Link { wire, digests, server_clock, version, look })
+    Ok(Link { wire, digests, server_clock, version, report })
 }
 
 /// Asks how the server stands; `is_fresh`: its name was looked up for this connection just now.
-pub(super) fn add_look(pipeline: &mut Pipeline, Member { set, index }: &Member, is_fresh: bool) {
+pub(super) fn add_health_check(
+    pipeline: &mut Pipeline,
+    Membership { set, index }: &Membership,
+    is_fresh: bool,
+) {
     let (least_epoch, reclaims) = set.enrols_as(*index, is_fresh);
-    let check = Check {
+    let check = EnrolCheck {
         meta: &set.keys.meta,
         layout: &set.layout,
         restart: set.settings.guards.restart,
@@ -132,7 +135,7 @@ pub(super) fn add_look(pipeline: &mut Pipeline, Member { set, index }: &Member, 
 
 /// How the server stands. A full one that can't be enrolled is of use all the same: it may renew
 /// what it keeps. A replica is of none.
-pub(super) fn look(
+pub(super) fn parse_report(
     answers: &mut impl Iterator<Item = Value>,
 ) -> Result<Result<NodeReport, Reason>, Reason> {
     match NodeReport::parse(answers) {

@@ -8,12 +8,12 @@ use std::{
 
 use super::{
     enrol::NodeReport,
-    news::{News, Outbox},
     permissions::Denied,
+    status_event::{StatusEvent, StatusEventQueue},
+    vote_bar::{VoteBar, VoteBarKind},
 };
 use crate::{
     error::Reason,
-    membership::offsets::Interval,
     node::{Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeHealth, NodeState},
     protocol::Op,
     time::{Clock, Timestamp},
@@ -25,7 +25,7 @@ use crate::{
 /// subscribers may ask for the node's health. A thread that is telling tells what others queue
 /// meanwhile, so that everything is told in its order.
 #[derive(Debug)]
-pub(super) struct Status {
+pub(crate) struct Status {
     name: Arc<str>,
     clock: Arc<dyn Clock>,
     /// Read on every operation; the rest only where one is set.
@@ -34,18 +34,18 @@ pub(super) struct Status {
     barred: AtomicBool,
     /// By how many µs the server's wall clock is ahead of our clock, at least.
     ahead: AtomicI64,
-    pub(super) in_flight: AtomicUsize,
+    pub(super) in_flight: Arc<AtomicUsize>,
     /// When the first operation came that the connection's task has not taken yet; zero without one.
     stamp: AtomicU64,
     /// How long operations waited before they were written, in ns.
     queue_delay: AtomicU64,
-    detail: Mutex<Detail>,
+    detail: Mutex<StatusDetail>,
 }
 
 #[derive(Debug)]
-struct Detail {
-    state: State,
-    bars: [Option<(Bar, Timestamp)>; 5],
+struct StatusDetail {
+    state: ConnectionState,
+    bars: [Option<(VoteBar, Timestamp)>; 5],
     /// Records are being copied to the server: how many by now, and since when.
     copying: Option<(Copied, Timestamp)>,
     /// What else is known of a server that is there.
@@ -53,7 +53,7 @@ struct Detail {
     denied: Denied,
     /// What the last try to end a probation ran into, and how many have failed.
     blocked: Option<(Blocked, u32)>,
-    outbox: Outbox,
+    events: StatusEventQueue,
 }
 
 /// What was copied to a server by the client that does so.
@@ -64,7 +64,7 @@ pub(super) struct Copied {
 }
 
 #[derive(Debug)]
-enum State {
+enum ConnectionState {
     Connecting,
     Up,
     /// `confirmed`: not by a single vote, which may be refused for the sake of its name.
@@ -82,66 +82,16 @@ enum State {
 /// Of a server whose clock was not read by the present connection.
 const UNKNOWN: i64 = i64::MIN;
 
-/// Why a server that is there has no vote at present.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Bar {
-    Probation { until: Timestamp },
-    Clock { until: Timestamp, by: Interval },
-    Reason(Reason),
-}
-
-/// Where a bar comes from; they come and go apart from each other, and the first is shown.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum BarKind {
-    SameServer,
-    Enrolment,
-    Names,
-    Eviction,
-    Clock,
-}
-
-impl Bar {
-    /// What it says to a vote; nothing once it is over.
-    fn reason(&self, now: Timestamp) -> Option<Reason> {
-        match self {
-            Self::Probation { until } => Some(Reason::Probation { remaining: until.since(now) }),
-            Self::Clock { until, .. } if now >= *until => None,
-            Self::Clock { by, .. } => {
-                Some(Reason::ClockJumped { by_micros: by.low.midpoint(by.high) })
-            }
-            Self::Reason(reason) => Some(reason.clone()),
-        }
-    }
-
-    /// What is told when it is set.
-    fn news(&self, now: Timestamp) -> Option<News> {
-        match self {
-            Self::Probation { until } => Some(News::Probation { votes_in: until.since(now) }),
-            // Told where it is found out, with what was done about it.
-            Self::Clock { .. } => None,
-            Self::Reason(reason) => Some(News::NoVote { reason: reason.clone() }),
-        }
-    }
-
-    fn is_like(&self, other: &Self) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
-            && match (self, other) {
-                (Self::Reason(reason), Self::Reason(other)) => reason == other,
-                _ => true,
-            }
-    }
-}
-
 impl Status {
     pub(super) fn new(name: Arc<str>, clock: Arc<dyn Clock>) -> Self {
-        let detail = Detail {
-            state: State::Connecting,
+        let detail = StatusDetail {
+            state: ConnectionState::Connecting,
             bars: [const { None }; 5],
             copying: None,
             known: NodeHealth::voting(&name),
             denied: Denied::default(),
             blocked: None,
-            outbox: Outbox::default(),
+            events: StatusEventQueue::default(),
         };
         Self {
             name,
@@ -150,7 +100,7 @@ impl Status {
             refusing: AtomicBool::new(false),
             barred: AtomicBool::new(false),
             ahead: AtomicI64::new(UNKNOWN),
-            in_flight: AtomicUsize::new(0),
+            in_flight: Arc::default(),
             stamp: AtomicU64::new(0),
             queue_delay: AtomicU64::new(0),
             detail: Mutex::new(detail),
@@ -205,8 +155,10 @@ impl Status {
             return None;
         }
         match &self.detail().state {
-            State::Down { reason, .. } => Some(reason.clone()),
-            State::Connecting | State::Up | State::Refusing { .. } => None,
+            ConnectionState::Down { reason, .. } => Some(reason.clone()),
+            ConnectionState::Connecting
+            | ConnectionState::Up
+            | ConnectionState::Refusing { .. } => None,
         }
     }
 
@@ -235,83 +187,94 @@ impl Status {
         barred.then_some(reason)
     }
 
-    pub(super) fn set_bar(&self, kind: BarKind, bar: Option<Bar>) {
+    pub(super) fn set_bar(&self, kind: VoteBarKind, bar: Option<VoteBar>) {
         self.queue_bar(kind, bar);
         self.tell();
     }
 
     /// As [`set_bar`](Self::set_bar), for callers that hold a mutex: they [`tell`](Self::tell) when
     /// it is unlocked.
-    pub(super) fn queue_bar(&self, kind: BarKind, bar: Option<Bar>) {
+    pub(super) fn queue_bar(&self, kind: VoteBarKind, bar: Option<VoteBar>) {
         let now = self.clock.now();
         let mut detail = self.detail();
         let slot = &mut detail.bars[kind as usize];
-        let (since, news) = match (&*slot, &bar) {
+        let (since, event) = match (&*slot, &bar) {
             (Some((old, since)), Some(new)) if old.is_like(new) => (*since, None),
-            (_, Some(new)) => (now, new.news(now)),
-            (Some(_), None) => (now, Some(News::MayVote)),
+            (_, Some(new)) => (now, new.event(now)),
+            (Some(_), None) => (now, Some(StatusEvent::MayVote)),
             (None, None) => (now, None),
         };
-        if matches!(kind, BarKind::Enrolment) && !matches!(bar, Some(Bar::Probation { .. })) {
+        if matches!(kind, VoteBarKind::Enrolment) && !matches!(bar, Some(VoteBar::Probation { .. }))
+        {
             detail.blocked = None;
         }
         detail.bars[kind as usize] = bar.map(|bar| (bar, since));
         let any = detail.bars.iter().any(Option::is_some);
         self.barred.store(any, Ordering::Release);
-        detail.queue(news);
+        detail.queue(event);
     }
 
     pub(super) fn set_up(&self, version: Option<Arc<str>>, round_trip: Duration) {
         self.change(|detail, now| {
-            let news = match &detail.state {
-                State::Down { since, .. } => News::UpAgain { outage: now.since(*since) },
-                State::Connecting | State::Up | State::Refusing { .. } => News::Up,
+            let event = match &detail.state {
+                ConnectionState::Down { since, .. } => {
+                    StatusEvent::UpAgain { outage: now.since(*since) }
+                }
+                ConnectionState::Connecting
+                | ConnectionState::Up
+                | ConnectionState::Refusing { .. } => StatusEvent::Up,
             };
-            detail.state = State::Up;
+            detail.state = ConnectionState::Up;
             detail.known.version = version;
             detail.known.round_trip = Some(round_trip);
             self.down.store(false, Ordering::Release);
-            Some(news)
+            Some(event)
         });
     }
 
     pub(super) fn set_down(&self, reason: Reason) {
         self.change(|detail, now| {
-            let (since, news) = match &detail.state {
-                State::Down { since, reason: known } if *known == reason => (*since, None),
-                State::Down { since, .. } => {
-                    (*since, Some(News::StillDown { reason: reason.clone() }))
+            let (since, event) = match &detail.state {
+                ConnectionState::Down { since, reason: known } if *known == reason => {
+                    (*since, None)
                 }
-                State::Connecting | State::Up | State::Refusing { .. } => {
-                    (now, Some(News::Down { reason: reason.clone() }))
+                ConnectionState::Down { since, .. } => {
+                    (*since, Some(StatusEvent::StillDown { reason: reason.clone() }))
+                }
+                ConnectionState::Connecting
+                | ConnectionState::Up
+                | ConnectionState::Refusing { .. } => {
+                    (now, Some(StatusEvent::Down { reason: reason.clone() }))
                 }
             };
-            detail.state = State::Down { reason, since };
+            detail.state = ConnectionState::Down { reason, since };
             detail.known.round_trip = None;
             detail.known.findings.clear();
             self.ahead.store(UNKNOWN, Ordering::Relaxed);
             self.refusing.store(false, Ordering::Release);
             self.down.store(true, Ordering::Release);
-            news
+            event
         });
     }
 
     /// The server is there, and refuses votes. A refusal is told of once it is `confirmed`.
     pub(super) fn set_refusing(&self, reason: &Reason, confirmed: bool) {
-        if matches!(&self.detail().state, State::Refusing { reason: known, confirmed: was, .. } if known == reason && *was >= confirmed)
+        if matches!(&self.detail().state, ConnectionState::Refusing { reason: known, confirmed: was, .. } if known == reason && *was >= confirmed)
         {
             return;
         }
         self.change(|detail, now| {
             let (since, was_confirmed) = match &detail.state {
-                State::Refusing { since, confirmed, .. } => (*since, *confirmed),
-                State::Connecting | State::Up | State::Down { .. } => (now, false),
+                ConnectionState::Refusing { since, confirmed, .. } => (*since, *confirmed),
+                ConnectionState::Connecting
+                | ConnectionState::Up
+                | ConnectionState::Down { .. } => (now, false),
             };
             let is_news = confirmed && !was_confirmed;
             let confirmed = confirmed || was_confirmed;
-            detail.state = State::Refusing { reason: reason.clone(), since, confirmed };
+            detail.state = ConnectionState::Refusing { reason: reason.clone(), since, confirmed };
             self.refusing.store(true, Ordering::Release);
-            is_news.then(|| News::Refuses { reason: reason.clone() })
+            is_news.then(|| StatusEvent::Refuses { reason: reason.clone() })
         });
     }
 
@@ -323,14 +286,17 @@ impl Status {
             return;
         }
         self.change(|detail, now| {
-            let State::Refusing { reason, since, confirmed } = &detail.state else { return None };
+            let ConnectionState::Refusing { reason, since, confirmed } = &detail.state else {
+                return None;
+            };
             if !stored && !matches!(reason, Reason::ClockOff | Reason::TokenAhead) {
                 return None;
             }
-            let news = confirmed.then(|| News::RefusesNoLonger { outage: now.since(*since) });
-            detail.state = State::Up;
+            let event =
+                confirmed.then(|| StatusEvent::RefusesNoLonger { outage: now.since(*since) });
+            detail.state = ConnectionState::Up;
             self.refusing.store(false, Ordering::Release);
-            news
+            event
         });
     }
 
@@ -345,7 +311,7 @@ impl Status {
             let evicts = report.memory.as_ref().filter(|memory| memory.evicts());
             let is_new =
                 |memory: &Memory| !known.memory.as_ref().is_some_and(|old| old.is_set_as(memory));
-            let news = evicts.filter(|memory| is_new(memory)).map(|memory| News::Evicts {
+            let event = evicts.filter(|memory| is_new(memory)).map(|memory| StatusEvent::Evicts {
                 policy: Arc::clone(&memory.policy),
                 limit: memory.limit,
             });
@@ -356,7 +322,7 @@ impl Status {
             known.memory.clone_from(&report.memory);
             known.persistence = report.persistence;
             known.max_ttl = (!report.max_ttl.is_zero()).then_some(report.max_ttl);
-            news
+            event
         });
     }
 
@@ -370,7 +336,7 @@ impl Status {
             }
             detail.known.denied = Arc::clone(&commands);
             let needed = detail.denied.are_needed();
-            (!commands.is_empty()).then_some(News::Denied { commands, needed })
+            (!commands.is_empty()).then_some(StatusEvent::Denied { commands, needed })
         });
     }
 
@@ -389,7 +355,7 @@ impl Status {
             let is_new =
                 failed == 2 || (failed > 2 && before.is_some_and(|(before, _)| before != blocked));
             detail.blocked = Some((blocked, failed));
-            Some(News::NotActivated { asked: Arc::clone(asked), reason, is_new })
+            Some(StatusEvent::NotActivated { asked: Arc::clone(asked), reason, is_new })
         });
     }
 
@@ -429,8 +395,8 @@ impl Status {
             .flatten()
             .find_map(|(bar, since)| Some((bar.reason(now)?, now.since(*since))));
         let state = match (&detail.state, bar) {
-            (State::Connecting, _) => NodeState::Connecting,
-            (State::Down { reason, since }, _) => {
+            (ConnectionState::Connecting, _) => NodeState::Connecting,
+            (ConnectionState::Down { reason, since }, _) => {
                 NodeState::Down { reason: reason.clone(), since: now.since(*since) }
             }
             (_, Some((Reason::Probation { remaining }, since))) => {
@@ -438,10 +404,10 @@ impl Status {
                 NodeState::Probation { remaining, since, blocked }
             }
             (_, Some((reason, since))) => NodeState::Refusing { reason, since },
-            (State::Refusing { reason, since, .. }, None) => {
+            (ConnectionState::Refusing { reason, since, .. }, None) => {
                 NodeState::Refusing { reason: reason.clone(), since: now.since(*since) }
             }
-            (State::Up, None) => NodeState::Voting,
+            (ConnectionState::Up, None) => NodeState::Voting,
         };
         let is_there = !matches!(state, NodeState::Connecting | NodeState::Down { .. });
         let copying = detail.copying.filter(|_| is_there).map(|(copied, since)| {
@@ -460,57 +426,57 @@ impl Status {
     pub(super) fn tell(&self) {
         let _telling = {
             let mut detail = self.detail();
-            if detail.outbox.news.is_empty() || detail.outbox.telling {
+            if detail.events.queue.is_empty() || detail.events.telling {
                 return;
             }
-            detail.outbox.telling = true;
-            Telling(self)
+            detail.events.telling = true;
+            EmitGuard(self)
         };
-        while let Some(news) = self.next_news() {
-            news.tell(&self.name);
+        while let Some(event) = self.next_event() {
+            event.tell(&self.name);
         }
     }
 
     /// The next that is to be told. Without any, nobody is telling any more.
-    fn next_news(&self) -> Option<News> {
+    fn next_event(&self) -> Option<StatusEvent> {
         let mut detail = self.detail();
-        let news = detail.outbox.news.pop_front();
-        detail.outbox.telling = news.is_some();
-        news
+        let event = detail.events.queue.pop_front();
+        detail.events.telling = event.is_some();
+        event
     }
 
-    fn change(&self, change: impl FnOnce(&mut Detail, Timestamp) -> Option<News>) {
+    fn change(&self, change: impl FnOnce(&mut StatusDetail, Timestamp) -> Option<StatusEvent>) {
         let now = self.clock.now();
         {
             let mut detail = self.detail();
-            let news = change(&mut detail, now);
-            detail.queue(news);
+            let event = change(&mut detail, now);
+            detail.queue(event);
         }
         self.tell();
     }
 
-    fn detail(&self) -> crate::sync::Guard<'_, Detail> {
+    fn detail(&self) -> crate::sync::Guard<'_, StatusDetail> {
         crate::sync::lock(&self.detail)
     }
 }
 
-impl Detail {
-    fn queue(&mut self, news: Option<News>) {
-        let is_up = matches!(self.state, State::Up | State::Refusing { .. });
+impl StatusDetail {
+    fn queue(&mut self, event: Option<StatusEvent>) {
+        let is_up = matches!(self.state, ConnectionState::Up | ConnectionState::Refusing { .. });
         let is_barred = self.bars.iter().any(Option::is_some);
-        let is_voting = matches!(self.state, State::Up) && !is_barred;
-        self.outbox.news.extend(news);
-        self.outbox.news.push_back(News::Gauges { is_up, is_voting });
+        let is_voting = matches!(self.state, ConnectionState::Up) && !is_barred;
+        self.events.queue.extend(event);
+        self.events.queue.push_back(StatusEvent::Gauges { is_up, is_voting });
     }
 }
 
 /// A thread tells what is queued. Where a subscriber panics, the next change has the rest told.
-struct Telling<'a>(&'a Status);
+struct EmitGuard<'a>(&'a Status);
 
-impl Drop for Telling<'_> {
+impl Drop for EmitGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.detail().outbox.telling = false;
+            self.0.detail().events.telling = false;
         }
     }
 }

@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc, time::Duration}
 use ::redis::{Pipeline, Value};
 
 use super::{
-    NodeSet, Tag, copy,
-    node_report::millis,
-    task_claim::{Claimed, Task, TaskClaim},
+    NodeSet, Tag,
+    node_report::{BOOTSTRAPPED, LEARNT, millis},
+    shared_task::{SharedTask, TaskClaim, TaskClaimed},
 };
 use crate::{
     error::Reason,
-    membership::enrol::{ActivationPlan, Outcome, Step},
+    membership::node_status::{ActivationOutcome, ActivationPlan, ActivationStep},
     node::redis::{
         claim_text,
         decode::{int, reason, text},
@@ -30,7 +30,7 @@ const PAUSE: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::f
 
 /// What nodes know that a node which forgot must not fall behind.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct LearntState {
     pub(super) fences: BTreeMap<String, u64>,
     /// A mark's value begins with its number; the highest stands, of claims with one token the last.
     pub(super) marks: BTreeMap<String, String>,
@@ -42,7 +42,7 @@ pub(super) struct Known {
     pub(super) left: Option<(String, String)>,
 }
 
-impl Known {
+impl LearntState {
     pub(super) fn merge(&mut self, other: Self) {
         for (field, fence) in other.fences {
             let known = self.fences.entry(field).or_default();
@@ -90,44 +90,50 @@ impl Known {
     }
 }
 
-pub(super) async fn activate(set: &NodeSet, step: Step) -> Outcome {
+pub(super) async fn activate(set: &NodeSet, step: ActivationStep) -> ActivationOutcome {
     let activated = step.node;
     match try_to_activate(set, step).await {
         Ok(outcome) => outcome,
         Err((node, reason)) => {
             let asked = Arc::clone(set.members()[node].status.name());
             set.members()[activated].status.not_activated(&asked, reason);
-            Outcome::Failed
+            ActivationOutcome::Failed
         }
     }
 }
 
 /// Lets one client at a time learn; the others see the end, or go on where that one died.
-async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, Reason)> {
-    let later = Outcome::Later(crate::random::within(&PAUSE));
-    let claim = TaskClaim::new(Task::Learn, step.node, Arc::clone(&step.tag));
+async fn try_to_activate(
+    set: &NodeSet,
+    step: ActivationStep,
+) -> Result<ActivationOutcome, (usize, Reason)> {
+    let later = ActivationOutcome::Later(crate::random::within(&PAUSE));
+    let claim = TaskClaim::new(SharedTask::Learn, step.node, Arc::clone(&step.tag));
     match claim.take(set).await.map_err(|reason| (step.node, reason))? {
-        Claimed::Ours => {}
-        Claimed::ByAnother(_) => return Ok(later),
+        TaskClaimed::Ours => {}
+        TaskClaimed::ByAnother(_) => return Ok(later),
         // It has changed, and is looked at again.
-        Claimed::Over => return Ok(Outcome::Failed),
+        TaskClaimed::Over => return Ok(ActivationOutcome::Failed),
     }
     let ended = claim.hold(set, learn_and_activate(set, step)).await.unwrap_or(Ok(later));
-    if !matches!(ended, Ok(Outcome::Done)) {
+    if !matches!(ended, Ok(ActivationOutcome::Done)) {
         claim.give_back(set).await;
     }
     ended
 }
 
-async fn learn_and_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, Reason)> {
-    let (from, needed, mode, copies) = match step.how {
-        ActivationPlan::Learn { from, needed } => (from, needed, "learn", copy::LEARNT),
-        ActivationPlan::Bootstrap { from } => (from, 0, "bootstrap", copy::BOOTSTRAPPED),
+async fn learn_and_activate(
+    set: &NodeSet,
+    step: ActivationStep,
+) -> Result<ActivationOutcome, (usize, Reason)> {
+    let (from, needed, mode, copies) = match step.plan {
+        ActivationPlan::Learn { from, needed } => (from, needed, "learn", LEARNT),
+        ActivationPlan::Bootstrap { from } => (from, 0, "bootstrap", BOOTSTRAPPED),
     };
     // Of nodes that forgot together, each may have kept what the others lost.
     let copies = if from.is_empty() { "" } else { copies };
     let asked = from.iter().map(|&other| async move { (other, read(set, other).await) });
-    let mut known = Known::default();
+    let mut known = LearntState::default();
     let mut learnt = 0;
     let (mut failed, mut silent) = (None, false);
     for (other, result) in futures_util::future::join_all(asked).await {
@@ -149,11 +155,11 @@ async fn learn_and_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize
     }
     let longest = known.longest();
     if step.waited < longest + rules::drift(longest, set.settings.drift_factor) {
-        return Ok(Outcome::Longer(longest));
+        return Ok(ActivationOutcome::Longer(longest));
     }
     let taught = teach(set, step.node, &step.tag, &known.marks).await;
     if !taught.map_err(|reason| (step.node, reason))? {
-        return Ok(Outcome::Done);
+        return Ok(ActivationOutcome::Done);
     }
     let mut pipeline = Pipeline::with_capacity(1);
     let max_ttl = known.max_ttl.max(set.settings.max_ttl);
@@ -178,23 +184,23 @@ async fn learn_and_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize
     match items.first().and_then(int) {
         Some(1) => {
             crate::log::info!(node = %name, waited = ?step.waited, %mode, "probation ended");
-            Ok(Outcome::Done)
+            Ok(ActivationOutcome::Done)
         }
         Some(2) => {
             let longest = items.get(1).and_then(int).unwrap_or(0);
-            Ok(Outcome::Longer(Duration::from_millis(longest)))
+            Ok(ActivationOutcome::Longer(Duration::from_millis(longest)))
         }
         // Somebody else was first, or it has forgotten again.
-        _ => Ok(Outcome::Done),
+        _ => Ok(ActivationOutcome::Done),
     }
 }
 
 /// What a node of this layout knows, and its tag if that stayed the same. Its fences are read in one call, its marks in parts: see R6.
-async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, Known), Reason> {
+async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, LearntState), Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     pipeline.cmd("HGETALL").arg(&set.keys.meta);
     let [meta] = answers(set, node, pipeline).await?;
-    let (mut tag, mut known) = Known::of_meta(&meta);
+    let (mut tag, mut known) = LearntState::of_meta(&meta);
     let wrong = |tag: Option<Tag>| Reason::WrongTag {
         found: tag.map(|tag| Arc::clone(tag.text())).unwrap_or_default(),
     };

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
-use super::{NodeSet, activate::Known, node_report::millis};
+use super::{NodeSet, activate::LearntState, node_report::millis};
 use crate::{
     error::{AdoptError, Reason, Vote, VoteOutcome, Votes},
     membership::{
         leaving::{self, Left},
-        takeover::blocking,
+        takeover::{ForeignSet, blocking},
     },
     node::redis::{
         decode::{int, reason, text},
@@ -34,12 +34,12 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     let mut moved = Vec::new();
     let mut left = vec![None; old_nodes];
     let mut failed = vec![None; old_nodes];
-    let mut known = Known { max_ttl: old.settings.max_ttl, ..Known::default() };
+    let mut known = LearntState { max_ttl: old.settings.max_ttl, ..LearntState::default() };
     // One by one: where the first ones fail, the old set is left as it was.
     for node in 0..old_nodes {
         let name = Arc::clone(old.members()[node].status.name());
-        let leaving = Leaving::set(old);
-        match take(old, node, State::Moved, &leaving, new, &Known::default()).await {
+        let leaving = MoveConditions::set(old);
+        match take(old, node, MoveState::Moved, &leaving, new, &LearntState::default()).await {
             Ok(mut told) => {
                 left[node] = told.left.take().filter(|(from, _)| *from == *old.layout.hash);
                 known.merge(told);
@@ -62,8 +62,8 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     let nodes = new.members().len();
     for node in 0..nodes {
         let name = Arc::clone(new.members()[node].status.name());
-        let leaving = Leaving::set(old);
-        let outcome = match take(new, node, State::Probation, &leaving, new, &known).await {
+        let leaving = MoveConditions::set(old);
+        let outcome = match take(new, node, MoveState::Probation, &leaving, new, &known).await {
             Ok(_) => {
                 enrolled += 1;
                 VoteOutcome::Granted
@@ -102,14 +102,14 @@ fn old_votes(old: &NodeSet, left: &[Option<Left>], failed: Vec<Option<Reason>>) 
 
 /// How a moved node goes on.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum State {
+pub(super) enum MoveState {
     /// The old set may still grant: with blank nodes of the new set, this one must not make up a
     /// majority of it.
     Moved,
     Probation,
 }
 
-impl State {
+impl MoveState {
     const fn letter(self) -> &'static str {
         match self {
             Self::Moved => "m",
@@ -120,7 +120,7 @@ impl State {
 
 /// What a node that is moved must be like before.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Leaving<'a> {
+pub(super) struct MoveConditions<'a> {
     /// The layout that it may leave, beside the one that it enters.
     pub(super) layout: &'a str,
     /// How many nodes that set has, where clients may go on by themselves once enough were moved; zero
@@ -132,7 +132,7 @@ pub(super) struct Leaving<'a> {
     pub(super) seen: &'a str,
 }
 
-impl<'a> Leaving<'a> {
+impl<'a> MoveConditions<'a> {
     fn set(old: &'a NodeSet) -> Self {
         Self { layout: &old.layout.hash, ..Self::default() }
     }
@@ -143,11 +143,11 @@ impl<'a> Leaving<'a> {
 pub(super) async fn take(
     through: &NodeSet,
     node: usize,
-    state: State,
-    leaving: &Leaving<'_>,
+    state: MoveState,
+    leaving: &MoveConditions<'_>,
     new: &NodeSet,
-    known: &Known,
-) -> Result<Known, Reason> {
+    known: &LearntState,
+) -> Result<LearntState, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     let max_ttl = known.max_ttl.max(new.settings.max_ttl);
     let cmd = pipeline.cmd("EVAL").arg(scripts::ADOPT.text(through.knows_flags(node))).arg(1);
@@ -180,11 +180,39 @@ pub(super) async fn take(
         _ => return Err(Reason::Protocol("no answer to the adoption".into())),
     };
     match items.first().and_then(int) {
-        Some(1) => Ok(items.get(3).map(|meta| Known::of_meta(meta).1).unwrap_or_default()),
+        Some(1) => Ok(items.get(3).map(|meta| LearntState::of_meta(meta).1).unwrap_or_default()),
         Some(3) => Err(Reason::WrongTag { found: items.get(1).map(text).unwrap_or_default() }),
         _ => Err(Reason::OtherLayout {
             found: items.get(2).map(text).unwrap_or_default(),
             ours: Arc::clone(&new.layout.description),
         }),
     }
+}
+
+/// Takes a node, if none of its set's clients has looked at it meanwhile. It does not start before
+/// enough nodes of that set were taken.
+pub(super) async fn take_unused(
+    set: &NodeSet,
+    node: usize,
+    foreign: &ForeignSet,
+) -> Result<(), Reason> {
+    let leaving = MoveConditions {
+        layout: &foreign.layout,
+        size: foreign.size,
+        seen: &foreign.seen,
+        ..MoveConditions::default()
+    };
+    take(set, node, MoveState::Moved, &leaving, set, &LearntState::default()).await?;
+    crate::log::warn!(
+        node = %set.members()[node].status.name(),
+        nodes = foreign.size,
+        "the node belonged to another set of nodes, which nobody uses any more; it was taken over"
+    );
+    Ok(())
+}
+
+/// Begins the probation of a node that was moved, now that its old set has no quorum.
+pub(super) async fn start_moved(set: &NodeSet, node: usize, tag: &str) -> Result<(), Reason> {
+    let leaving = MoveConditions { tag, ..MoveConditions::default() };
+    take(set, node, MoveState::Probation, &leaving, set, &LearntState::default()).await.map(drop)
 }

@@ -13,18 +13,19 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     NodeSet, Tag,
-    side::{Side, prefix_pattern},
-    task_claim::{Claimed, Task, TaskClaim},
+    bulk_connection::{BulkConnection, prefix_pattern},
+    node_report::BOOTSTRAPPED,
+    shared_task::{SharedTask, TaskClaim, TaskClaimed},
 };
 use crate::{
     error::Reason,
-    membership::copying::Sources,
     metrics,
     node::redis::{
         decode::{reason, text},
         scripts,
         status::Copied,
     },
+    protocol::rules::Sources,
 };
 
 /// Keys that a node looks through in one call.
@@ -43,14 +44,14 @@ pub(super) async fn copy(set: &NodeSet, node: usize) -> Option<Duration> {
     let status = &set.members()[node].status;
     let begun = Instant::now();
     match try_to_copy(set, node).await {
-        Ok(Ended::Before) => None,
-        Ok(Ended::Now(Copied { records, bytes })) => {
+        Ok(CopyEnd::Before) => None,
+        Ok(CopyEnd::Now(Copied { records, bytes })) => {
             let elapsed = begun.elapsed();
             let node = status.name();
             crate::log::info!(%node, records, bytes, ?elapsed, "long-lived records were taken over");
             None
         }
-        Ok(Ended::ByAnother(copied)) => {
+        Ok(CopyEnd::ByAnother(copied)) => {
             status.set_copied(copied);
             Some(crate::random::within(&PAUSE))
         }
@@ -62,25 +63,25 @@ pub(super) async fn copy(set: &NodeSet, node: usize) -> Option<Duration> {
     }
 }
 
-enum Ended {
+enum CopyEnd {
     Now(Copied),
     /// The node had all already.
     Before,
     ByAnother(Copied),
 }
 
-async fn try_to_copy(set: &NodeSet, node: usize) -> Result<Ended, Reason> {
+async fn try_to_copy(set: &NodeSet, node: usize) -> Result<CopyEnd, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     add_report(&mut pipeline, set);
     let begun = report(set, set.ask(node, pipeline).await?)?;
     if begun.once.is_empty() {
-        return Ok(Ended::Before);
+        return Ok(CopyEnd::Before);
     }
-    let claim = TaskClaim::new(Task::Copy, node, Arc::clone(&begun.once));
+    let claim = TaskClaim::new(SharedTask::Copy, node, Arc::clone(&begun.once));
     match claim.take(set).await? {
-        Claimed::Ours => {}
-        Claimed::ByAnother(copied) => return Ok(Ended::ByAnother(copied)),
-        Claimed::Over => return Ok(Ended::Before),
+        TaskClaimed::Ours => {}
+        TaskClaimed::ByAnother(copied) => return Ok(CopyEnd::ByAnother(copied)),
+        TaskClaimed::Over => return Ok(CopyEnd::Before),
     }
     let copied = claim.hold(set, Copier::run(set, node, &begun)).await;
     let copied = copied.unwrap_or(Err(Reason::WrongTag { found: "".into() }));
@@ -88,23 +89,18 @@ async fn try_to_copy(set: &NodeSet, node: usize) -> Result<Ended, Reason> {
         // Another may reach a node that we don't.
         claim.give_back(set).await;
     }
-    copied.map(Ended::Now)
+    copied.map(CopyEnd::Now)
 }
 
 /// How a node of this layout stands with its records.
-struct Records {
+struct RecordsReport {
     tag: Tag,
     /// [`LEARNT`] or [`BOOTSTRAPPED`], and the nonce of the probation before, or nothing. With the tag
     /// it names the activation whose records these are.
     once: Arc<str>,
 }
 
-/// What a node stores in `once` that learnt from others in its probation.
-pub(super) const LEARNT: &str = "copying";
-/// What a node stores there that started by itself with others. Begins with [`LEARNT`].
-pub(super) const BOOTSTRAPPED: &str = "copying bootstrapped";
-
-impl Records {
+impl RecordsReport {
     /// Whether the node has not been enrolled anew, nor found to have forgotten, in between.
     fn are_those_of(&self, begun: &Self) -> Result<(), Reason> {
         let same = self.tag.enrolment() == begun.tag.enrolment() && self.once == begun.once;
@@ -117,7 +113,7 @@ fn add_report(pipeline: &mut Pipeline, set: &NodeSet) {
     pipeline.cmd("HMGET").arg(&set.keys.meta).arg("tag").arg("once");
 }
 
-fn report(set: &NodeSet, mut answers: Vec<Value>) -> Result<Records, Reason> {
+fn report(set: &NodeSet, mut answers: Vec<Value>) -> Result<RecordsReport, Reason> {
     let items = match answers.pop() {
         Some(Value::Array(items)) => items,
         Some(Value::ServerError(error)) => return Err(reason(&error)),
@@ -128,19 +124,19 @@ fn report(set: &NodeSet, mut answers: Vec<Value>) -> Result<Records, Reason> {
     if tag.layout() != &*set.layout.hash {
         return Err(Reason::WrongTag { found: Arc::clone(tag.text()) });
     }
-    Ok(Records { tag, once })
+    Ok(RecordsReport { tag, once })
 }
 
 struct Copier<'a> {
     set: &'a NodeSet,
     node: usize,
-    target: Side,
+    target: BulkConnection,
     copied: Copied,
 }
 
 impl<'a> Copier<'a> {
     /// Copies all, and says so on the node.
-    async fn run(set: &'a NodeSet, node: usize, begun: &Records) -> Result<Copied, Reason> {
+    async fn run(set: &'a NodeSet, node: usize, begun: &RecordsReport) -> Result<Copied, Reason> {
         let target = set.open(node).await?;
         let mut copier = Self { set, node, target, copied: Copied::default() };
         copier.tell(Copied::default());
@@ -158,7 +154,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    async fn report(set: &NodeSet, side: &mut Side) -> Result<Records, Reason> {
+    async fn report(set: &NodeSet, side: &mut BulkConnection) -> Result<RecordsReport, Reason> {
         let mut pipeline = Pipeline::with_capacity(1);
         add_report(&mut pipeline, set);
         report(set, side.ask(&pipeline).await?)
@@ -275,7 +271,7 @@ impl<'a> Copier<'a> {
 }
 
 /// Values and TTLs of the first records, as many as fill an answer.
-async fn read(source: &mut Side, keys: &[Vec<u8>]) -> Result<Vec<Value>, Reason> {
+async fn read(source: &mut BulkConnection, keys: &[Vec<u8>]) -> Result<Vec<Value>, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     let cmd = pipeline.cmd("EVAL").arg(scripts::READ_RECORDS.text).arg(keys.len());
     cmd.arg(keys).arg(ANSWER);

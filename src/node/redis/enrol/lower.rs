@@ -20,14 +20,14 @@ use crate::{
 /// A lowering under way: what each node said, and since when none of them grants a longer TTL.
 pub(crate) struct Lowering<'a> {
     set: &'a NodeSet,
-    begun: Vec<Result<Before, Reason>>,
+    begun: Vec<Result<PreviousMaxTtl, Reason>>,
     since: Timestamp,
     /// By how much our clock had been put forward then.
     ahead: Duration,
 }
 
 /// What a node granted before.
-struct Before {
+struct PreviousMaxTtl {
     longest: Duration,
     /// What the node keeps of it; empty if it granted nothing longer.
     longer: Arc<str>,
@@ -73,7 +73,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
-async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<Before, Reason> {
+async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<PreviousMaxTtl, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     let cmd = pipeline
         .cmd("EVAL")
@@ -90,7 +90,7 @@ async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<Before, Reason
     match items.first().and_then(int) {
         Some(1) => {
             let longest = Duration::from_millis(items.get(1).and_then(int).unwrap_or(0));
-            Ok(Before { longest, longer: text(2) })
+            Ok(PreviousMaxTtl { longest, longer: text(2) })
         }
         _ if text(1).is_empty() => Err(Reason::WrongTag { found: text(1) }),
         _ => {
@@ -100,7 +100,7 @@ async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<Before, Reason
     }
 }
 
-async fn clear(set: &NodeSet, node: usize, before: &Before) -> Result<(), Reason> {
+async fn clear(set: &NodeSet, node: usize, before: &PreviousMaxTtl) -> Result<(), Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     let cmd = pipeline
         .cmd("EVAL")

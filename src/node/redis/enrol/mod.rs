@@ -21,26 +21,20 @@
 
 mod activate;
 mod adopt;
+mod bulk_connection;
 mod clocks;
 mod copy;
-mod count;
-mod inform;
-mod jumps;
 mod layout;
 mod lower;
 mod node_report;
 mod set;
-mod side;
-mod tag;
-mod takeover;
-mod task_claim;
+mod shared_task;
+mod state;
 mod tasks;
 
 pub(crate) use adopt::adopt;
-pub(crate) use count::count;
-pub(crate) use layout::Layout;
+pub(crate) use bulk_connection::count;
+pub(crate) use layout::{Layout, Tag};
 pub(crate) use lower::Lowering;
-pub(super) use node_report::{Check, NodeReport, add_check, info};
-pub(super) use set::Admin;
-pub(crate) use set::NodeSet;
-pub(super) use tag::Tag;
+pub(super) use node_report::{EnrolCheck, NodeReport, add_check, info};
+pub(crate) use set::{AdminRequest, Membership, NodeSet};

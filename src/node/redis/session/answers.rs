@@ -2,14 +2,15 @@
 
 use ::redis::{Pipeline, Value};
 
-use super::{Batch, Content, Ending, Session};
+use super::{BatchContent, SentBatch, Session, SessionEnd};
 use crate::{
     error::Reason,
     node::redis::{
-        decode::{Decoded, Redo, decode},
-        encode::By,
-        node::Request,
-        permissions, scripts,
+        decode::{Decoded, Retry, decode},
+        encode::ScriptRef,
+        permissions,
+        request::NodeRequest,
+        scripts,
         server_clock::ServerClock,
     },
     protocol::{Answer, Op},
@@ -17,26 +18,26 @@ use crate::{
 
 impl Session<'_> {
     /// Hands out the answers of a batch; sends again what has to be.
-    pub(super) fn on_answers(&mut self, batch: Batch) -> Result<(), Reason> {
-        let Batch { sent, content, view, tag, answers: values, .. } = batch;
+    pub(super) fn on_answers(&mut self, batch: SentBatch) -> Result<(), Reason> {
+        let SentBatch { sent, content, view, tag, answers: values, .. } = batch;
         let groups = match content {
-            Content::Operations(groups) => {
+            BatchContent::Operations(groups) => {
                 self.unanswered -= groups.iter().map(Vec::len).sum::<usize>();
                 groups
             }
-            Content::Look => return self.on_look(sent, values),
-            Content::Admin(waiting) => {
+            BatchContent::HealthCheck => return self.on_health_check(sent, values),
+            BatchContent::AdminRequest(waiting) => {
                 // Who asked may have lost interest.
                 let _ = waiting.send(Ok(values));
                 return Ok(());
             }
-            Content::Permissions => {
+            BatchContent::Permissions => {
                 if let Some(denied) = permissions::answer(values) {
                     self.status.set_denied(|known| known.found(denied));
                 }
                 return Ok(());
             }
-            Content::Scripts => return Ok(()),
+            BatchContent::Scripts => return Ok(()),
         };
         let received = self.settings.clock.now();
         let mut unusable = None;
@@ -75,9 +76,9 @@ impl Session<'_> {
                         request.answer(decoded.result, view.clone());
                     }
                 }
-                Err(Redo::WithText) => forgotten.extend(group),
-                Err(Redo::Apart) => {
-                    self.spoilt = Some(self.settings.clock.now());
+                Err(Retry::WithText) => forgotten.extend(group),
+                Err(Retry::Apart) => {
+                    self.last_spoilt = Some(self.settings.clock.now());
                     apart.extend(group);
                 }
             }
@@ -117,7 +118,7 @@ impl Session<'_> {
                 self.status.set_down(reason.clone());
                 return true;
             }
-            Err(Reason::WrongTag { .. } | Reason::TtlTooLong) => self.look_now = true,
+            Err(Reason::WrongTag { .. } | Reason::TtlTooLong) => self.check_now = true,
             Err(Reason::NoPermission(_)) => self.permissions_doubted = true,
             _ => {}
         }
@@ -127,20 +128,20 @@ impl Session<'_> {
     /// A server that forgot its scripts gets their text; operations that failed together, one of
     /// them for all, are asked for one by one. In the old order, and without what is over by now:
     /// it must not run behind its release.
-    fn resend(&mut self, forgotten: Vec<Request>, apart: Vec<Request>) {
+    fn resend(&mut self, forgotten: Vec<NodeRequest>, apart: Vec<NodeRequest>) {
         let now = self.settings.clock.now();
         // Both at once is rare; then all of it goes by text.
-        let by = if forgotten.is_empty() { By::Digest } else { By::Text };
+        let by = if forgotten.is_empty() { ScriptRef::Digest } else { ScriptRef::Text };
         if !forgotten.is_empty() {
             // Who forgot one forgot all. An operation that is found forgotten later would come
             // behind those that were written meanwhile.
             let mut scripts = Pipeline::new();
             scripts::load(&mut scripts);
-            self.send_all(&scripts, now, Content::Scripts);
+            self.send_all(&scripts, now, BatchContent::Scripts);
         }
         let again = forgotten.into_iter().chain(apart);
         let (over, again): (Vec<_>, Vec<_>) =
-            again.partition(|request: &Request| request.op.is_over());
+            again.partition(|request: &NodeRequest| request.op.is_over());
         for request in over {
             request.not_sent(Reason::Stale);
         }
@@ -163,7 +164,7 @@ impl Session<'_> {
         self.resend(Vec::new(), mistagged);
     }
 
-    pub(super) fn break_off(mut self, reason: Reason) -> Ending {
+    pub(super) fn break_off(mut self, reason: Reason) -> SessionEnd {
         // Everything that follows is told at once that the node is down.
         self.status.set_down(reason.clone());
         // What was written may have run, whatever ended the connection.
@@ -173,21 +174,21 @@ impl Session<'_> {
         }
         for batch in std::mem::take(&mut self.batches) {
             match batch.content {
-                Content::Operations(groups) => {
+                BatchContent::Operations(groups) => {
                     for request in groups.into_iter().flatten() {
                         self.reconnect.unanswered(&request.op, batch.sent, batch.server_clock);
                         request.answer(Err(told.clone()), None);
                     }
                 }
-                Content::Admin(waiting) => {
+                BatchContent::AdminRequest(waiting) => {
                     let _ = waiting.send(Err(told.clone()));
                 }
-                Content::Look | Content::Permissions | Content::Scripts => {}
+                BatchContent::HealthCheck | BatchContent::Permissions | BatchContent::Scripts => {}
             }
         }
-        for request in self.lanes.drain() {
+        for request in self.send_queue.drain() {
             request.not_sent(reason.clone());
         }
-        Ending::Broken(reason)
+        SessionEnd::Broken(reason)
     }
 }

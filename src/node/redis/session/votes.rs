@@ -7,7 +7,7 @@ use crate::{
     error::Reason,
     node::{
         Reply,
-        redis::{encode::By, node::Request},
+        redis::{encode::ScriptRef, request::NodeRequest},
     },
     protocol::{AcquireOp, Answer, LeaseId, Nonce, Op},
     resource::Resource,
@@ -23,7 +23,7 @@ const TRIAL_TTL: Duration = Duration::from_millis(1);
 
 /// How the latest votes of a connection fared.
 #[derive(Debug, Default)]
-pub(super) struct Votes {
+pub(super) struct VoteHealth {
     /// When one last counted, and stored something.
     counted: Option<Timestamp>,
     /// One was refused for a reason that may be its name's alone: another name is to be tried.
@@ -34,7 +34,7 @@ pub(super) struct Votes {
 }
 
 /// What a refusal says of other votes.
-enum Meaning {
+enum RefusalScope {
     /// Every vote would be refused.
     All,
     /// Perhaps only those on this name, or with this token.
@@ -42,17 +42,17 @@ enum Meaning {
     Nothing,
 }
 
-fn meaning(op: &Op, reason: &Reason) -> Meaning {
+fn meaning(op: &Op, reason: &Reason) -> RefusalScope {
     match reason {
         Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy | Reason::ClockOff => {
-            Meaning::All
+            RefusalScope::All
         }
         Reason::NoPermission(_) | Reason::Server(_) | Reason::Protocol(_) | Reason::TokenAhead
             if op.is_vote() =>
         {
-            Meaning::Perhaps
+            RefusalScope::Perhaps
         }
-        _ => Meaning::Nothing,
+        _ => RefusalScope::Nothing,
     }
 }
 
@@ -88,8 +88,8 @@ impl Session<'_> {
             Err(reason) => reason,
         };
         match meaning(op, reason) {
-            Meaning::All => self.status.set_refusing(reason, true),
-            Meaning::Perhaps => {
+            RefusalScope::All => self.status.set_refusing(reason, true),
+            RefusalScope::Perhaps => {
                 let has_counted = self.votes.counted.is_some_and(|at| now.since(at) < RECENT);
                 // A trial that is outweighed is made again.
                 self.votes.in_doubt = !is_trial || has_counted;
@@ -97,7 +97,7 @@ impl Session<'_> {
                     self.status.set_refusing(reason, is_trial);
                 }
             }
-            Meaning::Nothing => {}
+            RefusalScope::Nothing => {}
         }
     }
 
@@ -128,8 +128,8 @@ impl Session<'_> {
             waits: false,
         });
         // Apart: what spoils the one must not have both asked for again.
-        let apart = |op| vec![Request::new(op, Reply::from_fn(|_| {}), self.status)];
+        let apart = |op| vec![NodeRequest::new(op, Reply::from_fn(|_| {}), &self.status.in_flight)];
         let groups = [acquire, Op::Release(lease)].map(apart).into();
-        self.write(groups, By::Digest, now);
+        self.write(groups, ScriptRef::Digest, now);
     }
 }

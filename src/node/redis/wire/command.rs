@@ -4,7 +4,7 @@ use super::MAX_KEPT;
 
 /// A command as the protocol spells it; its memory serves one after another.
 #[derive(Debug, Default)]
-pub(in crate::node::redis) struct Command {
+pub(crate) struct Command {
     count: usize,
     /// The arguments, each with its length before it.
     args: Vec<u8>,
@@ -13,13 +13,13 @@ pub(in crate::node::redis) struct Command {
 }
 
 /// What an argument can be made of.
-pub(in crate::node::redis) trait Arg {
+pub(crate) trait Arg {
     fn write_to(self, command: &mut Command);
 }
 
 impl Command {
     /// Begins another command.
-    pub(in crate::node::redis) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.count = 0;
         for memory in [&mut self.args, &mut self.text] {
             memory.clear();
@@ -29,13 +29,13 @@ impl Command {
         }
     }
 
-    pub(in crate::node::redis) fn arg(&mut self, arg: impl Arg) -> &mut Self {
+    pub(crate) fn arg(&mut self, arg: impl Arg) -> &mut Self {
         arg.write_to(self);
         self
     }
 
     /// One argument of two parts.
-    pub(in crate::node::redis) fn joined(&mut self, first: &str, second: &str) -> &mut Self {
+    pub(crate) fn joined(&mut self, first: &str, second: &str) -> &mut Self {
         self.begin(first.len() + second.len());
         self.args.extend_from_slice(first.as_bytes());
         self.args.extend_from_slice(second.as_bytes());
@@ -44,10 +44,7 @@ impl Command {
     }
 
     /// One argument, whatever is written.
-    pub(in crate::node::redis) fn written(
-        &mut self,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) -> &mut Self {
+    pub(crate) fn written(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         let mut text = std::mem::take(&mut self.text);
         text.clear();
         write(&mut text);

@@ -5,7 +5,7 @@ mod resp;
 mod stream;
 
 pub(super) use command::Command;
-use resp::Reader;
+use resp::RespReader;
 pub(super) use resp::Unreadable;
 use stream::MAX_KEPT;
 pub(super) use stream::{MAX_READS, Wire};

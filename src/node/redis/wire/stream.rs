@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{Command, Reader, Unreadable};
+use super::{Command, RespReader, Unreadable};
 use crate::{
     error::Reason,
     node::redis::{IoStream, decode::reason},
@@ -30,10 +30,10 @@ const MAX_GREETING: usize = 1024 * 1024;
 const MAX_LONG: usize = 64 * 1024 * 1024;
 /// After so many reads in a row others have a turn: a server that never comes to an end must not
 /// keep the thread from them, or from noticing it.
-pub(in crate::node::redis) const MAX_READS: usize = 16;
+pub(crate) const MAX_READS: usize = 16;
 
 /// A stream to a server, with what is to be written to it and what was read from it.
-pub(in crate::node::redis) struct Wire {
+pub(crate) struct Wire {
     stream: Box<dyn IoStream>,
     /// Commands, of which so many bytes are written.
     output: Vec<u8>,
@@ -43,13 +43,13 @@ pub(in crate::node::redis) struct Wire {
     input: Vec<u8>,
     taken: usize,
     filled: usize,
-    reader: Reader,
+    reader: RespReader,
     /// Bytes read and written since the connection was opened.
     moved: u64,
 }
 
 impl Wire {
-    pub(in crate::node::redis) fn new(stream: Box<dyn IoStream>) -> Self {
+    pub(crate) fn new(stream: Box<dyn IoStream>) -> Self {
         Self {
             stream,
             output: Vec::new(),
@@ -58,18 +58,18 @@ impl Wire {
             input: vec![0; ROOM],
             taken: 0,
             filled: 0,
-            reader: Reader::default(),
+            reader: RespReader::default(),
             moved: 0,
         }
     }
 
     /// Adds a command to the next write.
-    pub(in crate::node::redis) fn push(&mut self, command: &Command) {
+    pub(crate) fn push(&mut self, command: &Command) {
         command.append_to(&mut self.output);
     }
 
     /// Adds all commands of a pipeline; says how many answers it will have.
-    pub(in crate::node::redis) fn push_all(&mut self, pipeline: &Pipeline) -> usize {
+    pub(crate) fn push_all(&mut self, pipeline: &Pipeline) -> usize {
         for command in pipeline.cmd_iter() {
             command.write_packed_command(&mut self.output);
         }
@@ -77,10 +77,7 @@ impl Wire {
     }
 
     /// Writes what there is; ready when all of it is on the way.
-    pub(in crate::node::redis) fn poll_write(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.forget_written();
         while self.written < self.output.len() {
             self.is_flushed = false;
@@ -116,10 +113,7 @@ impl Wire {
     /// The next answer, if it was read in full. `left` is the memory that answers may still take.
     ///
     /// What is read and belongs to no answer yet takes at most twice as much.
-    pub(in crate::node::redis) fn answer(
-        &mut self,
-        left: &mut usize,
-    ) -> Result<Option<Value>, Unreadable> {
+    pub(crate) fn answer(&mut self, left: &mut usize) -> Result<Option<Value>, Unreadable> {
         let mut bytes = &self.input[self.taken..self.filled];
         let answer = self.reader.next(&mut bytes, left);
         self.taken = self.filled - bytes.len();
@@ -132,10 +126,7 @@ impl Wire {
     }
 
     /// Reads more; false at the end of the stream.
-    pub(in crate::node::redis) fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<bool>> {
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         self.make_room();
         let mut room = ReadBuf::new(&mut self.input[self.filled..]);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut room))?;
@@ -148,7 +139,7 @@ impl Wire {
     /// Fails where the server has ended the connection, or said what belongs to no answer, as far as
     /// that has come in. Does not wait.
     #[cfg(feature = "http")]
-    pub(in crate::node::redis) async fn check_idle(&mut self) -> Result<(), Reason> {
+    pub(crate) async fn check_idle(&mut self) -> Result<(), Reason> {
         // The runtime knows only then what has come in while it did not wait.
         tokio::task::yield_now().await;
         let read = poll_fn(|cx| Poll::Ready(self.poll_read(cx))).await;
@@ -157,7 +148,7 @@ impl Wire {
     }
 
     /// Fails where something was read that belongs to no answer.
-    pub(in crate::node::redis) fn check_answered(&self) -> Result<(), Reason> {
+    pub(crate) fn check_answered(&self) -> Result<(), Reason> {
         if self.has_input() {
             return Err(Reason::Protocol("an answer to nothing".into()));
         }
@@ -185,7 +176,7 @@ impl Wire {
 
     /// Writes what there is, and reads what the server says next, asked or by itself. `left` is the
     /// memory that this may still take.
-    pub(in crate::node::redis) fn poll_said(
+    pub(crate) fn poll_reply(
         &mut self,
         cx: &mut Context<'_>,
         left: &mut usize,
@@ -206,15 +197,12 @@ impl Wire {
     }
 
     /// Sends commands and waits for their answers; nothing else is under way.
-    pub(in crate::node::redis) async fn ask(
-        &mut self,
-        pipeline: &Pipeline,
-    ) -> Result<Vec<Value>, Reason> {
+    pub(crate) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
         self.ask_until(pipeline, MAX_GREETING, |_, _| Poll::Pending).await
     }
 
     /// The same, for what may be long: fails once no byte has moved for `silence`.
-    pub(in crate::node::redis) async fn ask_within(
+    pub(crate) async fn ask_within(
         &mut self,
         pipeline: &Pipeline,
         silence: Duration,
@@ -299,4 +287,5 @@ impl fmt::Debug for Wire {
 }
 
 #[cfg(test)]
+#[path = "tests.rs"]
 mod tests;

@@ -18,13 +18,13 @@ use crate::{
 /// Time without a byte, after which a connection hangs. However long an answer is, it may take its time.
 const SILENCE: Duration = Duration::from_secs(5);
 
-pub(super) struct Side {
+pub(super) struct BulkConnection {
     wire: Wire,
 }
 
 impl NodeSet {
     /// Opens a connection to a node that is not down.
-    pub(super) async fn open(&self, node: usize) -> Result<Side, Reason> {
+    pub(super) async fn open(&self, node: usize) -> Result<BulkConnection, Reason> {
         let member = &self.members()[node];
         if let Some(reason) = member.status.down() {
             return Err(reason);
@@ -32,13 +32,13 @@ impl NodeSet {
         let opening = handshake::open_beside(&member.endpoint, &self.settings.access);
         // A callback for credentials, or a connector, is foreign code.
         match AssertUnwindSafe(opening).catch_unwind().await {
-            Ok(wire) => Ok(Side { wire: wire? }),
+            Ok(wire) => Ok(BulkConnection { wire: wire? }),
             Err(_) => Err(Reason::NotConnected("connecting panicked".into())),
         }
     }
 }
 
-impl Side {
+impl BulkConnection {
     /// Runs commands; their errors are among the answers.
     pub(super) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
         self.wire.ask_within(pipeline, SILENCE).await
@@ -85,4 +85,26 @@ pub(super) fn prefix_pattern(text: &str) -> String {
     }
     pattern.push('*');
     pattern
+}
+
+/// How many keys a node looks through in one turn.
+const BATCH: usize = 1_000;
+/// More turns are not taken: a server may be full of somebody else's keys.
+const MAX_TURNS: usize = 10_000;
+
+/// How many lock keys a node keeps. Asks in small turns, so that the server goes on serving.
+pub(crate) async fn count(set: &NodeSet, node: usize) -> Result<u64, Reason> {
+    let pattern = prefix_pattern(&set.keys.lock_prefix);
+    let mut side = set.open(node).await?;
+    let mut cursor = String::from("0");
+    let mut found = 0_u64;
+    for _ in 0..MAX_TURNS {
+        let keys;
+        (cursor, keys) = side.scan(&cursor, &pattern, BATCH).await?;
+        found = found.saturating_add(keys.len() as u64);
+        if cursor == "0" || cursor.is_empty() {
+            return Ok(found);
+        }
+    }
+    Err(Reason::Protocol("more keys than can be looked through".into()))
 }

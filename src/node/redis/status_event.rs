@@ -4,7 +4,7 @@ use crate::{error::Reason, metrics};
 
 /// Something to tell of a node, once nothing is locked.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum StatusEvent {
     Up,
     UpAgain { outage: Duration },
     Down { reason: Reason },
@@ -22,12 +22,12 @@ pub(super) enum News {
 
 /// News in the order in which they are to be told, by one thread at a time.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
-    pub(super) news: VecDeque<News>,
+pub(super) struct StatusEventQueue {
+    pub(super) queue: VecDeque<StatusEvent>,
     pub(super) telling: bool,
 }
 
-impl News {
+impl StatusEvent {
     pub(super) fn tell(self, name: &Arc<str>) {
         let node = &**name;
         match self {

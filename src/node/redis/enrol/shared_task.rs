@@ -22,12 +22,12 @@ const CLAIM: Duration = Duration::from_secs(4);
 const RENEWAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Task {
+pub(super) enum SharedTask {
     Learn,
     Copy,
 }
 
-impl Task {
+impl SharedTask {
     /// The fields of the meta hash that name the task, and who does it.
     const fn fields(self) -> (&'static str, &'static str) {
         match self {
@@ -37,7 +37,7 @@ impl Task {
     }
 }
 
-pub(super) enum Claimed {
+pub(super) enum TaskClaimed {
     Ours,
     ByAnother(Copied),
     /// There is nothing to do any more.
@@ -47,19 +47,19 @@ pub(super) enum Claimed {
 /// A client's claim to a task on a node.
 pub(super) struct TaskClaim {
     node: usize,
-    task: Task,
+    task: SharedTask,
     /// What stands in the field that names the task.
     named: Arc<str>,
     number: String,
 }
 
 impl TaskClaim {
-    pub(super) fn new(task: Task, node: usize, named: Arc<str>) -> Self {
+    pub(super) fn new(task: SharedTask, node: usize, named: Arc<str>) -> Self {
         Self { node, task, named, number: format!("{:016x}", crate::random::number()) }
     }
 
     /// Takes the claim, or renews it.
-    pub(super) async fn take(&self, set: &NodeSet) -> Result<Claimed, Reason> {
+    pub(super) async fn take(&self, set: &NodeSet) -> Result<TaskClaimed, Reason> {
         self.store(set, CLAIM).await
     }
 
@@ -69,7 +69,7 @@ impl TaskClaim {
             loop {
                 tokio::time::sleep(RENEWAL).await;
                 // Without an answer, the claim may still last.
-                if !matches!(self.take(set).await, Ok(Claimed::Ours) | Err(_)) {
+                if !matches!(self.take(set).await, Ok(TaskClaimed::Ours) | Err(_)) {
                     return;
                 }
             }
@@ -85,7 +85,7 @@ impl TaskClaim {
         let _ = self.store(set, Duration::ZERO).await;
     }
 
-    async fn store(&self, set: &NodeSet, time: Duration) -> Result<Claimed, Reason> {
+    async fn store(&self, set: &NodeSet, time: Duration) -> Result<TaskClaimed, Reason> {
         let (names, claim) = self.task.fields();
         let copied = set.members()[self.node].status.copied();
         let mut pipeline = Pipeline::with_capacity(1);
@@ -100,12 +100,12 @@ impl TaskClaim {
         };
         let number = |i: usize| items.get(i).and_then(int);
         Ok(match number(0) {
-            Some(1) => Claimed::Ours,
-            Some(2) => Claimed::ByAnother(Copied {
+            Some(1) => TaskClaimed::Ours,
+            Some(2) => TaskClaimed::ByAnother(Copied {
                 records: number(1).unwrap_or(0),
                 bytes: number(2).unwrap_or(0),
             }),
-            _ => Claimed::Over,
+            _ => TaskClaimed::Over,
         })
     }
 }
