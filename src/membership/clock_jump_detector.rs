@@ -1,16 +1,16 @@
-//! R10: whether servers' clocks jumped, or our own stood still.
+//! R10: tells jumps of servers' clocks from a pause of the local clock.
 //!
-//! If our own clock stood still, every server seems to have jumped forward by that time, between two
-//! readings that have the pause between them. So one server that was read before and after it, and
-//! did not jump, disproves the pause: the clocks of the others jumped alike, as one time source may
-//! make them. The verdict waits for the servers that may tell so.
+//! During a pause of the local clock every server seems to jump forward by the same time, between
+//! two readings around the pause. A server that was read before and after it and did not jump
+//! disproves the pause: the other clocks jumped together, as a shared time source may make them.
+//! The verdict waits for the servers whose readings can disprove it.
 
 use std::time::Duration;
 
 use super::offsets::{Interval, Shift};
 use crate::{protocol::rules, time::Timestamp};
 
-/// Decides what seeming jumps of servers' clocks are.
+/// Classifies apparent jumps of servers' clocks.
 #[derive(Debug)]
 pub(crate) struct ClockJumpDetector {
     quorum: usize,
@@ -18,62 +18,62 @@ pub(crate) struct ClockJumpDetector {
     nodes: Box<[NodeEvidence]>,
 }
 
-/// What is known of one node.
+/// The evidence about one node.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodeEvidence {
     jump: Option<SuspectedJump>,
-    /// What the latest reading said of the time before it.
+    /// Bounds the clock's advance between the earlier readings and the latest one.
     shift: Option<Shift>,
 }
 
-/// A jump, and whether it is known whose it is.
+/// An apparent jump, and whether it is already attributed to the server.
 #[derive(Clone, Copy, Debug)]
 struct SuspectedJump {
     jump: Sighting,
-    /// It counts as the server's own, unless more servers jump alike.
+    /// Attributed to the server, unless more servers jump alike.
     is_decided: bool,
 }
 
-/// A server's clock seems to have jumped.
+/// An apparent jump of a server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sighting {
     /// By how much.
     pub by: Interval,
-    /// When the latest reading without the jump was asked for.
+    /// When the latest reading without the jump was sent.
     pub since: Timestamp,
-    /// When the first reading with it came in.
+    /// When the first reading with the jump was received.
     pub seen: Timestamp,
 }
 
-/// What is decided.
+/// A decision of the detector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JumpVerdict {
-    /// Nothing, or nothing yet.
+    /// No decision yet.
     Open,
     /// The clocks of these nodes jumped.
     Jumped(Vec<(usize, Sighting)>),
-    /// Our own clock stood still.
+    /// The local clock was paused.
     LocalPause(LocalPause),
 }
 
-/// A pause of our own clock.
+/// A pause of the local clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LocalPause {
-    /// For so long at least.
+    /// Minimum length.
     pub at_least: Duration,
-    /// For so long at most.
+    /// Maximum length.
     pub at_most: Duration,
-    /// The nodes whose clocks seemed to have jumped by that; others' jumps were their own.
+    /// The nodes whose apparent jumps it explains; jumps of other nodes are their own.
     pub accused: Vec<usize>,
 }
 
-/// Nodes are looked at every second.
+/// Interval between two readings of a node.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
-/// Maximum time within which one pause shows in all nodes, and is decided.
+/// Maximum time in which one pause shows in all nodes and is decided.
 const TOGETHER: Duration = Duration::from_secs(5);
 
 impl ClockJumpDetector {
-    /// For a set of so many nodes.
+    /// Creates a detector for a set of nodes.
     pub(crate) fn new(nodes: usize, drift_factor: f64) -> Self {
         let slack = rules::drift(BETWEEN_LOOKS, drift_factor);
         Self {
@@ -83,8 +83,8 @@ impl ClockJumpDetector {
         }
     }
 
-    /// Takes a jump of a node's clock. `is_read` tells which nodes are connected, and so are going
-    /// to be read soon.
+    /// Records a jump of a node's clock. `is_read` returns whether a node is connected, and is read
+    /// again soon.
     pub(crate) fn report(
         &mut self,
         node: usize,
@@ -96,7 +96,7 @@ impl ClockJumpDetector {
         self.decide(jump.seen, is_read)
     }
 
-    /// Takes what a reading without a jump says.
+    /// Records a reading without a jump.
     pub(crate) fn steady(
         &mut self,
         node: usize,
@@ -108,7 +108,7 @@ impl ClockJumpDetector {
         self.decide(now, is_read)
     }
 
-    /// Decides what can be: to be called when a node is not connected any more.
+    /// Decides what can be decided; also called when a node disconnects.
     pub(crate) fn decide(
         &mut self,
         now: Timestamp,
@@ -125,7 +125,7 @@ impl ClockJumpDetector {
             };
             let accused = self.accused(jump, now);
             let (since, seen) = pause(&accused);
-            // A single node has nobody to be compared with.
+            // A single node has no other to be compared with.
             let may_be_pause =
                 self.nodes.len() > 1 && accused.len() >= self.quorum && since <= seen;
             if may_be_pause && !self.is_disproved(&accused) {
@@ -141,7 +141,8 @@ impl ClockJumpDetector {
         if jumped.is_empty() { JumpVerdict::Open } else { JumpVerdict::Jumped(jumped) }
     }
 
-    /// Until when readings without a jump are of interest; for ever while something is undecided.
+    /// Returns until when readings without a jump matter; [`Timestamp::MAX`] while a jump is
+    /// undecided.
     pub(crate) fn open_until(&self) -> Timestamp {
         let until = |SuspectedJump { jump, is_decided }: SuspectedJump| {
             if is_decided { jump.seen + TOGETHER } else { Timestamp::MAX }
@@ -154,7 +155,7 @@ impl ClockJumpDetector {
             .unwrap_or(Timestamp::ZERO)
     }
 
-    /// The nodes whose jumps can be the same pause of our own clock as this one.
+    /// Returns the nodes whose jumps the same pause of the local clock can explain.
     fn accused(&self, jump: Sighting, now: Timestamp) -> Vec<(usize, Sighting)> {
         let is_alike = |other: &Sighting| {
             other.by.low > 0
@@ -170,11 +171,11 @@ impl ClockJumpDetector {
             .collect()
     }
 
-    /// Whether a node was read before the pause and after it, and can't have gone ahead by that.
+    /// Returns whether a node that was read before and after the pause can't have advanced by it.
     ///
-    /// Its first reading may fall into the time of the pause, as where all were just connected to:
-    /// if it was behind the pause after all, nodes are barred that need not be, and no lock is held
-    /// twice. But a jump of its own at that time may have the pause in it.
+    /// The first reading may fall into the pause, for example when all nodes have just connected.
+    /// If it came after the pause after all, nodes are barred without need, which is safe. But a
+    /// jump of the node's own at that time may include the pause.
     fn is_disproved(&self, accused: &[(usize, Sighting)]) -> bool {
         let (since, seen) = pause(accused);
         let least = accused.iter().map(|(_, jump)| jump.by.low).max().unwrap_or(0);
@@ -187,7 +188,7 @@ impl ClockJumpDetector {
         })
     }
 
-    /// Whether a node that may disprove the pause is still to be read.
+    /// Returns whether a node that may disprove the pause has not been read since.
     fn awaits(&self, accused: &[(usize, Sighting)], is_read: impl Fn(usize) -> bool) -> bool {
         let (_, seen) = pause(accused);
         self.nodes.iter().enumerate().any(|(node, node_evidence)| {
@@ -202,7 +203,7 @@ fn is_recent(jump: &Sighting, now: Timestamp) -> bool {
     now.since(jump.seen) <= TOGETHER
 }
 
-/// The time within which our own clock stood still.
+/// Returns the time that contains the pause of the local clock.
 fn pause(accused: &[(usize, Sighting)]) -> (Timestamp, Timestamp) {
     let since = accused.iter().map(|(_, jump)| jump.since).max();
     let seen = accused.iter().map(|(_, jump)| jump.seen).min();
@@ -237,7 +238,7 @@ mod tests {
         Sighting { by, since: at(ms).minus(Duration::from_secs(1)), seen: at(ms) }
     }
 
-    /// A reading that was asked for at `ms`, of a node that is read since long ago.
+    /// A reading sent at `ms`, of a node with a long history.
     fn shift(ms: u64, at_most: i64) -> Shift {
         Shift { from: Timestamp::ZERO, asked: at(ms), at_most: at_most * 1_000 }
     }

@@ -1,12 +1,11 @@
 //! R6 and R14: a node that may have forgotten locks, or is new under its name, does not vote until
-//! every lock that it may have forgotten has expired and enough others know it for the owner of its
-//! name.
+//! every such lock has expired and enough other nodes know it as the owner of its name.
 //!
-//! A node that lost its data, or went back to older data, has no tag, or that of another
-//! incarnation. It is enrolled anew, into a probation. The others are told of it; once enough of them
-//! name it and each other, and it knows whom they name, `max_ttl` plus drift is waited, on the
-//! client's own clock. Then it learns from the others what it must not fall behind, and is
-//! activated. Each client counts for itself; whichever is first activates for all.
+//! A node that lost its data or went back to older data has no tag, or the tag of another
+//! incarnation. It is enrolled again, into a probation, and the other nodes are informed. Once
+//! enough of them name it and each other, and it names the owners that they name, the client waits
+//! for `max_ttl` plus drift on its own clock. Then the node learns the other nodes' state and is
+//! activated. Each client counts for itself; the first one activates the node for all.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,32 +18,32 @@ use crate::{
     time::Timestamp,
 };
 
-/// The probations of a set of nodes, as one client counts them.
+/// The probations of a set of nodes, as counted by one client.
 #[derive(Debug)]
 pub(crate) struct Enrolment {
     quorum: usize,
     max_ttl: Duration,
     drift_factor: f64,
     nodes: Box<[EnrolledNode]>,
-    /// When it was last known that an old set may still grant.
+    /// When an old set was last known to be able to grant.
     old_set_seen: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
 struct EnrolledNode {
     status: NodeStatus,
-    /// As it was last seen when it was there.
+    /// Its latest status while it was reachable.
     known: NodeStatus,
-    /// Since when it is out of sight; from the beginning, if it was never seen.
+    /// Start of the time in which it has been out of sight; zero if it was never seen.
     out_since: Timestamp,
-    /// In which incarnation, and when, it was last seen in a probation from which it may start by
+    /// The incarnation and time at which it was last seen in a probation from which it may start by
     /// itself.
     seen_starting: Option<(Incarnation, Timestamp)>,
-    /// Kept while the node is out of sight: its probation goes on.
+    /// Kept while the node is out of sight: its probation continues.
     wait: Option<Probation>,
-    /// The greatest incarnation that is known under the node's name.
+    /// The greatest known incarnation under the node's name.
     owner: Option<Incarnation>,
-    /// Since when it is known that the node is not the owner of its name any more.
+    /// When it was found not to own its name any more.
     displaced_since: Option<Timestamp>,
     busy: bool,
     retry_at: Timestamp,
@@ -55,8 +54,8 @@ impl EnrolledNode {
         self.known.view()
     }
 
-    /// Whether the node forgot along with one whose probation began at `since`: it is in probation
-    /// as well, or was so at the same time.
+    /// Returns whether the node forgot together with one whose probation began at `since`: it is in
+    /// probation too, or was at the same time.
     fn starts_with(&self, since: Timestamp) -> bool {
         let incarnation = self.view().map(|view| view.incarnation);
         let together = |(starting, seen)| Some(starting) == incarnation && seen >= since;
@@ -74,19 +73,19 @@ struct Probation {
     tag: Arc<str>,
     since: Timestamp,
     max_ttl: Duration,
-    /// Since when enough nodes that vote name it and each other.
+    /// Start of the time in which enough voting nodes name it and each other.
     known_to_voters: Option<Timestamp>,
-    /// Since when it and others that forgot along with it make up a quorum whose members name each
+    /// Start of the time in which it and others that forgot with it form a quorum that name each
     /// other.
     known_to_starters: Option<Timestamp>,
-    /// It started by itself together with others, which may vote by now.
+    /// It started together with others, which may already vote.
     bootstrapped: bool,
 }
 
 const RETRY: Duration = Duration::from_millis(200);
 
 impl Enrolment {
-    /// For `nodes` nodes, and locks of at most `max_ttl`.
+    /// Creates the probations of `nodes` nodes, for locks of at most `max_ttl`.
     pub(crate) fn new(nodes: usize, max_ttl: Duration, drift_factor: f64) -> Self {
         let entry = EnrolledNode {
             status: NodeStatus::Out,
@@ -104,12 +103,12 @@ impl Enrolment {
         Self { quorum, max_ttl, drift_factor, nodes, old_set_seen: None }
     }
 
-    /// Takes how a node stands, which was asked and answered at `now`.
+    /// Records a node's status, asked for and received at `now`.
     pub(crate) fn see(&mut self, node: usize, status: NodeStatus, now: Timestamp) {
         self.see_answer(node, status, now, now);
     }
 
-    /// Takes how a node stands: asked at `asked`, and answered at `now`.
+    /// Records a node's status, asked for at `asked` and received at `now`.
     pub(crate) fn see_answer(
         &mut self,
         node: usize,
@@ -146,7 +145,7 @@ impl Enrolment {
             NodeStatus::Out => {}
         }
         if let Some(view) = status.view().filter(|_| status.starts()) {
-            // It may have been activated while the answer was under way.
+            // It may have been activated before the answer arrived.
             entry.seen_starting = Some((view.incarnation, asked));
         }
         if status != NodeStatus::Out {
@@ -158,7 +157,7 @@ impl Enrolment {
         self.compare_views(node, now);
     }
 
-    /// What the latest view says of the owners of names, and of who knows whom.
+    /// Updates the owners of names, and which nodes know each other, from a node's latest view.
     fn compare_views(&mut self, node: usize, now: Timestamp) {
         if let Some(view) = self.nodes[node].view().cloned() {
             for (entry, owner) in self.nodes.iter_mut().zip(&view.owners) {
@@ -181,8 +180,8 @@ impl Enrolment {
         }
     }
 
-    /// A largest group of other nodes, of those that are `wanted`, that name the node, are named by
-    /// it, and name each other; the node knows of every owner that they know.
+    /// Returns a largest group of other nodes, all `wanted`, that name the node, are named by it,
+    /// and name each other; the node knows every owner that they know.
     fn group_around(&self, node: usize, wanted: impl Fn(&EnrolledNode) -> bool) -> Vec<usize> {
         let Some(view) = self.nodes[node].view() else { return Vec::new() };
         let is_near = |&(other, entry): &(usize, &EnrolledNode)| {
@@ -199,22 +198,22 @@ impl Enrolment {
         names::largest_group(&near).into_iter().map(|(other, _)| other).collect()
     }
 
-    /// The nodes that forgot along with a node, and are known to it and each other.
+    /// Returns the nodes that forgot together with a node, and name it and each other.
     fn starters(&self, node: usize) -> Vec<usize> {
         let Some(wait) = &self.nodes[node].wait else { return Vec::new() };
         self.group_around(node, |entry| entry.starts_with(wait.since))
     }
 
-    /// How many nodes that vote have to know a node, and tell it what it forgot: each quorum of the
-    /// others has one of them.
+    /// Returns the number of voting nodes that have to name a node and teach it: every quorum of
+    /// the other nodes contains one of them.
     fn needed(&self) -> usize {
         self.nodes.len() - self.quorum + 1
     }
 
-    /// Whom a node is to be told to be the owners of the names, by index; `None` where it knows them
-    /// already.
+    /// Returns the owners of the names that a node lacks, by index; `None` if it knows them all.
     ///
-    /// A node in probation is told all that the others know; one that votes, of those that are there.
+    /// A node in probation learns every owner that the others know; a voting node, those of the
+    /// reachable nodes.
     pub(crate) fn news_for(&self, node: usize) -> Option<Box<[Option<Incarnation>]>> {
         let entry = &self.nodes[node];
         let view = entry.status.view().filter(|_| !entry.is_displaced())?;
@@ -237,7 +236,7 @@ impl Enrolment {
         known.any(|(owner, known)| owner > known).then_some(owners)
     }
 
-    /// The least epoch of a new enrolment under a node's name.
+    /// Returns the minimum epoch of a new enrolment under a node's name.
     pub(crate) fn least_epoch(&self, node: usize) -> u32 {
         self.nodes[node].owner.map_or(1, |owner| owner.epoch.saturating_add(1))
     }
@@ -246,28 +245,28 @@ impl Enrolment {
         self.nodes.iter().any(|entry| entry.known.is_of_old_set())
     }
 
-    /// Since when another server is known to be the owner of the node's name.
+    /// Returns when another server was found to own the node's name.
     pub(crate) fn displaced_since(&self, node: usize) -> Option<Timestamp> {
         self.nodes[node].displaced_since
     }
 
-    /// When a node that is displaced may be enrolled anew: its name has led there for as long as a
-    /// probation all the same.
+    /// Returns when a displaced node may be enrolled again: its name has led to it for a whole
+    /// probation.
     pub(crate) fn reclaimed_at(&self, node: usize) -> Option<Timestamp> {
         Some(self.nodes[node].displaced_since? + self.probation(self.max_ttl))
     }
 
-    /// The node's incarnation, if it is to be enrolled anew although another server is the owner of
+    /// Returns the node's incarnation if it is to be enrolled again although another server owns
     /// its name.
     pub(crate) fn reclaims(&self, node: usize, now: Timestamp) -> Option<Incarnation> {
         let view = self.nodes[node].view()?;
         (now >= self.reclaimed_at(node)?).then_some(view.incarnation)
     }
 
-    /// The nodes that vote, and whose votes count with those of no quorum while others' do.
+    /// Returns the voting nodes whose votes count with no quorum, while those of others do.
     ///
-    /// Of two that disagree each may count with the rest, and the next look tells which one is
-    /// behind: neither is left out. Displaced nodes are told apart.
+    /// Of two nodes that disagree, each may count with the rest, and the next health check shows
+    /// which one is behind: neither is excluded. Displaced nodes are reported separately.
     pub(crate) fn strangers(&self) -> Vec<usize> {
         let votes = |entry: &EnrolledNode| entry.status.is_active() && !entry.is_displaced();
         let active = self.nodes.iter().enumerate().filter(|(_, entry)| votes(entry));
@@ -284,13 +283,13 @@ impl Enrolment {
         active.iter().filter(|node| is_stranger(node)).map(|node| node.0).collect()
     }
 
-    /// Whether a node belongs to another set, as far as is known. If it turns up without its data,
-    /// it is that set's, or that of whoever adopted it, and not ours for the taking.
+    /// Returns whether a node was last seen in another set. If it reappears without its data, it
+    /// still belongs to that set, or to whoever adopted it.
     pub(crate) fn is_elsewhere(&self, node: usize) -> bool {
         self.nodes[node].known == NodeStatus::OtherLayout
     }
 
-    /// What is to be done now; each step is followed by [`ended`](Self::ended).
+    /// Returns the steps due now; the caller reports each with [`ended`](Self::ended).
     pub(crate) fn due(&mut self, now: Timestamp) -> Vec<ActivationStep> {
         let mut steps = Vec::new();
         for node in 0..self.nodes.len() {
@@ -317,12 +316,12 @@ impl Enrolment {
         steps
     }
 
-    /// When [`due`](Self::due) has something to give, unless a node is seen otherwise before.
+    /// Returns when [`due`](Self::due) next returns a step, unless a status changes before.
     pub(crate) fn next_wake(&self) -> Option<Timestamp> {
         (0..self.nodes.len()).filter_map(|node| self.due_at(node)).min()
     }
 
-    /// A step is over.
+    /// Records the end of a step.
     pub(crate) fn ended(&mut self, node: usize, outcome: ActivationOutcome, now: Timestamp) {
         let entry = &mut self.nodes[node];
         entry.busy = false;
@@ -339,8 +338,8 @@ impl Enrolment {
         }
     }
 
-    /// Our clock was put forward by so much, at the most that it can have stood still. Probations
-    /// last at least as long as they must: none of that time counts.
+    /// Excludes the time by which the local clock was put forward, at most, so that probations
+    /// never end early.
     pub(crate) fn put_forward(&mut self, by: Duration) {
         for entry in &mut self.nodes {
             let wait = entry.wait.iter_mut().flat_map(|wait| {
@@ -356,7 +355,8 @@ impl Enrolment {
         }
     }
 
-    /// For how long a node in probation does not vote yet; zero where only others are waited for.
+    /// Returns the time for which a node in probation still does not vote; zero if it only waits
+    /// for other nodes.
     pub(crate) fn remaining(&self, node: usize, now: Timestamp) -> Duration {
         let wait = self.nodes[node].wait.as_ref();
         wait.map_or(Duration::ZERO, |wait| {
@@ -365,7 +365,7 @@ impl Enrolment {
         })
     }
 
-    /// How many nodes vote.
+    /// Returns the number of voting nodes.
     pub(crate) fn active(&self) -> usize {
         self.nodes.iter().filter(|entry| entry.status.is_active()).count()
     }
@@ -388,9 +388,9 @@ impl Enrolment {
         Some(end.max(entry.retry_at))
     }
 
-    /// When the probations of a quorum are over. Those that start by themselves do so together:
-    /// one that voted before the others were due would not be in probation any more, and so leave
-    /// too few for them to start and too few to learn from.
+    /// Returns when the probations of a quorum end. Nodes that start by themselves do so together:
+    /// a node that voted earlier would leave too few others to start with, and too few to learn
+    /// from.
     fn quorum_end(&self) -> Option<Timestamp> {
         let starting = self.nodes.iter().filter(|entry| entry.status.starts());
         let waits = starting.filter_map(|entry| entry.wait.as_ref());
@@ -400,9 +400,9 @@ impl Enrolment {
         ends.get(self.quorum - 1).copied()
     }
 
-    /// When those that are out of sight have been so for as long as a probation: they are not just
-    /// about to come back, with what they know. At once where a node starts with so many others that
-    /// no two such groups are without a common name among the others.
+    /// Returns when the nodes out of sight have been so for a whole probation, and are not about to
+    /// return with their state. Zero if the node starts with so many others that any two such
+    /// groups share a name.
     fn absence_end(&self, node: usize) -> Timestamp {
         let with =
             self.group_around(node, |entry| entry.status.is_active() || entry.status.starts());
@@ -414,7 +414,7 @@ impl Enrolment {
         since + self.probation(self.max_ttl)
     }
 
-    /// When no lock of an old set is left.
+    /// Returns when the last lock of an old set has expired.
     fn old_set_end(&self) -> Timestamp {
         let waits = self.nodes.iter().filter_map(|entry| entry.wait.as_ref());
         let longest = waits.map(|wait| wait.max_ttl).max().unwrap_or(self.max_ttl);
@@ -432,15 +432,15 @@ impl Enrolment {
     fn plan(&self, node: usize) -> Option<ActivationPlan> {
         let entry = &self.nodes[node];
         let wait = entry.wait.as_ref()?;
-        // A quorum forgot at once, so the set begins anew: each of its nodes has kept, or waited
-        // out, what it granted. A minority that forgot learns from the others, and waits for them:
-        // the former owners of its names may live, and be a quorum with them. And an old set may
-        // still be granting, out of our sight too: only `adopt` ends that.
+        // A quorum forgot at once, so the set starts over: each of its nodes has kept, or waited
+        // out, what it granted. A minority that forgot learns from the other nodes and waits for
+        // them: the former owners of its names may be alive and form a quorum with them. An old set
+        // may still grant, also out of sight: only `adopt` ends that.
         let there = |other: &usize| self.nodes[*other].status != NodeStatus::Out;
         let with = self.starters(node).into_iter().filter(there).count();
         let enough = with + 1 >= self.quorum && wait.known_to_starters.is_some();
         if entry.status.starts() && (wait.bootstrapped || enough) && !self.has_old_set() {
-            // Who is there may know of a longer TTL, whomever it takes for the owners of names.
+            // A reachable node may know of a longer TTL, whichever owners it names.
             let is_there =
                 |other: &usize| *other != node && self.nodes[*other].status.view().is_some();
             let from = (0..self.nodes.len()).filter(is_there).collect();
@@ -453,7 +453,7 @@ impl Enrolment {
     }
 }
 
-/// Keeps since when something holds.
+/// Sets `kept` to the time since which `holds` has been true.
 fn since(kept: &mut Option<Timestamp>, holds: bool, now: Timestamp) {
     if holds {
         kept.get_or_insert(now);

@@ -4,23 +4,23 @@ use std::{sync::Arc, time::Duration};
 
 use crate::protocol::names::View;
 
-/// How a node stands, as last seen.
+/// The status of a node, as last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NodeStatus {
-    /// Not seen, or of no use for others: not connected, a replica, or one server under two names.
+    /// Not reachable or not usable: disconnected, a replica, or one server under two names.
     Out,
     /// It belongs to another set of nodes.
     OtherLayout,
-    /// It does not vote until its probation is over.
+    /// Waits out its probation before it votes.
     Probation {
-        /// What it stores of its enrolment.
+        /// The tag that it stores.
         tag: Arc<str>,
-        /// What it is, and what it takes the others for.
+        /// Its incarnation, and the owners that it names.
         view: Arc<View>,
         /// The longest TTL of any lock that the node may have forgotten, as far as it knows.
         max_ttl: Duration,
-        /// It was taken from another set, which may still grant: it learns from nodes that vote,
-        /// and does not start by itself.
+        /// It was moved from another set, which may still grant: it learns from voting nodes and
+        /// does not start by itself.
         moved: bool,
     },
     /// It votes.
@@ -31,7 +31,7 @@ pub(crate) enum NodeStatus {
 }
 
 impl NodeStatus {
-    /// Whether it may start by itself, together with others.
+    /// Returns whether it may start by itself, together with others.
     pub(crate) fn starts(&self) -> bool {
         matches!(self, Self::Probation { moved: false, .. })
     }
@@ -40,7 +40,7 @@ impl NodeStatus {
         matches!(self, Self::Active { .. })
     }
 
-    /// Whether it tells of an old set that may still grant.
+    /// Returns whether it indicates an old set that may still grant.
     pub(crate) fn is_of_old_set(&self) -> bool {
         matches!(self, Self::OtherLayout | Self::Probation { moved: true, .. })
     }
@@ -53,47 +53,47 @@ impl NodeStatus {
     }
 }
 
-/// What is to be done for a node whose probation is over.
+/// The activation of a node whose probation has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ActivationStep {
     /// The node.
     pub node: usize,
-    /// What the node stored when it was last looked at: nothing may have changed since.
+    /// The tag that the node stored when last seen; it must not have changed.
     pub tag: Arc<str>,
-    /// How long was waited.
+    /// Time waited.
     pub waited: Duration,
-    /// What it takes to activate it.
+    /// How to activate it.
     pub plan: ActivationPlan,
 }
 
 /// Where an activated node learns what it forgot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ActivationPlan {
-    /// From at least `needed` of these nodes, which vote: each quorum that ever granted a lock has
-    /// one of them.
+    /// Learn from at least `needed` of these voting nodes: every quorum that ever granted a lock
+    /// contains one of them.
     Learn {
         /// The voting nodes.
         from: Vec<usize>,
-        /// How many of them have to answer.
+        /// Minimum number of answers.
         needed: usize,
     },
-    /// So many nodes are in probation, or have been away for so long, that too few others vote:
-    /// it starts above every token that can have been granted, and takes what it can get.
+    /// Too few other nodes vote, because the rest are in probation or away: the node starts above
+    /// every token that can have been granted, and learns what it can.
     Bootstrap {
-        /// The other nodes that can be asked.
+        /// The other reachable nodes.
         from: Vec<usize>,
     },
 }
 
-/// How a step came out.
+/// The outcome of an activation step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ActivationOutcome {
-    /// The node votes, or is not in this probation any more.
+    /// The node votes, or has left this probation.
     Done,
-    /// A node knows of a longer TTL: so long has to be waited.
+    /// A node knows of this longer TTL, which has to be waited out.
     Longer(Duration),
     /// A node did not answer.
     Failed,
-    /// Another client does it: to be looked at again after so long.
+    /// Another client activates the node; check again after this time.
     Later(Duration),
 }

@@ -1,16 +1,16 @@
 //! Nodes of a set that nobody uses any more are taken over by the next one.
 //!
-//! A first start with a wrong list binds its nodes to that list. Clients of a set leave a mark on
-//! its nodes while they look at them; nodes whose mark has not changed for longer than any lock
-//! lasts are taken, if they are so many of their set that it is left without a quorum. They are
-//! taken as nodes that were moved, and start only when enough of them were: a client that comes back
-//! in between keeps its set, and the new one then does not start beside it.
+//! A first start with a wrong list of nodes binds them to that list. Clients of a set leave a mark
+//! on its nodes at health checks. Nodes whose mark has not changed for longer than any lock lasts
+//! are taken over, if their set loses its quorum by that. They are taken as moved nodes and start
+//! only once enough of them were taken: if a client returns before, its set keeps its quorum, and
+//! the new set does not start beside it.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{protocol::rules, time::Timestamp};
 
-/// What a node tells of the other set that it belongs to.
+/// The other set that a node belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ForeignSet {
     /// Names the set.

@@ -1,3 +1,5 @@
+//! The answers of a node.
+
 use std::{sync::Arc, time::Duration};
 
 use super::{Nonce, TickClaim};

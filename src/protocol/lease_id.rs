@@ -1,3 +1,5 @@
+//! The identity of a lease.
+
 use std::{
     fmt,
     sync::{

@@ -1,3 +1,5 @@
+//! The operations of a node.
+
 use std::{sync::Arc, time::Duration};
 
 #[cfg(doc)]

@@ -1,3 +1,5 @@
+//! The claim of a job's tick.
+
 use std::{sync::Arc, time::Duration};
 
 use crate::token::TOKEN_LEAD;

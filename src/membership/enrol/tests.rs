@@ -1,3 +1,5 @@
+//! Probations of sets of nodes.
+
 use super::*;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -21,7 +23,7 @@ enum As {
 
 use As::{Active, Elsewhere, Moved, Out, Probation};
 
-/// Nodes that are told at once of each other's incarnations.
+/// Nodes that learn each other's incarnations at once.
 struct Set {
     enrolment: Enrolment,
     stands: Vec<As>,
@@ -47,7 +49,7 @@ impl Set {
         set
     }
 
-    /// The node stands differently now, and the others are told.
+    /// The node's status changes, and the other nodes are informed.
     fn see(&mut self, node: usize, stands: As, now: Timestamp) {
         self.turn(node, stands);
         self.look(now);

@@ -1,3 +1,5 @@
+//! The claims of jobs' ticks on an embedded node.
+
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
@@ -9,7 +11,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct EmbeddedJobs {
     kept: HashMap<Arc<str>, JobEntry>,
-    /// When the node lost what it knew, and 60 s: see [`Answer::Promised`].
+    /// The time at which the node lost its state, plus 60 s: see
+    /// [`PromisedAnswer`](crate::protocol::PromisedAnswer).
     floor: u64,
 }
 

@@ -1,3 +1,5 @@
+//! A set of nodes inside the process.
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
@@ -40,7 +42,7 @@ pub struct EmbeddedNodes {
     clock: Arc<SteadyWall>,
 }
 
-/// What one node keeps, apart for each key prefix.
+/// The state of one node, by key prefix.
 #[derive(Debug, Default)]
 struct EmbeddedServer {
     namespaces: Mutex<HashMap<String, Namespace>>,
@@ -70,17 +72,17 @@ impl EmbeddedNodes {
         Self { nodes, clock: Arc::new(SteadyWall::new(Arc::new(clock))) }
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there are none; no manager can be built over such a set.
+    /// Returns whether there are no nodes; no manager can be built on an empty set.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// How many keys are stored on each node, of all prefixes; expired ones are not counted.
+    /// Returns the number of unexpired keys on each node, over all prefixes.
     pub fn key_counts(&self) -> Vec<usize> {
         let now = self.clock.now();
         let count = |server: &EmbeddedServer| {
@@ -90,20 +92,19 @@ impl EmbeddedNodes {
         self.nodes.iter().map(count).collect()
     }
 
-    /// What the nodes' clocks show, which are not set back.
+    /// Returns the nodes' wall clock, which never goes back.
     #[cfg(feature = "testing")]
     pub(crate) fn wall(&self) -> Duration {
         self.clock.read(self.clock.now())
     }
 
-    /// Lets all nodes lose what they keep, and grant no token up to `floor`. Who listens goes on
-    /// listening.
+    /// Clears all nodes, which then grant no token up to `floor`. Subscriptions stay.
     #[cfg(feature = "testing")]
     pub(crate) fn forget(&self, floor: u64) {
         self.each_store(|_, store| *store = EmbeddedStore::above(floor));
     }
 
-    /// The greatest fence.
+    /// Returns the greatest fence.
     #[cfg(feature = "testing")]
     pub(crate) fn greatest_fence(&self) -> u64 {
         let mut greatest = 0;
@@ -111,10 +112,10 @@ impl EmbeddedNodes {
         greatest
     }
 
-    /// Takes over the fences, claims and records that the nodes of another set keep.
+    /// Merges the fences, claims and records of another set.
     #[cfg(feature = "testing")]
     pub(crate) fn learn(&self, other: &Self) {
-        // One store after the other is locked: two sets may learn from each other.
+        // One store is locked at a time: two sets may learn from each other.
         let mut known = HashMap::new();
         other.each_store(|prefix, store| {
             let mut copy = EmbeddedStore::default();
@@ -137,8 +138,7 @@ impl EmbeddedNodes {
         }
     }
 
-    /// The nodes as a manager with this key prefix sees them: to be given to a builder one by one,
-    /// wrapped perhaps.
+    /// Returns the nodes as a manager with this key prefix uses them, for a builder.
     pub fn nodes(&self, prefix: &str) -> impl Iterator<Item = Arc<dyn Node>> {
         self.nodes.iter().enumerate().map(move |(i, server)| {
             let mut namespaces = crate::sync::lock(&server.namespaces);
@@ -178,7 +178,7 @@ impl Node for EmbeddedNode {
     }
 
     fn wall(&self, _: Timestamp, wall: Duration) -> Option<Duration> {
-        // One process, one clock: what differs is that the nodes' is not set back.
+        // The same clock as the process's, except that it never goes back.
         Some(wall.saturating_add(self.clock.back()))
     }
 

@@ -1,3 +1,5 @@
+//! The records on an embedded node.
+
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
@@ -27,7 +29,7 @@ impl EmbeddedRecords {
         Answer::Recorded(kept.map(|kept| (Arc::clone(&kept.record), kept.expires.since(now))))
     }
 
-    /// A record of work that is done is replaced by none but its own.
+    /// Stores a record, unless another lease's record of finished work exists.
     pub(super) fn keep(
         &mut self,
         name: &Arc<str>,
@@ -48,7 +50,7 @@ impl EmbeddedRecords {
         self.read(name, now)
     }
 
-    /// A record of work that is done is left as it is.
+    /// Stores a record, unless one of finished work exists.
     pub(super) fn repair(
         &mut self,
         name: &Arc<str>,

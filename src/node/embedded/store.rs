@@ -1,3 +1,5 @@
+//! The state of one embedded node, and how operations change it.
+
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::Arc,
@@ -18,7 +20,7 @@ use crate::{
     token::TOKEN_LEAD,
 };
 
-/// What one embedded node keeps: the keys with their expiry, and the fences.
+/// The keys and fences of an embedded node.
 #[derive(Debug)]
 pub(super) struct EmbeddedStore {
     keys: HashMap<Arc<str>, StoredKey>,
@@ -33,7 +35,7 @@ pub(super) struct EmbeddedStore {
 struct StoredKey {
     lease: StoredLease,
     expires: Timestamp,
-    /// Somebody was refused since it was stored.
+    /// A waiter was refused since it was stored.
     awaited: bool,
 }
 
@@ -58,8 +60,7 @@ impl StoredKey {
 }
 
 impl EmbeddedStore {
-    /// Runs an operation as a server would, at a moment of the clock. The
-    /// names that it gave back, and that somebody waits for, go to `freed`.
+    /// Runs an operation as a server does. Adds the released names that have waiters to `freed`.
     pub(super) fn run(
         &mut self,
         op: &Op,
@@ -96,21 +97,20 @@ impl EmbeddedStore {
         }
     }
 
-    /// A store that begins after one that was lost: no token is granted up to `floor`, and ticks of
-    /// jobs up to the time that it stands for count as started.
+    /// Creates the store of a node that lost its state: it grants no token up to `floor`, and
+    /// counts ticks up to the time of `floor` as started.
     #[cfg(feature = "testing")]
     pub(super) fn above(floor: u64) -> Self {
         let fences = vec![floor; STRIPES].into_boxed_slice();
         Self { fences, jobs: EmbeddedJobs::above(floor), ..Self::default() }
     }
 
-    /// The greatest fence.
     #[cfg(feature = "testing")]
     pub(super) fn greatest_fence(&self) -> u64 {
         self.fences.iter().copied().max().unwrap_or(0)
     }
 
-    /// Takes over the fences, claims and records of another node.
+    /// Merges the fences, claims and records of another node.
     #[cfg(feature = "testing")]
     pub(super) fn learn(&mut self, other: &Self) {
         for (fence, known) in self.fences.iter_mut().zip(&other.fences) {
@@ -148,7 +148,7 @@ impl EmbeddedStore {
             return Ok(held);
         }
         if lease.resource().shared_names().len() > 1 {
-            // Granted again, a set is written anew, as on a server.
+            // A set that is granted again is written anew, as on a server.
             for name in lease.resource().shared_names() {
                 self.keys.remove(name);
             }
@@ -224,7 +224,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// The answer if one of the keys is someone else's.
+    /// Returns the answer if another lease holds one of the keys.
     fn held(&self, lease: &LeaseId, fence: u64, now: Timestamp) -> Option<Answer> {
         let names = lease.resource().shared_names().iter();
         let other = names
@@ -257,7 +257,7 @@ impl EmbeddedStore {
             let owner = Arc::clone(lease.owner());
             let stored = StoredLease::new(lease.nonce(), token, lease.since(), owner);
             let entry = self.keys.entry(Arc::clone(name));
-            // A key that is renewed has been waited for all the same.
+            // Renewing a key keeps its waiters.
             let awaited = match &entry {
                 Entry::Occupied(key) => key.get().awaited && key.get().is_of(lease, now),
                 Entry::Vacant(_) => false,

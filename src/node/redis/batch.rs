@@ -1,19 +1,19 @@
-//! Which operations share a script call.
+//! Groups operations that share a script call.
 //!
-//! A call costs a server about as much as the work of one lease, so neighbours go in one, in their
-//! order.
+//! A call costs a server about as much as the work for one lease, so adjacent operations share one,
+//! in order.
 
 use super::request::NodeRequest;
 use crate::protocol::Op;
 
-/// Operations that are answered by one command: acquires and releases, or a single other one.
+/// Operations of one command: acquires and releases, or a single other operation.
 pub(super) type Group = Vec<NodeRequest>;
 
 fn shares(request: &NodeRequest) -> bool {
     matches!(request.op, Op::Acquire(_) | Op::Release(_))
 }
 
-/// Cuts a batch into groups; the order stays.
+/// Splits a batch into groups, in order.
 pub(super) fn group(requests: Vec<NodeRequest>) -> Vec<Group> {
     if requests.iter().all(shares) {
         return vec![requests];

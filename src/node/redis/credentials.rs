@@ -1,3 +1,5 @@
+//! Credentials of a server, fixed, from a file or from a callback.
+
 use std::{
     fmt,
     fs::File,
@@ -50,14 +52,14 @@ impl Credentials {
         Self(CredentialSource::File { username: None, path: path.into() })
     }
 
-    /// Credentials that are asked for at every connect, so that they may rotate.
+    /// Credentials from a callback, called at every connect, so that they may rotate.
     ///
     /// The callback runs on the crate's own thread and must not block.
     pub fn callback(f: impl Fn() -> Credentials + Send + Sync + 'static) -> Self {
         Self(CredentialSource::Callback(Arc::new(f)))
     }
 
-    /// Refuses a file that can't be read.
+    /// Checks that the file can be read.
     pub(crate) fn check(&self) -> Result<(), Arc<str>> {
         match &self.0 {
             CredentialSource::File { path, .. } => password_in(path).map(|_| ()),
@@ -65,10 +67,10 @@ impl Credentials {
         }
     }
 
-    /// The user, if one is named, and the password, as of now; or why there are none.
+    /// Returns the user, if any, and the current password.
     pub(super) async fn resolve(&self) -> Result<UserAndPassword, Arc<str>> {
         let mut credentials = self.clone();
-        // A callback may hand over to another; a circle of them must not hang us.
+        // A callback may return another callback; a cycle must not hang.
         for _ in 0..8 {
             match credentials.0 {
                 CredentialSource::Fixed { username, password } => return Ok((username, password)),

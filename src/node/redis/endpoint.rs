@@ -1,3 +1,5 @@
+//! Parses a server's URL.
+
 use std::sync::Arc;
 
 use ::redis::{ConnectionAddr, IntoConnectionInfo};

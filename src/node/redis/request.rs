@@ -1,4 +1,4 @@
-//! An operation on its way to a server, with the reply that it is answered to.
+//! An operation to be sent to a server, with its reply.
 
 use std::sync::{
     Arc,
@@ -15,9 +15,8 @@ use crate::{
 pub(super) struct NodeRequest {
     pub(super) op: Op,
     pub(super) reply: Reply,
-    /// It met another tag than it was sent with, and is sent once more.
+    /// It met another tag and was sent again.
     begun_again: bool,
-    /// Counts as long as the request is there.
     counted: Counted,
 }
 
@@ -37,12 +36,12 @@ impl NodeRequest {
         Self { op, reply, begun_again: false, counted: Counted(Arc::clone(in_flight)) }
     }
 
-    /// True the first time.
+    /// Returns true the first time.
     pub(super) fn begin_again(&mut self) -> bool {
         !std::mem::replace(&mut self.begun_again, true)
     }
 
-    /// Answers, and is counted no more by the time of the answer.
+    /// Sends the answer; the request is not counted any more by then.
     pub(super) fn answer(self, result: Result<Answer, Reason>, view: Option<Arc<View>>) {
         let Self { reply, counted, .. } = self;
         drop(counted);

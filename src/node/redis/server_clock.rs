@@ -1,11 +1,13 @@
+//! Estimates a server's clock, for the deadlines of commands.
+
 use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// What is known of a server's clock: it showed `server` after `sent`.
+/// A reading of a server's clock: it showed `server_micros` after `sent`.
 ///
-/// The upper end of the estimate is what deadlines are made of: too late a deadline lets a late
-/// command run, too early a one costs a vote.
+/// Deadlines use the upper bound: too late a deadline lets a late command run, too early a one
+/// costs a vote.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServerClock {
     sent: Timestamp,

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use super::{Connector, Credentials};
 use crate::time::Clock;
 
-/// What all nodes of a set have in common.
+/// Settings shared by all nodes of a set.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisSettings {
     pub(crate) prefix: Arc<str>,
@@ -33,8 +33,8 @@ pub(crate) struct Access {
 #[non_exhaustive]
 pub enum RestartGuard {
     /// Such a server does not vote until every lock that it may have forgotten has expired:
-    /// `max_ttl` and the drift allowance, counted by each client for itself. A set that is new as a
-    /// whole can't be told from one that lost everything, so it waits once as well.
+    /// `max_ttl` and the drift allowance, counted by each client for itself. A new set waits once
+    /// as well, as it can't be told from a set that lost everything.
     #[default]
     Quarantine,
     /// Servers vote at once, whatever they forgot: for throw-away servers, in tests.

@@ -1,3 +1,5 @@
+//! The status of a server, shared by its connection and the senders.
+
 use std::{
     sync::{
         Arc, Mutex,
@@ -19,25 +21,24 @@ use crate::{
     time::{Clock, Timestamp},
 };
 
-/// What the supervisor knows of its server, shared with those who send.
+/// The status of a server.
 ///
-/// What changes is queued under the mutex, and told by [`tell`](Self::tell) when that is unlocked:
-/// subscribers may ask for the node's health. A thread that is telling tells what others queue
-/// meanwhile, so that everything is told in its order.
+/// Changes queue events under the mutex; [`emit`](Self::emit) emits them after it is unlocked, as
+/// subscribers may ask for the node's health. One thread emits at a time, in order.
 #[derive(Debug)]
 pub(crate) struct Status {
     name: Arc<str>,
     clock: Arc<dyn Clock>,
-    /// Read on every operation; the rest only where one is set.
+    /// Read on every operation; the rest only if one is set.
     down: AtomicBool,
     refusing: AtomicBool,
     barred: AtomicBool,
-    /// By how many µs the server's wall clock is ahead of our clock, at least.
+    /// Minimum by which the server's wall clock is ahead of the local clock, in µs.
     ahead: AtomicI64,
     pub(super) in_flight: Arc<AtomicUsize>,
-    /// When the first operation came that the connection's task has not taken yet; zero without one.
+    /// Arrival of the first operation that the connection has not taken; zero if none.
     stamp: AtomicU64,
-    /// How long operations waited before they were written, in ns.
+    /// Time that operations waited before they were written, in ns.
     queue_delay: AtomicU64,
     detail: Mutex<StatusDetail>,
 }
@@ -46,17 +47,17 @@ pub(crate) struct Status {
 struct StatusDetail {
     state: ConnectionState,
     bars: [Option<(VoteBar, Timestamp)>; 5],
-    /// Records are being copied to the server: how many by now, and since when.
+    /// Progress and start of the copying of records to the server.
     copying: Option<(Copied, Timestamp)>,
-    /// What else is known of a server that is there.
+    /// Other facts about the server.
     known: NodeHealth,
     denied: Denied,
-    /// What the last try to end a probation ran into, and how many have failed.
+    /// The latest failure to end the probation, and the number of failures.
     blocked: Option<(Blocked, u32)>,
     events: StatusEventQueue,
 }
 
-/// What was copied to a server by the client that does so.
+/// What a client copied to a server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Copied {
     pub(super) records: u64,
@@ -67,7 +68,7 @@ pub(super) struct Copied {
 enum ConnectionState {
     Connecting,
     Up,
-    /// `confirmed`: not by a single vote, which may be refused for the sake of its name.
+    /// `confirmed`: not only by a vote that may have been refused because of its name.
     Refusing {
         reason: Reason,
         since: Timestamp,
@@ -79,7 +80,7 @@ enum ConnectionState {
     },
 }
 
-/// Of a server whose clock was not read by the present connection.
+/// Value before the present connection has read the clock.
 const UNKNOWN: i64 = i64::MIN;
 
 impl Status {
@@ -111,33 +112,33 @@ impl Status {
         &self.name
     }
 
-    /// What the server's wall clock shows, if it is connected: the time since the Unix epoch.
+    /// Returns the server's wall clock while connected, as the time since the Unix epoch.
     pub(super) fn wall(&self, now: Timestamp) -> Option<Duration> {
         let ahead = Some(self.ahead.load(Ordering::Relaxed)).filter(|ahead| *ahead != UNKNOWN)?;
         let micros = (now.as_nanos() / 1_000).checked_add_signed(ahead)?;
         Some(Duration::from_micros(micros))
     }
 
-    /// Takes by how much its wall clock is ahead of our clock, in µs.
+    /// Sets the minimum by which its wall clock is ahead of the local clock, in µs.
     pub(super) fn set_ahead(&self, micros: i64) {
         self.ahead.store(micros, Ordering::Relaxed);
     }
 
-    /// Our clock was put forward.
+    /// Adjusts to a correction of the local clock.
     pub(super) fn put_forward(&self, by: Duration) {
         let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
         let less = |ahead: i64| (ahead != UNKNOWN).then(|| ahead.saturating_sub(by));
         let _ = self.ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// Notes when an operation came, if it is the first since the last call of `take_stamp`.
+    /// Records the arrival of an operation if it is the first since `take_stamp`.
     pub(super) fn stamp(&self) {
         if self.stamp.load(Ordering::Relaxed) == 0 {
             self.stamp.store(self.clock.now().as_nanos(), Ordering::Relaxed);
         }
     }
 
-    /// When the first operation came since the last call.
+    /// Returns the arrival of the first operation since the last call.
     pub(super) fn take_stamp(&self) -> Option<Timestamp> {
         let stamp = self.stamp.swap(0, Ordering::Relaxed);
         (stamp > 0).then(|| Timestamp::from_nanos(stamp))
@@ -149,7 +150,7 @@ impl Status {
         crate::metrics::queue_delay(&self.name, delay);
     }
 
-    /// Why operations fail at once, if they do.
+    /// Returns the reason while the server is down.
     pub(super) fn down(&self) -> Option<Reason> {
         if !self.down.load(Ordering::Acquire) {
             return None;
@@ -162,7 +163,7 @@ impl Status {
         }
     }
 
-    /// Why the node has no vote, if it is so.
+    /// Returns the reason while the node has no vote.
     pub(super) fn barred(&self) -> Option<Reason> {
         if !self.barred.load(Ordering::Acquire) {
             return None;
@@ -172,8 +173,8 @@ impl Status {
         detail.bars.iter().flatten().find_map(|(bar, _)| bar.reason(now))
     }
 
-    /// Why the node is not asked for this now. One that may not grant may still keep and release
-    /// what it has; not so one that may not be the owner of its name.
+    /// Returns the reason not to send an operation. A node that may not grant may still renew and
+    /// release; a node that may not own its name may not renew.
     pub(super) fn bars(&self, op: &Op) -> Option<Reason> {
         let reason = self.barred()?;
         let renews = !matches!(
@@ -192,8 +193,8 @@ impl Status {
         self.tell();
     }
 
-    /// As [`set_bar`](Self::set_bar), for callers that hold a mutex: they [`tell`](Self::tell) when
-    /// it is unlocked.
+    /// As [`set_bar`](Self::set_bar), for callers that hold a mutex; they call [`emit`](Self::emit)
+    /// after unlocking it.
     pub(super) fn queue_bar(&self, kind: VoteBarKind, bar: Option<VoteBar>) {
         let now = self.clock.now();
         let mut detail = self.detail();
@@ -257,7 +258,7 @@ impl Status {
         });
     }
 
-    /// The server is there, and refuses votes. A refusal is told of once it is `confirmed`.
+    /// Records that the server refuses votes. Logged once `confirmed`.
     pub(super) fn set_refusing(&self, reason: &Reason, confirmed: bool) {
         if matches!(&self.detail().state, ConnectionState::Refusing { reason: known, confirmed: was, .. } if known == reason && *was >= confirmed)
         {
@@ -278,10 +279,10 @@ impl Status {
         });
     }
 
-    /// A vote counted. `stored`: it stored something, which a full server, say, refuses while it
-    /// still tells who holds a name.
+    /// Records a vote that counted. `stored`: it stored something; a full server still answers who
+    /// holds a name.
     pub(super) fn set_obliging(&self, stored: bool) {
-        // Asked on every grant: it is nearly always so.
+        // The common case, on every grant.
         if !self.refuses() {
             return;
         }
@@ -304,7 +305,7 @@ impl Status {
         self.refusing.load(Ordering::Acquire)
     }
 
-    /// What a look at the server showed.
+    /// Records a health check.
     pub(super) fn set_known(&self, report: &NodeReport, clock: ClockOffset, round_trip: Duration) {
         self.change(|detail, _| {
             let known = &mut detail.known;
@@ -326,7 +327,7 @@ impl Status {
         });
     }
 
-    /// Which commands the server denies to our user: `change` says what was found out.
+    /// Updates the denied commands.
     pub(super) fn set_denied(&self, change: impl FnOnce(&mut Denied)) {
         self.change(|detail, _| {
             change(&mut detail.denied);
@@ -340,18 +341,18 @@ impl Status {
         });
     }
 
-    /// Whether anything is known to be denied.
+    /// Returns whether a command is denied.
     pub(super) fn is_denied_something(&self) -> bool {
         !self.detail().known.denied.is_empty()
     }
 
-    /// A try to end the node's probation failed: what the node that was asked said.
+    /// Records a failure to end the probation, with the answer of the node that caused it.
     pub(super) fn not_activated(&self, asked: &Arc<str>, reason: Reason) {
         self.change(|detail, _| {
             let blocked = Blocked::new(Arc::clone(asked), reason.clone());
             let before = detail.blocked.take();
             let failed = before.as_ref().map_or(0, |(_, failed)| *failed).saturating_add(1);
-            // One may fail because the nodes come one after the other.
+            // The first failure may be due to the order in which nodes are activated.
             let is_new =
                 failed == 2 || (failed > 2 && before.is_some_and(|(before, _)| before != blocked));
             detail.blocked = Some((blocked, failed));
@@ -363,7 +364,7 @@ impl Status {
         self.detail().known.findings = findings;
     }
 
-    /// Whether records are being copied to the server.
+    /// Sets whether records are being copied to the server.
     pub(super) fn set_copying(&self, is_copying: bool) {
         let now = self.clock.now();
         let mut detail = self.detail();
@@ -375,7 +376,7 @@ impl Status {
         crate::metrics::copying(&self.name, is_copying);
     }
 
-    /// How far the copying of records is.
+    /// Sets the progress of copying.
     pub(super) fn set_copied(&self, copied: Copied) {
         if let Some((known, _)) = &mut self.detail().copying {
             *known = copied;
@@ -422,7 +423,7 @@ impl Status {
         }
     }
 
-    /// Tells what is queued, unless another thread is about it.
+    /// Emits queued events, unless another thread does.
     pub(super) fn tell(&self) {
         let _telling = {
             let mut detail = self.detail();
@@ -437,7 +438,7 @@ impl Status {
         }
     }
 
-    /// The next that is to be told. Without any, nobody is telling any more.
+    /// Takes the next event; without one, ends the emission.
     fn next_event(&self) -> Option<StatusEvent> {
         let mut detail = self.detail();
         let event = detail.events.queue.pop_front();
@@ -470,7 +471,7 @@ impl StatusDetail {
     }
 }
 
-/// A thread tells what is queued. Where a subscriber panics, the next change has the rest told.
+/// Held while a thread emits. If a subscriber panics, the next change emits the rest.
 struct EmitGuard<'a>(&'a Status);
 
 impl Drop for EmitGuard<'_> {

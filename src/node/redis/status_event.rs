@@ -1,8 +1,10 @@
+//! Log messages and metrics about a node, emitted outside its mutex.
+
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use crate::{error::Reason, metrics};
 
-/// Something to tell of a node, once nothing is locked.
+/// A log message or metric about a node.
 #[derive(Debug)]
 pub(super) enum StatusEvent {
     Up,
@@ -20,7 +22,7 @@ pub(super) enum StatusEvent {
     Gauges { is_up: bool, is_voting: bool },
 }
 
-/// News in the order in which they are to be told, by one thread at a time.
+/// Events in order, emitted by one thread at a time.
 #[derive(Debug, Default)]
 pub(super) struct StatusEventQueue {
     pub(super) queue: VecDeque<StatusEvent>,

@@ -1,4 +1,4 @@
-//! Keeps one server connected: connects, serves, fails fast while it is down, connects again.
+//! Keeps one server connected: connects, serves, and reconnects with backoff.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{error::Reason, membership::offsets::Offsets};
 
-/// The task behind a [`RedisNode`](super::RedisNode); it ends when the node is dropped.
+/// The connection task of a [`RedisNode`](super::RedisNode); it ends when the node is dropped.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     endpoint: Endpoint,
@@ -43,7 +43,7 @@ impl Supervisor {
     }
 
     pub(crate) async fn run(mut self) {
-        // Operations wait for the first connection; later ones are told at once that it is gone.
+        // Operations wait for the first connection; afterwards they fail at once while it is down.
         let mut next = None;
         loop {
             let round = AssertUnwindSafe(self.connect_and_serve(next.take())).catch_unwind();
@@ -60,7 +60,7 @@ impl Supervisor {
         }
     }
 
-    /// One connection from its opening to its end, after a pause if there was one before.
+    /// Opens a connection, after a pause if one failed before, and serves it until it ends.
     async fn connect_and_serve(&mut self, last: Option<Reason>) -> SessionEnd {
         let link = match &last {
             None => handshake::connect(&self.endpoint, &self.member).await,
@@ -79,8 +79,8 @@ impl Supervisor {
         }
     }
 
-    /// Waits for the backoff and connects, turning operations away meanwhile. `None` when the node
-    /// was dropped.
+    /// Waits for the backoff and connects, rejecting operations meanwhile. Returns `None` when the
+    /// node was dropped.
     async fn reconnect(&mut self, reason: &Reason) -> Option<Result<Link, Reason>> {
         let pause = self.backoff.next();
         let Self { endpoint, member, inlets, .. } = self;

@@ -1,3 +1,5 @@
+//! TLS over the connector's streams.
+
 use std::{
     fmt,
     fs::File,

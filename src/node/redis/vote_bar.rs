@@ -3,7 +3,7 @@
 use super::status_event::StatusEvent;
 use crate::{error::Reason, membership::offsets::Interval, time::Timestamp};
 
-/// Why a server that is there has no vote at present.
+/// A reason for which a connected server has no vote.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum VoteBar {
     Probation { until: Timestamp },
@@ -11,7 +11,7 @@ pub(super) enum VoteBar {
     Reason(Reason),
 }
 
-/// Where a bar comes from; they come and go apart from each other, and the first is shown.
+/// The source of a bar. Bars are independent of each other; the first one is shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum VoteBarKind {
     SameServer,
@@ -22,7 +22,7 @@ pub(super) enum VoteBarKind {
 }
 
 impl VoteBar {
-    /// What it says to a vote; nothing once it is over.
+    /// Returns the reason; `None` once it has ended.
     pub(super) fn reason(&self, now: Timestamp) -> Option<Reason> {
         match self {
             Self::Probation { until } => Some(Reason::Probation { remaining: until.since(now) }),
@@ -34,13 +34,13 @@ impl VoteBar {
         }
     }
 
-    /// What is told when it is set.
+    /// Returns the event to emit when it is set.
     pub(super) fn event(&self, now: Timestamp) -> Option<StatusEvent> {
         match self {
             Self::Probation { until } => {
                 Some(StatusEvent::Probation { votes_in: until.since(now) })
             }
-            // Told where it is found out, with what was done about it.
+            // Logged by the caller, with the action taken.
             Self::Clock { .. } => None,
             Self::Reason(reason) => Some(StatusEvent::NoVote { reason: reason.clone() }),
         }

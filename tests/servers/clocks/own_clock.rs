@@ -1,3 +1,5 @@
+//! A process whose own wall clock is wrong.
+
 use std::{
     sync::{Arc, Mutex},
     time::Duration,

@@ -1,3 +1,5 @@
+//! A release wakes a waiter in another process.
+
 use std::{future::IntoFuture, time::Duration};
 
 use tower_redlock::LockError;

@@ -1,3 +1,5 @@
+//! Servers with clocks of their own.
+
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,3 +1,5 @@
+//! A proxy that delivers requests late.
+
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 

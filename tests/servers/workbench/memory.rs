@@ -1,3 +1,5 @@
+//! Servers with a memory limit.
+
 use crate::support::{RedisServer, Resp};
 
 fn limited(policy: &str) -> RedisServer {

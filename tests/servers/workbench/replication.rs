@@ -1,3 +1,5 @@
+//! Masters and replicas.
+
 use crate::support::{Proxy, RedisServer, Resp};
 
 fn is_read_only(server: &RedisServer) -> bool {

@@ -1,3 +1,5 @@
+//! Restarts with and without data.
+
 use crate::support::RedisServer;
 
 #[test]

@@ -1,3 +1,5 @@
+//! URLs of one server.
+
 use redis::{Client, cmd};
 
 use crate::support::{Proxy, RedisServer};

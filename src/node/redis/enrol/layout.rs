@@ -1,3 +1,5 @@
+//! The identity of a set of nodes, and the tag that a node stores of its enrolment.
+
 use std::{fmt::Write, sync::Arc};
 
 use crate::{node::redis::Guards, protocol::names::Incarnation, stripe::fnv};

@@ -1,3 +1,5 @@
+//! A node's report on its enrolment, its data and its memory.
+
 use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};

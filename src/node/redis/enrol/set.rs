@@ -1,3 +1,5 @@
+//! The nodes of one manager: which of them may vote, and why the others may not.
+
 use std::{
     sync::{
         Arc, Mutex, OnceLock,

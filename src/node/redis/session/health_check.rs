@@ -1,4 +1,4 @@
-//! How the server stands, and what its clock shows.
+//! Health checks: the server's enrolment and its clock.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,11 +24,11 @@ use crate::{
     time::Timestamp,
 };
 
-/// Minimum time between two questions about permissions on one connection.
+/// Minimum interval between permission checks on one connection.
 const PERMISSIONS_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Session<'_> {
-    /// Takes what the greeting found out.
+    /// Processes the health check of the handshake.
     pub(super) fn begin(&mut self) {
         let TimedReport { sent, received, report } = std::mem::replace(
             &mut self.link.report,
@@ -38,11 +38,11 @@ impl Session<'_> {
                 report: Err(Reason::Unknown),
             },
         );
-        // Barred or not is decided before the node is up.
+        // Whether it may vote is decided before the node is up.
         match &report {
             Ok(report) => {
                 self.observe(sent, received, report.server_micros);
-                // The name was looked up for this connection: there is nothing to look up anew.
+                // The name was looked up for this connection.
                 self.stand((sent, received), report, true);
             }
             Err(reason) => self.unenrolled(reason),
@@ -54,12 +54,12 @@ impl Session<'_> {
         self.ask_permissions(received);
     }
 
-    /// It can't be told whether the server may vote.
+    /// Records that the server can't be enrolled.
     fn unenrolled(&self, reason: &Reason) {
         self.status.set_bar(VoteBarKind::Enrolment, Some(VoteBar::Reason(reason.clone())));
     }
 
-    /// Asks how the server stands; where a command was denied to us, which ones are.
+    /// Sends a health check, and a permission check if commands are denied.
     pub(super) fn check_health(&mut self, now: Timestamp) {
         let mut pipeline = Pipeline::with_capacity(4);
         handshake::add_health_check(&mut pipeline, self.member, false);
@@ -71,7 +71,7 @@ impl Session<'_> {
         }
     }
 
-    /// Asks which commands are denied to us.
+    /// Sends a permission check.
     fn ask_permissions(&mut self, now: Timestamp) {
         (self.permissions_asked, self.permissions_doubted) = (now, false);
         let mut pipeline = Pipeline::with_capacity(2);
@@ -108,14 +108,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// True if the node's name is to be looked up anew.
+    /// Applies a report; returns true if the node's name has to be looked up again.
     fn stand(
         &mut self,
         (sent, received): (Timestamp, Timestamp),
         report: &NodeReport,
         is_fresh: bool,
     ) -> bool {
-        // Others may hold locks for longer than we ever do.
+        // Other clients may hold locks for longer.
         let window = report.longest_ttl.max(self.settings.max_ttl);
         self.reconnect.offsets.set_window(window);
         self.history = Arc::clone(&report.history);
@@ -133,7 +133,7 @@ impl Session<'_> {
         admission.reconnect
     }
 
-    /// Takes a reading of the server's clock; false if it must not grant.
+    /// Records a reading of the server's clock; returns false if the server must not grant.
     pub(super) fn observe(
         &mut self,
         sent: Timestamp,

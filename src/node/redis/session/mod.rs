@@ -1,4 +1,4 @@
-//! One connection in use: operations in, batches out, answers back.
+//! One connection in use: sends batches of operations and reads their answers.
 
 mod answers;
 mod health_check;
@@ -38,25 +38,25 @@ use crate::{
     time::Timestamp,
 };
 
-/// The most operations in one write.
+/// Maximum number of operations in one write.
 const MAX_BATCH: usize = 128;
-/// Maximum number of unanswered operations on a connection. What is written can't be overtaken any
-/// more, and is run although nobody waits for it any more.
+/// Maximum number of unanswered operations on a connection. Written operations can't be overtaken,
+/// and run even if nobody waits for them any more.
 const MAX_UNANSWERED: usize = 1024;
-/// So often it is looked how the server stands, and its clock is read.
+/// Interval between health checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// A connection without an answer for so many node timeouts hangs, and is replaced.
+/// Number of node timeouts without an answer after which a connection is replaced.
 const HANG_TIMEOUTS: u32 = 10;
 const MIN_HANG: Duration = Duration::from_millis(200);
 
 pub(super) enum SessionEnd {
-    /// The node was dropped; everything that was sent is answered.
+    /// The node was dropped, and every operation is answered.
     Closed,
     /// The connection is not usable any more.
     Broken(Reason),
 }
 
-/// What comes in for a node.
+/// Incoming requests of a node.
 #[derive(Debug)]
 pub(super) struct NodeChannels {
     pub(super) requests: mpsc::UnboundedReceiver<NodeRequest>,
@@ -69,56 +69,55 @@ pub(super) struct Session<'a> {
     settings: &'a RedisSettings,
     status: &'a Arc<Status>,
     reconnect: &'a mut ReconnectState,
-    /// The tag with which the server would vote for us; empty while it would not.
+    /// The tag under which the server votes for this client; empty if it does not.
     tag: Tag,
-    /// What the tag stands for.
+    /// The view that the tag stands for.
     view: Option<Arc<View>>,
-    /// Operations that met another tag: sent again when it is known.
+    /// Operations that met another tag, to be sent again when it is known.
     mistagged: Vec<NodeRequest>,
     /// The first digits of the server's replication id, for the strict clock guard.
     history: Arc<str>,
-    /// A look is under way.
+    /// A health check is under way.
     checking: bool,
-    /// Something was found changed: it is to be looked at again, now.
+    /// A change was detected: check again now.
     check_now: bool,
-    /// In the order in which they were written, and so in the order of their answers.
+    /// In the order of writing, and so of their answers.
     batches: VecDeque<SentBatch>,
-    /// Operations in them.
+    /// Number of operations in them.
     unanswered: usize,
-    /// Operations that wait until there are fewer.
+    /// Operations that wait for room.
     send_queue: SendQueue,
-    /// Longest time for which an operation waited to be written, since the last look.
+    /// Maximum time for which an operation waited to be written since the last tick.
     longest_wait: Duration,
-    /// The command that was written last.
+    /// The memory of the latest command.
     command: Command,
-    /// What is known of how votes fare.
+    /// Outcomes of recent votes.
     votes: VoteHealth,
-    /// When it was last asked which commands are denied to us, and whether something speaks for
-    /// asking again.
+    /// The latest check of permissions, and whether another one is due.
     permissions_asked: Timestamp,
     permissions_doubted: bool,
-    /// When one operation last spoilt a call for its neighbours.
+    /// When an operation last failed a call for its neighbours.
     last_spoilt: Option<Timestamp>,
 }
 
-/// For so long after that, calls are not shared: what is asked again comes behind what was written
-/// meanwhile, and that is to remain the exception.
+/// Time after that in which calls are not shared: repeated operations run after later ones, which
+/// has to stay the exception.
 const SEPARATE_CALLS: Duration = Duration::from_secs(10);
 
 struct SentBatch {
     sent: Timestamp,
-    /// The same by a clock that is never put forward: that would look like silence.
+    /// The same on a clock that is never corrected: a correction would look like silence.
     waiting_since: Instant,
-    /// What the deadlines in it were made of.
+    /// The basis of the deadlines in it.
     server_clock: ServerClock,
-    /// The tag in it, and what that stands for.
+    /// Its tag, and the view that this stands for.
     tag: Tag,
     view: Option<Arc<View>>,
     content: BatchContent,
-    /// How many commands it has, and what they were answered so far.
+    /// Number of its commands, and the replies so far.
     commands: usize,
     answers: Vec<Value>,
-    /// The memory that its answers may still take, in bytes.
+    /// Memory left for its replies, in bytes.
     left: usize,
 }
 
@@ -130,18 +129,18 @@ impl SentBatch {
 
 enum BatchContent {
     HealthCheck,
-    /// Which commands are denied to us.
+    /// The denied commands.
     Permissions,
-    /// Texts that the server is to know again.
+    /// Scripts that the server has to load again.
     Scripts,
     AdminRequest(oneshot::Sender<Result<Vec<Value>, Reason>>),
     /// One group for each command.
     Operations(Vec<Group>),
 }
 
-/// Maximum memory of the answers to one write, in bytes.
+/// Maximum memory of the replies to one write, in bytes.
 const MAX_ANSWERS: usize = 4 * 1024 * 1024;
-/// The same where answers have records, the claims of many jobs, or all of a hash.
+/// The same for replies with records, the claims of many jobs, or a whole hash.
 const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
 
 impl BatchContent {
@@ -243,8 +242,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Moves bytes until the oldest batch is answered. What was read before the connection ended
-    /// is answered first.
+    /// Writes and reads until the oldest batch is answered. Replies read before the end of the
+    /// connection still count.
     fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<SentBatch, Reason>> {
         let wire = &mut self.link.wire;
         let is_broken = matches!(wire.poll_write(cx), Poll::Ready(Err(_)));
@@ -253,7 +252,7 @@ impl<'a> Session<'a> {
                 None => wire.check_answered()?,
                 Some(batch) => {
                     while !batch.is_answered() {
-                        // What was asked may have run.
+                        // The commands may have run.
                         let answer = wire.answer(&mut batch.left);
                         let answer = answer.map_err(|_| Reason::Disconnected)?;
                         let Some(answer) = answer else { break };
@@ -276,13 +275,13 @@ impl<'a> Session<'a> {
         Poll::Pending
     }
 
-    /// The next write begins with, or goes on with, these commands.
+    /// Adds commands to the next write.
     fn send_all(&mut self, pipeline: &Pipeline, sent: Timestamp, content: BatchContent) {
         let commands = self.link.wire.push_all(pipeline);
         self.push(sent, commands, content);
     }
 
-    /// Who waits for what was asked: a connection that breaks answers everyone with the true reason.
+    /// Records a batch, so that a broken connection reports its reason to every caller.
     fn push(&mut self, sent: Timestamp, commands: usize, content: BatchContent) {
         let server_clock = self.link.server_clock;
         let waiting_since = Instant::now();
@@ -303,8 +302,7 @@ impl<'a> Session<'a> {
         self.batches.push_back(batch);
     }
 
-    /// Writes what came in, in the order of the calls; where there is no room for all of it, what is
-    /// to go first.
+    /// Writes incoming operations in order, or queues them if there is no room for all.
     fn take_in(&mut self, incoming: &mut Vec<NodeRequest>) {
         let now = self.settings.clock.now();
         let since = self.status.take_stamp().unwrap_or(now);
@@ -318,7 +316,7 @@ impl<'a> Session<'a> {
         self.fill();
     }
 
-    /// Writes what waits, as far as there is room.
+    /// Writes queued operations while there is room.
     fn fill(&mut self) {
         while !self.send_queue.is_empty() && self.unanswered < MAX_UNANSWERED {
             let now = self.settings.clock.now();
@@ -332,17 +330,17 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Shows for how long operations wait before they are written.
+    /// Reports the time that operations wait before they are written.
     fn tell_waits(&mut self, now: Timestamp) {
         let written = std::mem::take(&mut self.longest_wait);
         let unwritten = self.send_queue.oldest().map_or(Duration::ZERO, |oldest| now.since(oldest));
         self.status.set_queue_delay(written.max(unwritten));
     }
 
-    /// Turns operations into one write, leaving out what is stale.
+    /// Writes operations in one batch, except stale ones.
     fn batch(&mut self, incoming: &mut Vec<NodeRequest>, now: Timestamp) {
         let mut requests = Self::fresh(incoming.drain(..), now);
-        // They may have come before it was known that the server has no vote.
+        // They may have arrived before the server lost its vote.
         if self.status.barred().is_some() {
             let mut others = Vec::with_capacity(requests.len());
             for request in requests {
@@ -400,7 +398,7 @@ impl<'a> Session<'a> {
         self.push(now, groups.len(), BatchContent::Operations(groups));
     }
 
-    /// What the scripts are told of the strict clock guard.
+    /// Returns the argument for the strict clock guard.
     fn strict(&self) -> String {
         let Some(within) = self.settings.guards.clock else { return String::new() };
         let wall = self.settings.clock.wall();

@@ -1,4 +1,4 @@
-//! Operations that wait for room on the connection.
+//! Queues operations that wait for room on the connection.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,16 +11,16 @@ use crate::{
     time::Timestamp,
 };
 
-/// What is not written yet, once a connection has as much under way as it may.
+/// Operations beyond the limit of unanswered ones.
 ///
-/// Renewals, releases and all else go before acquires. The operations of one lease keep their order:
-/// what follows an acquire that waits stays behind it.
+/// Renewals, releases and the rest are written before acquires. The operations of one lease keep
+/// their order: those after a waiting acquire stay behind it.
 #[derive(Debug, Default)]
 pub(super) struct SendQueue {
     first: VecDeque<QueuedRequest>,
-    /// Acquires, and what follows them.
+    /// Acquires, and later operations of their leases.
     second: VecDeque<QueuedRequest>,
-    /// How many operations of each lease wait in the second lane.
+    /// Number of operations of each lease in the second lane.
     in_second: HashMap<Nonce, usize>,
 }
 
@@ -30,11 +30,11 @@ struct QueuedRequest {
     since: Timestamp,
 }
 
-/// What is to be done next.
+/// Operations taken from the queue.
 #[derive(Debug, Default)]
 pub(super) struct NextBatch {
     pub(super) write: Vec<NodeRequest>,
-    /// Acquires whose attempt is over.
+    /// Acquires of ended attempts.
     pub(super) over: Vec<NodeRequest>,
     /// Longest wait of those that are written.
     pub(super) waited: Duration,
@@ -58,7 +58,7 @@ impl SendQueue {
         }
     }
 
-    /// When the first of those came that still wait.
+    /// Returns the arrival of the oldest operation.
     pub(super) fn oldest(&self) -> Option<Timestamp> {
         let oldest = |lane: &VecDeque<QueuedRequest>| lane.front().map(|waiting| waiting.since);
         oldest(&self.first).into_iter().chain(oldest(&self.second)).min()
@@ -96,7 +96,7 @@ impl SendQueue {
         Some(waiting)
     }
 
-    /// Takes everything.
+    /// Takes all operations.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = NodeRequest> {
         let all = std::mem::take(self);
         all.first.into_iter().chain(all.second).map(|waiting| waiting.request)

@@ -1,24 +1,26 @@
+//! Encodes commands as RESP2.
+
 use std::io::Write;
 
 use super::MAX_KEPT;
 
-/// A command as the protocol spells it; its memory serves one after another.
+/// A command in RESP2; its buffers are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Command {
     count: usize,
-    /// The arguments, each with its length before it.
+    /// The arguments with their lengths.
     args: Vec<u8>,
-    /// An argument whose length is not known yet.
+    /// An argument of unknown length.
     text: Vec<u8>,
 }
 
-/// What an argument can be made of.
+/// A type of arguments.
 pub(crate) trait Arg {
     fn write_to(self, command: &mut Command);
 }
 
 impl Command {
-    /// Begins another command.
+    /// Clears the command.
     pub(crate) fn clear(&mut self) {
         self.count = 0;
         for memory in [&mut self.args, &mut self.text] {
@@ -34,7 +36,7 @@ impl Command {
         self
     }
 
-    /// One argument of two parts.
+    /// Adds one argument of two parts.
     pub(crate) fn joined(&mut self, first: &str, second: &str) -> &mut Self {
         self.begin(first.len() + second.len());
         self.args.extend_from_slice(first.as_bytes());
@@ -43,7 +45,7 @@ impl Command {
         self
     }
 
-    /// One argument, whatever is written.
+    /// Adds what `write` writes as one argument.
     pub(crate) fn written(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         let mut text = std::mem::take(&mut self.text);
         text.clear();

@@ -1,4 +1,4 @@
-//! The bytes of one connection: commands go out in one write, answers come in their order.
+//! RESP2 over one stream: encodes commands, reads replies.
 
 mod command;
 mod resp;

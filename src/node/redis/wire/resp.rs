@@ -1,13 +1,13 @@
-//! Answers as RESP2 spells them, read as they come in.
+//! Parses RESP2 replies incrementally.
 
 use ::redis::{Value, parse_redis_value};
 
-/// Why an answer can't be read.
+/// Why a reply can't be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
     /// It is not RESP2.
     Malformed,
-    /// It takes more memory than its question allows.
+    /// It exceeds the memory limit of its command.
     TooLong,
 }
 
@@ -22,10 +22,10 @@ const MAX_LINE: usize = 64 * 1024;
 /// Memory of an item beside its text, in bytes.
 const ITEM: usize = size_of::<Value>();
 
-/// Puts answers together; what was read once is not read again.
+/// An incremental parser, which reads no byte twice.
 #[derive(Debug, Default)]
 pub(super) struct RespReader {
-    /// Lists that are not complete, the outer ones first, and how long they will be.
+    /// Incomplete lists with their lengths, outermost first.
     open: Vec<(Vec<Value>, usize)>,
 }
 
@@ -36,10 +36,10 @@ enum RespItem {
 }
 
 impl RespReader {
-    /// Takes the next answer off the front; `None` while it is not complete.
+    /// Takes the next reply off the front; `None` if it is incomplete.
     ///
-    /// `left` is the memory that answers may still take, in bytes. What an answer takes is told by
-    /// its heads, and refused before there is any of it.
+    /// `left`: the memory left for replies, in bytes. The headers of a reply declare its size, so a
+    /// reply that is too long is rejected before it is read.
     pub(super) fn next(
         &mut self,
         bytes: &mut &[u8],
@@ -68,7 +68,7 @@ impl RespReader {
         Ok(None)
     }
 
-    /// Puts a value where it belongs; an answer is complete if it belongs nowhere.
+    /// Adds a value to its list; returns a reply once it is complete.
     fn place(&mut self, mut value: Value) -> Option<Value> {
         while let Some((mut items, length)) = self.open.pop() {
             items.push(value);
@@ -82,7 +82,7 @@ impl RespReader {
     }
 }
 
-/// The first item and its length; `None` while it is not complete.
+/// Parses the first item; returns it with its length, or `None` if it is incomplete.
 fn item(bytes: &[u8], left: usize) -> Result<Option<(RespItem, usize)>, Unreadable> {
     let Some((&kind, rest)) = bytes.split_first() else { return Ok(None) };
     let is_number = matches!(kind, b':' | b'$' | b'*');
@@ -122,7 +122,7 @@ fn item(bytes: &[u8], left: usize) -> Result<Option<(RespItem, usize)>, Unreadab
             Ok(length) => return Ok(Some((RespItem::List(length), head))),
             Err(_) => Value::Nil,
         },
-        // Seldom on the path of a lock: left to the driver.
+        // Rare, so left to the redis crate.
         _ => parse_redis_value(&bytes[..head]).map_err(|_| Malformed)?,
     };
     Ok(Some((RespItem::Value(value), head)))

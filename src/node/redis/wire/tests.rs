@@ -1,3 +1,5 @@
+//! A connection over pipes.
+
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::sleep,
