@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_jump_alike_show_a_pause() {
+    fn all_jump_alike_show_pause() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         assert_eq!(detector.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
         assert_eq!(detector.report(2, jump(5, 3_000), ALL), JumpVerdict::Open, "node 1 may tell");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_clock_counts_before_the_second_jump() {
+    fn steady_clock_counts_before_second_jump() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(0, jump(0, 3_000), ALL);
         assert_eq!(detector.steady(1, shift(1, 15), at(2), ALL), JumpVerdict::Open);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_proves_nothing_without_one_before_or_after() {
+    fn reading_needs_one_before_and_after() {
         for (shift, spoke) in [
             (shift(0, 15), true),
             // Asked for before the pause can have been over.
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_away_is_not_waited_for() {
+    fn node_away_is_not_waited_for() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(0, jump(0, 3_000), ALL);
         assert_eq!(detector.report(2, jump(5, 3_000), ALL), JumpVerdict::Open);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn jumps_of_other_times_or_sizes_are_the_servers() {
+    fn jumps_at_other_times_are_servers() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         let away = |_| false;
         for jump in [
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn jumps_that_share_no_moment_are_the_servers() {
+    fn disjoint_jumps_are_the_servers() {
         let mut detector = ClockJumpDetector::new(5, FACTOR);
         let within = |since, seen| Sighting { since: at(since), ..jump(seen, 3_000) };
         detector.report(0, within(0, 500), |_| false);
@@ -360,7 +360,7 @@ mod tests {
 
     /// Two of three accuse our clock; the third jumped by itself, and remains accused.
     #[test]
-    fn another_jump_is_not_among_the_accused() {
+    fn another_jump_is_not_among_accused() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(1, jump(0, 299_000), ALL);
         detector.report(0, jump(100, 2_990), ALL);
@@ -371,7 +371,7 @@ mod tests {
 
     /// A node that jumped by itself long before is as good a witness as any.
     #[test]
-    fn a_jump_before_does_not_keep_a_node_from_telling() {
+    fn earlier_jump_leaves_node_a_witness() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(1, jump(0, 9_000), ALL);
         detector.report(0, jump(2_000, 3_000), ALL);

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_in_either_direction_bars_for_the_window_and_only_once() {
+    fn jump_bars_once_for_the_window() {
         for by in [31_000_i64, -900, 200] {
             let mut offsets = Offsets::new(WINDOW, FACTOR);
             assert_eq!(read(&mut offsets, 5_000, 2, 0), Reading::Steady);
@@ -288,7 +288,7 @@ mod tests {
 
     /// A lock of 300 ms sets 5 ms aside, in a set whose `max_ttl` is 10 s.
     #[test]
-    fn a_jump_is_seen_by_what_the_shortest_lock_sets_aside() {
+    fn shortest_locks_allowance_reveals_jump() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         assert_eq!(read(&mut offsets, 5_000, 0, 0), Reading::Steady);
         assert_eq!(read(&mut offsets, 8_000, 0, 0), Reading::Steady, "when it granted");
@@ -296,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_are_small_beside_the_time_between_them_add_up() {
+    fn small_steps_add_up() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         let steps = (0..40).map(|i| read(&mut offsets, 5_000 + 300 * i, 0, 4 * i.cast_signed()));
         assert!(steps.collect::<Vec<_>>().iter().any(|step| *step != Reading::Steady));
     }
 
     #[test]
-    fn a_clock_that_was_put_forward_by_too_much_accuses_nobody() {
+    fn overcorrected_clock_accuses_nobody() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         assert_eq!(read(&mut offsets, 5_000, 0, 0), Reading::Steady);
         offsets.widen(Duration::from_millis(200));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_in_small_steps_is_one() {
+    fn jump_in_small_steps_is_one() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         let steps =
             (0..10).map(|i| read(&mut offsets, 5_000 + 500 * i, 1, 30 * i64::try_from(i).unwrap()));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_tells_how_far_the_clock_can_have_gone_ahead() {
+    fn reading_bounds_the_clocks_advance() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         let server =
             |ms: u64, trip, ahead: u64| Interval::new(at(ms), at(ms + trip), (ms + ahead) * 1_000);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_from_before_outlives_what_is_forgiven() {
+    fn earlier_bar_outlives_forgiveness() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         read(&mut offsets, 5_000, 2, 0);
         assert_ne!(read(&mut offsets, 6_000, 2, 300_000), Reading::Steady, "its own jump");

@@ -89,7 +89,7 @@ mod tests {
     use crate::time::SystemClock;
 
     #[test]
-    fn many_jumps_of_a_node_are_added_up() {
+    fn jumps_of_a_node_add_up() {
         let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
         let clock_jumps = ClockJumps::new(2, timers);
         let ms = Duration::from_millis;

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_reply_says_unknown_and_an_answered_one_says_it_once() {
+    fn reply_reports_exactly_once() {
         let (tx, rx) = mpsc::channel();
         let reply = || {
             let tx = tx.clone();

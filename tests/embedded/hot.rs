@@ -37,7 +37,7 @@ impl Clock for HandClock {
 }
 
 #[test]
-fn a_name_that_is_leased_a_hundred_thousand_times_a_second_gets_growing_tokens() {
+fn hot_name_gets_growing_tokens() {
     let clock = HandClock { micros: Arc::new(AtomicU64::new(1_700_000_000_000_000)) };
     let nodes = EmbeddedNodes::with_clock(3, clock.clone());
     let redlock = Redlock::builder().nodes_from(&nodes).clock(clock.clone()).build().unwrap();

@@ -133,7 +133,7 @@ mod restart {
     }
 
     #[test]
-    fn minority_that_forgot_waits_for_the_others() {
+    fn minority_that_forgot_waits_for_others() {
         for others in [[Active, Out], [Out, Out]] {
             let mut set = Set::of(&[Probation("a"), others[0], others[1]]);
             assert_eq!(set.due(at(600_000)), []);
@@ -236,7 +236,7 @@ mod bootstrap {
     }
 
     #[test]
-    fn waits_until_a_quorum_names_each_other() {
+    fn waits_until_quorum_names_each_other() {
         let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
         set.forgets(1, 0, at(1_000));
         assert_eq!(set.due(at(END)), []);
@@ -268,7 +268,7 @@ mod other_sets {
     }
 
     #[test]
-    fn no_start_beside_a_node_moved_by_half() {
+    fn half_moved_node_starts_with_nobody() {
         let mut set = Set::of(&[Moved, Probation("a"), Probation("b")]);
         assert_eq!(set.due(at(60_000)), []);
         set.see(0, Out, at(60_000));
@@ -276,7 +276,7 @@ mod other_sets {
     }
 
     #[test]
-    fn start_waits_for_the_locks_of_the_old_set() {
+    fn start_waits_for_old_sets_locks() {
         let mut set = Set::of(&[Elsewhere, Probation("b"), Probation("c")]);
         set.see(0, Probation("taken"), at(60_000));
         assert_eq!(set.due(at(60_000 + END - 1)), []);
@@ -314,7 +314,7 @@ mod names {
     }
 
     #[test]
-    fn newcomer_has_to_know_what_the_voters_know() {
+    fn newcomer_must_know_the_voters_owners() {
         let mut set = Set::of(&[Probation("a"), Active, Active, Active, Out]);
         set.forgets(0, 4, at(1_000));
         assert_eq!(set.enrolment.next_wake(), None);
@@ -353,7 +353,7 @@ mod names {
     }
 
     #[test]
-    fn displaced_node_is_reclaimed_after_a_probation() {
+    fn displaced_node_is_reclaimed_after_probation() {
         let set = displaced(at(1_000));
         assert_eq!(set.enrolment.displaced_since(0), Some(at(1_000)));
         assert_eq!(set.enrolment.displaced_since(1), None);
@@ -369,7 +369,7 @@ mod names {
     }
 
     #[test]
-    fn node_that_counts_with_nobody_is_a_stranger() {
+    fn node_that_counts_alone_is_stranger() {
         let mut set = Set::of(&[Active, Active, Active]);
         set.forgets(1, 2, at(1_000));
         assert_eq!(set.enrolment.strangers(), [0_usize; 0], "each of them counts with node 0");

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn acquires_and_releases_share_a_call_and_keep_their_order() {
+    fn acquires_and_releases_share_ordered_call() {
         let [a, b, c, d] = [1, 2, 3, 4].map(lease);
         let groups = group(vec![release(&a), acquire(&b), release(&c), acquire(&d)]);
         assert_eq!(shown(&groups), ["R1 A2 R3 A4"]);

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dead_address_hides_no_good_one() {
+    async fn dead_address_hides_no_good_one() {
         for (all, answers, after) in [
             (&[GOOD, DEAD][..], GOOD, Duration::ZERO),
             (&[DEAD, GOOD], GOOD, ATTEMPT_DELAY),

@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ttls_are_rounded_up_to_the_millisecond() {
+    fn ttls_are_rounded_up_to_millisecond() {
         assert_eq!(millis(Duration::from_micros(1)), 1);
         assert_eq!(millis(Duration::from_millis(10)), 10);
         assert_eq!(millis(Duration::from_nanos(10_000_001)), 11);

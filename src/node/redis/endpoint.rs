@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_urls_are_refused_without_showing_a_password() {
+    fn malformed_urls_hide_the_password() {
         let bad = [
             "",
             "localhost:6379",

@@ -85,7 +85,7 @@ mod tests {
     use crate::{protocol::LeaseId, resource::Resource};
 
     #[test]
-    fn a_release_is_final_once_the_server_is_past_the_deadline_of_what_is_unanswered() {
+    fn release_is_final_after_pending_deadline() {
         let second = Duration::from_secs(1);
         let mut memory = ReconnectState::new(Offsets::new(second, 0.01));
         let nonce = Nonce::from_bytes([7; 16]);

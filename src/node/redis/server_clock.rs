@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_deadline_counts_from_the_latest_time_the_server_can_show() {
+    fn deadline_counts_from_latest_server_time() {
         let at = |ms| Timestamp::ZERO + Duration::from_millis(ms);
         let clock = ServerClock::new(at(1_000), 5_000_000);
         assert_eq!(clock.deadline(at(1_250), Duration::from_millis(100)), 5_350_000);

@@ -152,7 +152,7 @@ mod tests {
 
     /// The runtime has not heard of the reply, as nothing gave it time for that.
     #[tokio::test]
-    async fn a_surplus_reply_that_just_came_in_is_noticed() {
+    async fn fresh_surplus_reply_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut single = single(&format!("redis://{}", listener.local_addr().unwrap()));
         let (go_on, may_go_on) = mpsc::channel();

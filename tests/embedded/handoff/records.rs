@@ -22,7 +22,7 @@ fn once(scene: &Scene) -> (Run, oneshot::Sender<()>) {
 }
 
 #[test]
-fn work_that_is_done_once_hands_its_lease_on_to_nobody() {
+fn once_work_hands_on_nothing() {
     let scene = Scene::new();
     let (mut run, end) = once(&scene);
     let mut plain = scene.waiter(&Resource::of_once("k").unwrap());
@@ -33,7 +33,7 @@ fn work_that_is_done_once_hands_its_lease_on_to_nobody() {
 }
 
 #[test]
-fn work_that_is_done_once_takes_over_no_lease() {
+fn once_work_takes_over_no_lease() {
     let scene = Scene::new();
     let plain = scene.lock(&Resource::of_once("k").unwrap());
     let (mut run, end) = once(&scene);

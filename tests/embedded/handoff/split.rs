@@ -48,7 +48,7 @@ impl Node for Fickle {
 }
 
 #[test]
-fn who_gave_back_a_minority_of_votes_has_not_kept_the_name_from_others() {
+fn minority_release_blocks_nobody() {
     let clock = HandClock::new();
     let (one, others) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicBool>::default());
     let acquires = Arc::<AtomicUsize>::default();

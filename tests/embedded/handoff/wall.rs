@@ -80,7 +80,7 @@ fn scene() -> (TwoClocks, Redlock, Lock, tower_redlock::lock::Acquire) {
 }
 
 #[tokio::test]
-async fn the_next_holders_validity_ends_when_the_leases_does_by_the_wall_clock() {
+async fn next_holders_wall_validity_ends_too() {
     let (clock, _redlock, lock, mut next) = scene();
     let token = lock.fencing_token().get();
     let early = VALIDITY / 4;
@@ -99,7 +99,7 @@ async fn the_next_holders_validity_ends_when_the_leases_does_by_the_wall_clock()
 }
 
 #[tokio::test]
-async fn work_under_a_lock_that_was_handed_on_is_not_polled_past_the_end_by_the_wall_clock() {
+async fn handed_on_work_stops_by_wall() {
     let (clock, redlock, lock, next) = scene();
     drop(next);
     let request = redlock.lock("x").auto_extend(false).wait(WAIT);
@@ -116,7 +116,7 @@ async fn work_under_a_lock_that_was_handed_on_is_not_polled_past_the_end_by_the_
 }
 
 #[tokio::test]
-async fn with_less_than_half_of_the_validity_by_the_wall_clock_nothing_is_handed_on() {
+async fn half_spent_lease_is_not_passed() {
     for (by, handed_on) in [((VALIDITY / 2).saturating_sub(MICRO), true), (VALIDITY / 2, false)] {
         let (clock, _redlock, lock, mut next) = scene();
         let token = lock.fencing_token().get();
@@ -129,7 +129,7 @@ async fn with_less_than_half_of_the_validity_by_the_wall_clock_nothing_is_handed
 }
 
 #[tokio::test]
-async fn what_the_next_holder_prolongs_counts_by_the_wall_clock_as_well() {
+async fn next_holders_extension_counts_by_wall() {
     let (clock, _redlock, lock, mut next) = scene();
     drop(lock);
     let lock = granted(&mut next);

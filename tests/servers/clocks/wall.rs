@@ -101,7 +101,7 @@ mod of_a_server {
     use super::*;
 
     #[tokio::test]
-    async fn is_told_and_costs_its_vote_at_most() {
+    async fn error_costs_one_vote_at_most() {
         let hours = HOURS.as_secs_f64();
         for by in [hours, -hours] {
             let scene = Scene::new();
@@ -132,7 +132,7 @@ mod of_a_server {
     }
 
     #[tokio::test]
-    async fn is_named_where_it_keeps_a_quorum_away() {
+    async fn error_is_named_without_quorum() {
         let mut scene = Scene::new();
         for server in &scene.servers[..2] {
             server.set_clock_offset(HOURS.as_secs_f64());

@@ -244,7 +244,7 @@ async fn assert_full(subject: &Subject, known: &str) {
 }
 
 #[tokio::test]
-async fn an_embedded_node_keeps_claims_of_so_many_jobs_and_no_more() {
+async fn embedded_node_limits_its_jobs() {
     let subject = Subject::embedded();
     for i in 0..Op::MAX_JOBS {
         assert_eq!(say(&subject, prepare(&format!("job {i}"), 1)).await, promised(None));
@@ -253,7 +253,7 @@ async fn an_embedded_node_keeps_claims_of_so_many_jobs_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_server_keeps_claims_of_so_many_jobs_and_no_more() {
+async fn server_limits_its_jobs() {
     let subject = Subject::server().await;
     // All but the last.
     let fill = "for i = 2, ARGV[1] do redis.call('HSET', KEYS[1], 'promise:job ' .. i, 1, \

@@ -65,7 +65,7 @@ async fn of_fifty_duplicates_of_each_of_two_hundred_keys_one_runs() {
 }
 
 #[tokio::test]
-async fn scripts_that_a_server_has_forgotten_are_sent_again() {
+async fn forgotten_scripts_are_sent_again() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
     let flush = |server: &RedisServer| drop(server.cli(&["SCRIPT", "FLUSH"]));

@@ -1,4 +1,5 @@
-//! From one layout to another: the old one can't form a quorum any more before the new one can.
+//! Moves nodes from one layout to another: the old layout loses its quorum before the new one gains
+//! one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,10 +20,10 @@ use crate::{
     stripe::STRIPES,
 };
 
-/// Moves the nodes of `old` that can be reached into the layout of `new`, then enrols every node of
-/// `new`, with the fences of the old ones. They vote after a probation.
+/// Moves the reachable nodes of `old` into the layout of `new`, then enrols every node of `new`
+/// with the fences of the old ones. They vote after a probation.
 ///
-/// Tells how long that takes.
+/// Returns the length of the probation.
 pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, AdoptError> {
     if new.is_unguarded() || old.is_unguarded() {
         return Err(AdoptError::NotGuarded);
@@ -35,7 +36,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     let mut left = vec![None; old_nodes];
     let mut failed = vec![None; old_nodes];
     let mut known = LearntState { max_ttl: old.settings.max_ttl, ..LearntState::default() };
-    // One by one: where the first ones fail, the old set is left as it was.
+    // One by one: if the first ones fail, the old set stays as it was.
     for node in 0..old_nodes {
         let name = Arc::clone(old.members()[node].status.name());
         let leaving = MoveConditions::set(old);
@@ -53,11 +54,11 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
         let votes = old_votes(old, &left, failed);
         return Err(AdoptError::OldSet { needed: blocking(old_nodes), votes });
     }
-    // All of them, those just moved included: every probation begins after the last of the old
-    // nodes that count was moved, and all learn the fences.
+    // All nodes, moved ones included: every probation begins after the last relevant old node was
+    // moved, and all learn the fences.
     let mut votes = Vec::new();
     let mut enrolled = 0;
-    // One that stays as it was moved holds the new set back.
+    // A node that stays moved keeps the new set from starting.
     let mut left_behind = false;
     let nodes = new.members().len();
     for node in 0..nodes {
@@ -83,7 +84,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     Ok(max_ttl + rules::drift(max_ttl, new.settings.drift_factor))
 }
 
-/// How each node of the old set came out: those count that voted and named each other.
+/// Returns the outcome of each old node: those count that voted and named each other.
 fn old_votes(old: &NodeSet, left: &[Option<Left>], failed: Vec<Option<Reason>>) -> Votes {
     let group = leaving::group(left);
     let votes = failed.into_iter().enumerate().map(|(node, failed)| {
@@ -100,11 +101,11 @@ fn old_votes(old: &NodeSet, left: &[Option<Left>], failed: Vec<Option<Reason>>) 
     Votes::new(votes)
 }
 
-/// How a moved node goes on.
+/// The state of a moved node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum MoveState {
-    /// The old set may still grant: with blank nodes of the new set, this one must not make up a
-    /// majority of it.
+    /// The old set may still grant: the node must not form a majority with blank nodes of the new
+    /// set.
     Moved,
     Probation,
 }
@@ -118,17 +119,17 @@ impl MoveState {
     }
 }
 
-/// What a node that is moved must be like before.
+/// Conditions for moving a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MoveConditions<'a> {
-    /// The layout that it may leave, beside the one that it enters.
+    /// The layout that it may leave, besides the one that it enters.
     pub(super) layout: &'a str,
-    /// How many nodes that set has, where clients may go on by themselves once enough were moved; zero
-    /// where only the command does, which knows the names.
+    /// Number of nodes of that set, if clients may start the moved node once enough were moved;
+    /// zero if only the command may.
     pub(super) size: usize,
     /// Its tag; empty for any.
     pub(super) tag: &'a str,
-    /// What changes while clients of its set look at it; empty for anything.
+    /// The mark that clients of its set change; empty for any.
     pub(super) seen: &'a str,
 }
 
@@ -138,8 +139,8 @@ impl<'a> MoveConditions<'a> {
     }
 }
 
-/// Moves a node, reached through `through`, from the old layout to the new one, and tells it what
-/// is known.
+/// Moves a node, reached through `through`, from the old layout to the new one, and stores what is
+/// `known` on it.
 pub(super) async fn take(
     through: &NodeSet,
     node: usize,
@@ -189,8 +190,8 @@ pub(super) async fn take(
     }
 }
 
-/// Takes a node, if none of its set's clients has looked at it meanwhile. It does not start before
-/// enough nodes of that set were taken.
+/// Moves an unused node, if no client of its set has checked it meanwhile. It starts once enough
+/// nodes of that set were moved.
 pub(super) async fn take_unused(
     set: &NodeSet,
     node: usize,
@@ -211,7 +212,7 @@ pub(super) async fn take_unused(
     Ok(())
 }
 
-/// Begins the probation of a node that was moved, now that its old set has no quorum.
+/// Begins the probation of a moved node whose old set has lost its quorum.
 pub(super) async fn start_moved(set: &NodeSet, node: usize, tag: &str) -> Result<(), Reason> {
     let leaving = MoveConditions { tag, ..MoveConditions::default() };
     take(set, node, MoveState::Probation, &leaving, set, &LearntState::default()).await.map(drop)

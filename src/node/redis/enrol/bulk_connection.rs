@@ -1,4 +1,4 @@
-//! A connection beside the one that votes, for what is long: its bytes delay no vote.
+//! A separate connection for bulk data, which delays no vote.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Time without a byte, after which a connection hangs. However long an answer is, it may take its time.
+/// Time without progress after which a connection has failed.
 const SILENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct BulkConnection {
@@ -23,7 +23,7 @@ pub(super) struct BulkConnection {
 }
 
 impl NodeSet {
-    /// Opens a connection to a node that is not down.
+    /// Opens a connection, unless the node is down.
     pub(super) async fn open(&self, node: usize) -> Result<BulkConnection, Reason> {
         let member = &self.members()[node];
         if let Some(reason) = member.status.down() {
@@ -39,7 +39,7 @@ impl NodeSet {
 }
 
 impl BulkConnection {
-    /// Runs commands; their errors are among the answers.
+    /// Runs commands; errors are among the replies.
     pub(super) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
         self.wire.ask_within(pipeline, SILENCE).await
     }
@@ -53,7 +53,7 @@ impl BulkConnection {
         }
     }
 
-    /// One page of the keys that match a pattern: the next cursor, and the keys.
+    /// Returns the next cursor, and a page of the keys that match a pattern.
     pub(super) async fn scan(
         &mut self,
         cursor: &str,
@@ -74,7 +74,7 @@ impl BulkConnection {
     }
 }
 
-/// The text as a pattern that matches what begins with it.
+/// Returns the pattern that matches keys beginning with `text`.
 pub(super) fn prefix_pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len() + 1);
     for c in text.chars() {
@@ -87,12 +87,12 @@ pub(super) fn prefix_pattern(text: &str) -> String {
     pattern
 }
 
-/// How many keys a node looks through in one turn.
+/// Number of keys scanned in one call.
 const BATCH: usize = 1_000;
-/// More turns are not taken: a server may be full of somebody else's keys.
+/// Maximum number of calls: a server may be full of other keys.
 const MAX_TURNS: usize = 10_000;
 
-/// How many lock keys a node keeps. Asks in small turns, so that the server goes on serving.
+/// Counts the lock keys of a node in small steps, so that votes are not delayed.
 pub(crate) async fn count(set: &NodeSet, node: usize) -> Result<u64, Reason> {
     let pattern = prefix_pattern(&set.keys.lock_prefix);
     let mut side = set.open(node).await?;

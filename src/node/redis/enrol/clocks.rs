@@ -1,4 +1,4 @@
-//! Wall clocks that are off: ours, and the servers' from each other's.
+//! Wrong wall clocks and clock jumps (R10).
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -20,7 +20,7 @@ use crate::{
     token::TOKEN_LEAD,
 };
 
-/// How much less than the limit a clock has to be off, in µs, to count as right again.
+/// Distance from the limit, in µs, at which a clock counts as right again.
 const HYSTERESIS: u64 = 5_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,16 +31,15 @@ enum ClockChange {
 }
 
 impl NodeSet {
-    /// Compares the wall clocks with those of a quorum of servers, where so many agree. Where one is
-    /// off by more than fencing tokens may be ahead, that is logged once, and shown with the health
-    /// of the nodes.
+    /// Compares the wall clocks with those of a quorum of servers, if enough agree. A clock that is
+    /// off by more than the lead of fencing tokens is logged once and shown in the nodes' health.
     pub(crate) fn compare_clocks(&self, now: Timestamp) {
         let members = self.members();
         let quorum = rules::quorum(members.len());
         let walls: Vec<_> = members.iter().map(|member| member.status.wall(now)).collect();
         let mut known: Vec<_> = walls.iter().flatten().copied().collect();
         let Some(common) = rules::common_wall(&mut known, quorum) else { return };
-        // Two that differ, while others are away, don't tell which of them is right.
+        // Of two that differ, neither is known to be right.
         let agrees = |wall: &&Duration| ahead(**wall, common).unsigned_abs() <= TOKEN_LEAD;
         if known.iter().filter(agrees).count() < quorum {
             return;
@@ -82,40 +81,40 @@ impl NodeSet {
         }
     }
 
-    /// How often our clock was put forward instead of what the node was accused of.
+    /// Returns the number of corrections of the local clock that cleared the node of a jump.
     pub(crate) fn corrections(&self, node: usize) -> u64 {
         self.corrections.nodes[node].load(Ordering::Acquire)
     }
 
-    /// By how much our clock may have been put forward too much, all in all.
+    /// Returns the total possible overestimate of these corrections.
     pub(crate) fn overestimate(&self) -> Duration {
         Duration::from_micros(self.corrections.overestimate.load(Ordering::Acquire))
     }
 
-    /// A server's clock jumped; or ours stood still, which is then put right. The server has no
-    /// vote until `until`, or until it is known that it was ours.
+    /// Handles an apparent jump of a server's clock, or a pause of the local one, which is
+    /// corrected. The server has no vote until `until`, or until the pause is proven.
     pub(crate) fn jumped(&self, node: usize, jump: Sighting, until: Timestamp) {
         let bar = VoteBar::Clock { until, by: jump.by };
         self.members()[node].status.set_bar(VoteBarKind::Clock, Some(bar));
         let verdict = self.ask_detector(|detector, is_read| detector.report(node, jump, is_read));
-        // Whose clock it was shows when the others are looked at.
+        // The readings of the others decide whose clock it was.
         self.look_at_all_but(Some(node));
         self.carry_out(verdict);
     }
 
-    /// Whether it is being found out what jumps of servers' clocks are.
+    /// Returns whether jumps are being decided.
     pub(crate) fn is_deciding_jumps(&self, now: Timestamp) -> bool {
         now.as_nanos() <= self.corrections.tried_until.load(Ordering::Acquire)
     }
 
-    /// A server's clock did not jump.
+    /// Handles a reading without a jump.
     pub(crate) fn steady(&self, node: usize, shift: Shift, now: Timestamp) {
         let verdict =
             self.ask_detector(|detector, is_read| detector.steady(node, shift, now, is_read));
         self.carry_out(verdict);
     }
 
-    /// A node's connection is over: it is not waited for.
+    /// Decides without a disconnected node.
     pub(super) fn decide_jumps(&self) {
         let now = self.clock.now();
         if !self.is_deciding_jumps(now) {
@@ -172,7 +171,7 @@ impl NodeSet {
                     by = ?at_most,
                     "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
                 );
-                // Who was accused without a reason has its vote again with the next look.
+                // Cleared nodes vote again after the next health check.
                 self.look_at_all_but(None);
             }
         }
@@ -187,13 +186,13 @@ impl NodeSet {
     }
 }
 
-/// By how many µs one wall clock is ahead of another.
+/// Returns by how many µs one wall clock is ahead of another.
 fn ahead(one: Duration, other: Duration) -> i64 {
     let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     micros(one).saturating_sub(micros(other))
 }
 
-/// Notes whether a clock is off, and tells whether that is new.
+/// Records whether a clock is off; returns what changed.
 fn compare(was_off: &AtomicBool, ahead_micros: i64) -> ClockChange {
     let before = was_off.load(Ordering::Relaxed);
     let limit = if before { TOKEN_LEAD - HYSTERESIS } else { TOKEN_LEAD };
@@ -206,7 +205,7 @@ fn compare(was_off: &AtomicBool, ahead_micros: i64) -> ClockChange {
     }
 }
 
-/// A jump, or a difference, as people say it.
+/// Displays a jump or a difference of clocks.
 pub(super) struct SignedDuration(Interval);
 
 impl SignedDuration {
@@ -229,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_at_the_limit_is_told_of_once() {
+    fn clock_at_limit_is_reported_once() {
         let off = AtomicBool::new(false);
         let seconds = [59, 60, 61, -62, 60, 56, 61, 55, 60, -61];
         let changes = seconds.map(|seconds| compare(&off, seconds * 1_000_000));

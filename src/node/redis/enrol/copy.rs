@@ -1,10 +1,9 @@
-//! Long-lived records are taken over from the other nodes after the activation; until that ends,
-//! the node does not say that there is none.
+//! Copies long-lived records from the other nodes after an activation; until then, the node does
+//! not answer that a record is missing.
 //!
-//! Keys are looked through in small pages. Only records that the node lacks are read, as many as fill
-//! an answer, over connections of their own; the rest of the page is asked for again. So one answer
-//! is bounded by its bytes, a second by its bytes and calls, and whoever begins anew reads nothing
-//! twice but keys.
+//! Keys are scanned in small pages. Only records that the node lacks are read, as many as fill a
+//! reply, over separate connections. So the size of a reply and the rate of bytes and calls are
+//! bounded, and a restarted copy reads only keys twice.
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -28,18 +27,18 @@ use crate::{
     protocol::rules::Sources,
 };
 
-/// Keys that a node looks through in one call.
+/// Number of keys scanned in one call.
 const PAGE: usize = 250;
-/// Bytes of records after which an answer ends; the last record may exceed it.
+/// Size of a reply in bytes; the last record may exceed it.
 const ANSWER: usize = 256 * 1024;
 /// Maximum rate of records, in bytes per second.
 const RATE: u64 = 10_000_000;
-/// Minimum time of a turn: at most 200 a second, of one call on a server that is read.
+/// Minimum time of a step: at most 200 calls a second on a source.
 const TURN: Duration = Duration::from_millis(5);
-/// Pause before the next look, while another client copies or after a failure.
+/// Pause before the next attempt, while another client copies or after a failure.
 const PAUSE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(2);
 
-/// Copies to a node what the others have; returns how long to wait where that is not done yet.
+/// Copies records to a node; returns the pause before the next attempt if it is not done.
 pub(super) async fn copy(set: &NodeSet, node: usize) -> Option<Duration> {
     let status = &set.members()[node].status;
     let begun = Instant::now();
@@ -65,7 +64,7 @@ pub(super) async fn copy(set: &NodeSet, node: usize) -> Option<Duration> {
 
 enum CopyEnd {
     Now(Copied),
-    /// The node had all already.
+    /// The node lacked none.
     Before,
     ByAnother(Copied),
 }
@@ -86,22 +85,22 @@ async fn try_to_copy(set: &NodeSet, node: usize) -> Result<CopyEnd, Reason> {
     let copied = claim.hold(set, Copier::run(set, node, &begun)).await;
     let copied = copied.unwrap_or(Err(Reason::WrongTag { found: "".into() }));
     if copied.is_err() {
-        // Another may reach a node that we don't.
+        // Another client may reach a node that this one does not.
         claim.give_back(set).await;
     }
     copied.map(CopyEnd::Now)
 }
 
-/// How a node of this layout stands with its records.
+/// The state of a node's records.
 struct RecordsReport {
     tag: Tag,
-    /// [`LEARNT`] or [`BOOTSTRAPPED`], and the nonce of the probation before, or nothing. With the tag
-    /// it names the activation whose records these are.
+    /// [`LEARNT`] or [`BOOTSTRAPPED`] with the nonce of the probation, or nothing. With the tag it
+    /// names the activation.
     once: Arc<str>,
 }
 
 impl RecordsReport {
-    /// Whether the node has not been enrolled anew, nor found to have forgotten, in between.
+    /// Checks that the node was neither enrolled again nor found to have forgotten since.
     fn are_those_of(&self, begun: &Self) -> Result<(), Reason> {
         let same = self.tag.enrolment() == begun.tag.enrolment() && self.once == begun.once;
         let found = || Arc::clone(self.tag.text());
@@ -135,12 +134,12 @@ struct Copier<'a> {
 }
 
 impl<'a> Copier<'a> {
-    /// Copies all, and says so on the node.
+    /// Copies all records, and marks the node as complete.
     async fn run(set: &'a NodeSet, node: usize, begun: &RecordsReport) -> Result<Copied, Reason> {
         let target = set.open(node).await?;
         let mut copier = Self { set, node, target, copied: Copied::default() };
         copier.tell(Copied::default());
-        // The connection may lead elsewhere by now.
+        // The connection may lead to another server by now.
         Self::report(set, &mut copier.target).await?.are_those_of(begun)?;
         copier.copy_all(begun.once.starts_with(BOOTSTRAPPED)).await?;
         let mut pipeline = Pipeline::with_capacity(1);
@@ -174,8 +173,8 @@ impl<'a> Copier<'a> {
         if sources.suffice() { Ok(()) } else { Err(last) }
     }
 
-    /// Copies every record of one node that the other does not have; returns whether these are all
-    /// that there were.
+    /// Copies the records of one node that the other lacks; returns whether the source was
+    /// complete.
     async fn copy_from(&mut self, from: usize) -> Result<bool, Reason> {
         let set = self.set;
         let mut source = set.open(from).await?;
@@ -205,7 +204,7 @@ impl<'a> Copier<'a> {
             }
             cursor = next;
         }
-        // It may have lost them meanwhile, or the connection may lead elsewhere than votes go.
+        // The source may have lost them meanwhile, or may not be the server that votes.
         let ended = Self::report(set, &mut source).await?;
         ended.are_those_of(&begun)?;
         // A node in probation may stand in front of one that others still count, with its records.
@@ -215,7 +214,7 @@ impl<'a> Copier<'a> {
         Ok(ended.once.is_empty())
     }
 
-    /// The keys of which the node has no record of work that is done.
+    /// Returns the keys without a record of finished work.
     async fn missing(&mut self, keys: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Reason> {
         if keys.is_empty() {
             return Ok(keys);
@@ -228,8 +227,7 @@ impl<'a> Copier<'a> {
         Ok(kept.filter(|(_, kind)| is_missing(kind)).map(|(key, _)| key).collect())
     }
 
-    /// Stores records that were read, where they say more than what is there. Value and TTL of each are
-    /// given.
+    /// Stores records, given as values and TTLs, unless better ones exist.
     async fn write(&mut self, keys: &[Vec<u8>], records: &[Value]) -> Result<Copied, Reason> {
         let mut copied = Copied::default();
         let (mut to, mut what) = (Vec::new(), Vec::new());
@@ -237,7 +235,7 @@ impl<'a> Copier<'a> {
             let (Value::BulkString(value), Value::Int(ttl)) = (&record[0], &record[1]) else {
                 continue;
             };
-            // In its last millisecond: without a TTL it would stay for ever.
+            // Zero is its last millisecond, and no TTL would keep it for ever.
             if *ttl == 0 {
                 continue;
             }
@@ -260,7 +258,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Makes progress known.
+    /// Reports progress.
     fn tell(&mut self, more: Copied) {
         self.copied.records += more.records;
         self.copied.bytes += more.bytes;
@@ -270,7 +268,7 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// Values and TTLs of the first records, as many as fill an answer.
+/// Reads values and TTLs of the first records, as many as fill a reply.
 async fn read(source: &mut BulkConnection, keys: &[Vec<u8>]) -> Result<Vec<Value>, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     let cmd = pipeline.cmd("EVAL").arg(scripts::READ_RECORDS.text).arg(keys.len());

@@ -4,13 +4,13 @@ use std::{fmt::Write, sync::Arc};
 
 use crate::{node::redis::Guards, protocol::names::Incarnation, stripe::fnv};
 
-/// What a set of nodes is known by. Clients with different layouts never vote on the same node:
-/// two majorities of different sets need not share a node.
+/// The identity of a set of nodes. Clients with different layouts never vote on the same node: two
+/// majorities of different sets need not share a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     /// 16 hexadecimal digits.
     pub(crate) hash: Arc<str>,
-    /// For people to read, and what the hash is made of.
+    /// The text that is hashed, for display.
     pub(crate) description: Arc<str>,
 }
 
@@ -60,7 +60,7 @@ impl Tag {
         self.0.starts_with("m ")
     }
 
-    /// The run and the history of the data that were enrolled.
+    /// Returns the enrolled run and history.
     pub(crate) fn run(&self) -> &str {
         self.0.get(2..34).unwrap_or_default()
     }
@@ -71,7 +71,7 @@ impl Tag {
         Incarnation::parse(&format!("{epoch} {} {nonce}", self.run()))
     }
 
-    /// All but the hash of the owners of other names, which may change at any time.
+    /// Returns all but the hash of the owners, which may change at any time.
     pub(crate) fn enrolment(&self) -> &str {
         self.0.get(..77).unwrap_or(&self.0)
     }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_the_nodes_does_not_matter_and_everything_else_does() {
+    fn only_node_order_is_irrelevant() {
         let guards = Guards::default();
         let base = layout(&["a:1/0", "b:1/0"], &guards);
         assert_eq!(base.hash, layout(&["b:1/0", "a:1/0"], &guards).hash);

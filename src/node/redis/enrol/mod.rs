@@ -2,21 +2,16 @@
 //!
 //! | part | where |
 //! |---|---|
-//! | what a set of nodes is known by | [`Layout`] |
-//! | what is stored on a node: state, incarnation, layout | [`Tag`] |
-//! | how a node stands, as it says itself | [`NodeReport`] |
-//! | what all nodes of a manager have in common: who votes, and why the others don't | [`NodeSet`] |
-//! | clocks that jump | `jumps` |
-//! | wall clocks that are off | `clocks` |
-//! | what goes on beside the operations | `tasks` |
-//! | ending a probation, with what the others know | `activate` |
-//! | telling nodes who owns the other names | `inform` |
-//! | taking over long-lived records | `copy` |
-//! | work that one client at a time does for all | `task_claim` |
-//! | connections for what is long | `side` |
-//! | how many keys a node keeps | `count` |
-//! | from one layout to another | `adopt` |
-//! | from a set that nobody uses any more | `takeover` |
+//! | identity of a set, tag of a node | `layout` |
+//! | health check of a node's enrolment | `node_report` |
+//! | the nodes of a manager, and which of them may vote | `set`, `state` |
+//! | clock jumps and wrong wall clocks | `clocks` |
+//! | background tasks | `tasks` |
+//! | end of a probation | `activate` |
+//! | copying of records | `copy` |
+//! | tasks that one client does for all | `shared_task` |
+//! | connections for bulk data | `bulk_connection` |
+//! | moves between layouts | `adopt` |
 //! | a shorter `max_ttl` | `lower` |
 
 mod activate;

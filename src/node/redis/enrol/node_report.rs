@@ -19,12 +19,12 @@ use crate::{
     stripe::STRIPES,
 };
 
-/// What a node stores in `once` that learnt from others in its probation.
+/// Value of `once` on a node that learnt from others in its probation.
 pub(super) const LEARNT: &str = "copying";
-/// What a node stores there that started by itself with others. Begins with [`LEARNT`].
+/// Value of `once` on a node that started with others. Begins with [`LEARNT`].
 pub(super) const BOOTSTRAPPED: &str = "copying bootstrapped";
 
-/// How a node stands, as it says itself.
+/// A node's report.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeReport {
     pub(crate) server_micros: u64,
@@ -35,7 +35,7 @@ pub(crate) struct NodeReport {
     pub(crate) tag: Tag,
     /// The longest TTL that it grants.
     pub(crate) max_ttl: Duration,
-    /// The longest TTL of any lock that it may keep: `max_ttl`, or what that was before.
+    /// The longest TTL of any lock that it may store: `max_ttl`, or its earlier value.
     pub(crate) longest_ttl: Duration,
     pub(crate) floor: u64,
     /// The layout that is stored, for people to read.
@@ -46,9 +46,9 @@ pub(crate) struct NodeReport {
     pub(crate) history: Arc<str>,
     /// The owners of the other names, in the order of the names.
     pub(crate) owners: Vec<Option<Incarnation>>,
-    /// Changes while clients of its set look at the node.
+    /// A mark that clients of its set change.
     pub(crate) seen: Arc<str>,
-    /// How many nodes its set has; zero where that is not known.
+    /// Number of nodes of its set; zero if unknown.
     pub(crate) size: usize,
     /// The layout, and how many nodes it has, of the set that the node was moved from.
     pub(crate) moved_from: (Arc<str>, usize),
@@ -56,7 +56,7 @@ pub(crate) struct NodeReport {
     pub(crate) persistence: Option<Persistence>,
 }
 
-/// What a check asks for beside the report.
+/// The parameters of a health check.
 pub(crate) struct EnrolCheck<'a> {
     pub(crate) meta: &'a str,
     pub(crate) layout: &'a Layout,
@@ -76,7 +76,7 @@ pub(crate) struct EnrolCheck<'a> {
     pub(crate) others: Vec<&'a str>,
 }
 
-/// Asks a node how it stands; enrols it where it has no tag or an earlier incarnation's.
+/// Adds a health check, which enrols a node that has no tag or that of an earlier incarnation.
 pub(crate) fn add_check(pipeline: &mut Pipeline, check: &EnrolCheck<'_>) {
     let nonce = format!("{:016x}", crate::random::number());
     pipeline
@@ -101,7 +101,7 @@ pub(crate) fn add_check(pipeline: &mut Pipeline, check: &EnrolCheck<'_>) {
 }
 
 impl NodeReport {
-    /// From the answers to a check.
+    /// Parses the replies to a health check.
     pub(crate) fn parse(answers: &mut impl Iterator<Item = Value>) -> Result<Self, Reason> {
         let mut next = || answers.next().unwrap_or(Value::Nil);
         let (enrolled, memory, persistence, save) = (next(), next(), next(), next());
@@ -164,7 +164,7 @@ fn memory_of(value: &Value) -> Option<Memory> {
 
 fn persistence_of(value: &Value, save: &Value) -> Option<Persistence> {
     let aof = &*info(value, "aof_enabled")? == "1";
-    // The setting is told to those who may read it only.
+    // CONFIG GET may be denied.
     let snapshots = match save {
         Value::Array(pair) => pair.get(1).map(|rules| !text(rules).is_empty()),
         Value::Map(pairs) => pairs.first().map(|(_, rules)| !text(rules).is_empty()),

@@ -32,10 +32,10 @@ use crate::{
     time::{AdjustedClock, Clock, Timestamp},
 };
 
-/// Interval between lookups of a name whose server is not its owner any more.
+/// Interval between lookups of the name of a displaced node.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What the nodes of one manager have in common: which of them may vote, and why not.
+/// The nodes of one manager.
 #[derive(Debug)]
 pub(crate) struct NodeSet {
     pub(crate) layout: Layout,
@@ -46,14 +46,14 @@ pub(crate) struct NodeSet {
     members: OnceLock<Box<[NodeHandle]>>,
     state: Mutex<SetState>,
     pub(super) changed: Notify,
-    /// The highest floor that a node told: no token may be proposed below it.
+    /// The highest floor of any node; no token may be proposed below it.
     floor: AtomicU64,
     pub(super) corrections: ClockCorrections,
     pub(super) off: WallClockFlags,
     pub(super) closed: AtomicBool,
-    /// Which servers know the flags of scripts.
+    /// Which servers support script flags.
     knows_flags: Box<[AtomicBool]>,
-    /// Where the set stands among the manager's nodes.
+    /// Index of the set's first node among the manager's nodes.
     pub(super) first: usize,
 }
 
@@ -72,22 +72,22 @@ pub(crate) struct Membership {
     pub(crate) index: usize,
 }
 
-/// What a node is asked for beside operations.
+/// An administrative request to a node's connection.
 #[derive(Debug)]
 pub(crate) enum AdminRequest {
-    /// Commands, and who waits for their answers.
+    /// Run commands; the replies go to the sender.
     Run(Pipeline, oneshot::Sender<Result<Vec<Value>, Reason>>),
-    /// To look how the node stands now, not at the next second.
+    /// Run a health check now.
     Check,
 }
 
-/// What follows for a connection from how its server stands.
+/// What a report means for the connection.
 pub(crate) struct Admission {
-    /// With what the server answers votes of this client; `None` if it does not.
+    /// The tag of its votes for this client; `None` if it does not vote.
     pub(crate) tag: Option<Tag>,
-    /// What that tag stands for; `None` without the restart guard.
+    /// The view that the tag stands for; `None` without the restart guard.
     pub(crate) view: Option<Arc<View>>,
-    /// Another server is the owner of the node's name: it is to be looked up anew.
+    /// Another server owns the node's name: look it up again.
     pub(crate) reconnect: bool,
 }
 
@@ -118,7 +118,7 @@ impl NodeSet {
         })
     }
 
-    /// Names the members, once, before any of them connects.
+    /// Sets the members, once, before any of them connects.
     pub(crate) fn join(
         &self,
         members: impl IntoIterator<Item = (Arc<Status>, mpsc::UnboundedSender<AdminRequest>, Endpoint)>,
@@ -140,7 +140,7 @@ impl NodeSet {
         self.settings.guards.restart == RestartGuard::Off
     }
 
-    /// Whether `max_ttl` may be raised on a node: a quorum votes.
+    /// Returns whether a quorum votes, so that `max_ttl` may be raised on a node.
     pub(crate) fn may_raise(&self) -> bool {
         if self.is_unguarded() {
             return true;
@@ -149,12 +149,12 @@ impl NodeSet {
         state.enrolment.active() >= crate::protocol::rules::quorum(state.run_ids.len())
     }
 
-    /// Whether a node without a tag of ours may be enrolled.
+    /// Returns whether a node without a tag of this set may be enrolled.
     pub(crate) fn may_enrol(&self, node: usize) -> bool {
         self.is_unguarded() || !self.state().enrolment.is_elsewhere(node)
     }
 
-    /// Whether a node's server knows the flags of scripts (Redis 7), as its version says.
+    /// Returns whether a node's server supports script flags (Redis 7).
     pub(crate) fn knows_flags(&self, node: usize) -> bool {
         self.knows_flags[node].load(Ordering::Relaxed)
     }
@@ -163,8 +163,8 @@ impl NodeSet {
         self.knows_flags[node].store(knows, Ordering::Relaxed);
     }
 
-    /// The least epoch of a new enrolment of a node, and its incarnation if that is to be enrolled
-    /// anew although another server is the owner of its name: only over a fresh connection.
+    /// Returns the minimum epoch of a new enrolment of a node, and the node's incarnation if it is
+    /// to reclaim its name, which needs a fresh connection.
     pub(crate) fn enrols_as(&self, node: usize, is_fresh: bool) -> (u32, Option<Incarnation>) {
         let now = self.clock.now();
         let state = self.state();
@@ -172,20 +172,20 @@ impl NodeSet {
         (state.enrolment.least_epoch(node), reclaims)
     }
 
-    /// The other nodes, in the order of their names.
+    /// Returns the other nodes, sorted by name.
     pub(super) fn others(&self, node: usize) -> Vec<usize> {
         let mut others: Vec<_> = (0..self.members().len()).filter(|&other| other != node).collect();
         others.sort_unstable_by_key(|&other| self.members()[other].status.name());
         others
     }
 
-    /// The names of the other nodes, sorted.
+    /// Returns the names of the other nodes, sorted.
     pub(crate) fn other_names(&self, node: usize) -> Vec<&str> {
         let name = |other: usize| &**self.members()[other].status.name();
         self.others(node).into_iter().map(name).collect()
     }
 
-    /// What a node of our layout is, and what it takes the others for.
+    /// Returns the view of a node of this layout.
     fn view(&self, node: usize, report: &NodeReport) -> Option<Arc<View>> {
         let unguarded = Incarnation { epoch: 0, id: 0, nonce: 0 };
         let incarnation = if self.is_unguarded() { unguarded } else { report.tag.incarnation()? };
@@ -196,7 +196,7 @@ impl NodeSet {
         Some(Arc::new(View { incarnation, owners }))
     }
 
-    /// Takes how a node stands, and decides whether it may vote.
+    /// Records a node's report, and decides whether it may vote.
     pub(crate) fn report(
         &self,
         node: usize,
@@ -208,7 +208,7 @@ impl NodeSet {
             self.floor.fetch_max(report.floor, Ordering::Relaxed);
         }
         if report.copying && report.tag.is_active() {
-            // Before its votes count: nobody is to see one that votes, and not that it copies.
+            // Before its votes count, so that no client sees it vote without seeing that it copies.
             self.members()[node].status.set_copying(true);
         }
         let mut state = self.state();
@@ -227,7 +227,7 @@ impl NodeSet {
             NodeStatus::Probation { .. } => {
                 Some(VoteBar::Probation { until: now + state.enrolment.remaining(node, now) })
             }
-            // Raised with the next look, once a quorum votes.
+            // Raised by the next health check, once a quorum votes.
             NodeStatus::Active { .. } if state.enrolment.displaced_since(node).is_some() => {
                 Some(VoteBar::Reason(Reason::Displaced))
             }
@@ -263,12 +263,12 @@ impl NodeSet {
         Admission { tag, view: view.filter(|_| !self.is_unguarded()), reconnect }
     }
 
-    /// Whether a node votes, and is the one that was seen last, with the same owners of names.
+    /// Returns whether a node votes under the tag that was seen last.
     pub(super) fn votes_with(&self, node: usize, tag: &Tag) -> bool {
         tag.is_active() && self.state().tags[node].as_ref() == Some(tag)
     }
 
-    /// A name whose owner is another server may lead there by now.
+    /// Returns whether a displaced node's name should be looked up again.
     fn is_to_be_looked_up(
         state: &mut SetState,
         node: usize,
@@ -287,8 +287,8 @@ impl NodeSet {
         false
     }
 
-    /// R14: votes of nodes whose names lead to other servers, for the rest, don't count. The caller
-    /// [tells](Self::tell) of it.
+    /// R14: bars nodes whose names lead to other servers for the rest. The caller
+    /// [emits](Self::emit).
     fn bar_strangers(&self, state: &SetState) {
         if self.is_unguarded() {
             return;
@@ -300,13 +300,13 @@ impl NodeSet {
         }
     }
 
-    /// A node's connection is over.
+    /// Records the end of a node's connection.
     pub(crate) fn left(&self, node: usize) {
         let now = self.clock.now();
         let mut state = self.state();
         state.enrolment.see(node, NodeStatus::Out, now);
         state.takeover.see(node, None, now);
-        // A server that it shared with another node is that one's alone now.
+        // A server that was shared with this node now belongs to the other alone.
         let mut alone = Vec::new();
         if let Some(run_id) = state.run_ids[node].take() {
             self.bar_duplicates(&state, node);
@@ -321,7 +321,7 @@ impl NodeSet {
         self.decide_jumps();
     }
 
-    /// Tells what was found out of the members; called when nothing is locked.
+    /// Emits the members' events; no mutex may be held.
     fn tell(&self) {
         self.members().iter().for_each(|member| member.status.tell());
     }
@@ -360,8 +360,8 @@ impl NodeSet {
         }
     }
 
-    /// R7: one server under two names would vote twice; so neither votes. Tells whether `asked` is
-    /// one of them. The caller [tells](Self::tell) of it.
+    /// R7: bars nodes that share a server, which would vote twice. Returns whether `asked` is one
+    /// of them. The caller [emits](Self::emit).
     fn bar_duplicates(&self, state: &SetState, asked: usize) -> bool {
         let mut barred = false;
         for (node, member) in self.members().iter().enumerate() {

@@ -1,6 +1,6 @@
-//! What one client at a time does for all: learning before an activation, copying records.
+//! Tasks that one client at a time does for all: learning before an activation, copying records.
 //!
-//! A claim saves load and decides nothing: what is done under it twice is done the same way.
+//! A claim only saves load: a task that runs twice has the same result.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Time from the last renewal to the end of a claim: so long others wait for a client that died.
+/// Time from the last renewal to the end of a claim.
 const CLAIM: Duration = Duration::from_secs(4);
 /// Interval between renewals.
 const RENEWAL: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub(super) enum SharedTask {
 }
 
 impl SharedTask {
-    /// The fields of the meta hash that name the task, and who does it.
+    /// Returns the fields of the meta hash that name the task and its claim.
     const fn fields(self) -> (&'static str, &'static str) {
         match self {
             Self::Learn => ("tag", "learner"),
@@ -40,7 +40,7 @@ impl SharedTask {
 pub(super) enum TaskClaimed {
     Ours,
     ByAnother(Copied),
-    /// There is nothing to do any more.
+    /// The task is done.
     Over,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum TaskClaimed {
 pub(super) struct TaskClaim {
     node: usize,
     task: SharedTask,
-    /// What stands in the field that names the task.
+    /// The value of the field that names the task.
     named: Arc<str>,
     number: String,
 }
@@ -58,12 +58,12 @@ impl TaskClaim {
         Self { node, task, named, number: format!("{:016x}", crate::random::number()) }
     }
 
-    /// Takes the claim, or renews it.
+    /// Takes or renews the claim.
     pub(super) async fn take(&self, set: &NodeSet) -> Result<TaskClaimed, Reason> {
         self.store(set, CLAIM).await
     }
 
-    /// Runs a task, and renews the claim meanwhile. The task is dropped where the claim is lost.
+    /// Runs a task and renews its claim. Drops the task if the claim is lost.
     pub(super) async fn hold<T>(&self, set: &NodeSet, task: impl Future<Output = T>) -> Option<T> {
         let lost = async {
             loop {
@@ -80,7 +80,7 @@ impl TaskClaim {
         }
     }
 
-    /// Lets another client have the task at once.
+    /// Releases the claim at once.
     pub(super) async fn give_back(&self, set: &NodeSet) {
         let _ = self.store(set, Duration::ZERO).await;
     }

@@ -25,17 +25,17 @@ pub(super) struct SetState {
     pub(super) enrolment: Enrolment,
     pub(super) detector: ClockJumpDetector,
     pub(super) run_ids: Box<[Option<Arc<str>>]>,
-    /// Which nodes still take over records.
+    /// Nodes that still copy records.
     pub(super) copying: Box<[Copying]>,
-    /// Which nodes are being told of the owners of names, and when one that failed is told again.
+    /// Nodes being informed of the owners of names, or the time of the next attempt.
     pub(super) informing: Box<[Informing]>,
-    /// Nodes of other sets, which may be unused.
+    /// Nodes of other sets, possibly unused.
     pub(super) takeover: Takeover,
-    /// Nodes that were moved from another set, and start when that has no quorum left.
+    /// Nodes that were moved from another set, to be started when that has lost its quorum.
     pub(super) moved: Box<[Option<MovedNode>]>,
-    /// The tags with which nodes vote, as last seen.
+    /// The latest tags of voting nodes.
     pub(super) tags: Box<[Option<Tag>]>,
-    /// When a node that is displaced is to be looked up anew.
+    /// When a displaced node's name is looked up again.
     pub(super) lookups: Box<[Timestamp]>,
 }
 
@@ -45,16 +45,16 @@ pub(super) enum Informing {
     UnderWay,
 }
 
-/// A node of ours that was moved from another set.
+/// A node of this set that was moved from another one.
 #[derive(Clone, Debug)]
 pub(super) struct MovedNode {
     from: (Arc<str>, usize),
-    /// Its tag while it is not to start by itself.
+    /// Its tag while it may not start by itself.
     waits_with: Option<Arc<str>>,
     retry_at: Timestamp,
 }
 
-/// Interval between two tries to start a node that was moved.
+/// Interval between attempts to start a moved node.
 const START_RETRY: Duration = Duration::from_secs(1);
 
 impl SetState {
@@ -72,12 +72,12 @@ impl SetState {
         }
     }
 
-    /// Which nodes are connected.
+    /// Returns which nodes are connected.
     pub(super) fn connected(&self) -> Vec<bool> {
         self.run_ids.iter().map(Option::is_some).collect()
     }
 
-    /// Moved nodes that may start now, with their tags, and when the next one may be tried.
+    /// Returns the moved nodes to start now, with their tags, and the time of the next attempt.
     pub(super) fn startable(
         &mut self,
         now: Timestamp,
@@ -98,7 +98,7 @@ impl SetState {
         (due, wake)
     }
 
-    /// Takes what a node tells of a set that is not ours, or was not.
+    /// Records a node's membership in another set, now or before it was moved.
     pub(super) fn see_other_set(
         &mut self,
         node: usize,
@@ -132,7 +132,7 @@ pub(super) enum Copying {
     UnderWay,
 }
 
-/// Which wall clocks were off when they were last compared.
+/// Which wall clocks were off at the latest comparison.
 #[derive(Debug)]
 pub(super) struct WallClockFlags {
     pub(super) own: AtomicBool,
@@ -146,14 +146,14 @@ impl WallClockFlags {
     }
 }
 
-/// What a correction of our own clock means for the readings of the servers'.
+/// Corrections of the local clock, applied to the readings of the servers'.
 #[derive(Debug)]
 pub(super) struct ClockCorrections {
-    /// How often our clock was put forward instead of what each node was accused of.
+    /// Number of corrections that cleared each node of a jump.
     pub(super) nodes: Box<[AtomicU64]>,
-    /// By how much, in µs, that may have been too much, all in all.
+    /// Total possible overestimate of the corrections, in µs.
     pub(super) overestimate: AtomicU64,
-    /// Until when readings without a jump are of interest, in ns of our clock.
+    /// Time until which readings without a jump matter, in ns of the local clock.
     pub(super) tried_until: AtomicU64,
 }
 

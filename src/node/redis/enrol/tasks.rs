@@ -1,4 +1,4 @@
-//! What goes on beside the operations: probations end, records are taken over.
+//! Background tasks of a set: activations, copies, take-overs.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -29,7 +29,7 @@ use crate::{
     time::{Clock, Timestamp},
 };
 
-/// A node that has not answered by then is tried again later.
+/// Timeout for a node's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const INFORM_RETRY: Duration = Duration::from_millis(200);
 
@@ -43,22 +43,22 @@ enum SetTaskEnd {
 enum SetTask {
     Activate(ActivationStep),
     Copy(usize),
-    /// Tell a node who owns the other names, by index.
+    /// Inform a node of the owners of the other names, by index.
     Inform(usize, Box<[Option<Incarnation>]>),
-    /// Take over a node whose set nobody uses any more.
+    /// Move a node from an unused set.
     Take(usize, ForeignSet),
-    /// Begin the probation of a node that was moved; its tag.
+    /// Begin the probation of a moved node with this tag.
     StartMoved(usize, Arc<str>),
 }
 
 impl NodeSet {
-    /// Lets [`run`](Self::run) end.
+    /// Ends [`run`](Self::run).
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.changed.notify_one();
     }
 
-    /// Ends probations and takes over records, until it is closed.
+    /// Runs the set's background tasks until it is closed.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut under_way = FuturesUnordered::new();
         loop {
@@ -162,7 +162,7 @@ impl NodeSet {
                 (*node, again.is_none())
             }
             SetTaskEnd::Moved { node, .. } => (*node, true),
-            // It is looked at now: what it knows by then is not told it again.
+            // The health check now shows what it knows.
             SetTaskEnd::Informed { node, .. } => {
                 state.informing[*node] = Informing::NotBefore(now + INFORM_RETRY);
                 (*node, true)
@@ -184,7 +184,7 @@ impl NodeSet {
         }
     }
 
-    /// Runs commands on a node, beside its operations.
+    /// Runs commands over a node's connection.
     pub(super) async fn ask(&self, node: usize, pipeline: Pipeline) -> Result<Vec<Value>, Reason> {
         let (sender, receiver) = oneshot::channel();
         let _ = self.members()[node].admin.send(AdminRequest::Run(pipeline, sender));
@@ -196,8 +196,8 @@ impl NodeSet {
     }
 }
 
-/// Tells a node the owners of the other names, by index. It keeps those that are later than what it
-/// has.
+/// R14: informs a node of the owners of the other names, by index. It keeps those that are later
+/// than its own.
 pub(super) async fn inform(
     set: &NodeSet,
     node: usize,

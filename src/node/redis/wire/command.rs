@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_spelt_as_the_driver_spells_them() {
+    fn commands_match_the_redis_crate() {
         let mut command = Command::default();
         command.arg("GET").arg("gone with the next");
         command.clear();
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(output, [b"+before".to_vec(), same.get_packed_command()].concat());
     }
     #[test]
-    fn the_memory_of_a_long_command_is_given_back() {
+    fn memory_of_long_command_is_freed() {
         let mut command = Command::default();
         command.written(|text| text.resize(MAX_KEPT + 1, b'x'));
         command.clear();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_the_same_however_they_are_cut() {
+    fn answers_do_not_depend_on_chunks() {
         for step in 1..=ANSWERS.len() {
             let (mut reader, mut answers) = (RespReader::default(), Vec::new());
             let mut pending = Vec::new();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_next_protocol_has_is_no_answer() {
+    fn resp3_types_are_rejected() {
         for kind in *b"%~_#,(=>|!" {
             for rest in ["", "1\r\n", "\r\n", "t\r\n"] {
                 for before in ["", "*2\r\n:1\r\n"] {
