@@ -9,10 +9,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::node_status::{ActivationOutcome, ActivationPlan, ActivationStep, NodeStatus};
+use super::node_status::{
+    ActivationOutcome, ActivationPlan, ActivationStep, EnrolledNode, NodeStatus, Probation,
+};
 use crate::{
     protocol::{
-        names::{self, Incarnation, View},
+        names::{self, Incarnation},
         rules,
     },
     time::Timestamp,
@@ -27,59 +29,6 @@ pub(crate) struct Enrolment {
     nodes: Box<[EnrolledNode]>,
     /// When an old set was last known to be able to grant.
     old_set_seen: Option<Timestamp>,
-}
-
-#[derive(Clone, Debug)]
-struct EnrolledNode {
-    status: NodeStatus,
-    /// Its latest status while it was reachable.
-    known: NodeStatus,
-    /// Start of the time in which it has been out of sight; zero if it was never seen.
-    out_since: Timestamp,
-    /// The incarnation and time at which it was last seen in a probation from which it may start by
-    /// itself.
-    seen_starting: Option<(Incarnation, Timestamp)>,
-    /// Kept while the node is out of sight: its probation continues.
-    wait: Option<Probation>,
-    /// The greatest known incarnation under the node's name.
-    owner: Option<Incarnation>,
-    /// When it was found not to own its name any more.
-    displaced_since: Option<Timestamp>,
-    busy: bool,
-    retry_at: Timestamp,
-}
-
-impl EnrolledNode {
-    fn view(&self) -> Option<&Arc<View>> {
-        self.known.view()
-    }
-
-    /// Returns whether the node forgot together with one whose probation began at `since`: it is in
-    /// probation too, or was at the same time.
-    fn starts_with(&self, since: Timestamp) -> bool {
-        let incarnation = self.view().map(|view| view.incarnation);
-        let together = |(starting, seen)| Some(starting) == incarnation && seen >= since;
-        self.known.starts() || (self.known.is_active() && self.seen_starting.is_some_and(together))
-    }
-
-    fn is_displaced(&self) -> bool {
-        self.view().is_some_and(|view| Some(view.incarnation) < self.owner)
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Probation {
-    incarnation: Incarnation,
-    tag: Arc<str>,
-    since: Timestamp,
-    max_ttl: Duration,
-    /// Start of the time in which enough voting nodes name it and each other.
-    known_to_voters: Option<Timestamp>,
-    /// Start of the time in which it and others that forgot with it form a quorum that name each
-    /// other.
-    known_to_starters: Option<Timestamp>,
-    /// It started together with others, which may already vote.
-    bootstrapped: bool,
 }
 
 const RETRY: Duration = Duration::from_millis(200);

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::protocol::names::View;
+use crate::{
+    protocol::names::{Incarnation, View},
+    time::Timestamp,
+};
 
 /// The status of a node, as last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,4 +99,57 @@ pub(crate) enum ActivationOutcome {
     Failed,
     /// Another client activates the node; check again after this time.
     Later(Duration),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct EnrolledNode {
+    pub(super) status: NodeStatus,
+    /// Its latest status while it was reachable.
+    pub(super) known: NodeStatus,
+    /// Start of the time in which it has been out of sight; zero if it was never seen.
+    pub(super) out_since: Timestamp,
+    /// The incarnation and time at which it was last seen in a probation from which it may start by
+    /// itself.
+    pub(super) seen_starting: Option<(Incarnation, Timestamp)>,
+    /// Kept while the node is out of sight: its probation continues.
+    pub(super) wait: Option<Probation>,
+    /// The greatest known incarnation under the node's name.
+    pub(super) owner: Option<Incarnation>,
+    /// When it was found not to own its name any more.
+    pub(super) displaced_since: Option<Timestamp>,
+    pub(super) busy: bool,
+    pub(super) retry_at: Timestamp,
+}
+
+impl EnrolledNode {
+    pub(super) fn view(&self) -> Option<&Arc<View>> {
+        self.known.view()
+    }
+
+    /// Returns whether the node forgot together with one whose probation began at `since`: it is in
+    /// probation too, or was at the same time.
+    pub(super) fn starts_with(&self, since: Timestamp) -> bool {
+        let incarnation = self.view().map(|view| view.incarnation);
+        let together = |(starting, seen)| Some(starting) == incarnation && seen >= since;
+        self.known.starts() || (self.known.is_active() && self.seen_starting.is_some_and(together))
+    }
+
+    pub(super) fn is_displaced(&self) -> bool {
+        self.view().is_some_and(|view| Some(view.incarnation) < self.owner)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Probation {
+    pub(super) incarnation: Incarnation,
+    pub(super) tag: Arc<str>,
+    pub(super) since: Timestamp,
+    pub(super) max_ttl: Duration,
+    /// Start of the time in which enough voting nodes name it and each other.
+    pub(super) known_to_voters: Option<Timestamp>,
+    /// Start of the time in which it and others that forgot with it form a quorum that name each
+    /// other.
+    pub(super) known_to_starters: Option<Timestamp>,
+    /// It started together with others, which may already vote.
+    pub(super) bootstrapped: bool,
 }

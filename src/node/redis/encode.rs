@@ -92,7 +92,7 @@ impl Encoder<'_> {
                 cmd.arg(if self.strict.is_empty() { "" } else { "strict" });
             }
             Op::Prepare(PrepareOp { job, token, patience }) => {
-                self.claim(cmd, by, job, *token, *patience)
+                self.claim(cmd, by, job, *token, *patience);
             }
             Op::Claim(ClaimOp { job, claim, patience }) => {
                 self.claim(cmd, by, job, claim.token, *patience);

@@ -37,6 +37,7 @@ mod settings;
 #[cfg(feature = "http")]
 mod single_server;
 mod status;
+mod status_detail;
 mod status_event;
 mod supervisor;
 #[cfg(feature = "tls")]

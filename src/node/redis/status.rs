@@ -11,12 +11,13 @@ use std::{
 use super::{
     enrol::NodeReport,
     permissions::Denied,
-    status_event::{StatusEvent, StatusEventQueue},
+    status_detail::{ConnectionState, Copied, StatusDetail},
+    status_event::StatusEvent,
     vote_bar::{VoteBar, VoteBarKind},
 };
 use crate::{
     error::Reason,
-    node::{Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeHealth, NodeState},
+    node::{Blocked, ClockOffset, Finding, Memory, NodeHealth},
     protocol::Op,
     time::{Clock, Timestamp},
 };
@@ -43,57 +44,12 @@ pub(crate) struct Status {
     detail: Mutex<StatusDetail>,
 }
 
-#[derive(Debug)]
-struct StatusDetail {
-    state: ConnectionState,
-    bars: [Option<(VoteBar, Timestamp)>; 5],
-    /// Progress and start of the copying of records to the server.
-    copying: Option<(Copied, Timestamp)>,
-    /// Other facts about the server.
-    known: NodeHealth,
-    denied: Denied,
-    /// The latest failure to end the probation, and the number of failures.
-    blocked: Option<(Blocked, u32)>,
-    events: StatusEventQueue,
-}
-
-/// What a client copied to a server.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Copied {
-    pub(super) records: u64,
-    pub(super) bytes: u64,
-}
-
-#[derive(Debug)]
-enum ConnectionState {
-    Connecting,
-    Up,
-    /// `confirmed`: not only by a vote that may have been refused because of its name.
-    Refusing {
-        reason: Reason,
-        since: Timestamp,
-        confirmed: bool,
-    },
-    Down {
-        reason: Reason,
-        since: Timestamp,
-    },
-}
-
 /// Value before the present connection has read the clock.
 const UNKNOWN: i64 = i64::MIN;
 
 impl Status {
     pub(super) fn new(name: Arc<str>, clock: Arc<dyn Clock>) -> Self {
-        let detail = StatusDetail {
-            state: ConnectionState::Connecting,
-            bars: [const { None }; 5],
-            copying: None,
-            known: NodeHealth::voting(&name),
-            denied: Denied::default(),
-            blocked: None,
-            events: StatusEventQueue::default(),
-        };
+        let detail = StatusDetail::new(&name);
         Self {
             name,
             clock,
@@ -388,38 +344,10 @@ impl Status {
     }
 
     pub(super) fn health(&self) -> NodeHealth {
-        let now = self.clock.now();
-        let detail = self.detail();
-        let bar = detail
-            .bars
-            .iter()
-            .flatten()
-            .find_map(|(bar, since)| Some((bar.reason(now)?, now.since(*since))));
-        let state = match (&detail.state, bar) {
-            (ConnectionState::Connecting, _) => NodeState::Connecting,
-            (ConnectionState::Down { reason, since }, _) => {
-                NodeState::Down { reason: reason.clone(), since: now.since(*since) }
-            }
-            (_, Some((Reason::Probation { remaining }, since))) => {
-                let blocked = detail.blocked.as_ref().map(|(blocked, _)| blocked.clone());
-                NodeState::Probation { remaining, since, blocked }
-            }
-            (_, Some((reason, since))) => NodeState::Refusing { reason, since },
-            (ConnectionState::Refusing { reason, since, .. }, None) => {
-                NodeState::Refusing { reason: reason.clone(), since: now.since(*since) }
-            }
-            (ConnectionState::Up, None) => NodeState::Voting,
-        };
-        let is_there = !matches!(state, NodeState::Connecting | NodeState::Down { .. });
-        let copying = detail.copying.filter(|_| is_there).map(|(copied, since)| {
-            CopyProgress::new(copied.records, copied.bytes, now.since(since))
-        });
         NodeHealth {
-            state,
-            copying,
             in_flight: self.in_flight.load(Ordering::Relaxed),
             queue_delay: Duration::from_nanos(self.queue_delay.load(Ordering::Relaxed)),
-            ..detail.known.clone()
+            ..self.detail().health(self.clock.now())
         }
     }
 
@@ -458,16 +386,6 @@ impl Status {
 
     fn detail(&self) -> crate::sync::Guard<'_, StatusDetail> {
         crate::sync::lock(&self.detail)
-    }
-}
-
-impl StatusDetail {
-    fn queue(&mut self, event: Option<StatusEvent>) {
-        let is_up = matches!(self.state, ConnectionState::Up | ConnectionState::Refusing { .. });
-        let is_barred = self.bars.iter().any(Option::is_some);
-        let is_voting = matches!(self.state, ConnectionState::Up) && !is_barred;
-        self.events.queue.extend(event);
-        self.events.queue.push_back(StatusEvent::Gauges { is_up, is_voting });
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
     node::redis::{
         decode::{reason, text},
         scripts,
-        status::Copied,
+        status_detail::Copied,
     },
     protocol::rules::Sources,
 };

@@ -12,7 +12,7 @@ use crate::{
     node::redis::{
         decode::{int, reason},
         scripts,
-        status::Copied,
+        status_detail::Copied,
     },
 };
 

@@ -3,6 +3,7 @@
 mod answers;
 mod health_check;
 mod send_queue;
+mod sent_batch;
 mod votes;
 
 use std::{
@@ -13,13 +14,17 @@ use std::{
     time::Duration,
 };
 
-use ::redis::{Pipeline, Value};
+use ::redis::Pipeline;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::mpsc,
     time::{Instant, MissedTickBehavior},
 };
 
-use self::{send_queue::SendQueue, votes::VoteHealth};
+use self::{
+    send_queue::SendQueue,
+    sent_batch::{BatchContent, SentBatch},
+    votes::VoteHealth,
+};
 use super::{
     RedisSettings,
     batch::{Group, group},
@@ -28,15 +33,10 @@ use super::{
     handshake::Link,
     reconnect_state::ReconnectState,
     request::NodeRequest,
-    server_clock::ServerClock,
     status::Status,
     wire::{Command, MAX_READS},
 };
-use crate::{
-    error::Reason,
-    protocol::{Op, names::View},
-    time::Timestamp,
-};
+use crate::{error::Reason, protocol::names::View, time::Timestamp};
 
 /// Maximum number of operations in one write.
 const MAX_BATCH: usize = 128;
@@ -103,59 +103,6 @@ pub(super) struct Session<'a> {
 /// Time after that in which calls are not shared: repeated operations run after later ones, which
 /// has to stay the exception.
 const SEPARATE_CALLS: Duration = Duration::from_secs(10);
-
-struct SentBatch {
-    sent: Timestamp,
-    /// The same on a clock that is never corrected: a correction would look like silence.
-    waiting_since: Instant,
-    /// The basis of the deadlines in it.
-    server_clock: ServerClock,
-    /// Its tag, and the view that this stands for.
-    tag: Tag,
-    view: Option<Arc<View>>,
-    content: BatchContent,
-    /// Number of its commands, and the replies so far.
-    commands: usize,
-    answers: Vec<Value>,
-    /// Memory left for its replies, in bytes.
-    left: usize,
-}
-
-impl SentBatch {
-    fn is_answered(&self) -> bool {
-        self.answers.len() == self.commands
-    }
-}
-
-enum BatchContent {
-    HealthCheck,
-    /// The denied commands.
-    Permissions,
-    /// Scripts that the server has to load again.
-    Scripts,
-    AdminRequest(oneshot::Sender<Result<Vec<Value>, Reason>>),
-    /// One group for each command.
-    Operations(Vec<Group>),
-}
-
-/// Maximum memory of the replies to one write, in bytes.
-const MAX_ANSWERS: usize = 4 * 1024 * 1024;
-/// The same for replies with records, the claims of many jobs, or a whole hash.
-const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
-
-impl BatchContent {
-    fn most_memory(&self) -> usize {
-        let is_long = match self {
-            Self::HealthCheck | Self::Permissions | Self::Scripts => false,
-            Self::AdminRequest(_) => true,
-            Self::Operations(groups) => groups.iter().flatten().any(|request| {
-                let op = &request.op;
-                matches!(op, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_) | Op::Claims(_))
-            }),
-        };
-        if is_long { MAX_LONG_ANSWERS } else { MAX_ANSWERS }
-    }
-}
 
 impl<'a> Session<'a> {
     pub(super) fn new(
