@@ -10,7 +10,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::node_status::{
-    ActivationOutcome, ActivationPlan, ActivationStep, EnrolledNode, NodeStatus, Probation,
+    ActivationOutcome, ActivationPlan, ActivationStep, EnrolledNode, NodeStatus, Probation, since,
 };
 use crate::{
     protocol::{
@@ -36,18 +36,7 @@ const RETRY: Duration = Duration::from_millis(200);
 impl Enrolment {
     /// Creates the probations of `nodes` nodes, for locks of at most `max_ttl`.
     pub(crate) fn new(nodes: usize, max_ttl: Duration, drift_factor: f64) -> Self {
-        let entry = EnrolledNode {
-            status: NodeStatus::Out,
-            known: NodeStatus::Out,
-            out_since: Timestamp::ZERO,
-            seen_starting: None,
-            wait: None,
-            owner: None,
-            displaced_since: None,
-            busy: false,
-            retry_at: Timestamp::ZERO,
-        };
-        let nodes = vec![entry; nodes].into_boxed_slice();
+        let nodes = vec![EnrolledNode::default(); nodes].into_boxed_slice();
         let quorum = rules::quorum(nodes.len());
         Self { quorum, max_ttl, drift_factor, nodes, old_set_seen: None }
     }
@@ -399,15 +388,6 @@ impl Enrolment {
         let from = self.group_around(node, |entry| entry.status.is_active());
         let known = wait.known_to_voters.is_some() && from.len() >= needed;
         known.then_some(ActivationPlan::Learn { from, needed })
-    }
-}
-
-/// Sets `kept` to the time since which `holds` has been true.
-fn since(kept: &mut Option<Timestamp>, holds: bool, now: Timestamp) {
-    if holds {
-        kept.get_or_insert(now);
-    } else {
-        *kept = None;
     }
 }
 

@@ -121,6 +121,22 @@ pub(super) struct EnrolledNode {
     pub(super) retry_at: Timestamp,
 }
 
+impl Default for EnrolledNode {
+    fn default() -> Self {
+        Self {
+            status: NodeStatus::Out,
+            known: NodeStatus::Out,
+            out_since: Timestamp::ZERO,
+            seen_starting: None,
+            wait: None,
+            owner: None,
+            displaced_since: None,
+            busy: false,
+            retry_at: Timestamp::ZERO,
+        }
+    }
+}
+
 impl EnrolledNode {
     pub(super) fn view(&self) -> Option<&Arc<View>> {
         self.known.view()
@@ -152,4 +168,13 @@ pub(super) struct Probation {
     pub(super) known_to_starters: Option<Timestamp>,
     /// It started together with others, which may already vote.
     pub(super) bootstrapped: bool,
+}
+
+/// Sets `kept` to the time since which `holds` has been true.
+pub(super) fn since(kept: &mut Option<Timestamp>, holds: bool, now: Timestamp) {
+    if holds {
+        kept.get_or_insert(now);
+    } else {
+        *kept = None;
+    }
 }

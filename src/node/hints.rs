@@ -57,7 +57,7 @@ impl fmt::Debug for Hints {
 }
 
 /// A subscription to the releases of a name, which ends when dropped.
-#[must_use = "nothing is told any more once it is dropped"]
+#[must_use = "hints stop once it is dropped"]
 pub struct Subscription(
     #[expect(dead_code, reason = "dropped with it")] Option<Box<dyn Send + Sync>>,
 );

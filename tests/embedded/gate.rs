@@ -1,4 +1,4 @@
-//! What is told of a try that asks one node first.
+//! Errors of an attempt that asks the lead node first.
 
 use std::{future::IntoFuture, task::Poll, time::Duration};
 

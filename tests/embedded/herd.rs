@@ -1,4 +1,4 @@
-//! When callers that are turned away are told to come back.
+//! Retry hints of rejected callers.
 
 use std::{future::IntoFuture, task::Poll, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Who holds a name, and taking it away from them.
+//! Inspecting and revoking a lock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the line within the process tells of names that a set waits for.
+//! The queue of local waiters.
 
 use std::{
     future::{Future, IntoFuture},

@@ -8,10 +8,10 @@
 //! | operation → command, answer → vote | `batch`, `encode`, `decode` |
 //! | bytes out and in | `wire` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
-//! | connection kept up, replaced, batched | `supervisor`, `session` |
+//! | connection kept up, replaced, batched | `supervisor`, `session`, `backoff` |
 //! | which commands the server denies to our user | `permissions` |
-//! | connection by which releases are told, while somebody waits | `listener` |
-//! | a server that is no node | `single` |
+//! | connection that reports releases, open while a waiter subscribes | `listener` |
+//! | a server that is no node | `single_server` |
 //! | which of the set's servers may vote | `enrol` |
 //! | what outlives a connection: clock readings, unanswered grants | `reconnect_state` |
 

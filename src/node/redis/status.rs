@@ -146,7 +146,7 @@ impl Status {
 
     pub(super) fn set_bar(&self, kind: VoteBarKind, bar: Option<VoteBar>) {
         self.queue_bar(kind, bar);
-        self.tell();
+        self.emit();
     }
 
     /// As [`set_bar`](Self::set_bar), for callers that hold a mutex; they call [`emit`](Self::emit)
@@ -238,7 +238,6 @@ impl Status {
     /// Records a vote that counted. `stored`: it stored something; a full server still answers who
     /// holds a name.
     pub(super) fn set_obliging(&self, stored: bool) {
-        // The common case, on every grant.
         if !self.refuses() {
             return;
         }
@@ -352,17 +351,17 @@ impl Status {
     }
 
     /// Emits queued events, unless another thread does.
-    pub(super) fn tell(&self) {
+    pub(super) fn emit(&self) {
         let _telling = {
             let mut detail = self.detail();
-            if detail.events.queue.is_empty() || detail.events.telling {
+            if detail.events.queue.is_empty() || detail.events.emitting {
                 return;
             }
-            detail.events.telling = true;
+            detail.events.emitting = true;
             EmitGuard(self)
         };
         while let Some(event) = self.next_event() {
-            event.tell(&self.name);
+            event.emit(&self.name);
         }
     }
 
@@ -370,7 +369,7 @@ impl Status {
     fn next_event(&self) -> Option<StatusEvent> {
         let mut detail = self.detail();
         let event = detail.events.queue.pop_front();
-        detail.events.telling = event.is_some();
+        detail.events.emitting = event.is_some();
         event
     }
 
@@ -381,7 +380,7 @@ impl Status {
             let event = change(&mut detail, now);
             detail.queue(event);
         }
-        self.tell();
+        self.emit();
     }
 
     fn detail(&self) -> crate::sync::Guard<'_, StatusDetail> {
@@ -395,7 +394,7 @@ struct EmitGuard<'a>(&'a Status);
 impl Drop for EmitGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.detail().events.telling = false;
+            self.0.detail().events.emitting = false;
         }
     }
 }

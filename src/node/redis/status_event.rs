@@ -26,11 +26,11 @@ pub(super) enum StatusEvent {
 #[derive(Debug, Default)]
 pub(super) struct StatusEventQueue {
     pub(super) queue: VecDeque<StatusEvent>,
-    pub(super) telling: bool,
+    pub(super) emitting: bool,
 }
 
 impl StatusEvent {
-    pub(super) fn tell(self, name: &Arc<str>) {
+    pub(super) fn emit(self, name: &Arc<str>) {
         let node = &**name;
         match self {
             Self::Up => crate::log::info!(%node, "node is up"),

@@ -62,7 +62,7 @@ async fn contended_streak_ends_with_a_pause() {
     let lock = scene.lock("x");
     let refused = other.lock("x").wait(WAIT).into_future();
     assert!(poll(&mut { refused }).is_pending());
-    // The nodes tell that another process was refused: from now on it is known.
+    // The nodes report that another process was refused.
     drop(lock);
     let lock = scene.lock("x");
     assert_eq!(scene.leases(), 2);

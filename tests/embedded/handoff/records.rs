@@ -9,7 +9,7 @@ use super::scene::{Scene, TTL, WAIT, granted, poll};
 
 type Run = Pin<Box<dyn Future<Output = Result<Once<()>, OnceError<&'static str>>>>>;
 
-/// Work that is begun once for `k`, and fails when it is told to.
+/// Work for `k` that runs once, and fails on request.
 fn once(scene: &Scene) -> (Run, oneshot::Sender<()>) {
     let (end, ended) = oneshot::channel();
     let work = |_| async move {

@@ -55,7 +55,7 @@ fn minority_release_blocks_nobody() {
     let lock = granted(&mut second);
     assert_eq!(acquires.load(Ordering::SeqCst), before, "handed on");
     drop(lock);
-    // Now it has: the next one gives way, once its turn of 20 ms is over.
+    // The next one yields after its turn of 20 ms.
     let lock = granted(&mut redlock.lock("x").wait(WAIT).into_future());
     clock.advance(Duration::from_millis(20));
     let mut fourth = waiting(redlock.lock("x").wait(WAIT));

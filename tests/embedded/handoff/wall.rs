@@ -21,12 +21,12 @@ use crate::support::HANG_GUARD;
 const WITHIN: Duration = Duration::from_millis(100);
 /// TTL − (1 % + 2 ms) − 3 times what clocks may differ by.
 const VALIDITY: Duration = Duration::from_millis(9_598);
-/// So often, at least, the wall clock is looked at.
+/// Maximum interval between readings of the wall clock.
 const LOOK: Duration = Duration::from_millis(250);
 const NANO: Duration = Duration::from_nanos(1);
 const MICRO: Duration = Duration::from_micros(1);
 
-/// Both stand still until they are moved, each by itself.
+/// Two clocks, each moved by hand.
 #[derive(Clone, Debug)]
 struct TwoClocks {
     now: Arc<AtomicU64>,
@@ -67,7 +67,7 @@ impl Clock for TwoClocks {
     }
 }
 
-/// A lock that nobody renews, and one who waits for it, for as long as is said.
+/// An unrenewed lock, and a waiter for it with this timeout.
 fn scene() -> (TwoClocks, Redlock, Lock, tower_redlock::lock::Acquire) {
     let clock = TwoClocks::new();
     let nodes = EmbeddedNodes::with_clock(3, clock.clone());
@@ -92,7 +92,7 @@ async fn next_holders_wall_validity_ends_too() {
     assert!(lock.is_valid());
     clock.put_wall_forward(MICRO);
     assert!(!lock.is_valid());
-    // Nobody asks: the wall clock is looked at now and then.
+    // Without requests, the wall clock is read periodically.
     clock.advance(LOOK);
     let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.unwrap();
     assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");

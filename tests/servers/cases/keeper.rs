@@ -1,4 +1,4 @@
-//! Renewal goes on whatever becomes of the runtime of the work, and costs little.
+//! Renewal does not depend on the runtime of the work, and is cheap.
 
 use std::{
     sync::mpsc,
@@ -37,7 +37,7 @@ fn blocked_runtime_keeps_the_lock() {
         })
     });
     at_work.recv_timeout(HANG_GUARD).unwrap();
-    // The votes of slower nodes come in meanwhile.
+    // The votes of slower nodes arrive meanwhile.
     crate::support::eventually("every server keeps the key", || {
         servers.iter().all(|server| server.exists(&key("x")))
     });

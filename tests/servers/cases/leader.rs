@@ -158,7 +158,7 @@ async fn hanging_thread_loses_the_lock() {
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(leader.run(|_| async {
-            // The second term does not block: nobody is there to be waited for.
+            // The second term has no work to wait for.
             let _ = blocked.lock().unwrap().recv_timeout(HANG_GUARD);
             std::future::ready(()).await;
         }))

@@ -110,7 +110,7 @@ async fn overlapping_sets_exclude_each_other_and_do_not_deadlock() {
 async fn single_attempt_ignores_unpolled_head() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
-    // As in a `select!` whose other branch wants the same name while this one stands still.
+    // As in a `select!` whose other branch wants the same name while this one is not polled.
     let mut head = redlock.lock("x").into_future();
     scene.proxies.iter().for_each(Proxy::stall);
     assert!(poll_once(&mut head).is_pending());

@@ -95,7 +95,7 @@ async fn long_max_hold_stops_renewals() {
     let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.expect("it is lost");
     assert_eq!(cause, LossCause::MaxHold { limit });
     assert!(before.elapsed() + LONGEST_LEAD >= limit);
-    // The holder does not let go, and blocks nobody for longer than a TTL.
+    // The holder keeps the lock, and blocks others for at most a TTL.
     scene.all_keys_gone().await;
     drop(lock);
 }

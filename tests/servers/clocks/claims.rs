@@ -43,7 +43,7 @@ async fn other_history_keeps_no_claim() {
         in_time(redlock.ready()).await.unwrap();
         let node = &redlock.nodes()[0];
         assert_eq!(in_time(ask(node, prepare("a", 1))).await, promised(None));
-        // A look may come in between, after which the new history is the known one.
+        // A health check may run in between and make the new history known.
         eventually_async("the script finds it out", async || {
             let before = (history(&server), server.cli(&["HGETALL", MARKS]));
             server.cli(&["DEBUG", "CHANGE-REPL-ID"]);

@@ -27,7 +27,7 @@ async fn way(builder: RedlockBuilder) -> Way {
 }
 
 impl Way {
-    /// A connection whose acquire is on the way, while the client goes on to another one.
+    /// A connection whose acquire is in flight, while the client uses another one.
     async fn with_a_late_acquire() -> Self {
         let way = way(Redlock::builder().node_timeout(TIMEOUT)).await;
         way.proxy.hold();
@@ -83,7 +83,7 @@ impl Way {
         assert_eq!(self.count("set"), 0, "what is on the way has not come");
     }
 
-    /// The server is past the deadline of what is on the way, and was asked again after that.
+    /// The server has passed the deadline of the command in flight, and answered another since.
     async fn is_released_for_good(&self) {
         eventually_async("it is released again until there is nothing left", async || {
             self.count("evalsha") > 1 && self.pending() == 0

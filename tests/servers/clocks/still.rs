@@ -1,4 +1,4 @@
-//! A clock of our own that stood still, as that of a virtual machine may.
+//! Pauses of the local clock, as in a suspended virtual machine.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn local_pause_advances_deadlines() {
         redlock.health().iter().all(NodeHealth::is_voting)
     })
     .await;
-    // It stays so when all have been looked at again.
+    // It stays so after the next health checks.
     let (looked, again) = (clock.now(), Duration::from_secs(2));
     eventually_async("all are looked at", async || clock.now().since(looked) > again).await;
     assert!(redlock.health().iter().all(NodeHealth::is_voting), "{:?}", redlock.health());

@@ -67,7 +67,7 @@ mod of_the_client {
             eventually_async("it is found", async || own_is_off(&redlock, by)).await;
             let way = if by < 0 { "back" } else { "forward" };
             scene.log.wait_for("WARN", &[OWN, way]).await;
-            // It stays so when all have been looked at again.
+            // It stays so after the next health checks.
             let looked = clock.now();
             let again = Duration::from_millis(2_500);
             eventually_async("looks", async || clock.now().since(looked) > again).await;

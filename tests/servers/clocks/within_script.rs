@@ -35,7 +35,7 @@ fn strict() -> RedlockBuilder {
     Redlock::builder().ttl(ttl).node_timeout(ttl / 10).clock_guard(Duration::from_secs(1))
 }
 
-/// What the scripts are told of the clock.
+/// The script's reading of the clock.
 fn guard(server: &RedisServer) -> String {
     let history = server.info("replication", "master_replid").expect("a master");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after the epoch").as_micros();

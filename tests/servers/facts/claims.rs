@@ -85,7 +85,7 @@ async fn foreign_claim_is_an_error() {
     }
 }
 
-/// A full server keeps no claim, and goes on telling those that it has.
+/// A full server stores no claim, and still returns stored ones.
 #[tokio::test]
 async fn a_full_server_keeps_no_claim() {
     let server = RedisServer::start();

@@ -107,7 +107,7 @@ async fn is_ready(redlock: &Redlock) -> bool {
     poll_fn(|cx| Poll::Ready(ready.as_mut().poll(cx).is_ready())).await
 }
 
-/// Waits until each server was looked at twice more.
+/// Waits for two more health checks of each server.
 async fn looked_at(servers: &[RedisServer]) {
     let looks = |server: &RedisServer| -> u64 {
         let stats = server.cli(&["INFO", "commandstats"]).text();
@@ -142,7 +142,7 @@ async fn full_node_shows_as_refusing() {
     assert!(!is_ready(&redlock).await);
     assert_eq!(log.count("WARN"), 3, "{}", log.text());
 
-    // Nobody asks for a lock: the nodes are looked at by themselves.
+    // Health checks run without requests.
     limit(&servers[..1], "0");
     eventually_async("the node votes again", async || redlock.health()[0].is_voting()).await;
     log.wait_for("INFO", &["node refuses no longer", "node-1"]).await;

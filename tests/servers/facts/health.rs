@@ -1,4 +1,4 @@
-//! What is told of a server that is well.
+//! Health of a server without faults.
 
 use std::time::Duration;
 

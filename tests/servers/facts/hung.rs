@@ -49,7 +49,7 @@ async fn node_down_answers_at_once() {
     proxy.stall();
     down(&redlock, 2).await;
     for _ in 0..100 {
-        // Within the call itself: nothing is waited for.
+        // Within the call, without waiting.
         let said = answered_within_the_call(&redlock, 2);
         assert!(said.is_some_and(|said| said.is_err()), "no answer within the call");
     }
@@ -119,7 +119,7 @@ async fn frozen_greeting_completes_after_thaw() {
     all_vote(&redlock).await;
 }
 
-/// Opens connections that never have to be waited for, to one address.
+/// Opens connections to one address that are always ready.
 #[derive(Debug)]
 struct Flooding(String);
 
@@ -134,7 +134,7 @@ impl Connector for Flooding {
     }
 }
 
-/// Once it is asked for a lock, it never comes to the end of its answer.
+/// Never ends its answer to the first lock request.
 struct Flood {
     stream: Box<dyn IoStream>,
     asked: bool,

@@ -1,4 +1,4 @@
-//! A server goes and comes back, and people are told.
+//! Logs and health of an outage.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ async fn long_outage_does_not_fill_log() {
     let log = Log::new();
     let redlock = patient([server.url()]).spawner(LoggedSpawner::start(&log)).build().unwrap();
     down(&redlock, 0).await;
-    // So many tries to connect, in vain.
+    // Number of failed attempts to connect.
     eventually_async("it is down for a while", async || match &redlock.health()[0].state {
         tower_redlock::NodeState::Down { since, .. } => *since > Duration::from_millis(500),
         _ => false,

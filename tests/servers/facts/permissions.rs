@@ -97,7 +97,7 @@ async fn documented_rules_suffice() {
     works(&redlock).await;
     let lock = redlock.lock(["a", "b"]).await.unwrap();
     lock.extend().await.unwrap();
-    // Who waits can leave word for the holder.
+    // A waiter can leave a mark for the holder.
     let refused = manager(urls(&servers)).lock("a").wait(Duration::from_millis(1)).await;
     assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");
     assert!(servers[0].get("redlock:lock:a").unwrap().ends_with(b"\n"));

@@ -1,4 +1,4 @@
-//! What a reader of the log is told of a lock's life.
+//! Spans and log messages of a lock.
 
 use std::future::pending;
 use std::time::Duration;
@@ -193,7 +193,7 @@ async fn hard_stop_is_a_warning() {
     assert!(log.text().lines().any(|told| told == line), "{line}\n{}", log.text());
     assert_eq!((log.count(stopped), log.count("WARN message=lock lost")), (1, 1));
 
-    // Work that holds its thread when the lock ends cannot be stopped there, and is told so.
+    // Work that blocks its thread when the lock ends can't be stopped; this is logged.
     let work = redlock.lock("b").run(|_| async { clock.advance(TTL) });
     log.during(work).await.unwrap();
     let overran = "WARN message=guarded work was inside a poll when its lock ended";

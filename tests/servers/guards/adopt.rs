@@ -52,7 +52,7 @@ async fn moves(new: &[usize]) {
     let wait = client.adopt(&operator).await.unwrap();
     assert_eq!(wait, MAX_TTL.mul_f64(1.01) + Duration::from_millis(2));
 
-    // The old set can't grant any more, and is told why.
+    // The old set can't grant any more, and reports why.
     refused(&holder, "y").await;
     for node in 0..3 {
         assert!(matches!(refusal(&holder, node).await, Reason::OtherLayout { .. }));
@@ -132,7 +132,7 @@ async fn adoption_short_of_old_nodes_repeats() {
         "{text}"
     );
 
-    // The old set goes on with what it has, and the new one does not begin.
+    // The old set continues with its nodes, and the new one does not start.
     let also = taken(&holder, "y").await;
     let error = in_time(async { client.lock("z").wait(MAX_TTL * 3).await }).await.unwrap_err();
     assert!(matches!(error.root(), LockError::NoQuorum { .. }), "{error}");

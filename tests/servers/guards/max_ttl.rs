@@ -1,4 +1,4 @@
-//! Clients with different `max_ttl`: the longest is waited for.
+//! Clients with different values of `max_ttl` use the longest.
 
 use std::time::{Duration, Instant};
 

@@ -101,7 +101,7 @@ async fn blank_set_continues_above_its_tokens() {
     }
     drop(redlock);
     servers.iter_mut().for_each(RedisServer::restart);
-    // One that knows nothing of the tokens, and whose clock would let it propose lower ones.
+    // A client that knows no tokens, with a clock that proposes lower ones.
     let slow = guarded(quick().clock(Slow(SystemClock::new())), urls(&servers)).build().unwrap();
     all_vote(&slow).await;
     let lock = taken(&slow, "x").await;

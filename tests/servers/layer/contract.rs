@@ -104,7 +104,7 @@ async fn request_without_key_runs_unguarded() {
     assert_eq!(guarded.unwrap().as_deref(), Some("a"));
 }
 
-/// Is ready when it is told so, or fails.
+/// Becomes ready, or fails, on request.
 #[derive(Clone)]
 struct Moody {
     is_ready: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! What a caller is told when a request does not run, or not to its end; and tower's timeouts.
+//! Errors for callers whose request does not run to its end; tower's timeouts.
 
 use std::{
     convert::Infallible,

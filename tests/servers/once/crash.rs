@@ -1,4 +1,4 @@
-//! Processes that stand still, or are killed, in the middle of the work.
+//! Processes that are frozen or killed during their work.
 
 use std::{convert::Infallible, path::Path, time::Duration};
 

@@ -20,7 +20,7 @@ use crate::{
 const KEYS: usize = 200;
 const DUPLICATES: usize = 50;
 
-/// As a sender does: again until it is told that it is done. Whether it ran here.
+/// Retries as a sender does until the work is done; returns whether it ran here.
 async fn deliver(redlock: Redlock, key: String, effects: Arc<AtomicUsize>) -> bool {
     loop {
         let work = |_| async {

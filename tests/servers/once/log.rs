@@ -1,4 +1,4 @@
-//! What a person is told who looks into the log.
+//! Log messages for operators.
 
 use std::{convert::Infallible, time::Duration};
 

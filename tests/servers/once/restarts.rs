@@ -37,7 +37,7 @@ async fn set_ready_tells_of_records() {
     }
 }
 
-/// Has the servers take over records again, of which they say nothing until they are done with it.
+/// Has the servers copy records again, and withhold them meanwhile.
 fn take_over(servers: &[RedisServer]) {
     for server in servers {
         server.cli(&["HSET", "redlock:meta", "once", "copying"]);

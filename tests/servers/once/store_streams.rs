@@ -32,10 +32,10 @@ enum Panic {
     Drop,
 }
 
-/// Where a reply comes in that nobody asked for.
+/// When an unsolicited reply arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Surplus {
-    /// While nothing is asked.
+    /// While no command is outstanding.
     Idle,
     /// After the next question, before its answer.
     Asked,

@@ -1,4 +1,4 @@
-//! Hints that are lost, refused or late: the fallback brings the lock all the same.
+//! Lost, refused and late hints: the fallback still acquires the lock.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ async fn many_subscriptions_that_break_at_once_are_all_made_again() {
     for one in waiting {
         drop(granted(one).await);
     }
-    // Nobody waits any more, and soon nothing is listened for.
+    // Without waiters, the subscription soon ends.
     all(0).await;
 }
 

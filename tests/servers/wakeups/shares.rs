@@ -53,7 +53,7 @@ async fn greedy(
     }
 }
 
-/// The longest row of grants that one manager had to wait for.
+/// The longest streak of grants that one manager waited for.
 async fn longest_row(
     (managers, tasks): (usize, usize),
     ask: fn(LockRequest) -> LockRequest,

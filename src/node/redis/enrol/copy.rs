@@ -138,7 +138,7 @@ impl<'a> Copier<'a> {
     async fn run(set: &'a NodeSet, node: usize, begun: &RecordsReport) -> Result<Copied, Reason> {
         let target = set.open(node).await?;
         let mut copier = Self { set, node, target, copied: Copied::default() };
-        copier.tell(Copied::default());
+        copier.report_progress(Copied::default());
         // The connection may lead to another server by now.
         Self::report(set, &mut copier.target).await?.are_those_of(begun)?;
         copier.copy_all(begun.once.starts_with(BOOTSTRAPPED)).await?;
@@ -195,7 +195,7 @@ impl<'a> Copier<'a> {
                 }
                 let copied = self.write(&missing, &answers).await?;
                 missing.drain(..looked_at);
-                self.tell(copied);
+                self.report_progress(copied);
                 let least = Duration::from_micros(copied.bytes * 1_000_000 / RATE);
                 sleep_until(turn + least.max(TURN)).await;
             }
@@ -259,7 +259,7 @@ impl<'a> Copier<'a> {
     }
 
     /// Reports progress.
-    fn tell(&mut self, more: Copied) {
+    fn report_progress(&mut self, more: Copied) {
         self.copied.records += more.records;
         self.copied.bytes += more.bytes;
         let status = &self.set.members()[self.node].status;

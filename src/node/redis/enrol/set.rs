@@ -250,7 +250,7 @@ impl NodeSet {
         }
         drop(state);
         status.set_copying(wanted);
-        self.tell();
+        self.emit();
         if raise && self.may_raise() {
             for member in self.members() {
                 if member.status.barred() == Some(Reason::TtlTooLong) {
@@ -314,7 +314,7 @@ impl NodeSet {
             alone.extend((0..state.run_ids.len()).filter(shares));
         }
         drop(state);
-        self.tell();
+        self.emit();
         for node in alone {
             let _ = self.members()[node].admin.send(AdminRequest::Check);
         }
@@ -322,8 +322,8 @@ impl NodeSet {
     }
 
     /// Emits the members' events; no mutex may be held.
-    fn tell(&self) {
-        self.members().iter().for_each(|member| member.status.tell());
+    fn emit(&self) {
+        self.members().iter().for_each(|member| member.status.emit());
     }
 
     fn judge(

@@ -180,7 +180,7 @@ impl<'a> Session<'a> {
                     if waited.is_some_and(|waited| waited >= hang) {
                         return self.break_off(Reason::TimedOut);
                     }
-                    self.tell_waits(now);
+                    self.report_waits(now);
                     if now.since(last_check) >= CHECK_INTERVAL {
                         self.check_now = true;
                     }
@@ -278,7 +278,7 @@ impl<'a> Session<'a> {
     }
 
     /// Reports the time that operations wait before they are written.
-    fn tell_waits(&mut self, now: Timestamp) {
+    fn report_waits(&mut self, now: Timestamp) {
         let written = std::mem::take(&mut self.longest_wait);
         let unwritten = self.send_queue.oldest().map_or(Duration::ZERO, |oldest| now.since(oldest));
         self.status.set_queue_delay(written.max(unwritten));
