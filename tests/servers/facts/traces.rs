@@ -60,7 +60,8 @@ async fn acquire_is_one_span() {
 #[tokio::test]
 async fn refusal_is_outcome_of_span() {
     let log = Log::new();
-    let (builder, nodes) = embedded(&log, &HandClock::new());
+    let clock = HandClock::new();
+    let (builder, nodes) = embedded(&log, &clock);
     let redlock = builder.build().unwrap();
     let other = Redlock::builder().ttl(TTL * 6).nodes_from(&nodes).owner("another").build();
     let _held = other.unwrap().lock("invoice:42").await.unwrap();
