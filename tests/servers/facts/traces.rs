@@ -63,7 +63,8 @@ async fn refusal_is_outcome_of_span() {
     let clock = HandClock::new();
     let (builder, nodes) = embedded(&log, &clock);
     let redlock = builder.build().unwrap();
-    let other = Redlock::builder().ttl(TTL * 6).nodes_from(&nodes).owner("another").build();
+    let other =
+        Redlock::builder().ttl(TTL * 6).nodes_from(&nodes).clock(clock).owner("another").build();
     let _held = other.unwrap().lock("invoice:42").await.unwrap();
     let error = log.during(async { redlock.lock("invoice:42").await.unwrap_err() }).await;
     assert!(matches!(error, LockError::Held { .. }), "{error}");
