@@ -1,3 +1,5 @@
+//! The operations of a node.
+
 use std::{sync::Arc, time::Duration};
 
 #[cfg(doc)]
@@ -53,9 +55,9 @@ pub enum Op {
 }
 
 impl Op {
-    /// Of so many jobs at most [`Claims`](Self::Claims) are asked for at once.
+    /// Maximum number of jobs in one [`Claims`](Self::Claims).
     pub const MAX_JOBS_A_CALL: usize = 500;
-    /// So many jobs a node keeps claims of, in one namespace.
+    /// Maximum number of jobs in one namespace whose claims a node keeps.
     pub const MAX_JOBS: usize = 10_000;
 
     /// The lease that the operation belongs to, if it belongs to one.
@@ -125,7 +127,7 @@ pub struct AcquireOp {
     pub expires: Timestamp,
     /// How long after it was sent the server may still run it.
     pub patience: Duration,
-    /// Who is refused will wait: the holder's release is to be told.
+    /// Whether a refused client waits, and needs to be notified of the release.
     pub waits: bool,
 }
 
@@ -141,6 +143,7 @@ impl AcquireOp {
     }
 
     /// The proposed fencing token, and the end of the block of tokens that the lease reserves.
+    #[must_use]
     pub const fn fencing(mut self, token: u64, block_end: u64) -> Self {
         self.token = token;
         self.block_end = block_end;
@@ -148,6 +151,7 @@ impl AcquireOp {
     }
 
     /// Whether the request waits where it is refused.
+    #[must_use]
     pub const fn waits(mut self, waits: bool) -> Self {
         self.waits = waits;
         self
@@ -201,6 +205,7 @@ impl ExtendOp {
     }
 
     /// The lease's fencing token.
+    #[must_use]
     pub const fn token(mut self, token: u64) -> Self {
         self.token = token;
         self

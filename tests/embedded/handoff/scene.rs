@@ -73,7 +73,7 @@ impl Scene {
         builder.clock(self.clock.clone()).owner("other").build().unwrap()
     }
 
-    /// How many leases were asked for.
+    /// Number of acquired leases.
     pub(crate) fn leases(&self) -> usize {
         self.counts.acquires.load(Ordering::SeqCst) / NODES
     }

@@ -18,7 +18,7 @@ fn short() -> tower_redlock::RedlockBuilder {
 }
 
 #[tokio::test]
-async fn a_stolen_lock_is_lost_at_the_next_renewal_and_the_thief_keeps_his_key() {
+async fn stolen_lock_is_lost_at_renewal() {
     let scene = Scene::new(3);
     let redlock = scene.direct(short()).await;
     let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();
@@ -38,7 +38,7 @@ async fn a_stolen_lock_is_lost_at_the_next_renewal_and_the_thief_keeps_his_key()
 }
 
 #[tokio::test]
-async fn work_under_a_stolen_lock_is_stopped_and_told_why() {
+async fn work_under_stolen_lock_stops() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient().ttl(TTL)).await;
     let result = redlock
@@ -61,7 +61,7 @@ async fn work_under_a_stolen_lock_is_stopped_and_told_why() {
 }
 
 #[tokio::test]
-async fn a_minority_of_stolen_keys_does_no_harm() {
+async fn stolen_minority_does_no_harm() {
     let scene = Scene::new(5);
     let redlock = scene.direct(patient()).await;
     let lock = redlock.lock("x").await.unwrap();
@@ -77,7 +77,7 @@ async fn a_minority_of_stolen_keys_does_no_harm() {
 }
 
 #[tokio::test]
-async fn a_lock_that_cannot_be_renewed_is_stopped_before_its_deadline() {
+async fn unrenewable_lock_ends_before_deadline() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(short()).await;
     let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();
@@ -134,7 +134,7 @@ impl Clock for Remembering {
 }
 
 #[tokio::test]
-async fn work_whose_lock_cannot_be_renewed_is_not_polled_after_the_deadline() {
+async fn unrenewable_work_stops_at_deadline() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(short().clock(Remembering)).await;
     let mut polls = 0;

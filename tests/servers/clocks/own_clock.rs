@@ -1,3 +1,5 @@
+//! A process whose own wall clock is wrong.
+
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -24,13 +26,13 @@ impl State {
 }
 
 impl OwnClock {
-    /// It shows the same time until it goes on.
+    /// Shows the same time until it is resumed.
     pub(super) fn hold(&self) {
         let mut state = self.0.lock().unwrap();
         state.held = Some(state.now());
     }
 
-    /// It goes on from where it stood.
+    /// Continues from where it stopped.
     pub(super) fn go_on(&self) {
         let mut state = self.0.lock().unwrap();
         let held = state.held.take().expect("it is held");

@@ -70,7 +70,7 @@ mod of_the_client {
             eventually_async("it is found", async || own_is_off(&redlock, by)).await;
             let way = if by < 0 { "back" } else { "forward" };
             scene.log.wait_for("WARN", &[OWN, way]).await;
-            // It stays so when all have been looked at again.
+            // It stays so after the next health checks.
             let looked = clock.now();
             let again = Duration::from_millis(2_500);
             eventually_async("looks", async || {
@@ -107,7 +107,7 @@ mod of_a_server {
     use super::*;
 
     #[tokio::test]
-    async fn is_told_and_costs_its_vote_at_most() {
+    async fn error_costs_one_vote_at_most() {
         let hours = HOURS.as_secs_f64();
         for by in [hours, -hours] {
             let scene = Scene::new();
@@ -138,7 +138,7 @@ mod of_a_server {
     }
 
     #[tokio::test]
-    async fn is_named_where_it_keeps_a_quorum_away() {
+    async fn error_is_named_without_quorum() {
         let mut scene = Scene::new();
         for server in &scene.servers[..2] {
             server.set_clock_offset(HOURS.as_secs_f64());

@@ -1,4 +1,4 @@
-//! Who gets the key.
+//! Grants and refusals.
 
 use std::time::Duration;
 

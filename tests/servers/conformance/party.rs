@@ -1,4 +1,4 @@
-//! Who asks the node, and what is expected of its answers.
+//! A client of the node, and what it expects.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

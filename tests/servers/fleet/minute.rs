@@ -29,7 +29,7 @@ const FREEZE: Duration = TTL.saturating_mul(3);
 /// - A mishap costs the ticks that come while the lock of a run that was broken off is still held
 ///   (a TTL, so two or three), and no others: at least nine in ten run.
 #[test]
-fn a_tick_is_started_once_while_replicas_are_killed_and_frozen() {
+fn tick_starts_once_despite_faults() {
     let mut company = Company::start(Plan::Short, 3, REPLICAS);
     let begun = now();
     let mut freezes = Vec::new();

@@ -32,7 +32,7 @@ pub(super) struct Orders {
 pub(super) enum Plan {
     /// Short runs, each tick at most once.
     Short,
-    /// A first attempt that does not end by itself; who takes over is done at once.
+    /// A first attempt that never ends; its successor ends at once.
     Long,
 }
 

@@ -24,7 +24,7 @@ async fn blocked(redlock: &Redlock, node: usize) -> Blocked {
 }
 
 #[tokio::test]
-async fn a_denied_read_names_the_other_node() {
+async fn denied_read_names_other_node() {
     let mut servers = RedisServer::start_n(3);
     drop(settled(&servers).await);
     let rules: Vec<_> = acl::rules().into_iter().filter(|rule| *rule != "+hgetall").collect();

@@ -56,7 +56,7 @@ async fn one_server_by_two_ways_has_no_vote_by_either() {
 }
 
 #[tokio::test]
-async fn the_other_nodes_go_on_where_they_are_enough() {
+async fn remaining_nodes_suffice() {
     for guard in GUARDS {
         let servers = RedisServer::start_n(4);
         let mut urls = urls(&servers);
@@ -70,7 +70,7 @@ async fn the_other_nodes_go_on_where_they_are_enough() {
 }
 
 #[tokio::test]
-async fn a_duplicate_that_comes_later_takes_the_vote_from_both() {
+async fn late_duplicate_bars_both_names() {
     for guard in GUARDS {
         let servers = RedisServer::start_n(2);
         let proxy = Proxy::start(servers[0].addr());
@@ -90,7 +90,7 @@ async fn a_duplicate_that_comes_later_takes_the_vote_from_both() {
 /// Requests that come before the first connection wait for it, and it shows only then that the
 /// server has no vote.
 #[tokio::test]
-async fn a_request_that_waited_for_the_connections_gets_one_vote_of_one_server() {
+async fn early_request_gets_one_shared_vote() {
     for _ in 0..20 {
         let servers = RedisServer::start_n(1);
         let dead = unused_port();
@@ -103,7 +103,7 @@ async fn a_request_that_waited_for_the_connections_gets_one_vote_of_one_server()
 
 /// It is known by its process, which is another after a restart.
 #[tokio::test]
-async fn a_way_that_is_led_to_another_server_votes_again() {
+async fn redirected_name_votes_again() {
     let mut servers = RedisServer::start_n(3);
     let redlock = guarded(quick(), urls(&servers)).build().unwrap();
     all_vote(&redlock).await;
@@ -118,7 +118,7 @@ async fn a_way_that_is_led_to_another_server_votes_again() {
 
 /// A node's address leads to another node's server for one of two clients.
 #[tokio::test]
-async fn a_server_by_two_ways_does_not_renew_twice() {
+async fn shared_server_does_not_renew_twice() {
     let mut servers = RedisServer::start_n(4);
     let way = Proxy::start(servers[2].addr());
     let first = named([("a", servers[0].url()), ("b", servers[1].url()), ("c", way.url())]);
@@ -146,7 +146,7 @@ async fn a_server_by_two_ways_does_not_renew_twice() {
 
 /// A duplicate that is gone does not keep the vote of the node that stayed.
 #[tokio::test]
-async fn a_duplicate_that_is_gone_takes_no_vote() {
+async fn duplicate_gone_takes_no_vote() {
     let servers = RedisServer::start_n(2);
     let way = Proxy::start(servers[0].addr());
     let redlock = named([("a", servers[0].url()), ("b", servers[1].url()), ("c", way.url())]);

@@ -42,7 +42,7 @@ fn calls(server: &RedisServer, command: &str) -> usize {
     stat.map_or(0, |stat| stat.split(['=', ',']).nth(1).unwrap().parse().unwrap())
 }
 
-/// Measures round trips to one server until it is asked for them.
+/// Measures round trips to one server until stopped.
 struct Pings {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Duration>>,

@@ -95,7 +95,7 @@ impl Ledger {
     }
 }
 
-/// Takes and gives back locks until it is told to stop.
+/// Acquires and releases locks until stopped.
 async fn work(redlock: Redlock, client: usize, ledger: Arc<Mutex<Ledger>>, stop: Arc<AtomicBool>) {
     let mut round = client;
     while !stop.load(Ordering::Relaxed) {

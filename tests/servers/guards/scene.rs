@@ -115,7 +115,7 @@ pub(crate) async fn forgets(redlock: &Redlock, node: usize, act: impl FnOnce()) 
     act();
     let acted = Instant::now();
     probation(redlock, &[node]).await;
-    // It is looked at every second.
+    // Health checks run every second.
     assert!(acted.elapsed() < Duration::from_secs(3), "found out after {:?}", acted.elapsed());
     votes(redlock, node).await;
     assert!(started.elapsed() > MAX_TTL, "it votes after {:?}", started.elapsed());

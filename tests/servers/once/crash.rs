@@ -1,4 +1,4 @@
-//! Processes that stand still, or are killed, in the middle of the work.
+//! Processes that are frozen or killed during their work.
 
 use std::{convert::Infallible, path::Path, time::Duration};
 
@@ -75,7 +75,7 @@ async fn run(redlock: &Redlock) -> Result<Once<()>, OnceError<Infallible>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_was_frozen_past_its_validity_is_refused_and_says_so() {
+async fn process_frozen_past_validity_is_refused() {
     let servers = RedisServer::start_n(3);
     let worker = Worker::start("release", &servers);
     worker.signal(Signal::STOP);
@@ -94,7 +94,7 @@ async fn a_process_that_was_frozen_past_its_validity_is_refused_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_is_killed_frees_its_key_after_the_ttl() {
+async fn killed_process_frees_key_after_ttl() {
     let servers = RedisServer::start_n(3);
     let worker = Worker::start("release", &servers);
     let redlock = connected(over(settings(), servers.iter().map(RedisServer::url))).await;
@@ -105,7 +105,7 @@ async fn a_process_that_is_killed_frees_its_key_after_the_ttl() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_is_killed_leaves_its_key_to_somebody_who_decides() {
+async fn killed_process_leaves_unknown_key() {
     let servers = RedisServer::start_n(3);
     let worker = Worker::start("hold", &servers);
     let redlock = connected(over(settings(), servers.iter().map(RedisServer::url))).await;

@@ -1,4 +1,31 @@
-use std::{fmt, time::Duration};
+//! Settings that all nodes of a manager share: guards, credentials, timeouts.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{Connector, Credentials};
+use crate::time::Clock;
+
+/// Settings shared by all nodes of a set.
+#[derive(Clone, Debug)]
+pub(crate) struct RedisSettings {
+    pub(crate) prefix: Arc<str>,
+    pub(crate) guards: Guards,
+    pub(crate) max_ttl: Duration,
+    pub(crate) drift_factor: f64,
+    pub(crate) node_timeout: Duration,
+    pub(crate) access: Access,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// What a connection is opened with.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// For servers whose URL names none.
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) connector: Arc<dyn Connector>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: super::tls::TlsConfig,
+}
 
 /// What is done about servers that restart, lose their data or go back to older data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -6,8 +33,8 @@ use std::{fmt, time::Duration};
 #[non_exhaustive]
 pub enum RestartGuard {
     /// Such a server does not vote until every lock that it may have forgotten has expired:
-    /// `max_ttl` and the drift allowance, counted by each client for itself. A set that is new as a
-    /// whole can't be told from one that lost everything, so it waits once as well.
+    /// `max_ttl` and the drift allowance, counted by each client for itself. A new set waits once
+    /// as well, as it can't be told from a set that lost everything.
     #[default]
     Quarantine,
     /// Servers vote at once, whatever they forgot: for throw-away servers, in tests.

@@ -1,6 +1,6 @@
-//! What one client at a time does for all: learning before an activation, copying records.
+//! Tasks that one client at a time does for all: learning before an activation, copying records.
 //!
-//! A claim saves load and decides nothing: what is done under it twice is done the same way.
+//! A claim only saves load: a task that runs twice has the same result.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,23 +12,23 @@ use crate::{
     node::redis::{
         decode::{int, reason},
         scripts,
-        status::Copied,
+        status_detail::Copied,
     },
 };
 
-/// Time from the last renewal to the end of a claim: so long others wait for a client that died.
+/// Time from the last renewal to the end of a claim.
 const CLAIM: Duration = Duration::from_secs(4);
 /// Interval between renewals.
 const RENEWAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Task {
+pub(super) enum SharedTask {
     Learn,
     Copy,
 }
 
-impl Task {
-    /// The fields of the meta hash that name the task, and who does it.
+impl SharedTask {
+    /// Returns the fields of the meta hash that name the task and its claim.
     const fn fields(self) -> (&'static str, &'static str) {
         match self {
             Self::Learn => ("tag", "learner"),
@@ -37,39 +37,39 @@ impl Task {
     }
 }
 
-pub(super) enum Claimed {
+pub(super) enum TaskClaimed {
     Ours,
     ByAnother(Copied),
-    /// There is nothing to do any more.
+    /// The task is done.
     Over,
 }
 
 /// A client's claim to a task on a node.
 pub(super) struct TaskClaim {
     node: usize,
-    task: Task,
-    /// What stands in the field that names the task.
+    task: SharedTask,
+    /// The value of the field that names the task.
     named: Arc<str>,
     number: String,
 }
 
 impl TaskClaim {
-    pub(super) fn new(task: Task, node: usize, named: Arc<str>) -> Self {
+    pub(super) fn new(task: SharedTask, node: usize, named: Arc<str>) -> Self {
         Self { node, task, named, number: format!("{:016x}", crate::random::number()) }
     }
 
-    /// Takes the claim, or renews it.
-    pub(super) async fn take(&self, set: &NodeSet) -> Result<Claimed, Reason> {
+    /// Takes or renews the claim.
+    pub(super) async fn take(&self, set: &NodeSet) -> Result<TaskClaimed, Reason> {
         self.store(set, CLAIM).await
     }
 
-    /// Runs a task, and renews the claim meanwhile. The task is dropped where the claim is lost.
+    /// Runs a task and renews its claim. Drops the task if the claim is lost.
     pub(super) async fn hold<T>(&self, set: &NodeSet, task: impl Future<Output = T>) -> Option<T> {
         let lost = async {
             loop {
                 tokio::time::sleep(RENEWAL).await;
                 // Without an answer, the claim may still last.
-                if !matches!(self.take(set).await, Ok(Claimed::Ours) | Err(_)) {
+                if !matches!(self.take(set).await, Ok(TaskClaimed::Ours) | Err(_)) {
                     return;
                 }
             }
@@ -80,12 +80,12 @@ impl TaskClaim {
         }
     }
 
-    /// Lets another client have the task at once.
+    /// Releases the claim at once.
     pub(super) async fn give_back(&self, set: &NodeSet) {
         let _ = self.store(set, Duration::ZERO).await;
     }
 
-    async fn store(&self, set: &NodeSet, time: Duration) -> Result<Claimed, Reason> {
+    async fn store(&self, set: &NodeSet, time: Duration) -> Result<TaskClaimed, Reason> {
         let (names, claim) = self.task.fields();
         let copied = set.members()[self.node].status.copied();
         let mut pipeline = Pipeline::with_capacity(1);
@@ -100,12 +100,12 @@ impl TaskClaim {
         };
         let number = |i: usize| items.get(i).and_then(int);
         Ok(match number(0) {
-            Some(1) => Claimed::Ours,
-            Some(2) => Claimed::ByAnother(Copied {
+            Some(1) => TaskClaimed::Ours,
+            Some(2) => TaskClaimed::ByAnother(Copied {
                 records: number(1).unwrap_or(0),
                 bytes: number(2).unwrap_or(0),
             }),
-            _ => Claimed::Over,
+            _ => TaskClaimed::Over,
         })
     }
 }

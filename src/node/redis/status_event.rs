@@ -1,10 +1,12 @@
+//! Log messages and metrics about a node, emitted outside its mutex.
+
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use crate::{error::Reason, metrics};
 
-/// Something to tell of a node, once nothing is locked.
+/// A log message or metric about a node.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum StatusEvent {
     Up,
     UpAgain { outage: Duration },
     Down { reason: Reason },
@@ -20,15 +22,15 @@ pub(super) enum News {
     Gauges { is_up: bool, is_voting: bool },
 }
 
-/// News in the order in which they are to be told, by one thread at a time.
+/// Events in order, emitted by one thread at a time.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
-    pub(super) news: VecDeque<News>,
-    pub(super) telling: bool,
+pub(super) struct StatusEventQueue {
+    pub(super) queue: VecDeque<StatusEvent>,
+    pub(super) emitting: bool,
 }
 
-impl News {
-    pub(super) fn tell(self, name: &Arc<str>) {
+impl StatusEvent {
+    pub(super) fn emit(self, name: &Arc<str>) {
         let node = &**name;
         match self {
             Self::Up => crate::log::info!(%node, "node is up"),

@@ -20,7 +20,7 @@ pub(crate) type Answers = Vec<Result<Value, Reason>>;
 
 /// One server, asked by one task.
 #[derive(Debug)]
-pub(crate) struct Single {
+pub(crate) struct SingleServer {
     endpoint: Endpoint,
     access: Access,
     timeout: Duration,
@@ -29,7 +29,7 @@ pub(crate) struct Single {
     failed: Option<(Instant, Reason)>,
 }
 
-impl Single {
+impl SingleServer {
     /// `timeout`: for one call of [`ask`](Self::ask), connecting included.
     pub(crate) const fn new(endpoint: Endpoint, access: Access, timeout: Duration) -> Self {
         Self { endpoint, access, timeout, wire: None, failed: None }
@@ -139,7 +139,7 @@ mod tests {
 
     const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-    fn single(url: &str) -> Single {
+    fn single(url: &str) -> SingleServer {
         let endpoint = Endpoint::parse(1, url).unwrap();
         let access = Access {
             credentials: None,
@@ -147,12 +147,12 @@ mod tests {
             #[cfg(feature = "tls")]
             tls: crate::node::redis::tls_config(None, std::slice::from_ref(&endpoint)).unwrap(),
         };
-        Single::new(endpoint, access, Duration::from_secs(10))
+        SingleServer::new(endpoint, access, Duration::from_secs(10))
     }
 
     /// The runtime has not heard of the reply, as nothing gave it time for that.
     #[tokio::test]
-    async fn a_surplus_reply_that_just_came_in_is_noticed() {
+    async fn fresh_surplus_reply_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut single = single(&format!("redis://{}", listener.local_addr().unwrap()));
         let (go_on, may_go_on) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! Operations that wait for room on the connection.
+//! Queues operations that wait for room on the connection.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -6,49 +6,49 @@ use std::{
 };
 
 use crate::{
-    node::redis::node::Request,
+    node::redis::request::NodeRequest,
     protocol::{Nonce, Op},
     time::Timestamp,
 };
 
-/// What is not written yet, once a connection has as much under way as it may.
+/// Operations beyond the limit of unanswered ones.
 ///
-/// Renewals, releases and all else go before acquires. The operations of one lease keep their order:
-/// what follows an acquire that waits stays behind it.
+/// Renewals, releases and the rest are written before acquires. The operations of one lease keep
+/// their order: those after a waiting acquire stay behind it.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
-    first: VecDeque<Waiting>,
-    /// Acquires, and what follows them.
-    second: VecDeque<Waiting>,
-    /// How many operations of each lease wait in the second lane.
+pub(super) struct SendQueue {
+    first: VecDeque<QueuedRequest>,
+    /// Acquires, and later operations of their leases.
+    second: VecDeque<QueuedRequest>,
+    /// Number of operations of each lease in the second lane.
     in_second: HashMap<Nonce, usize>,
 }
 
 #[derive(Debug)]
-struct Waiting {
-    request: Request,
+struct QueuedRequest {
+    request: NodeRequest,
     since: Timestamp,
 }
 
-/// What is to be done next.
+/// Operations taken from the queue.
 #[derive(Debug, Default)]
-pub(super) struct Next {
-    pub(super) write: Vec<Request>,
-    /// Acquires whose attempt is over.
-    pub(super) over: Vec<Request>,
+pub(super) struct NextBatch {
+    pub(super) write: Vec<NodeRequest>,
+    /// Acquires of ended attempts.
+    pub(super) over: Vec<NodeRequest>,
     /// Longest wait of those that are written.
     pub(super) waited: Duration,
 }
 
-impl Lanes {
+impl SendQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_empty() && self.second.is_empty()
     }
 
-    pub(super) fn push(&mut self, request: Request, since: Timestamp) {
+    pub(super) fn push(&mut self, request: NodeRequest, since: Timestamp) {
         let nonce = request.op.lease().map(|lease| lease.nonce());
         let is_acquire = matches!(request.op, Op::Acquire(_));
-        let waiting = Waiting { request, since };
+        let waiting = QueuedRequest { request, since };
         match nonce {
             Some(nonce) if is_acquire || self.in_second.contains_key(&nonce) => {
                 *self.in_second.entry(nonce).or_default() += 1;
@@ -58,17 +58,17 @@ impl Lanes {
         }
     }
 
-    /// When the first of those came that still wait.
+    /// Returns the arrival of the oldest operation.
     pub(super) fn oldest(&self) -> Option<Timestamp> {
-        let oldest = |lane: &VecDeque<Waiting>| lane.front().map(|waiting| waiting.since);
+        let oldest = |lane: &VecDeque<QueuedRequest>| lane.front().map(|waiting| waiting.since);
         oldest(&self.first).into_iter().chain(oldest(&self.second)).min()
     }
 
     /// Takes at most `room` operations to write.
-    pub(super) fn next(&mut self, room: usize, now: Timestamp) -> Next {
-        let mut next = Next::default();
+    pub(super) fn next(&mut self, room: usize, now: Timestamp) -> NextBatch {
+        let mut next = NextBatch::default();
         while next.write.len() < room
-            && let Some(Waiting { request, since }) = self.pop()
+            && let Some(QueuedRequest { request, since }) = self.pop()
         {
             if matches!(request.op, Op::Acquire(_)) && request.op.is_over() {
                 next.over.push(request);
@@ -80,7 +80,7 @@ impl Lanes {
         next
     }
 
-    fn pop(&mut self) -> Option<Waiting> {
+    fn pop(&mut self) -> Option<QueuedRequest> {
         if let Some(waiting) = self.first.pop_front() {
             return Some(waiting);
         }
@@ -96,8 +96,8 @@ impl Lanes {
         Some(waiting)
     }
 
-    /// Takes everything.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Request> {
+    /// Takes all operations.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = NodeRequest> {
         let all = std::mem::take(self);
         all.first.into_iter().chain(all.second).map(|waiting| waiting.request)
     }
@@ -109,40 +109,34 @@ mod tests {
 
     use super::*;
     use crate::{
-        node::{
-            Reply,
-            redis::{node::Request, status::Status},
-        },
+        node::Reply,
         protocol::{AcquireOp, ExtendOp, LeaseId, Nonce},
         resource::Resource,
-        time::SystemClock,
     };
 
     struct Scene {
-        lanes: Lanes,
-        status: Arc<Status>,
+        send_queue: SendQueue,
     }
 
     impl Scene {
         fn new() -> Self {
-            let status = Status::new("n".into(), Arc::new(SystemClock::new()));
-            Self { lanes: Lanes::default(), status: Arc::new(status) }
+            Self { send_queue: SendQueue::default() }
         }
 
         fn push(&mut self, op: Op, at: u64) {
-            let request = Request::new(op, Reply::from_fn(|_| {}), &self.status);
-            self.lanes.push(request, Timestamp::from_nanos(at));
+            let request = NodeRequest::new(op, Reply::from_fn(|_| {}), &Arc::default());
+            self.send_queue.push(request, Timestamp::from_nanos(at));
         }
 
         /// `A1` is the acquire of lease 1, and so on; in brackets, what is over.
         fn next(&mut self, room: usize) -> String {
-            let next = self.lanes.next(room, Timestamp::from_nanos(100));
+            let next = self.send_queue.next(room, Timestamp::from_nanos(100));
             let over = next.over.iter().map(|request| format!("({})", shown(request)));
             next.write.iter().map(shown).chain(over).collect::<Vec<_>>().join(" ")
         }
     }
 
-    fn shown(request: &Request) -> String {
+    fn shown(request: &NodeRequest) -> String {
         let letter = match request.op {
             Op::Acquire(_) => 'A',
             Op::Extend(_) => 'E',
@@ -194,7 +188,7 @@ mod tests {
         assert_eq!(scene.next(2), "E3 R4");
         assert_eq!(scene.next(2), "E3 A1");
         assert_eq!(scene.next(2), "A2");
-        assert!(scene.lanes.is_empty());
+        assert!(scene.send_queue.is_empty());
     }
 
     #[test]
@@ -224,7 +218,7 @@ mod tests {
         scene.push(acquire(&b), 1);
         scene.push(release(&c), 1);
         assert_eq!(scene.next(8), "R1 R3 A2", "nothing of theirs waits any more");
-        assert!(scene.lanes.in_second.is_empty());
+        assert!(scene.send_queue.in_second.is_empty());
     }
 
     #[test]
@@ -233,11 +227,11 @@ mod tests {
         let [a, b] = [1, 2].map(lease);
         scene.push(acquire(&a), 10);
         scene.push(extend(&b), 30);
-        assert_eq!(scene.lanes.oldest(), Some(Timestamp::from_nanos(10)));
+        assert_eq!(scene.send_queue.oldest(), Some(Timestamp::from_nanos(10)));
         let now = Timestamp::from_nanos(100);
-        assert_eq!(scene.lanes.next(1, now).waited, Duration::from_nanos(70));
-        assert_eq!(scene.lanes.next(1, now).waited, Duration::from_nanos(90));
-        assert_eq!(scene.lanes.oldest(), None);
+        assert_eq!(scene.send_queue.next(1, now).waited, Duration::from_nanos(70));
+        assert_eq!(scene.send_queue.next(1, now).waited, Duration::from_nanos(90));
+        assert_eq!(scene.send_queue.oldest(), None);
     }
 
     #[test]
@@ -246,8 +240,8 @@ mod tests {
         let [a, b] = [1, 2].map(lease);
         scene.push(acquire(&a), 1);
         scene.push(release(&b), 1);
-        let all: Vec<_> = scene.lanes.drain().map(|request| shown(&request)).collect();
+        let all: Vec<_> = scene.send_queue.drain().map(|request| shown(&request)).collect();
         assert_eq!(all, ["R2", "A1"]);
-        assert!(scene.lanes.is_empty());
+        assert!(scene.send_queue.is_empty());
     }
 }

@@ -1,3 +1,5 @@
+//! A connection over pipes.
+
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::sleep,
@@ -12,7 +14,7 @@ fn wire() -> (Wire, tokio::io::DuplexStream) {
 }
 
 #[tokio::test]
-async fn an_answer_is_taken_though_the_connection_ends_with_it() {
+async fn answer_before_disconnect_counts() {
     let (mut wire, mut server) = wire();
     tokio::spawn(async move {
         server.read_exact(&mut [0; 14]).await.unwrap();
@@ -45,7 +47,7 @@ async fn long_answers_are_read_whole_and_their_room_is_given_back() {
     serving.await.unwrap();
 }
 #[tokio::test]
-async fn what_the_stream_keeps_back_is_flushed() {
+async fn what_stream_keeps_back_is_flushed() {
     let (ours, mut server) = tokio::io::duplex(64);
     let mut wire = Wire::new(Box::new(tokio::io::BufWriter::new(ours)));
     let mut ping = Command::default();
@@ -62,7 +64,7 @@ async fn what_the_stream_keeps_back_is_flushed() {
 }
 
 #[tokio::test]
-async fn what_a_server_says_before_it_turns_us_away_is_the_reason() {
+async fn rejection_text_is_the_reason() {
     let mut twice = Pipeline::with_capacity(2);
     twice.cmd("PING").cmd("PING");
     for may_write in [true, false] {
@@ -152,7 +154,7 @@ async fn answers_of_impossible_length_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_may_take_long_but_not_fall_silent() {
+async fn slow_answer_may_not_fall_silent() {
     const SILENCE: Duration = Duration::from_secs(5);
     let (ours, mut server) = tokio::io::duplex(1024);
     let mut wire = Wire::new(Box::new(ours));
@@ -176,7 +178,7 @@ async fn an_answer_may_take_long_but_not_fall_silent() {
 }
 
 #[test]
-fn a_server_that_need_not_be_waited_for_does_not_keep_the_thread() {
+fn busy_server_does_not_block_thread() {
     let mut wire = Wire::new(Box::new(Ready { begun: false }));
     let mut ping = Pipeline::with_capacity(1);
     ping.cmd("PING");

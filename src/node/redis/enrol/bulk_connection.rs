@@ -1,4 +1,4 @@
-//! A connection beside the one that votes, for what is long: its bytes delay no vote.
+//! A separate connection for bulk data, which delays no vote.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -15,16 +15,16 @@ use crate::{
     },
 };
 
-/// Time without a byte, after which a connection hangs. However long an answer is, it may take its time.
+/// Time without progress after which a connection has failed.
 const SILENCE: Duration = Duration::from_secs(5);
 
-pub(super) struct Side {
+pub(super) struct BulkConnection {
     wire: Wire,
 }
 
 impl NodeSet {
-    /// Opens a connection to a node that is not down.
-    pub(super) async fn open(&self, node: usize) -> Result<Side, Reason> {
+    /// Opens a connection, unless the node is down.
+    pub(super) async fn open(&self, node: usize) -> Result<BulkConnection, Reason> {
         let member = &self.members()[node];
         if let Some(reason) = member.status.down() {
             return Err(reason);
@@ -32,14 +32,14 @@ impl NodeSet {
         let opening = handshake::open_beside(&member.endpoint, &self.settings.access);
         // A callback for credentials, or a connector, is foreign code.
         match AssertUnwindSafe(opening).catch_unwind().await {
-            Ok(wire) => Ok(Side { wire: wire? }),
+            Ok(wire) => Ok(BulkConnection { wire: wire? }),
             Err(_) => Err(Reason::NotConnected("connecting panicked".into())),
         }
     }
 }
 
-impl Side {
-    /// Runs commands; their errors are among the answers.
+impl BulkConnection {
+    /// Runs commands; errors are among the replies.
     pub(super) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
         self.wire.ask_within(pipeline, SILENCE).await
     }
@@ -53,7 +53,7 @@ impl Side {
         }
     }
 
-    /// One page of the keys that match a pattern: the next cursor, and the keys.
+    /// Returns the next cursor, and a page of the keys that match a pattern.
     pub(super) async fn scan(
         &mut self,
         cursor: &str,
@@ -74,7 +74,7 @@ impl Side {
     }
 }
 
-/// The text as a pattern that matches what begins with it.
+/// Returns the pattern that matches keys beginning with `text`.
 pub(super) fn prefix_pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len() + 1);
     for c in text.chars() {
@@ -85,4 +85,26 @@ pub(super) fn prefix_pattern(text: &str) -> String {
     }
     pattern.push('*');
     pattern
+}
+
+/// Number of keys scanned in one call.
+const BATCH: usize = 1_000;
+/// Maximum number of calls: a server may be full of other keys.
+const MAX_TURNS: usize = 10_000;
+
+/// Counts the lock keys of a node in small steps, so that votes are not delayed.
+pub(crate) async fn count(set: &NodeSet, node: usize) -> Result<u64, Reason> {
+    let pattern = prefix_pattern(&set.keys.lock_prefix);
+    let mut side = set.open(node).await?;
+    let mut cursor = String::from("0");
+    let mut found = 0_u64;
+    for _ in 0..MAX_TURNS {
+        let keys;
+        (cursor, keys) = side.scan(&cursor, &pattern, BATCH).await?;
+        found = found.saturating_add(keys.len() as u64);
+        if cursor == "0" || cursor.is_empty() {
+            return Ok(found);
+        }
+    }
+    Err(Reason::Protocol("more keys than can be looked through".into()))
 }
