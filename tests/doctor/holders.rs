@@ -1,4 +1,4 @@
-//! Who holds a name, and taking it away.
+//! The holder of a name, and taking the lock away from it.
 
 use crate::{
     run::{Doctor, fleet, urls},
@@ -39,7 +39,7 @@ async fn nobody_can_tell_without_a_quorum() {
     let doctor = Doctor::over(&urls(&servers));
     servers[0].kill();
     servers[1].kill();
-    doctor.run(&["--resource", "x"]).is(2, &["can't be told"]);
+    doctor.run(&["--resource", "x"]).is(2, &["the holder of \"x\" is unknown"]);
     let outcome = doctor.run(&["--break", "x", "--yes", "--json"]);
     assert!(outcome.is(2, &[]).json()["held"].is_null());
 }
@@ -104,7 +104,7 @@ async fn what_a_minority_keeps_is_no_lock() {
         server.cli(&["DEL", "redlock:lock:job"]);
     }
     let doctor = Doctor::over(&urls(&servers));
-    doctor.run(&["--resource", "job"]).is(0, &["is held by nobody", "no key", "left behind"]);
+    doctor.run(&["--resource", "job"]).is(0, &["is not held", "no key", "left by a crash"]);
     drop(lock);
     fleet.shutdown().await;
 }
