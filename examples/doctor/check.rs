@@ -74,7 +74,7 @@ pub(crate) async fn check(setup: Setup, args: &Args) -> Result<ExitCode, Box<dyn
     let broken = checks.promises.iter().filter(|(held, _)| !held).count();
     let kept = checks.promises.len() - broken;
     if args.json {
-        let promises: Vec<Value> = ledger
+        let promises: Vec<Value> = checks
             .promises
             .iter()
             .map(|(held, promise)| json!({ "held": held, "promise": promise }))
@@ -138,7 +138,7 @@ async fn judge_holder(
         return Ok(());
     };
     checks.note(seen.is_quorum, "a lock that is held is seen on a quorum of nodes");
-    ledger
+    checks
         .note(seen.owner.as_deref() == Some(OWNER), format!("its owner is told: {:?}", seen.owner));
     checks.note(seen.token == lock.fencing_token(), format!("its token is told: {}", seen.token));
     let left = seen.remaining.unwrap_or_default();
