@@ -1,4 +1,6 @@
 //! The examples, as their users run them: the programs themselves, over nodes of their own.
+//!
+//! The example `testing` consists of tests, which `cargo test` runs.
 
 use std::{
     env,
@@ -215,12 +217,4 @@ async fn by_hand() {
     for text in ["billed 7", "held; try again in", "still valid: true", "Released", "lost: "] {
         assert!(output.contains(text), "{text:?} is missing: {output}");
     }
-}
-
-/// Its tests are run by `cargo test`.
-#[tokio::test]
-async fn testing() {
-    let output = Example::start("testing").output().await;
-    assert!(output.contains("second import: "), "{output}");
-    assert!(output.ends_with("first import: 10 pages\n"), "{output}");
 }
