@@ -1,4 +1,4 @@
-//! The accounts. They stand for a database: they know nothing of locks, but check tokens.
+//! The accounts. They stand for a database that checks tokens.
 
 use std::{
     sync::{
@@ -96,7 +96,7 @@ impl Account {
     }
 }
 
-/// Detects two users of something that one at a time may use. It knows nothing of locks.
+/// Detects two users of something that one at a time may use. Independent of the locks.
 #[derive(Default)]
 pub(crate) struct Room {
     inside: AtomicU64,

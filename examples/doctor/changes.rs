@@ -19,7 +19,7 @@ use crate::{
 
 /// Time that the wait may take beyond the probation.
 const MARGIN: Duration = Duration::from_secs(30);
-/// Limit for each node of both sets: they are asked in turn, and have 2 s for an answer.
+/// Limit for each node of both sets, one after the other. Each has 2 s for an answer.
 const PER_NODE: Duration = Duration::from_secs(3);
 
 pub(crate) async fn adopt(

@@ -43,7 +43,7 @@ pub(crate) enum Role {
     Worker,
 }
 
-/// What a member is told at its start.
+/// The role of a member, its name and its argument.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) role: Role,

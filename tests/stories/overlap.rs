@@ -1,11 +1,11 @@
-//! A detector of overlaps. It knows nothing of locks: it counts what is inside.
+//! A detector of overlaps, independent of the locks.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::SeqCst},
 };
 
-/// Something that one visitor at a time may be inside of.
+/// Counts visits, of which one at a time is expected.
 #[derive(Clone, Default)]
 pub(crate) struct Room(Arc<Counts>);
 

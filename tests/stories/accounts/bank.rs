@@ -1,5 +1,5 @@
-//! The accounts. They stand for a database: they know nothing of locks, but check tokens, and
-//! detect two requests that work on one account at the same time.
+//! The accounts. They stand for a database that checks tokens, and detect two requests that work on one
+//! account at the same time.
 
 use std::{
     convert::Infallible,

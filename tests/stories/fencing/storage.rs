@@ -1,4 +1,4 @@
-//! The service that owns the files. It knows nothing of locks, but checks tokens.
+//! The service that owns the files. It takes no locks, and checks tokens.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
-//! A worker: takes the lock, writes a draft, checks that it still holds the lock, waits to be told
-//! to go on, and writes the final version.
+//! A worker: takes the lock, writes a draft, checks that it still holds the lock, waits for an input,
+//! and writes the final version.
 
 use std::{
     fmt,

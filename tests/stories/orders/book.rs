@@ -1,5 +1,5 @@
-//! Orders and stock. They stand for a database: they know nothing of locks, but check tokens, and
-//! detect two calls that work on one order or item at the same time.
+//! Orders and stock. They stand for a database that checks tokens, and detect two calls that work on one
+//! order or item at the same time.
 
 use std::{
     collections::HashMap,
