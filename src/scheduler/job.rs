@@ -1,3 +1,5 @@
+//! A job and its options.
+
 use std::{fmt, future::Future, time::Duration};
 
 use tower_service::Service;
@@ -5,7 +7,7 @@ use tower_service::Service;
 use super::{
     Claim, JobContext, JobError, JobResult, Missed, Overlap,
     policy::Policy,
-    work::{BlockingWork, FnWork, ServiceWork, Work},
+    work::{BlockingWork, FnWork, JobWork, ServiceWork},
 };
 use crate::{
     lock::{LockOptions, Overrun},
@@ -33,7 +35,7 @@ use crate::{
 pub struct Job {
     pub(super) name: String,
     pub(super) schedule: Schedule,
-    pub(super) work: Box<dyn Work>,
+    pub(super) work: Box<dyn JobWork>,
     pub(super) options: JobOptions,
 }
 
@@ -125,7 +127,7 @@ impl Job {
     fn of(
         name: impl Into<String>,
         schedule: impl Into<Schedule>,
-        work: Box<dyn Work>,
+        work: Box<dyn JobWork>,
         blocks: bool,
     ) -> Self {
         let mut options = JobOptions::default();
@@ -190,7 +192,7 @@ impl Job {
 
     #[cfg(test)]
     pub(crate) fn lock_request(&self, redlock: &crate::Redlock) -> crate::lock::LockRequest {
-        super::driver::request(redlock, &self.name, &self.options)
+        super::acquire::request(redlock, &self.name, &self.options)
     }
 
     /// See [`LockOptions::ttl`]: how long a crashed replica keeps others from taking over.
@@ -211,8 +213,8 @@ impl Job {
         self
     }
 
-    /// How long a run that was asked to stop for the next tick ([`Overlap::Stop`]) may take to end
-    /// by itself; then it is dropped. Default: 5 s.
+    /// Time that a run has to end after a stop request for the next tick ([`Overlap::Stop`]); then
+    /// it is dropped. Default: 5 s.
     pub fn stop_grace(mut self, grace: Duration) -> Self {
         self.options.stop_grace = grace;
         self

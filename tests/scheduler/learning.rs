@@ -238,7 +238,7 @@ fn who_makes_a_job_known_late_takes_no_claim_away() {
         _ => Fate::Passes,
     });
     let at_b = b.start([job(&b)]);
-    // It makes the job known all the same.
+    // It still registers the job.
     at_b.handle.pause("j").unwrap();
     scene.advance(SECOND);
     let _a = a.start([job(&a)]);

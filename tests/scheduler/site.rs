@@ -1,4 +1,4 @@
-//! Nodes that count what they are asked, and misbehave on demand.
+//! Nodes that count operations and misbehave on demand.
 
 use std::{
     collections::BTreeMap,

@@ -15,7 +15,7 @@ use crate::{
     plan::{MACHINES, Ms, Rules, SECOND, YEAR, name},
 };
 
-/// By when whatever was disturbed goes on.
+/// When all disturbances are over.
 pub(crate) const SETTLED: Ms = 30 * SECOND;
 /// By when a tick runs where nothing is disturbed.
 pub(crate) const AT_ONCE: Ms = 3 * SECOND / 2;

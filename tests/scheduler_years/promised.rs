@@ -165,7 +165,7 @@ impl Model<'_> {
         }
         let (mut unfit, mut interruptions, mut at) = (0, 0, from);
         for stretch in self.stretches {
-            // Until whatever was disturbed goes on, nothing is promised.
+            // Nothing is promised until all disturbances are over.
             let begins = stretch.from + SETTLED;
             if stretch.until <= at || begins >= stretch.until {
                 continue;

@@ -1,10 +1,12 @@
+//! The number of steps after a long outage.
+
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
 use super::{
-    super::{next_overlap, timetable::MAX_STEPS},
+    super::{MAX_STEPS, next_overlap},
     *,
 };
 
