@@ -12,7 +12,7 @@ use crate::{
     error::Reason,
     node::Reply,
     protocol::{Answer, LeaseId, Op},
-    quorum::backlog::{Backlog, Entry},
+    quorum::backlog::{Backlog, PendingRelease},
 };
 
 /// Repeats the releases that nodes did not acknowledge, until the keys have expired anyway.
@@ -48,7 +48,7 @@ impl Releaser {
     pub(crate) fn push(&self, core: &Core, node: usize, lease: Arc<LeaseId>, ttl: Duration) {
         let now = core.clock().now();
         let repeater = &self.nodes[node];
-        repeater.backlog().push(Entry { lease, until: now + ttl }, now);
+        repeater.backlog().push(PendingRelease { lease, until: now + ttl }, now);
         repeater.schedule(core);
     }
 
@@ -86,7 +86,11 @@ impl Repeater {
         }
     }
 
-    fn on_answer(self: Arc<Self>, entry: Entry<Arc<LeaseId>>, result: &Result<Answer, Reason>) {
+    fn on_answer(
+        self: Arc<Self>,
+        entry: PendingRelease<Arc<LeaseId>>,
+        result: &Result<Answer, Reason>,
+    ) {
         let Some(core) = self.core.upgrade() else { return };
         if let Ok(Answer::Released(_)) = result {
             let node = core.node_name(self.node);

@@ -364,7 +364,7 @@ impl SharedLease {
         if state.grant.is_held() {
             // How late timers fire is known best when the end is near: it is looked at first.
             let timers = &self.core.timers;
-            let look = Some(Self::stop_at(state, timers.longest_lead())).filter(|at| now < *at);
+            let look = Some(Self::stop_at(state, timers.max_lead())).filter(|at| now < *at);
             let at = look.unwrap_or_else(|| Self::stop_at(state, timers.lead()));
             wanted = wanted.map(|wanted| wanted.min(at));
             if self.core.settings.clock_guard.is_some() {

@@ -9,7 +9,7 @@ use crate::{
     node::{Hints, Node, Reply, Subscription, listeners::Listeners},
     protocol::Op,
     sync::Guard,
-    time::{Clock, SteadyWall, SystemClock, Timestamp},
+    time::{Clock, MonotonicWall, SystemClock, Timestamp},
 };
 
 /// A set of voting nodes inside this process.
@@ -37,7 +37,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct EmbeddedNodes {
     nodes: Arc<[Server]>,
-    clock: Arc<SteadyWall>,
+    clock: Arc<MonotonicWall>,
 }
 
 /// What one node keeps, apart for each key prefix.
@@ -61,7 +61,7 @@ impl EmbeddedNodes {
     /// A set of `count` fresh nodes that read time from `clock`.
     pub fn with_clock(count: usize, clock: impl Clock) -> Self {
         let nodes = (0..count).map(|_| Server::default()).collect();
-        Self { nodes, clock: Arc::new(SteadyWall::new(Arc::new(clock))) }
+        Self { nodes, clock: Arc::new(MonotonicWall::new(Arc::new(clock))) }
     }
 
     /// How many nodes there are.
@@ -154,7 +154,7 @@ fn locked(store: &Mutex<Store>) -> Guard<'_, Store> {
 struct EmbeddedNode {
     name: String,
     space: Namespace,
-    clock: Arc<SteadyWall>,
+    clock: Arc<MonotonicWall>,
 }
 
 impl Node for EmbeddedNode {
@@ -173,7 +173,7 @@ impl Node for EmbeddedNode {
 
     fn wall(&self, _: Timestamp, wall: Duration) -> Option<Duration> {
         // One process, one clock: what differs is that the nodes' is not set back.
-        Some(wall.saturating_add(self.clock.back()))
+        Some(wall.saturating_add(self.clock.set_back_by()))
     }
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {

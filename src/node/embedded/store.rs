@@ -14,7 +14,7 @@ use crate::{
     },
     resource::Resource,
     stripe::{STRIPES, stripes},
-    time::{SteadyWall, Timestamp},
+    time::{MonotonicWall, Timestamp},
     token::TOKEN_LEAD,
 };
 
@@ -63,7 +63,7 @@ impl Store {
     pub(super) fn run(
         &mut self,
         op: &Op,
-        clock: &SteadyWall,
+        clock: &MonotonicWall,
         freed: &mut Vec<Arc<str>>,
     ) -> Result<Answer, Reason> {
         let now = clock.now();

@@ -13,7 +13,7 @@
 //! | every attempt ends, in time, and the order of the answers does not matter | `decision` |
 //! | many that start at once, until one wins | `contention` |
 //! | jobs: which run is the latest, case by case | `claims` |
-//! | jobs: one start per tick, over random worlds | `claim_worlds` |
+//! | jobs: one start per tick, over random worlds | `claim_model` |
 //! | a lower `max_ttl`, with long TTLs still about, over random worlds | `lowering` |
 //! | records of work that is done: what a quorum keeps, every quorum tells | `records` |
 //! | names that move between servers, for the rule of who votes and who starts | `names` |
@@ -23,17 +23,18 @@
 
 mod attempt;
 mod cases;
-mod claim_worlds;
+mod claim_model;
 mod claims;
 mod contention;
 mod decision;
 mod fencing;
-mod heard;
-mod lowering;
-mod model;
+mod heard_answers;
+mod layouts;
+mod max_ttl_model;
 mod names;
+mod node;
 mod records;
 mod restarts;
 mod safety;
-mod steps;
 mod world;
+mod world_steps;

@@ -2,7 +2,7 @@
 
 /// A part of the rule that a control leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum RulePart {
     /// Answers count together, and servers witness, only if they name each other.
     Views,
     /// N−q+1 witnesses; without it one less.

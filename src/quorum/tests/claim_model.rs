@@ -22,13 +22,13 @@ struct Voter {
 }
 
 /// A replica between the rounds of its claim.
-struct Replica {
+struct Claimant {
     token: u64,
     told: Vec<Option<TickClaim>>,
     decided: bool,
     accepted: usize,
     claiming: Option<TickClaim>,
-    /// What replaces the claim under its token: the end of its run, or what was before it.
+    /// MessageKind replaces the claim under its token: the end of its run, or what was before it.
     replacing: Option<TickClaim>,
     never_started: Vec<u64>,
 }
@@ -40,31 +40,31 @@ fn tick(run: &TickRun) -> u64 {
 struct Message {
     node: usize,
     sent: usize,
-    what: What,
+    kind: MessageKind,
 }
 
 impl Message {
     fn is_answer(&self) -> bool {
-        matches!(self.what, What::Promised { .. } | What::Accepted { .. })
+        matches!(self.kind, MessageKind::Promised { .. } | MessageKind::Accepted { .. })
     }
 }
 
-/// What is said to a node, or by one.
-enum What {
+/// MessageKind is said to a node, or by one.
+enum MessageKind {
     Prepare { from: usize, token: u64 },
     Promised { to: usize, token: u64, claim: Option<TickClaim> },
     Claim { from: usize, claim: TickClaim },
     Accepted { to: usize, token: u64, replaced: bool },
 }
 
-struct World {
+struct ClaimWorld {
     voters: Vec<Voter>,
-    replicas: Vec<Replica>,
+    replicas: Vec<Claimant>,
     messages: Vec<Message>,
     sent: usize,
     next_token: u64,
     starts: HashMap<u64, Vec<u64>>,
-    /// What a majority took in place of a claim, by its token.
+    /// MessageKind a majority took in place of a claim, by its token.
     replaced: HashMap<u64, TickRun>,
     /// Without numbers, what comes second is told from the claim by its content alone.
     numbers: bool,
@@ -73,9 +73,9 @@ struct World {
     random: u64,
 }
 
-impl World {
+impl ClaimWorld {
     fn new(voters: usize, replicas: usize, seed: u64, numbers: bool) -> Self {
-        let replica = || Replica {
+        let replica = || Claimant {
             token: 0,
             told: Vec::new(),
             decided: true,
@@ -118,13 +118,13 @@ impl World {
         replica.accepted = 0;
         replica.replacing = None;
         for node in 0..self.voters.len() {
-            self.send(node, What::Prepare { from, token });
+            self.send(node, MessageKind::Prepare { from, token });
         }
     }
 
-    fn send(&mut self, node: usize, what: What) {
+    fn send(&mut self, node: usize, kind: MessageKind) {
         self.sent += 1;
-        self.messages.push(Message { node, sent: self.sent, what });
+        self.messages.push(Message { node, sent: self.sent, kind });
     }
 
     fn deliver(&mut self, message: Message) {
@@ -133,13 +133,13 @@ impl World {
         if voter.since.is_some() && !message.is_answer() {
             return;
         }
-        match message.what {
-            What::Prepare { from, token } if voter.promised <= token => {
+        match message.kind {
+            MessageKind::Prepare { from, token } if voter.promised <= token => {
                 voter.promised = token;
                 let claim = voter.claim.clone();
-                self.send(node, What::Promised { to: from, token, claim });
+                self.send(node, MessageKind::Promised { to: from, token, claim });
             }
-            What::Claim { from, claim }
+            MessageKind::Claim { from, claim }
                 if voter.promised <= claim.token
                     && !voter.claim.as_ref().is_some_and(|kept| kept.supersedes(&claim)) =>
             {
@@ -147,15 +147,15 @@ impl World {
                 let token = claim.token;
                 let replaced = self.replicas[from].replacing.as_ref() == Some(&claim);
                 voter.claim = Some(claim);
-                self.send(node, What::Accepted { to: from, token, replaced });
+                self.send(node, MessageKind::Accepted { to: from, token, replaced });
             }
-            What::Promised { to, token, claim } if self.replicas[to].token == token => {
+            MessageKind::Promised { to, token, claim } if self.replicas[to].token == token => {
                 let replica = &mut self.replicas[to];
                 if !replica.decided {
                     replica.told.push(claim);
                 }
             }
-            What::Accepted { to, token, replaced }
+            MessageKind::Accepted { to, token, replaced }
                 if self.replicas[to].token == token
                     && self.replicas[to].replacing.is_some() == replaced =>
             {
@@ -185,7 +185,7 @@ impl World {
             replica.accepted = 0;
             replica.replacing = Some(claim.clone());
             for node in 0..self.voters.len() {
-                self.send(node, What::Claim { from, claim: claim.clone() });
+                self.send(node, MessageKind::Claim { from, claim: claim.clone() });
             }
         } else if let Some(claim) = &self.replicas[from].replacing {
             self.replaced.insert(claim.token, claim.run);
@@ -217,7 +217,7 @@ impl World {
         replica.decided = true;
         replica.claiming = Some(claim.clone());
         for node in 0..nodes {
-            self.send(node, What::Claim { from, claim: claim.clone() });
+            self.send(node, MessageKind::Claim { from, claim: claim.clone() });
         }
     }
 
@@ -275,8 +275,8 @@ impl World {
     }
 }
 
-fn walk(nodes: usize, replicas: usize, seed: u64, restarts: bool, numbers: bool) -> World {
-    let mut world = World::new(nodes, replicas, seed, numbers);
+fn walk(nodes: usize, replicas: usize, seed: u64, restarts: bool, numbers: bool) -> ClaimWorld {
+    let mut world = ClaimWorld::new(nodes, replicas, seed, numbers);
     for _ in 0..1_500 {
         world.step(restarts);
         let twice = world.starts.iter().find(|(_, tokens)| tokens.len() > 1);
@@ -301,7 +301,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_where_nodes_forget_and_learn_again(
+    fn no_tick_is_started_twice_after_restarts(
         nodes in 3_usize..=7,
         replicas in 1_usize..=4,
         seed: u64,
@@ -311,13 +311,13 @@ proptest! {
 }
 
 #[test]
-fn ticks_are_started_all_the_same() {
+fn ticks_are_started() {
     let started: usize = (0..100).map(|seed| run(5, 3, seed, true)).sum();
     assert!(started > 100, "{started} ticks");
 }
 
 #[test]
-fn without_numbers_ticks_that_were_taken_back_are_burnt() {
+fn without_numbers_returned_ticks_are_burnt() {
     let found = (0..200).filter(|seed| walk(3, 3, *seed, false, false).is_wrong).count();
     assert!(found > 0);
 }
