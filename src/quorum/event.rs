@@ -31,12 +31,12 @@ pub struct LeaseParams {
     pub lead_node: Option<LeadNode>,
 }
 
-/// The node that is asked first, so that one of several contenders wins.
+/// The node that receives the first request, so that one of several contenders wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeadNode {
     /// The node's index.
     pub node: usize,
-    /// Timeout for its answer, after which the others are asked.
+    /// Timeout for its answer, after which the requests to the others are sent.
     pub patience: Duration,
 }
 

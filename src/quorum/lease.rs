@@ -33,7 +33,7 @@ pub struct Lease {
     pub(super) held_from: Timestamp,
     /// While acquiring: when the nodes that have not answered count as timed out.
     pub(super) timeout_at: Timestamp,
-    /// The lead node, and when its patience ends, while no other node was asked.
+    /// The lead node, and when its patience ends, while all other requests are held back.
     pub(super) asked_lead: Option<(usize, Timestamp)>,
     pub(super) refused_by_lead: bool,
     pub(super) grace_used: bool,
@@ -220,8 +220,8 @@ impl Lease {
         self.ballots.votes()
     }
 
-    /// Whether the lead node refused the attempt. No other node was asked then, so this is no
-    /// verdict.
+    /// Whether the lead node refused the attempt. It is the only one that was sent a request then, so
+    /// this is no verdict.
     pub fn refused_by_lead(&self) -> bool {
         self.refused_by_lead
     }
@@ -283,7 +283,7 @@ impl Lease {
         self.send_releases(out);
     }
 
-    /// Sends the release to every node that was asked, whether or not it answered.
+    /// Sends the release to every node that may store a key, whether or not it answered.
     pub(super) fn send_releases(&mut self, out: &mut Vec<Action>) {
         for (node, ballot) in self.ballots.iter_mut() {
             if ballot.release == ReleaseState::NotSent {

@@ -37,7 +37,7 @@ impl Lease {
         self.send_acquire(node, out);
     }
 
-    /// Handles the lead node's answer. Returns whether only the lead node was asked so far: its
+    /// Handles the lead node's answer. Returns whether only the lead node has a request so far: its
     /// answer alone decides nothing but a refusal.
     fn waits_for_lead(&mut self, now: Timestamp, out: &mut Vec<Action>) -> bool {
         let Some((lead, until)) = self.asked_lead else { return false };

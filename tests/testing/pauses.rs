@@ -1,4 +1,4 @@
-//! What goes on beside a request that pauses.
+//! What runs while a request pauses.
 
 use std::{
     future::{IntoFuture, poll_fn},

@@ -142,6 +142,6 @@ fn ticks_before_a_majority_forgot_are_not_made_up_for() {
     clock.advance(12 * SECOND);
     nodes.forget([0, 1]);
     clock.advance(20 * SECOND);
-    // From 12 s to 22.102 s nobody could tell what was run.
+    // From 12 s to 22.102 s no quorum knew which ticks had run.
     assert_eq!(told.try_iter().collect::<Vec<_>>(), [5, 10, 25, 30]);
 }

@@ -13,7 +13,7 @@ use tower_redlock::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Who had the lock when, in nanoseconds, of three replicas that are not told of releases.
+/// The holders and their times, in nanoseconds, of three replicas without release hints.
 fn turns(seed: u64) -> Vec<(&'static str, u64)> {
     let clock = ManualClock::with_seed(seed);
     let nodes = Nodes::new(3, &clock);

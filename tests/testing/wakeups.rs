@@ -1,4 +1,4 @@
-//! Who waits is told of releases, in virtual time.
+//! Hints of releases wake waiters, in virtual time.
 
 use std::{
     future::IntoFuture,
@@ -21,7 +21,7 @@ pub(super) const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 pub(super) fn builder(replica: &Replica) -> RedlockBuilder {
-    // Who is not woken sleeps through the test.
+    // A waiter that is not woken sleeps past the end of the test.
     replica.builder().ttl(10 * MINUTE).retry_delay(5 * MINUTE..=5 * MINUTE)
 }
 
@@ -227,7 +227,7 @@ async fn others_go_first_though_there_is_no_delay_between_tries() {
     drop(lock);
     let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
     clock.settle();
-    // Green is told a moment later.
+    // Green receives the hint a moment later.
     replica.partition(0..5);
     nodes.thaw(0..5);
     clock.settle();
@@ -321,7 +321,7 @@ async fn who_holds_for_long_each_time_lets_others_go_first_each_time() {
             drop(waiting.take().expect("its turn").unwrap());
             return;
         }
-        // Green has a chance, and no answer comes in time.
+        // Green may retry, and no answer arrives in time.
         replica.partition(0..5);
         nodes.thaw(0..5);
         clock.settle();
@@ -329,7 +329,7 @@ async fn who_holds_for_long_each_time_lets_others_go_first_each_time() {
         clock.advance(SECOND / 10);
         lock = again.take().expect("nobody took it").unwrap();
         replica.heal(0..5);
-        // It is told that it has to wait on.
+        // The answer is that it must wait on.
         clock.advance(SECOND);
         assert!(!waiting.is_finished());
     }

@@ -9,7 +9,7 @@ use crate::history::Hold;
 pub(crate) struct Findings {
     /// Two holders believed to hold the same resource at the same time.
     pub(crate) overlaps: Vec<(usize, usize)>,
-    /// The second was asked for when the first had been granted, and its token is not greater.
+    /// The second was requested after the first had been granted, and its token is not greater.
     pub(crate) disorders: Vec<(usize, usize)>,
 }
 
@@ -47,7 +47,7 @@ fn find_disorders(holds: &[Hold], mut asked: Vec<usize>, found: &mut Vec<(usize,
     asked.sort_by_key(|&position| holds[position].asked);
     granted.sort_by_key(|&position| holds[position].acquired);
     let mut granted = granted.into_iter().peekable();
-    // The largest token granted before the hold at hand was asked for, and whose it is.
+    // The largest token granted before this hold was requested, and its hold.
     let mut largest: Option<(u64, usize)> = None;
     for position in asked {
         let hold = &holds[position];

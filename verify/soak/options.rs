@@ -1,3 +1,5 @@
+//! Command-line options of the soak test.
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::random::Random;
@@ -28,7 +30,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// `None` if help was asked for.
+    /// `None` if help was requested.
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
         let mut options = Self {
             time: Duration::from_secs(60),

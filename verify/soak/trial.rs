@@ -1,4 +1,4 @@
-//! What is put to the test: which locks, under which faults, and what must come of it.
+//! A trial: the locks, the faults, and the expected outcome.
 
 use std::time::Duration;
 

@@ -40,7 +40,7 @@ pub(super) struct Attempt {
     pub(super) released: bool,
     pub(super) orphaned: Vec<bool>,
     heard: Vec<HeardAnswers>,
-    /// Which nodes were asked for anything.
+    /// Nodes that were sent a command.
     asked: Vec<bool>,
 }
 

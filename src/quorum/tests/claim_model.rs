@@ -66,9 +66,9 @@ struct ClaimWorld {
     starts: HashMap<u64, Vec<u64>>,
     /// MessageKind a majority took in place of a claim, by its token.
     replaced: HashMap<u64, TickRun>,
-    /// Without numbers, what comes second is told from the claim by its content alone.
+    /// Whether a replaced claim has a number; without one only its content differs.
     numbers: bool,
-    /// A replica was told of something else than what a majority took last.
+    /// A replica read something else than what a majority stored last.
     is_wrong: bool,
     random: u64,
 }
@@ -192,7 +192,7 @@ impl ClaimWorld {
         }
     }
 
-    /// Decides on what it was told so far.
+    /// Decides on the answers so far.
     fn decide(&mut self, from: usize) {
         let nodes = self.voters.len();
         let replica = &mut self.replicas[from];
@@ -230,7 +230,7 @@ impl ClaimWorld {
     }
 
     /// Learns from as many others as it takes. A probation lasts longer than any request may take
-    /// to run: what was asked before it is done by now, everywhere, or refused as late.
+    /// to run: every earlier request has run by now, or is refused as late.
     fn activate(&mut self, node: usize, since: usize) {
         let nodes = self.voters.len();
         let needed = nodes - rules::quorum(nodes) + 1;

@@ -14,7 +14,7 @@ const NOW: Timestamp = Timestamp::from_nanos(1);
 
 struct Race {
     random: u64,
-    /// Who has the key of each node; a node that is down answers that it is.
+    /// The holder of each node's key.
     nodes: Vec<Option<usize>>,
     down: Option<usize>,
 }
@@ -56,7 +56,7 @@ impl Race {
         }
     }
 
-    /// All contenders try once. The number of winners, and of what was asked.
+    /// All contenders try once. Returns the numbers of winners and of commands.
     fn round(&mut self, contenders: usize, lead_node: Option<usize>) -> (usize, usize) {
         let params = LeaseParams {
             nodes: self.nodes.len(),

@@ -118,7 +118,7 @@ proptest! {
             if written.len() >= quorum {
                 let seen = match &found {
                     RecordStatus::Done { record, .. } => *record == ours && is_done,
-                    // Whose it is, is told for certain once enough nodes have spoken.
+                    // Whose record it is becomes certain once enough nodes have answered.
                     RecordStatus::Unknown { record, is_certain, .. } => {
                         !is_done && (*record == ours || !is_certain)
                     }

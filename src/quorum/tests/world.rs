@@ -184,7 +184,7 @@ impl LeaseWorld {
         self.check(id, &out);
     }
 
-    /// The holder gives back, and another one of its process goes on.
+    /// Hands the lease to another holder of its process.
     pub(super) fn hand_on(&mut self, id: usize, next: NextHolder) {
         let newest = self.newest();
         let strict = !self.broken && !self.restarted;
@@ -226,7 +226,7 @@ impl LeaseWorld {
     pub(super) fn look(&mut self, process: usize, node: usize) {
         let count = self.enrolments.len();
         let seen = &self.nodes[node];
-        // Here every name leads to one server, and all are told of each enrolment at once.
+        // Here every name leads to one server, and all learn of each enrolment at once.
         let own = |node: usize| Incarnation {
             epoch: self.nodes[node].restarts + 1,
             id: node as u128,
@@ -329,8 +329,8 @@ impl LeaseWorld {
         }
     }
 
-    /// Everybody lets go, and the network delivers what is under way: then no node keeps a key
-    /// of ours that nobody was told of.
+    /// All holders release, and the network delivers all messages: then no node stores a key of a
+    /// lease that it did not report as orphaned.
     pub(super) fn finish(&mut self) -> Tally {
         for id in 0..self.attempts.len() {
             if self.attempts[id].is_open() {

@@ -1,3 +1,5 @@
+//! Tests of the plan of faults.
+
 use std::collections::BTreeMap;
 
 use super::*;

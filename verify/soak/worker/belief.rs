@@ -29,7 +29,7 @@ impl Belief {
         Self { stretches, certain_until: acquired + remaining }
     }
 
-    /// The lock was valid after `now` was read, and then for as long as `remaining`.
+    /// The lock was valid for `remaining` after `now` was read.
     pub(crate) fn valid_at(&mut self, now: Timestamp, remaining: Duration) {
         match self.stretches.last_mut() {
             Some(last) if now <= self.certain_until => last.until = now,

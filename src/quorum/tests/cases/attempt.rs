@@ -31,7 +31,7 @@ fn all_nodes_are_asked_at_once() {
     assert_eq!(lease.next_wake(), Some(at(50)));
 }
 
-/// A process that stood still has not read the answers yet: that is no silence of the nodes.
+/// A process that was paused has not read the answers yet.
 #[test]
 fn late_wake_reads_answers_first() {
     let mut bench = Bench::start(3);
@@ -114,7 +114,7 @@ fn without_fencing_the_token_is_zero() {
     assert_eq!(actions, [Action::Acquired { token: 0, until: at(9_000) }]);
 }
 
-/// The third node has not answered, and is released all the same, before anything is said.
+/// The third node has not answered; its release is sent before the verdict too.
 #[test]
 fn second_refusal_of_three_ends_attempt() {
     let mut bench = Bench::start(3);

@@ -1,3 +1,5 @@
+//! A lease under test, and short names for its events and actions.
+
 use std::{sync::Arc, time::Duration};
 
 use crate::{

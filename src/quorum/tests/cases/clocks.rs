@@ -17,7 +17,7 @@ fn jumped() -> VoteOutcome {
 }
 
 impl Bench {
-    /// It is told now that a jump of the node's clock was seen at `ms`.
+    /// Reports a jump of the node's clock that was detected at `ms`.
     fn unsound(&mut self, node: usize, ms: u64) -> Vec<Action> {
         self.handle(Event::Unsound { node, seen: at(ms), by_micros: BY, at_most: AT_MOST })
     }
@@ -64,7 +64,7 @@ fn lock_without_sound_quorum_is_lost() {
     let actions = bench.at(5).unsound(0, 5);
     let votes = vec![jumped(), VoteOutcome::Granted, unheard(Reason::NotAwaited)];
     assert_eq!(actions, [Action::Lost(Loss::ClockJumped { votes })]);
-    // It is not revived, and it is given back when the holder lets go.
+    // It is not revived, and is released when the holder drops it.
     assert_eq!(bench.at(6).vote(2, granted()), []);
     assert_eq!(bench.wake(), []);
     assert_eq!(bench.release(false), releases(3));

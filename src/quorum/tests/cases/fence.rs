@@ -104,7 +104,7 @@ fn acceptance_without_key_does_not_count() {
     assert_eq!(bench.vote(4, granted()), [raise(4, 1, 2_001)], "1000 is accepted by 3 and 4 only");
 }
 
-/// A node that was asked and did not accept is not one that did.
+/// An answer to a raise is not yet an acceptance.
 #[test]
 fn refused_raise_does_not_count() {
     let mut bench = Bench::start(3);

@@ -1,4 +1,4 @@
-//! A lease that goes on under another holder of its process.
+//! A lease that passes to the next holder of its process.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One node is asked first.
+//! The lead node.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ fn early_release_goes_to_lead_only() {
     let mut bench = Bench::with(asked_lead(2));
     let actions = bench.handle(crate::quorum::Event::Release { awaited: false });
     assert_eq!((asked(&actions), released(&actions)), (vec![], vec![2]));
-    // What it was granted after all is given back behind it; nobody else is asked any more.
+    // A late grant is released; no other node is sent anything.
     assert!(bench.vote(2, granted()).is_empty());
     assert!(bench.wake().is_empty());
 }

@@ -146,7 +146,7 @@ fn without_auto_extend_nothing_is_renewed() {
     let mut bench = Bench::held_with(LeaseParams { auto_extend: false, ..params(3) });
     assert_eq!(bench.lease.next_wake(), Some(at(9_000)));
     assert_eq!(bench.at(8_000).wake(), []);
-    // An extension that is asked for is no beginning of renewals either.
+    // An explicit extension does not start renewal.
     assert_eq!(bench.extend(), round(3, 8_000, 9_000));
     bench.extension(0, 8_000, extended());
     let actions = bench.extension(1, 8_000, extended());

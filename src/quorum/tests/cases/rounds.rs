@@ -15,7 +15,7 @@ fn slow_answer_counts_from_its_round() {
     assert_eq!(bench.extension(0, 3_000, extended()), [], "a late answer shortens nothing");
 }
 
-/// The answers come in the wrong order: the later round stands.
+/// The answers arrive in the wrong order: the later round stays confirmed.
 #[test]
 fn earlier_answer_keeps_later_confirmation() {
     let mut bench = Bench::held();
@@ -39,7 +39,7 @@ fn error_keeps_confirmation() {
     }
 }
 
-/// An answer to a round before it does not decide an extension that was asked for.
+/// An answer to an earlier round does not decide an explicit extension.
 #[test]
 fn extension_is_decided_by_own_round() {
     let mut bench = Bench::held();

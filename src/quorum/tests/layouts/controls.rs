@@ -47,7 +47,7 @@ fn set_waits_while_another_may_grant() {
     assert_eq!(found.expect("a violation").0, Violation::DisjointGroups);
 }
 
-/// Name 0 moves to a blank server. The operator reaches that one and server 1: they do not stop the
+/// Name 0 moves to a blank server. The operator reaches it and server 1: they do not stop the
 /// former server of name 0 and server 2, which are a majority of the old layout.
 #[test]
 fn blank_server_does_not_count() {
@@ -82,7 +82,7 @@ fn blank_server_does_not_count() {
     ];
     let found = run(without(RulePart::Leaving, plan), &[&start[..], &begins].concat());
     assert_eq!(found, Some(Violation::DisjointGroups));
-    // With the rule, all that can be done is done before the command goes on, which it does not.
+    // With the rule, the same steps are possible until the command would continue, which it can't.
     let mut layouts = Layouts::new(plan);
     assert!(start.iter().all(|&step| layouts.apply(step)));
     assert!(!layouts.apply(begins[0]), "the old layout was not stopped");

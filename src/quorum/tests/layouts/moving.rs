@@ -41,7 +41,7 @@ impl Operator {
     }
 }
 
-/// How a moved server goes on.
+/// The state of a moved server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MovedState {
     Moved,

@@ -90,7 +90,7 @@ impl Layouts {
         self.plan.layouts[layout].iter().position(|&other| other == name)
     }
 
-    /// What a step in one layout did to its servers is told to the others.
+    /// Copies the effects of a step on the servers of one layout to the others.
     pub(super) fn share(&mut self, from: usize) {
         for node in 0..self.plan.layouts[from].len() {
             for machine in 0..self.plan.setup.machines {
@@ -116,7 +116,7 @@ impl Layouts {
         }
     }
 
-    /// What is stored on a server is told to the layouts beside `from`.
+    /// Copies a server's data to the layouts other than `from`.
     pub(super) fn share_server(&mut self, from: usize, at: usize, server: &ModelServer) {
         let (name, machine) = (at / self.plan.setup.machines, at % self.plan.setup.machines);
         let elsewhere = self.tags[at].is_some();

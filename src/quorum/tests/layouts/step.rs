@@ -36,7 +36,7 @@ pub(super) enum LayoutStep {
         operator: usize,
         node: usize,
     },
-    /// It goes on, as enough were moved.
+    /// It continues, as enough were moved.
     GoOn {
         operator: usize,
     },

@@ -316,7 +316,7 @@ mod compare_and_set {
         assert_eq!(world.holders(), 2);
     }
 
-    /// With the rule the server that forgot was told of the greater owner, and keeps it.
+    /// With the rule the server that forgot has the greater owner stored, and keeps it.
     #[test]
     fn greater_owner_stays() {
         let mut world = NamesWorld::new(by_groups(setup(None)));

@@ -121,7 +121,7 @@ fn small_set_needs_each_part() {
     }
 }
 
-/// `EXHAUST_TICKS=6 cargo test --release --lib exhaust -- --ignored --nocapture` goes on longer.
+/// `EXHAUST_TICKS=6 cargo test --release --lib exhaust -- --ignored --nocapture` searches deeper.
 #[test]
 #[ignore = "takes minutes: see docs/model.md"]
 fn larger_set_has_no_violation() {

@@ -66,13 +66,13 @@ fn lone_newcomer_would_split_set() {
     let steps = [&start[..], &bootstrap].concat();
     let without = NamesSetup { without: Some(RulePart::Starters), ..rule };
     assert_eq!(run(without, &steps), Some(Violation::DisjointGroups));
-    // With the rule, all that can be done is done before the bootstrap, which does not begin.
+    // With the rule, the same steps are possible until the bootstrap, which can't begin.
     let mut world = NamesWorld::new(rule);
     assert!(start.iter().all(|&step| world.apply(step)));
     assert!(!world.apply(bootstrap[0]), "a minority bootstraps");
 }
 
-/// A probation lasts as long as any client is connected to the server, also after the name has
+/// A probation lasts while any client is connected to the server, also after the name has
 /// moved on: here name 0 restarts, moves and settles, and name 1 restarts, all while client 0 knows
 /// only the first server of name 0. The two restarted servers bootstrap.
 #[test]

@@ -68,7 +68,7 @@ pub(crate) enum RulePart {
     Restarted,
     /// A moved server goes through a probation.
     MovedProbation,
-    /// The fences of those that left are told to the new layout.
+    /// The fences of those that left are copied to the new layout.
     LeftFences,
     /// A moved server gets a greater epoch.
     MovedEpoch,

@@ -14,7 +14,7 @@ pub(crate) const MOVES: usize = 20;
 /// The seeds of each search.
 pub(crate) const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// A set whose names move: as many at once as the rule allows.
+/// A set whose names move, at the maximum rate that the rule allows.
 pub(crate) fn moves(names: usize) -> NamesSetup {
     NamesSetup {
         names,

@@ -209,7 +209,7 @@ impl NamesWorld {
         job.targets = [None; NAMES];
     }
 
-    /// Nobody did the work, as far as was told. WorkKind with a record begins here, a tick when it is
+    /// The work was not done, by the answers. Work with a record begins here, a tick when it is
     /// claimed.
     fn begin_keeping(&mut self, client: usize) {
         if self.setup.work == Some(WorkKind::Once) && self.done.is_some() {

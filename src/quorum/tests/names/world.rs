@@ -106,14 +106,14 @@ pub(crate) struct NamesSetup {
     /// The part of the rule that is left out.
     pub(crate) without: Option<RulePart>,
     pub(crate) faults: FaultBudget,
-    /// How many names may change during the change of one, that one included, while the former
+    /// Maximum number of names that change during the change of one, itself included, while the former
     /// server of a name may be alive.
     pub(crate) at_once: usize,
     /// Whether the set has never been started.
     pub(crate) blank: bool,
     /// Whether all servers are of an earlier version at the start.
     pub(crate) upgraded: bool,
-    /// Whether the clients may be told different machines by their look-ups.
+    /// Whether the clients' look-ups may return different machines.
     pub(crate) split_lookups: bool,
     /// Whether the clients take locks; otherwise the groups that could grant one are watched.
     pub(crate) locks: bool,
@@ -153,7 +153,7 @@ pub(crate) struct NamesWorld {
     pub(crate) enrolments: u64,
     pub(crate) attempts: u16,
     pub(crate) left: FaultBudget,
-    /// The names that changed during the change of each, that one included; one bit for each.
+    /// The names that changed during the change of each, itself included; one bit for each.
     pub(crate) changed_during: PerName<u8>,
     pub(crate) violation: Option<Violation>,
 }
