@@ -1,5 +1,5 @@
 use std::{
-    future::{Future, IntoFuture},
+    future::Future,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -72,7 +72,7 @@ impl<S: Service<Request>, Request, E> Call<S, Request, E> {
         layer: Option<Arc<str>>,
         (service, call, enter): (S, Request, E),
     ) -> Self {
-        let acquire = request.into_future();
+        let acquire = request.acquire();
         let state = State::Acquiring { acquire, call: Some((service, call, enter)), layer };
         Self { state, resource: Some(resource) }
     }

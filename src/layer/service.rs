@@ -77,7 +77,7 @@ impl<S, K, F> RedlockService<S, K, F> {
 
     /// What is asked for a request's resource.
     pub(super) fn ask(&self, resource: &Resource) -> LockRequest {
-        self.layer.terms.apply(self.layer.redlock.lock(resource.clone()))
+        self.layer.redlock.lock(resource.clone()).options(self.layer.options)
     }
 
     /// The service that was made ready; a clone of it stays behind.
