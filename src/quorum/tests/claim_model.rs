@@ -28,7 +28,7 @@ struct Claimant {
     decided: bool,
     accepted: usize,
     claiming: Option<TickClaim>,
-    /// MessageKind replaces the claim under its token: the end of its run, or what was before it.
+    /// What replaces the claim under its token: the end of its run, or what was before it.
     replacing: Option<TickClaim>,
     never_started: Vec<u64>,
 }
@@ -49,7 +49,7 @@ impl Message {
     }
 }
 
-/// MessageKind is said to a node, or by one.
+/// A request to a node, or its answer.
 enum MessageKind {
     Prepare { from: usize, token: u64 },
     Promised { to: usize, token: u64, claim: Option<TickClaim> },
@@ -64,7 +64,7 @@ struct ClaimWorld {
     sent: usize,
     next_token: u64,
     starts: HashMap<u64, Vec<u64>>,
-    /// MessageKind a majority took in place of a claim, by its token.
+    /// What a majority stored in place of a claim, by its token.
     replaced: HashMap<u64, TickRun>,
     /// Whether a replaced claim has a number; without one only its content differs.
     numbers: bool,

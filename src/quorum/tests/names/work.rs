@@ -1,4 +1,4 @@
-//! WorkKind that is done once (R13), and the tick of a job that is claimed once (R12), under the lock.
+//! Work that is done once (R13), and the tick of a job that is claimed once (R12), under the lock.
 //!
 //! Both take two rounds: the client asks what the servers keep, and has them keep something else.
 //! Answers count only if their servers name each other.
@@ -21,7 +21,7 @@ use crate::{
 /// What clients do while they hold the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkKind {
-    /// WorkKind with a record.
+    /// Work with a record.
     Once,
     /// The tick of a job.
     Tick,
