@@ -36,7 +36,7 @@ fn turns(seed: u64) -> Vec<(&'static str, u64)> {
 }
 
 #[test]
-fn a_seed_gives_the_same_turns_again_and_others_give_others() {
+fn seed_determines_order_of_grants() {
     let mut all = HashSet::new();
     for seed in 0..10 {
         let first = turns(seed);

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hold_comes_back_from_its_line() {
+    fn hold_round_trips_through_line() {
         let mut hold = Hold {
             lease: Lease { worker: 2, number: 7 },
             resource: "slow-1".into(),

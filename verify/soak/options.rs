@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_tells_what_is_left_out() {
+    fn name_shows_left_out_guard() {
         let args = "--mode strict --without clock-guard --without restart-guard";
         assert_eq!(names(args)[0][0], "strict, no restart guard, no clock guard");
     }
