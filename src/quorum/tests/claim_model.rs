@@ -22,7 +22,7 @@ struct Voter {
 }
 
 /// A replica between the rounds of its claim.
-struct Replica {
+struct Claimant {
     token: u64,
     told: Vec<Option<TickClaim>>,
     decided: bool,
@@ -40,42 +40,42 @@ fn tick(run: &TickRun) -> u64 {
 struct Message {
     node: usize,
     sent: usize,
-    what: What,
+    kind: MessageKind,
 }
 
 impl Message {
     fn is_answer(&self) -> bool {
-        matches!(self.what, What::Promised { .. } | What::Accepted { .. })
+        matches!(self.kind, MessageKind::Promised { .. } | MessageKind::Accepted { .. })
     }
 }
 
-/// What is said to a node, or by one.
-enum What {
+/// A request to a node, or its answer.
+enum MessageKind {
     Prepare { from: usize, token: u64 },
     Promised { to: usize, token: u64, claim: Option<TickClaim> },
     Claim { from: usize, claim: TickClaim },
     Accepted { to: usize, token: u64, replaced: bool },
 }
 
-struct World {
+struct ClaimWorld {
     voters: Vec<Voter>,
-    replicas: Vec<Replica>,
+    replicas: Vec<Claimant>,
     messages: Vec<Message>,
     sent: usize,
     next_token: u64,
     starts: HashMap<u64, Vec<u64>>,
-    /// What a majority took in place of a claim, by its token.
+    /// What a majority stored in place of a claim, by its token.
     replaced: HashMap<u64, TickRun>,
-    /// Without numbers, what comes second is told from the claim by its content alone.
+    /// Whether a replaced claim has a number; without one only its content differs.
     numbers: bool,
-    /// A replica was told of something else than what a majority took last.
+    /// A replica read something else than what a majority stored last.
     is_wrong: bool,
     random: u64,
 }
 
-impl World {
+impl ClaimWorld {
     fn new(voters: usize, replicas: usize, seed: u64, numbers: bool) -> Self {
-        let replica = || Replica {
+        let replica = || Claimant {
             token: 0,
             told: Vec::new(),
             decided: true,
@@ -118,13 +118,13 @@ impl World {
         replica.accepted = 0;
         replica.replacing = None;
         for node in 0..self.voters.len() {
-            self.send(node, What::Prepare { from, token });
+            self.send(node, MessageKind::Prepare { from, token });
         }
     }
 
-    fn send(&mut self, node: usize, what: What) {
+    fn send(&mut self, node: usize, kind: MessageKind) {
         self.sent += 1;
-        self.messages.push(Message { node, sent: self.sent, what });
+        self.messages.push(Message { node, sent: self.sent, kind });
     }
 
     fn deliver(&mut self, message: Message) {
@@ -133,13 +133,13 @@ impl World {
         if voter.since.is_some() && !message.is_answer() {
             return;
         }
-        match message.what {
-            What::Prepare { from, token } if voter.promised <= token => {
+        match message.kind {
+            MessageKind::Prepare { from, token } if voter.promised <= token => {
                 voter.promised = token;
                 let claim = voter.claim.clone();
-                self.send(node, What::Promised { to: from, token, claim });
+                self.send(node, MessageKind::Promised { to: from, token, claim });
             }
-            What::Claim { from, claim }
+            MessageKind::Claim { from, claim }
                 if voter.promised <= claim.token
                     && !voter.claim.as_ref().is_some_and(|kept| kept.supersedes(&claim)) =>
             {
@@ -147,15 +147,15 @@ impl World {
                 let token = claim.token;
                 let replaced = self.replicas[from].replacing.as_ref() == Some(&claim);
                 voter.claim = Some(claim);
-                self.send(node, What::Accepted { to: from, token, replaced });
+                self.send(node, MessageKind::Accepted { to: from, token, replaced });
             }
-            What::Promised { to, token, claim } if self.replicas[to].token == token => {
+            MessageKind::Promised { to, token, claim } if self.replicas[to].token == token => {
                 let replica = &mut self.replicas[to];
                 if !replica.decided {
                     replica.told.push(claim);
                 }
             }
-            What::Accepted { to, token, replaced }
+            MessageKind::Accepted { to, token, replaced }
                 if self.replicas[to].token == token
                     && self.replicas[to].replacing.is_some() == replaced =>
             {
@@ -185,14 +185,14 @@ impl World {
             replica.accepted = 0;
             replica.replacing = Some(claim.clone());
             for node in 0..self.voters.len() {
-                self.send(node, What::Claim { from, claim: claim.clone() });
+                self.send(node, MessageKind::Claim { from, claim: claim.clone() });
             }
         } else if let Some(claim) = &self.replicas[from].replacing {
             self.replaced.insert(claim.token, claim.run);
         }
     }
 
-    /// Decides on what it was told so far.
+    /// Decides on the answers so far.
     fn decide(&mut self, from: usize) {
         let nodes = self.voters.len();
         let replica = &mut self.replicas[from];
@@ -217,7 +217,7 @@ impl World {
         replica.decided = true;
         replica.claiming = Some(claim.clone());
         for node in 0..nodes {
-            self.send(node, What::Claim { from, claim: claim.clone() });
+            self.send(node, MessageKind::Claim { from, claim: claim.clone() });
         }
     }
 
@@ -230,7 +230,7 @@ impl World {
     }
 
     /// Learns from as many others as it takes. A probation lasts longer than any request may take
-    /// to run: what was asked before it is done by now, everywhere, or refused as late.
+    /// to run: every earlier request has run by now, or is refused as late.
     fn activate(&mut self, node: usize, since: usize) {
         let nodes = self.voters.len();
         let needed = nodes - rules::quorum(nodes) + 1;
@@ -275,8 +275,8 @@ impl World {
     }
 }
 
-fn walk(nodes: usize, replicas: usize, seed: u64, restarts: bool, numbers: bool) -> World {
-    let mut world = World::new(nodes, replicas, seed, numbers);
+fn walk(nodes: usize, replicas: usize, seed: u64, restarts: bool, numbers: bool) -> ClaimWorld {
+    let mut world = ClaimWorld::new(nodes, replicas, seed, numbers);
     for _ in 0..1_500 {
         world.step(restarts);
         let twice = world.starts.iter().find(|(_, tokens)| tokens.len() > 1);
@@ -301,7 +301,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_where_nodes_forget_and_learn_again(
+    fn no_tick_is_started_twice_after_restarts(
         nodes in 3_usize..=7,
         replicas in 1_usize..=4,
         seed: u64,
@@ -311,13 +311,13 @@ proptest! {
 }
 
 #[test]
-fn ticks_are_started_all_the_same() {
+fn ticks_are_started() {
     let started: usize = (0..100).map(|seed| run(5, 3, seed, true)).sum();
     assert!(started > 100, "{started} ticks");
 }
 
 #[test]
-fn without_numbers_ticks_that_were_taken_back_are_burnt() {
+fn without_numbers_returned_ticks_are_burnt() {
     let found = (0..200).filter(|seed| walk(3, 3, *seed, false, false).is_wrong).count();
     assert!(found > 0);
 }

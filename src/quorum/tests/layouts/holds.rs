@@ -1,17 +1,17 @@
 //! The rule as a whole: searches find no violation.
 
 use super::{
-    cases::{
+    plans::{
         by_locks, by_tokens, grows, relocates, replaces, same, shrinks, still, taken_over,
         taken_over_or_moved, two_lists,
     },
     search::search,
-    state::Plan,
+    state::LayoutPlan,
 };
 
 pub(super) const WALKS: u64 = 1500;
 
-fn holds(plan: Plan) {
+fn holds(plan: LayoutPlan) {
     if let Some((violation, trace)) = search(plan, WALKS) {
         panic!("{violation:?} in {plan:?}:\n{trace:#?}");
     }

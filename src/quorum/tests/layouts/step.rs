@@ -2,18 +2,18 @@
 
 use super::{moving::Operator, state::Layouts};
 use crate::quorum::tests::names::{
-    step::Step,
-    world::{CLIENTS, Server},
+    step::NamesStep,
+    world::{CLIENTS, ModelServer},
 };
 
 /// One step. `layout`, `operator`, `client`, `node`: indices; `name`: of a server in any layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum LayoutStep {
     Tick,
     /// A client of one layout, or its connection.
     In {
         layout: usize,
-        step: Step,
+        step: NamesStep,
     },
     /// A name leads to another machine: for all, or for a client of one layout.
     Move {
@@ -36,7 +36,7 @@ pub(super) enum Event {
         operator: usize,
         node: usize,
     },
-    /// It goes on, as enough were moved.
+    /// It continues, as enough were moved.
     GoOn {
         operator: usize,
     },
@@ -61,13 +61,13 @@ pub(super) enum Event {
 
 impl Layouts {
     /// Does one step; false if it can't be done now, or changes nothing.
-    pub(super) fn apply(&mut self, event: Event) -> bool {
-        let done = match event {
-            Event::Tick => {
+    pub(super) fn apply(&mut self, step: LayoutStep) -> bool {
+        let done = match step {
+            LayoutStep::Tick => {
                 self.worlds.iter_mut().for_each(|world| world.now += 1);
                 true
             }
-            Event::In { layout, step } => {
+            LayoutStep::In { layout, step } => {
                 let may = self.started & 1 << layout != 0;
                 let done = may && self.worlds[layout].apply(step);
                 if done {
@@ -75,14 +75,18 @@ impl Layouts {
                 }
                 done
             }
-            Event::Move { of, name, machine } => self.move_name(of, name, machine),
-            Event::Restart { name, machine, keeps_data } => self.restart(name, machine, keeps_data),
-            Event::Command { operator, plan } => self.command(operator, plan),
-            Event::TakeOld { operator, node } => self.take_old(operator, node),
-            Event::GoOn { operator } => self.go_on(operator),
-            Event::TakeNew { operator, node } => self.take_new(operator, node),
-            Event::TakeOver { layout, client, node } => self.take_over(layout, client, node),
-            Event::StartMoved { layout, client, node } => self.start_moved(layout, client, node),
+            LayoutStep::Move { of, name, machine } => self.move_name(of, name, machine),
+            LayoutStep::Restart { name, machine, keeps_data } => {
+                self.restart(name, machine, keeps_data)
+            }
+            LayoutStep::Command { operator, plan } => self.command(operator, plan),
+            LayoutStep::TakeOld { operator, node } => self.take_old(operator, node),
+            LayoutStep::GoOn { operator } => self.go_on(operator),
+            LayoutStep::TakeNew { operator, node } => self.take_new(operator, node),
+            LayoutStep::TakeOver { layout, client, node } => self.take_over(layout, client, node),
+            LayoutStep::StartMoved { layout, client, node } => {
+                self.start_moved(layout, client, node)
+            }
         };
         if done {
             self.watch();
@@ -173,7 +177,7 @@ impl Layouts {
             let server = world.server_mut(node, machine);
             server.run += 1;
             if !keeps_data {
-                *server = Server { run: server.run, ..Server::default() };
+                *server = ModelServer { run: server.run, ..ModelServer::default() };
             }
             world.disconnect(node, machine);
         }

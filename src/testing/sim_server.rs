@@ -1,10 +1,16 @@
+//! One simulated server: an embedded node that can be stopped, frozen and made to forget.
+
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, mpsc},
     time::Duration,
 };
 
-use super::{clock::ManualClock, hints::Post, link::Link, probation::Probations};
+use super::{
+    clock::ManualClock,
+    network::{HintQueue, Link},
+    probation::Probations,
+};
 use crate::{
     error::Reason,
     node::{EmbeddedNodes, Hint, Hints, Node, NodeHealth, NodeState, Reply, Subscription},
@@ -13,75 +19,73 @@ use crate::{
     time::{Clock, Timestamp},
 };
 
-/// How long a client waits for a silent server before it gives up what it asked.
+/// Timeout after which a client gives up an operation on a silent server.
 pub(super) const GIVE_UP: Duration = Duration::from_secs(1);
 
 /// A node that can be stopped and frozen.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct SimServer {
     name: String,
     clock: ManualClock,
-    post: Arc<Post>,
-    /// Of the whole set.
+    hints: Arc<HintQueue>,
     probations: Arc<Probations>,
-    state: Mutex<State>,
+    state: Mutex<SimState>,
 }
 
 #[derive(Debug)]
-struct State {
-    /// A set of this node alone,
+struct SimState {
+    /// A set of one node.
     set: EmbeddedNodes,
-    /// and the node.
+    /// The node of `set`.
     node: Arc<dyn Node>,
-    mode: Mode,
+    mode: ServerMode,
     since: Timestamp,
-    /// It may have forgotten locks, since the first moment, and does not vote until the second.
+    /// The start and the end of the probation.
     probation: Option<(Timestamp, Timestamp)>,
-    /// What it was sent and has not run, in order.
-    queue: VecDeque<Queued>,
-    /// Somebody runs the queue: what is sent meanwhile goes behind it.
+    /// Operations that were received and not run, in order.
+    queue: VecDeque<QueuedOp>,
+    /// The queue is being run: new operations go behind it.
     is_draining: bool,
     next_id: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum ServerMode {
     Running,
     Frozen,
     Stopped,
 }
 
-/// How a server stands, as clients see it.
+/// Whether a server votes, as clients see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ServerState {
+pub(super) enum VoteState {
     /// Stopped or frozen.
     Away,
     Votes,
-    /// Its probation goes on.
-    Waits,
-    /// Its probation is over, and it has to learn what it missed.
-    Waited,
+    InProbation,
+    /// The probation is over, and the server has to learn from others.
+    Due,
 }
 
 #[derive(Debug)]
-struct Queued {
+struct QueuedOp {
     id: u64,
     op: Op,
-    /// Absent once its client gave up.
+    /// `None` once the client gave up.
     reply: Option<Reply>,
     sent: Timestamp,
     from: Arc<Link>,
 }
 
-impl Server {
+impl SimServer {
     pub(super) fn new(name: String, clock: &ManualClock, probations: &Arc<Probations>) -> Self {
         let set = EmbeddedNodes::with_clock(1, clock.clone());
         let node = set.nodes(PREFIX).next().expect("a set of one node");
-        let state = State {
+        let state = SimState {
             node,
             set,
             probation: None,
-            mode: Mode::Running,
+            mode: ServerMode::Running,
             since: clock.now(),
             queue: VecDeque::new(),
             is_draining: false,
@@ -90,7 +94,7 @@ impl Server {
         Self {
             name,
             clock: clock.clone(),
-            post: Arc::default(),
+            hints: Arc::default(),
             probations: Arc::clone(probations),
             state: Mutex::new(state),
         }
@@ -100,29 +104,35 @@ impl Server {
         &self.name
     }
 
-    fn state(&self) -> Guard<'_, State> {
+    fn state(&self) -> Guard<'_, SimState> {
         crate::sync::lock(&self.state)
     }
 
     pub(super) fn send(self: &Arc<Self>, op: Op, reply: Reply, from: &Arc<Link>) {
-        self.look();
+        self.end_due_probations();
         if let Op::Acquire(AcquireOp { ttl, .. }) = &op {
             self.probations.asked_for(*ttl);
         }
         let mut state = self.state();
-        if state.mode == Mode::Stopped {
+        if state.mode == ServerMode::Stopped {
             drop(state);
             return reply.not_sent(Reason::NotConnected("stopped".into()));
         }
-        if state.mode == Mode::Running && !state.is_draining {
+        if state.mode == ServerMode::Running && !state.is_draining {
             let result = state.run(op, self.clock.now());
             drop(state);
             reply.send(result);
-            return self.post.deliver();
+            return self.hints.deliver();
         }
         let (id, sent) = (state.next_id, self.clock.now());
         state.next_id += 1;
-        state.queue.push_back(Queued { id, op, reply: Some(reply), sent, from: Arc::clone(from) });
+        state.queue.push_back(QueuedOp {
+            id,
+            op,
+            reply: Some(reply),
+            sent,
+            from: Arc::clone(from),
+        });
         drop(state);
         let (server, until) = (Arc::downgrade(self), self.clock.sleep_until(sent + GIVE_UP));
         drop(self.clock.spawn(async move {
@@ -133,8 +143,8 @@ impl Server {
         }));
     }
 
-    /// Tells clients that they hear nothing more. What they sent stays where it is.
-    fn give_up(&self, which: impl Fn(&Queued) -> bool) {
+    /// Answers clients with an error. Their operations stay queued.
+    fn give_up(&self, which: impl Fn(&QueuedOp) -> bool) {
         let replies: Vec<_> = {
             let mut state = self.state();
             let given_up = state.queue.iter_mut().filter(|queued| which(queued));
@@ -148,13 +158,13 @@ impl Server {
     pub(super) fn cut_off(&self, link: &Arc<Link>) {
         link.cut(self.clock.now());
         self.give_up(|queued| Arc::ptr_eq(&queued.from, link));
-        self.post.tell(Some(link), Hint::Deaf);
+        self.hints.broadcast(Some(link), Hint::Deaf);
     }
 
     pub(super) fn heal(&self, link: &Arc<Link>) {
         link.heal();
-        if self.state().mode != Mode::Stopped {
-            self.post.tell(Some(link), Hint::Listening);
+        if self.state().mode != ServerMode::Stopped {
+            self.hints.broadcast(Some(link), Hint::Listening);
         }
     }
 
@@ -164,13 +174,13 @@ impl Server {
         hints: Hints,
         from: &Arc<Link>,
     ) -> Subscription {
-        let client = self.post.client(from, hints);
+        let client = self.hints.subscriber(from, hints);
         let inner = {
             let state = self.state();
-            state.node.subscribe(name, self.post.inbox(&client))
+            state.node.subscribe(name, self.hints.inbox(&client))
         };
-        if self.state().mode != Mode::Stopped {
-            self.post.deliver();
+        if self.state().mode != ServerMode::Stopped {
+            self.hints.deliver();
         }
         Subscription::new((inner, client))
     }
@@ -178,47 +188,47 @@ impl Server {
     pub(super) fn stop(&self) {
         let unrun = {
             let mut state = self.state();
-            state.enter(Mode::Stopped, self.clock.now());
+            state.enter(ServerMode::Stopped, self.clock.now());
             std::mem::take(&mut state.queue)
         };
         for reply in unrun.into_iter().filter_map(|queued| queued.reply) {
             reply.send(Err(Reason::Disconnected));
         }
-        self.post.tell(None, Hint::Deaf);
+        self.hints.broadcast(None, Hint::Deaf);
     }
 
     pub(super) fn start(self: &Arc<Self>) {
         {
             let mut state = self.state();
-            if state.mode != Mode::Stopped {
+            if state.mode != ServerMode::Stopped {
                 return;
             }
-            state.enter(Mode::Running, self.clock.now());
-            self.begin_again(&mut state);
+            state.enter(ServerMode::Running, self.clock.now());
+            self.restart_probation(&mut state);
         }
-        self.post.tell(None, Hint::Listening);
+        self.hints.broadcast(None, Hint::Listening);
     }
 
     pub(super) fn freeze(&self) {
         let mut state = self.state();
-        if state.mode == Mode::Running {
-            state.enter(Mode::Frozen, self.clock.now());
+        if state.mode == ServerMode::Running {
+            state.enter(ServerMode::Frozen, self.clock.now());
         }
     }
 
-    /// Runs what was queued, in order; answers are given between two of them, outside the lock.
+    /// Runs the queued operations in order. Replies are sent with the mutex unlocked.
     pub(super) fn thaw(self: &Arc<Self>) {
         let mut state = self.state();
-        if state.mode != Mode::Frozen {
+        if state.mode != ServerMode::Frozen {
             return;
         }
-        state.enter(Mode::Running, self.clock.now());
-        self.begin_again(&mut state);
+        state.enter(ServerMode::Running, self.clock.now());
+        self.restart_probation(&mut state);
         if std::mem::replace(&mut state.is_draining, true) {
             return;
         }
-        while state.mode == Mode::Running
-            && let Some(Queued { op, reply, sent, .. }) = state.queue.pop_front()
+        while state.mode == ServerMode::Running
+            && let Some(QueuedOp { op, reply, sent, .. }) = state.queue.pop_front()
         {
             let now = self.clock.now();
             let result = if state.is_late(&op, now.saturating_duration_since(sent)) {
@@ -230,7 +240,7 @@ impl Server {
             if let Some(reply) = reply {
                 reply.send(result);
             }
-            self.post.deliver();
+            self.hints.deliver();
             state = self.state();
         }
         state.is_draining = false;
@@ -240,16 +250,16 @@ impl Server {
         self.state().set.forget(0);
     }
 
-    /// Loses what it keeps, and begins a probation.
+    /// Forgets everything, and begins a probation.
     pub(super) fn forget(self: &Arc<Self>) {
         let mut state = self.state();
         state.set.forget(0);
         state.probation = Some((self.clock.now(), Timestamp::MAX));
-        self.begin_again(&mut state);
+        self.restart_probation(&mut state);
     }
 
-    /// A probation counts from when clients see the server.
-    fn begin_again(self: &Arc<Self>, state: &mut State) {
+    /// Restarts the probation: it counts from when clients reach the server.
+    fn restart_probation(self: &Arc<Self>, state: &mut SimState) {
         let Some((since, _)) = state.probation else { return };
         let until = self.clock.now() + self.probations.length();
         state.probation = Some((since, until));
@@ -257,30 +267,29 @@ impl Server {
         drop(self.clock.spawn(async move {
             sleep.await;
             if let Some(server) = server.upgrade() {
-                server.look();
+                server.end_due_probations();
             }
         }));
     }
 
-    /// Ends probations that are over.
-    fn look(&self) {
+    /// Ends the probations that are over.
+    fn end_due_probations(&self) {
         let is_over = |(_, until): (Timestamp, Timestamp)| self.clock.now() >= until;
         if self.state().probation.is_some_and(is_over) {
             self.probations.end(self.clock.now());
         }
     }
 
-    pub(super) fn vote_state(&self, now: Timestamp) -> ServerState {
+    pub(super) fn vote_state(&self, now: Timestamp) -> VoteState {
         let state = self.state();
         match (state.mode, state.probation) {
-            (Mode::Stopped | Mode::Frozen, _) => ServerState::Away,
-            (Mode::Running, None) => ServerState::Votes,
-            (Mode::Running, Some((_, until))) if now < until => ServerState::Waits,
-            (Mode::Running, Some(_)) => ServerState::Waited,
+            (ServerMode::Stopped | ServerMode::Frozen, _) => VoteState::Away,
+            (ServerMode::Running, None) => VoteState::Votes,
+            (ServerMode::Running, Some((_, until))) if now < until => VoteState::InProbation,
+            (ServerMode::Running, Some(_)) => VoteState::Due,
         }
     }
 
-    /// What it keeps.
     pub(super) fn set(&self) -> EmbeddedNodes {
         self.state().set.clone()
     }
@@ -293,28 +302,28 @@ impl Server {
         self.state().set.key_counts().into_iter().sum()
     }
 
-    /// What its wall clock shows, to who is connected to it.
+    /// The server's wall clock, for a client that is connected to it.
     pub(super) fn wall(&self, link: &Link) -> Option<Duration> {
         let state = self.state();
-        let is_there = state.mode != Mode::Stopped && link.cut_since().is_none();
+        let is_there = state.mode != ServerMode::Stopped && link.cut_since().is_none();
         is_there.then(|| state.set.wall())
     }
 
     pub(super) fn health(&self, link: &Arc<Link>) -> NodeHealth {
-        self.look();
+        self.end_due_probations();
         let state = self.state();
         let now = self.clock.now();
         let down =
             |reason, since| NodeState::Down { reason, since: now.saturating_duration_since(since) };
-        let waits = |queued: &&Queued| queued.reply.is_some() && Arc::ptr_eq(&queued.from, link);
+        let waits = |queued: &&QueuedOp| queued.reply.is_some() && Arc::ptr_eq(&queued.from, link);
         let mut health = NodeHealth::voting(&self.name);
         health.in_flight = state.queue.iter().filter(waits).count();
         let stopped = || Reason::NotConnected("stopped".into());
         health.state = match (state.mode, link.cut_since()) {
-            (Mode::Stopped, _) => down(stopped(), state.since),
+            (ServerMode::Stopped, _) => down(stopped(), state.since),
             (_, Some(since)) => down(Link::reason(), since),
-            (Mode::Frozen, None) => down(Reason::TimedOut, state.since),
-            (Mode::Running, None) => match state.probation {
+            (ServerMode::Frozen, None) => down(Reason::TimedOut, state.since),
+            (ServerMode::Running, None) => match state.probation {
                 None => NodeState::Voting,
                 Some((since, until)) => NodeState::Probation {
                     remaining: until.saturating_duration_since(now),
@@ -327,11 +336,11 @@ impl Server {
     }
 }
 
-/// Embedded nodes keep apart what managers with different prefixes store. One is enough here.
+/// Key prefix of the embedded node; the prefixes of the managers don't matter here.
 const PREFIX: &str = "redlock";
 
-impl State {
-    fn enter(&mut self, mode: Mode, now: Timestamp) {
+impl SimState {
+    fn enter(&mut self, mode: ServerMode, now: Timestamp) {
         if self.mode != mode {
             (self.mode, self.since) = (mode, now);
         }
@@ -351,8 +360,8 @@ impl State {
         answered.try_recv().unwrap_or(Err(Reason::Unknown))
     }
 
-    /// Whether a server refuses the operation, so long after it was sent: no key is stored then,
-    /// while one that is still there may be renewed.
+    /// Whether a server refuses the operation `waited` after it was sent: it stores no key then, but
+    /// renews one that is still there.
     fn is_late(&self, op: &Op, waited: Duration) -> bool {
         match op {
             Op::Acquire(AcquireOp { patience, .. })

@@ -1,22 +1,24 @@
-//! When two worlds are the same but for the order of their names and clients. For worlds without locks,
-//! whose clocks agree.
+//! Hashes of a world: one that is the same under any order of names and clients, and a coarse one.
+
+use std::hash::{DefaultHasher, Hasher};
 
 use super::{
-    activation::Task,
-    driver::{Driver, Read},
-    world::{CLIENTS, NAMES, Tick, World},
+    activation::Activation,
+    client_view::{ClientView, ServerRead},
+    world::{CLIENTS, NAMES, NamesWorld, Tick},
 };
 use crate::protocol::names::{Incarnation, View};
 
-/// The least hash of a world under any order of its names and clients.
-pub(super) fn fingerprint(world: &World) -> u64 {
+/// The least hash of a world under any order of its names and clients. For worlds without locks, whose
+/// clocks agree.
+pub(crate) fn fingerprint(world: &NamesWorld) -> u64 {
     const CLIENT_ORDERS: [[usize; CLIENTS]; 2] = [[0, 1], [1, 0]];
     let orders = orders(world.setup.names);
     let keys = orders.iter().flat_map(|names| {
         CLIENT_ORDERS.iter().map(move |clients| {
             let mut places = [0; NAMES];
             names.iter().enumerate().for_each(|(place, &node)| places[node] = place);
-            Key { world, names, places, hash: 0 }.world(clients)
+            StateKey { world, names, places, hash: 0 }.world(clients)
         })
     });
     keys.min().expect("there is an order")
@@ -31,8 +33,8 @@ fn orders(names: usize) -> Vec<Vec<usize>> {
 }
 
 /// Hashes a world with its names in some order.
-struct Key<'a> {
-    world: &'a World,
+struct StateKey<'a> {
+    world: &'a NamesWorld,
     /// The name at each place.
     names: &'a [usize],
     /// The place of each name.
@@ -40,7 +42,7 @@ struct Key<'a> {
     hash: u64,
 }
 
-impl Key<'_> {
+impl StateKey<'_> {
     fn world(mut self, clients: &[usize; CLIENTS]) -> u64 {
         let (world, names) = (self.world, self.names);
         self.add(world.now.into());
@@ -84,9 +86,9 @@ impl Key<'_> {
         }
     }
 
-    fn driver(&mut self, driver: &Driver) {
+    fn driver(&mut self, driver: &ClientView) {
         for &node in self.names {
-            self.option(driver.conn[node], Key::add);
+            self.option(driver.conn[node], StateKey::add);
             self.add(driver.in_sight[node].into());
             // It is read only of nodes out of sight.
             let out = (!driver.in_sight[node]).then_some(driver.out_since[node]);
@@ -113,7 +115,7 @@ impl Key<'_> {
         self.option(driver.task.as_ref(), Self::task);
     }
 
-    fn task(&mut self, task: &Task) {
+    fn task(&mut self, task: &Activation) {
         self.add(self.places[task.node]);
         self.add(task.bootstrap.into());
         self.add(task.machine);
@@ -124,7 +126,7 @@ impl Key<'_> {
         self.nodes(|node| task.learnt[node]);
     }
 
-    fn read(&mut self, read: &Read) {
+    fn read(&mut self, read: &ServerRead) {
         self.add(read.machine);
         self.add(read.active.into());
         self.view(&read.view);
@@ -168,5 +170,64 @@ impl Key<'_> {
         if let Some(value) = value {
             write(self, value);
         }
+    }
+}
+
+impl NamesWorld {
+    /// A hash of the state of the servers, of who names whom, and of the locks.
+    pub(crate) fn outline(&self) -> u64 {
+        let mut hash = DefaultHasher::new();
+        for (at, server) in self.servers.iter().enumerate() {
+            let node = at / self.setup.machines;
+            let Some(view) = &server.view else {
+                hash.write_u8(9);
+                continue;
+            };
+            hash.write_u8(u8::from(server.active) + 2 * u8::from(server.is_old));
+            if self.setup.work.is_some() {
+                let kept = &server.kept;
+                hash.write_u8(u8::from(kept.record.is_some()) + 2 * u8::from(kept.lacks.is_some()));
+                hash.write_u8(u8::from(kept.claim.is_some()) + 2 * u8::from(kept.burnt));
+            }
+            if self.setup.drift > 0 {
+                let now = self.server_now(node, at % self.setup.machines);
+                hash.write_u16(server.key.map_or(0, |key| key.expires.saturating_sub(now)));
+            }
+            for (other, peer) in self.servers.iter().enumerate() {
+                if let Some(peer) = &peer.view
+                    && other / self.setup.machines != node
+                {
+                    hash.write_u8(u8::from(view.names(other / self.setup.machines, peer)));
+                }
+            }
+        }
+        for client in 0..CLIENTS {
+            let lease = self.leases[client].as_ref();
+            let (now, ttl) = (self.client_now(client), self.setup.ttl);
+            if let Some(lease) = lease.filter(|lease| now < lease.started + ttl) {
+                hash.write_u16(lease.until.map_or(9, |until| until.saturating_sub(now)));
+                for (node, grant) in lease.grants.iter().enumerate() {
+                    if grant.is_some() {
+                        hash.write_usize(lease.targets[node].map_or(9, |machine| machine));
+                    } else {
+                        hash.write_u8(8);
+                    }
+                }
+            } else {
+                hash.write_u8(7);
+            }
+            if let Some(job) = &self.jobs[client] {
+                hash.write_u8(job.phase as u8);
+                job.told.iter().for_each(|told| hash.write_u8(u8::from(told.is_some())));
+            }
+            let driver = &self.drivers[client];
+            for timer in driver.timers.iter().flatten() {
+                for since in [timer.voters, timer.starters] {
+                    hash.write_u16(since.map_or(9, |since| (now - since).min(ttl)));
+                }
+            }
+            hash.write_u8(u8::from(driver.task.is_some()));
+        }
+        hash.finish()
     }
 }

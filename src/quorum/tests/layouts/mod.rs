@@ -8,15 +8,15 @@
 //! |---|---|
 //! | the state, and what the layouts have in common | `state` |
 //! | how servers are moved | `moving` |
-//! | the steps, and the violations | `event` |
+//! | the steps, and the violations | `step` |
 //! | random walks and searches | `search` |
 //! | the layouts that are searched | `cases` |
 //! | tests | `holds`, `controls` |
 
-mod cases;
 mod controls;
-mod event;
 mod holds;
 mod moving;
+mod plans;
 mod search;
 mod state;
+mod step;

@@ -2,15 +2,15 @@
 
 use super::moving::Operator;
 use crate::quorum::tests::names::{
-    groups::Group,
-    rule::Part,
+    groups::GrantGroup,
+    rule::RulePart,
     step::Violation,
-    world::{CLIENTS, Server, Setup, World},
+    world::{CLIENTS, ModelServer, NamesSetup, NamesWorld},
 };
 
 /// Layouts of servers that they share, the first of which is in use at the start.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct LayoutPlan {
     /// The servers' names of each layout.
     pub(super) layouts: &'static [&'static [usize]],
     /// From which layout to which operators move servers.
@@ -24,22 +24,22 @@ pub(super) struct Plan {
     /// How many names may move or restart.
     pub(super) at_once: u32,
     /// The faults, and how it is watched.
-    pub(super) setup: Setup,
+    pub(super) setup: NamesSetup,
 }
 
 /// The layout that a server belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Tag {
+pub(super) struct LayoutTag {
     pub(super) layout: usize,
     pub(super) epoch: u32,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Layouts {
-    pub(super) plan: Plan,
-    pub(super) worlds: Vec<World>,
+    pub(super) plan: LayoutPlan,
+    pub(super) worlds: Vec<NamesWorld>,
     /// By name and machine.
-    pub(super) tags: Vec<Option<Tag>>,
+    pub(super) tags: Vec<Option<LayoutTag>>,
     pub(super) operators: [Operator; CLIENTS],
     pub(super) commands: u8,
     /// The names that moved or restarted since a layout was whole; one bit for each.
@@ -48,14 +48,14 @@ pub(super) struct Layouts {
     pub(super) beginning: u32,
     /// The layouts whose clients may act; one bit for each.
     pub(super) started: u32,
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<GrantGroup>,
     pub(super) violation: Option<Violation>,
 }
 
 impl Layouts {
-    pub(super) fn new(plan: Plan) -> Self {
+    pub(super) fn new(plan: LayoutPlan) -> Self {
         let world = |(layout, names): (usize, &&[usize])| {
-            World::new(Setup { names: names.len(), blank: layout > 0, ..plan.setup })
+            NamesWorld::new(NamesSetup { names: names.len(), blank: layout > 0, ..plan.setup })
         };
         let names = plan.layouts.iter().flat_map(|names| names.iter()).max();
         let servers = (names.expect("there are names") + 1) * plan.setup.machines;
@@ -76,7 +76,7 @@ impl Layouts {
         layouts
     }
 
-    pub(super) fn has(&self, part: Part) -> bool {
+    pub(super) fn has(&self, part: RulePart) -> bool {
         self.plan.setup.without != Some(part)
     }
 
@@ -90,14 +90,14 @@ impl Layouts {
         self.plan.layouts[layout].iter().position(|&other| other == name)
     }
 
-    /// What a step in one layout did to its servers is told to the others.
+    /// Copies the effects of a step on the servers of one layout to the others.
     pub(super) fn share(&mut self, from: usize) {
         for node in 0..self.plan.layouts[from].len() {
             for machine in 0..self.plan.setup.machines {
                 let server = self.worlds[from].server(node, machine).clone();
                 let at = self.server_at(from, node, machine);
                 if let Some(view) = &server.view {
-                    self.tags[at] = Some(Tag { layout: from, epoch: view.incarnation.epoch });
+                    self.tags[at] = Some(LayoutTag { layout: from, epoch: view.incarnation.epoch });
                 } else if !server.elsewhere {
                     self.tags[at] = None;
                 }
@@ -116,8 +116,8 @@ impl Layouts {
         }
     }
 
-    /// What is stored on a server is told to the layouts beside `from`.
-    pub(super) fn share_server(&mut self, from: usize, at: usize, server: &Server) {
+    /// Copies a server's data to the layouts other than `from`.
+    pub(super) fn share_server(&mut self, from: usize, at: usize, server: &ModelServer) {
         let (name, machine) = (at / self.plan.setup.machines, at % self.plan.setup.machines);
         let elsewhere = self.tags[at].is_some();
         for layout in (0..self.worlds.len()).filter(|&layout| layout != from) {
@@ -136,7 +136,7 @@ impl Layouts {
     /// Takes note of two holders, of tokens out of order, and of groups that share no server.
     pub(super) fn watch(&mut self) {
         self.violation = self.violation.or(self.worlds.iter().find_map(|world| world.violation));
-        if self.worlds.iter().map(World::holders).sum::<usize>() > 1 {
+        if self.worlds.iter().map(NamesWorld::holders).sum::<usize>() > 1 {
             self.violation = self.violation.or(Some(Violation::TwoHolders));
         }
         if self.plan.setup.locks {
@@ -164,7 +164,7 @@ impl Layouts {
         for servers in found {
             match self.groups.iter_mut().find(|group| group.servers == servers) {
                 Some(group) => group.last = now,
-                None => self.groups.push(Group { servers, last: now }),
+                None => self.groups.push(GrantGroup { servers, last: now }),
             }
         }
     }

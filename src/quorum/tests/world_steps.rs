@@ -5,13 +5,13 @@ use std::time::Duration;
 use proptest::{collection::vec, option, prelude::*, sample::Index};
 
 use super::{
-    model::reasons,
-    world::{Process, Setup, Tally, World},
+    node::reasons,
+    world::{LeaseWorld, Tally, WorldProcess, WorldSetup},
 };
 use crate::quorum::{Event, NextHolder};
 
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum WorldStep {
     /// A process tries to take the lock.
     Start(u8),
     /// A node runs the oldest command of an attempt, or answers an error.
@@ -78,51 +78,51 @@ pub(super) enum Step {
 }
 
 /// Steps; with `wipes`, nodes lose keys.
-pub(super) fn steps(wipes: bool) -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn steps(wipes: bool) -> impl Strategy<Value = Vec<WorldStep>> {
     let node = any::<Index>;
     let who = || 0_u8..4;
     let error = option::weighted(0.25, (any::<Index>(), any::<bool>()));
     vec(
         prop_oneof![
-            5 => who().prop_map(Step::Start),
+            5 => who().prop_map(WorldStep::Start),
             8 => (who(), node(), error).prop_map(|(who, node, error)| {
-                Step::Execute { who, node, error }
+                WorldStep::Execute { who, node, error }
             }),
             8 => (who(), node(), prop::bool::weighted(0.2)).prop_map(|(who, which, twice)| {
-                Step::Deliver { who, which, twice }
+                WorldStep::Deliver { who, which, twice }
             }),
             9 => (who(), any::<u16>(), any::<u16>()).prop_map(|(who, some, more)| {
-                Step::Exchange { who, nodes: some | more }
+                WorldStep::Exchange { who, nodes: some | more }
             }),
-            2 => (0_u8..24).prop_map(Step::Pass),
-            3 => (0_u8..2).prop_map(Step::Pass),
+            2 => (0_u8..24).prop_map(WorldStep::Pass),
+            3 => (0_u8..2).prop_map(WorldStep::Pass),
             // Past the end, unnoticed until an answer arrives.
-            1 => (60_u8..80).prop_map(Step::Pass),
+            1 => (60_u8..80).prop_map(WorldStep::Pass),
             5 => (who(), 0_u8..4, prop::bool::weighted(0.8)).prop_map(|(who, late, wake)| {
-                Step::Wake { who, late, wake }
+                WorldStep::Wake { who, late, wake }
             }),
-            1 => who().prop_map(Step::WakeEarly),
-            1 => who().prop_map(Step::Extend),
+            1 => who().prop_map(WorldStep::WakeEarly),
+            1 => who().prop_map(WorldStep::Extend),
             3 => (who(), 1_u8.., prop::bool::weighted(0.8)).prop_map(|(who, max_hold, auto_extend)| {
-                Step::HandOn { who, max_hold, auto_extend }
+                WorldStep::HandOn { who, max_hold, auto_extend }
             }),
             3 => (who(), any::<bool>()).prop_map(|(who, awaited)| {
-                Step::Release { who, awaited }
+                WorldStep::Release { who, awaited }
             }),
             1 => (node(), option::weighted(0.98, 0_u8..80)).prop_map(|(node, life)| {
-                Step::Foreign { node, life }
+                WorldStep::Foreign { node, life }
             }),
-            2 => node().prop_map(Step::Wipe),
+            2 => node().prop_map(WorldStep::Wipe),
         ],
         0..240,
     )
     .prop_map(move |mut steps| {
-        steps.retain(|step| wipes || !matches!(step, Step::Wipe(_)));
+        steps.retain(|step| wipes || !matches!(step, WorldStep::Wipe(_)));
         steps
     })
 }
 
-pub(super) fn setup() -> impl Strategy<Value = Setup> {
+pub(super) fn setup() -> impl Strategy<Value = WorldSetup> {
     let skew = prop_oneof![
         8 => Just(0_i64),
         8 => -1_000_000..1_000_000_i64,
@@ -130,7 +130,7 @@ pub(super) fn setup() -> impl Strategy<Value = Setup> {
         8 => Just(-900_000_000_i64),
         1 => Just(70_000_000_i64),
     ];
-    let process = (skew, any::<bool>()).prop_map(|(skew, learns)| Process { skew, learns });
+    let process = (skew, any::<bool>()).prop_map(|(skew, learns)| WorldProcess { skew, learns });
     (
         1_usize..=9,
         prop_oneof![Just(50_u64), Just(200), Just(2_000)],
@@ -141,13 +141,13 @@ pub(super) fn setup() -> impl Strategy<Value = Setup> {
     )
         .prop_map(|(nodes, ttl, holds, auto_extend, fencing, processes)| {
             let ttl = Duration::from_millis(ttl);
-            Setup { nodes, ttl, max_hold: ttl * holds, auto_extend, fencing, processes }
+            WorldSetup { nodes, ttl, max_hold: ttl * holds, auto_extend, fencing, processes }
         })
 }
 
 /// Runs the steps and checks all the way.
-pub(super) fn run(setup: &Setup, steps: &[Step]) -> Tally {
-    let mut world = World::new(setup);
+pub(super) fn run(setup: &WorldSetup, steps: &[WorldStep]) -> Tally {
+    let mut world = LeaseWorld::new(setup);
     for step in steps {
         // No two moments are the same, as on a real clock.
         world.now = world.now + Duration::from_nanos(1);
@@ -156,48 +156,48 @@ pub(super) fn run(setup: &Setup, steps: &[Step]) -> Tally {
     world.finish()
 }
 
-fn take(world: &mut World, step: &Step) {
+fn take(world: &mut LeaseWorld, step: &WorldStep) {
     let count = world.nodes.len();
     let who = match *step {
-        Step::Start(process) => return world.start(usize::from(process)),
-        Step::Pass(parts) => {
+        WorldStep::Start(process) => return world.start(usize::from(process)),
+        WorldStep::Pass(parts) => {
             world.now = world.now + world.ttl_part(parts);
             return;
         }
-        Step::Foreign { node, life } => {
+        WorldStep::Foreign { node, life } => {
             let life = life.map(|parts| world.ttl_part(parts));
             return world.foreign(node.index(count), life);
         }
-        Step::Wipe(node) => return world.wipe(node.index(count)),
-        Step::Restart { node, keeps_fence } => {
+        WorldStep::Wipe(node) => return world.wipe(node.index(count)),
+        WorldStep::Restart { node, keeps_fence } => {
             return world.restart(node.index(count), keeps_fence);
         }
-        Step::Look { process, nodes } => {
+        WorldStep::Look { process, nodes } => {
             for node in (0..count).filter(|node| nodes & (1 << node) != 0) {
                 world.look(usize::from(process), node);
             }
             return;
         }
-        Step::Enrol { process, reached } => return world.enrol(usize::from(process), reached),
-        Step::Execute { who, .. }
-        | Step::Deliver { who, .. }
-        | Step::Exchange { who, .. }
-        | Step::Wake { who, .. }
-        | Step::WakeEarly(who)
-        | Step::Extend(who)
-        | Step::HandOn { who, .. }
-        | Step::Release { who, .. } => who,
+        WorldStep::Enrol { process, reached } => return world.enrol(usize::from(process), reached),
+        WorldStep::Execute { who, .. }
+        | WorldStep::Deliver { who, .. }
+        | WorldStep::Exchange { who, .. }
+        | WorldStep::Wake { who, .. }
+        | WorldStep::WakeEarly(who)
+        | WorldStep::Extend(who)
+        | WorldStep::HandOn { who, .. }
+        | WorldStep::Release { who, .. } => who,
     };
     let Some(id) = world.pick(who) else { return };
     match *step {
-        Step::Execute { node, error, .. } => {
+        WorldStep::Execute { node, error, .. } => {
             let reasons = reasons();
             let error = error.map(|(kind, ran)| (kind.get(&reasons).clone(), ran));
             world.execute(id, node.index(count), error);
         }
-        Step::Deliver { which, twice, .. } => world.deliver(id, which.index(1 << 16), twice),
-        Step::Exchange { nodes, .. } => exchange(world, id, nodes),
-        Step::Wake { late, wake, .. } => {
+        WorldStep::Deliver { which, twice, .. } => world.deliver(id, which.index(1 << 16), twice),
+        WorldStep::Exchange { nodes, .. } => exchange(world, id, nodes),
+        WorldStep::Wake { late, wake, .. } => {
             if let Some(at) = world.attempts[id].lease.next_wake() {
                 world.now = world.now.max(at + Duration::from_micros(u64::from(late) * 700));
                 if wake {
@@ -205,20 +205,20 @@ fn take(world: &mut World, step: &Step) {
                 }
             }
         }
-        Step::WakeEarly(_) => world.event(id, Event::Wake),
-        Step::Extend(_) => world.event(id, Event::Extend),
-        Step::HandOn { max_hold, auto_extend, .. } if world.attempts[id].is_open() => {
+        WorldStep::WakeEarly(_) => world.event(id, Event::Wake),
+        WorldStep::Extend(_) => world.event(id, Event::Extend),
+        WorldStep::HandOn { max_hold, auto_extend, .. } if world.attempts[id].is_open() => {
             let max_hold = world.ttl_part(max_hold);
             world.hand_on(id, NextHolder { max_hold, auto_extend });
         }
-        Step::Release { awaited, .. } if world.attempts[id].is_open() => {
+        WorldStep::Release { awaited, .. } if world.attempts[id].is_open() => {
             world.event(id, Event::Release { awaited });
         }
         _ => {}
     }
 }
 
-fn exchange(world: &mut World, id: usize, nodes: u16) {
+fn exchange(world: &mut LeaseWorld, id: usize, nodes: u16) {
     for node in (0..world.nodes.len()).filter(|node| nodes & (1 << node) != 0) {
         while !world.attempts[id].requests[node].is_empty() {
             world.execute(id, node, None);

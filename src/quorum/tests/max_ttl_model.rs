@@ -14,7 +14,7 @@ const TTLS: [u32; 2] = [SHORT, LONG];
 const STEPS: usize = 80;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Rule {
+enum LoweringRule {
     Whole,
     /// Probations don't wait for what `max_ttl` was before.
     OldValueForgotten,
@@ -27,7 +27,7 @@ enum Rule {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Node {
+struct TtlNode {
     max_ttl: u32,
     /// What it was, and which run lowered it.
     longer: Option<(u32, u32)>,
@@ -36,7 +36,7 @@ struct Node {
     probation_since: Option<u32>,
 }
 
-impl Node {
+impl TtlNode {
     fn is_active(&self) -> bool {
         self.probation_since.is_none()
     }
@@ -52,26 +52,26 @@ impl Node {
 
 /// A run that lowers `max_ttl`: when it began, and how long it waits.
 #[derive(Clone, Copy)]
-struct Run {
+struct LoweringRun {
     number: u32,
     since: u32,
     wait: u32,
 }
 
-struct World {
-    rule: Rule,
+struct MaxTtlWorld {
+    rule: LoweringRule,
     random: u64,
     now: u32,
-    nodes: [Node; NODES],
+    nodes: [TtlNode; NODES],
     /// When each node last granted or renewed each client's lease.
     leases: [[Option<u32>; NODES]; 2],
-    runs: Vec<Run>,
+    runs: Vec<LoweringRun>,
     last_run: u32,
 }
 
-impl World {
-    fn new(rule: Rule, seed: u64) -> Self {
-        let nodes = [Node { max_ttl: LONG, ..Node::default() }; NODES];
+impl MaxTtlWorld {
+    fn new(rule: LoweringRule, seed: u64) -> Self {
+        let nodes = [TtlNode { max_ttl: LONG, ..TtlNode::default() }; NODES];
         let leases = [[None; NODES]; 2];
         Self { rule, random: seed, now: 0, nodes, leases, runs: Vec::new(), last_run: 0 }
     }
@@ -112,7 +112,8 @@ impl World {
         self.leases[client] = grants;
         if !self.holds(client) {
             self.leases[client] = [None; NODES];
-            let is_ours = |node: &&mut Node| node.key.is_some_and(|(holder, _)| holder == client);
+            let is_ours =
+                |node: &&mut TtlNode| node.key.is_some_and(|(holder, _)| holder == client);
             self.nodes.iter_mut().filter(is_ours).for_each(|node| node.key = None);
         }
     }
@@ -121,7 +122,8 @@ impl World {
         if !self.holds(client) {
             return;
         }
-        let (now, ttl, unchecked) = (self.now, TTLS[client], self.rule == Rule::RenewalsUnchecked);
+        let (now, ttl, unchecked) =
+            (self.now, TTLS[client], self.rule == LoweringRule::RenewalsUnchecked);
         for node in self.reached() {
             let at = &mut self.nodes[node];
             let granted = unchecked || at.max_ttl >= ttl;
@@ -144,7 +146,7 @@ impl World {
 
     fn lower(&mut self) {
         self.last_run += 1;
-        let mut run = Run { number: self.last_run, since: self.now, wait: 0 };
+        let mut run = LoweringRun { number: self.last_run, since: self.now, wait: 0 };
         for node in self.reached() {
             let at = &mut self.nodes[node];
             if at.longest() > SHORT {
@@ -162,12 +164,12 @@ impl World {
         }
         let chosen = self.below(self.runs.len());
         let run = self.runs[chosen];
-        let wait = if self.rule == Rule::ClearedAtOnce { 0 } else { run.wait };
+        let wait = if self.rule == LoweringRule::ClearedAtOnce { 0 } else { run.wait };
         if self.now < run.since + wait {
             return;
         }
         self.runs.remove(chosen);
-        let any = self.rule == Rule::NoNonce;
+        let any = self.rule == LoweringRule::NoNonce;
         for node in self.reached() {
             let longer = &mut self.nodes[node].longer;
             *longer = longer.filter(|(_, number)| !any && *number != run.number);
@@ -176,15 +178,16 @@ impl World {
 
     fn forget(&mut self) {
         let node = self.below(NODES);
-        if self.nodes.iter().all(Node::is_active) {
+        if self.nodes.iter().all(TtlNode::is_active) {
             let since = Some(self.now);
-            self.nodes[node] = Node { max_ttl: SHORT, probation_since: since, ..Node::default() };
+            self.nodes[node] =
+                TtlNode { max_ttl: SHORT, probation_since: since, ..TtlNode::default() };
         }
     }
 
     fn activate(&mut self) {
-        let known = |node: &Node| match self.rule {
-            Rule::OldValueForgotten => node.max_ttl,
+        let known = |node: &TtlNode| match self.rule {
+            LoweringRule::OldValueForgotten => node.max_ttl,
             _ => node.longest(),
         };
         // The others are all that it may learn from.
@@ -220,9 +223,9 @@ impl World {
 }
 
 /// The first walk in which two hold the lock at once.
-fn violation(rule: Rule, seeds: Range<u64>) -> Option<u64> {
+fn violation(rule: LoweringRule, seeds: Range<u64>) -> Option<u64> {
     seeds.into_iter().find(|seed| {
-        let mut world = World::new(rule, seed.wrapping_mul(0x2545_F491_4F6C_DD1D));
+        let mut world = MaxTtlWorld::new(rule, seed.wrapping_mul(0x2545_F491_4F6C_DD1D));
         (0..STEPS).any(|_| {
             world.step();
             world.has_two_holders()
@@ -232,13 +235,17 @@ fn violation(rule: Rule, seeds: Range<u64>) -> Option<u64> {
 
 #[test]
 fn one_holder_at_a_time() {
-    assert_eq!(violation(Rule::Whole, 0..30_000), None);
+    assert_eq!(violation(LoweringRule::Whole, 0..30_000), None);
 }
 
 #[test]
 fn each_part_is_needed() {
-    let parts =
-        [Rule::OldValueForgotten, Rule::ClearedAtOnce, Rule::RenewalsUnchecked, Rule::NoNonce];
+    let parts = [
+        LoweringRule::OldValueForgotten,
+        LoweringRule::ClearedAtOnce,
+        LoweringRule::RenewalsUnchecked,
+        LoweringRule::NoNonce,
+    ];
     for rule in parts {
         assert!(violation(rule, 0..100_000).is_some(), "{rule:?} is as good as the whole rule");
     }

@@ -1,53 +1,53 @@
 //! Parts of the rule that are needed: without one the searches find a violation.
 
 use super::{
-    cases::{by_tokens, quiet, relocates, replaces, same, without},
-    event::Event::{Command, GoOn, In, Move, TakeNew, TakeOld, Tick},
     holds::WALKS,
+    plans::{by_tokens, quiet, relocates, replaces, same, without},
     search::{run, search},
-    state::{Layouts, Plan},
+    state::{LayoutPlan, Layouts},
+    step::LayoutStep::{Command, GoOn, In, Move, TakeNew, TakeOld, Tick},
 };
 use crate::quorum::tests::names::{
-    rule::Part,
+    rule::RulePart,
     step::{
-        Step::{Activate, Begin, Look, Open, Store},
+        NamesStep::{Activate, Begin, Look, Open, Store},
         Violation,
     },
 };
 
-fn finds(part: Part, plan: Plan) -> Violation {
+fn finds(part: RulePart, plan: LayoutPlan) -> Violation {
     search(without(part, plan), WALKS).expect("the search finds what the part prevents").0
 }
 
 #[test]
 fn moved_server_waits() {
-    assert_eq!(finds(Part::MovedProbation, relocates()), Violation::DisjointGroups);
+    assert_eq!(finds(RulePart::MovedProbation, relocates()), Violation::DisjointGroups);
 }
 
 #[test]
 fn enough_servers_leave() {
-    assert_eq!(finds(Part::EnoughLeave, relocates()), Violation::DisjointGroups);
+    assert_eq!(finds(RulePart::EnoughLeave, relocates()), Violation::DisjointGroups);
 }
 
 #[test]
-fn moved_server_does_not_start_by_itself() {
+fn moved_server_does_not_self_start() {
     let setup = quiet(0, replaces());
-    assert_eq!(finds(Part::MovedMark, setup), Violation::DisjointGroups);
+    assert_eq!(finds(RulePart::MovedMark, setup), Violation::DisjointGroups);
 }
 
 #[test]
 fn new_layout_learns_fences() {
-    assert_eq!(finds(Part::LeftFences, by_tokens(relocates())), Violation::TokenIssuedTwice);
+    assert_eq!(finds(RulePart::LeftFences, by_tokens(relocates())), Violation::TokenIssuedTwice);
 }
 
 #[test]
 #[ignore = "takes more walks: see docs/model.md"]
 fn set_waits_while_another_may_grant() {
-    let found = search(without(Part::OldSet, relocates()), 15_000);
+    let found = search(without(RulePart::OldSet, relocates()), 15_000);
     assert_eq!(found.expect("a violation").0, Violation::DisjointGroups);
 }
 
-/// Name 0 moves to a blank server. The operator reaches that one and server 1: they do not stop the
+/// Name 0 moves to a blank server. The operator reaches it and server 1: they do not stop the
 /// former server of name 0 and server 2, which are a majority of the old layout.
 #[test]
 fn blank_server_does_not_count() {
@@ -80,10 +80,10 @@ fn blank_server_does_not_count() {
         of_new(Begin { client: 0, node: 1 }),
         of_new(Activate { client: 0 }),
     ];
-    let found = run(without(Part::Leaving, plan), &[&start[..], &begins].concat());
+    let found = run(without(RulePart::Leaving, plan), &[&start[..], &begins].concat());
     assert_eq!(found, Some(Violation::DisjointGroups));
-    // With the rule, all that can be done is done before the command goes on, which it does not.
+    // With the rule, the same steps are possible until the command would continue, which it can't.
     let mut layouts = Layouts::new(plan);
-    assert!(start.iter().all(|&event| layouts.apply(event)));
+    assert!(start.iter().all(|&step| layouts.apply(step)));
     assert!(!layouts.apply(begins[0]), "the old layout was not stopped");
 }

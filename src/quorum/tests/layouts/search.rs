@@ -7,15 +7,15 @@ use std::{
 };
 
 use super::{
-    event::Event,
-    state::{Layouts, Plan},
+    state::{LayoutPlan, Layouts},
+    step::LayoutStep,
 };
 use crate::quorum::tests::names::{
-    cases::{MOVES, SEEDS, factor},
     search::shorten_by,
-    step::{Step, Violation},
-    walk::{Random, Walk},
-    world::{CLIENTS, World},
+    setups::{MOVES, SEEDS, factor},
+    step::{NamesStep, Violation},
+    walk::{NamesWalk, Random},
+    world::{CLIENTS, NamesWorld},
 };
 
 /// Kinds of moves: ticks, faults, operators' steps, their usual series, takeovers, turns of a client,
@@ -26,19 +26,19 @@ const WEIGHTS: [usize; 5] = [1, 2, 4, 8, 16];
 #[derive(Debug)]
 struct LayoutsWalk {
     layouts: Layouts,
-    trace: Vec<Event>,
+    trace: Vec<LayoutStep>,
     random: Random,
     weights: [usize; KINDS],
     /// Of the clients of each layout; their worlds are swapped in for a move.
-    walks: Vec<Walk>,
+    walks: Vec<NamesWalk>,
 }
 
 impl LayoutsWalk {
-    fn new(layouts: Layouts, trace: Vec<Event>, seed: u64) -> Self {
+    fn new(layouts: Layouts, trace: Vec<LayoutStep>, seed: u64) -> Self {
         let mut random = Random(seed);
         let mut weights = [0; KINDS].map(|_| WEIGHTS[random.below(WEIGHTS.len())]);
         weights[KINDS - 1] = 16;
-        let walk = |world| Walk::new(world, None, random.next());
+        let walk = |world| NamesWalk::new(world, None, random.next());
         let walks = layouts.worlds.clone().into_iter().map(walk).collect();
         Self { layouts, trace, random, weights, walks }
     }
@@ -53,7 +53,7 @@ impl LayoutsWalk {
         let layout = self.random.below(self.layouts.worlds.len());
         let client = self.random.below(CLIENTS);
         match kind.expect("it is below the sum") {
-            0 => self.apply(Event::Tick),
+            0 => self.apply(LayoutStep::Tick),
             1 => self.disturb(layout, client),
             2 => self.operate(client),
             3 => self.command(client),
@@ -63,9 +63,9 @@ impl LayoutsWalk {
         }
     }
 
-    fn apply(&mut self, event: Event) {
-        if self.layouts.violation.is_none() && self.layouts.apply(event) {
-            self.trace.push(event);
+    fn apply(&mut self, step: LayoutStep) {
+        if self.layouts.violation.is_none() && self.layouts.apply(step) {
+            self.trace.push(step);
         }
     }
 
@@ -78,7 +78,7 @@ impl LayoutsWalk {
         swap(&mut walk.world, world);
         walk.step();
         swap(&mut walk.world, world);
-        let steps = walk.trace.drain(..).map(|step| Event::In { layout, step });
+        let steps = walk.trace.drain(..).map(|step| LayoutStep::In { layout, step });
         let before = self.trace.len();
         self.trace.extend(steps);
         if self.trace.len() > before {
@@ -93,28 +93,28 @@ impl LayoutsWalk {
         let node = self.random.below(names.len());
         let (name, machine) = (names[node], self.random.below(plan.setup.machines));
         let of = (self.random.below(3) == 0).then_some((layout, client));
-        let event = match self.random.below(8) {
-            0..=3 => Event::Move { of, name, machine },
-            4 => Event::Restart { name, machine, keeps_data: false },
-            5 => Event::Restart { name, machine, keeps_data: true },
-            6 => Event::In { layout, step: Step::Crash { client } },
-            _ => Event::In { layout, step: Step::Cut { client, node } },
+        let step = match self.random.below(8) {
+            0..=3 => LayoutStep::Move { of, name, machine },
+            4 => LayoutStep::Restart { name, machine, keeps_data: false },
+            5 => LayoutStep::Restart { name, machine, keeps_data: true },
+            6 => LayoutStep::In { layout, step: NamesStep::Crash { client } },
+            _ => LayoutStep::In { layout, step: NamesStep::Cut { client, node } },
         };
-        self.apply(event);
+        self.apply(step);
     }
 
     fn operate(&mut self, operator: usize) {
         let [old, new] = self.sizes(operator);
-        let event = match self.random.below(4) {
-            0 => Event::TakeOld { operator, node: self.random.below(old) },
-            1 => Event::GoOn { operator },
-            2 => Event::TakeNew { operator, node: self.random.below(new) },
+        let step = match self.random.below(4) {
+            0 => LayoutStep::TakeOld { operator, node: self.random.below(old) },
+            1 => LayoutStep::GoOn { operator },
+            2 => LayoutStep::TakeNew { operator, node: self.random.below(new) },
             _ => {
                 let plan = self.random.below(self.layouts.plan.moves.len());
-                Event::Command { operator, plan }
+                LayoutStep::Command { operator, plan }
             }
         };
-        self.apply(event);
+        self.apply(step);
     }
 
     fn sizes(&self, operator: usize) -> [usize; 2] {
@@ -127,18 +127,18 @@ impl LayoutsWalk {
         let idle = self.layouts.operators[operator].from == self.layouts.operators[operator].to;
         if idle || self.random.below(8) == 0 {
             let plan = self.random.below(self.layouts.plan.moves.len());
-            self.apply(Event::Command { operator, plan });
+            self.apply(LayoutStep::Command { operator, plan });
         }
         let [old, new] = self.sizes(operator);
         for node in 0..old {
             if self.random.below(3) > 0 {
-                self.apply(Event::TakeOld { operator, node });
+                self.apply(LayoutStep::TakeOld { operator, node });
             }
         }
-        self.apply(Event::GoOn { operator });
+        self.apply(LayoutStep::GoOn { operator });
         for node in 0..new {
             if self.random.below(4) > 0 {
-                self.apply(Event::TakeNew { operator, node });
+                self.apply(LayoutStep::TakeNew { operator, node });
             }
         }
     }
@@ -153,7 +153,7 @@ impl LayoutsWalk {
         for _ in 0..=self.random.below(6) {
             self.turn(layout, client, &names, opens);
             if self.random.below(4) > 0 {
-                self.apply(Event::Tick);
+                self.apply(LayoutStep::Tick);
             }
         }
     }
@@ -162,29 +162,29 @@ impl LayoutsWalk {
         for &node in names {
             let driver = &self.layouts.worlds[layout].drivers[client];
             if opens || driver.conn[node].is_none() || driver.is_displaced(node) {
-                self.apply(Event::In { layout, step: Step::Open { client, node } });
+                self.apply(LayoutStep::In { layout, step: NamesStep::Open { client, node } });
             }
-            self.apply(Event::In { layout, step: Step::Look { client, node } });
-            self.apply(Event::In { layout, step: Step::Reenrol { client, node } });
+            self.apply(LayoutStep::In { layout, step: NamesStep::Look { client, node } });
+            self.apply(LayoutStep::In { layout, step: NamesStep::Reenrol { client, node } });
         }
         for &into in names {
             for &of in names {
-                self.apply(Event::In { layout, step: Step::Store { client, into, of } });
+                self.apply(LayoutStep::In { layout, step: NamesStep::Store { client, into, of } });
             }
-            self.apply(Event::In { layout, step: Step::Merge { client, node: into } });
+            self.apply(LayoutStep::In { layout, step: NamesStep::Merge { client, node: into } });
         }
         for &node in names {
-            self.apply(Event::In { layout, step: Step::Look { client, node } });
+            self.apply(LayoutStep::In { layout, step: NamesStep::Look { client, node } });
         }
         for &node in names {
-            let begun = Event::In { layout, step: Step::Begin { client, node } };
+            let begun = LayoutStep::In { layout, step: NamesStep::Begin { client, node } };
             let before = self.trace.len();
             self.apply(begun);
             if self.trace.len() > before {
                 for &node in names {
-                    self.apply(Event::In { layout, step: Step::Fence { client, node } });
+                    self.apply(LayoutStep::In { layout, step: NamesStep::Fence { client, node } });
                 }
-                self.apply(Event::In { layout, step: Step::Activate { client } });
+                self.apply(LayoutStep::In { layout, step: NamesStep::Activate { client } });
             }
         }
     }
@@ -194,12 +194,12 @@ impl LayoutsWalk {
             return;
         }
         for node in 0..self.layouts.plan.layouts[layout].len() {
-            let event = match self.random.below(3) {
-                0 => Event::TakeOver { layout, client, node },
-                1 => Event::StartMoved { layout, client, node },
-                _ => Event::In { layout, step: Step::Look { client, node } },
+            let step = match self.random.below(3) {
+                0 => LayoutStep::TakeOver { layout, client, node },
+                1 => LayoutStep::StartMoved { layout, client, node },
+                _ => LayoutStep::In { layout, step: NamesStep::Look { client, node } },
             };
-            self.apply(event);
+            self.apply(step);
         }
     }
 }
@@ -217,30 +217,30 @@ impl Layouts {
     }
 }
 
-struct Kept {
+struct KeptLayouts {
     layouts: Layouts,
-    trace: Vec<Event>,
+    trace: Vec<LayoutStep>,
     visits: u32,
 }
 
 /// The most states that a search keeps.
 const KEPT: usize = 20_000;
 
-struct Search {
+struct LayoutSearch {
     random: Random,
-    kept: Vec<Kept>,
+    kept: Vec<KeptLayouts>,
     seen: HashSet<u64>,
     steps: u64,
     /// States in which a later layout could grant a lock.
     begun: u64,
 }
 
-impl Search {
-    fn walk(&mut self) -> Option<(Violation, Vec<Event>)> {
+impl LayoutSearch {
+    fn walk(&mut self) -> Option<(Violation, Vec<LayoutStep>)> {
         let [one, two] = [0; 2].map(|_| self.random.below(self.kept.len()));
         let from = if self.kept[one].visits <= self.kept[two].visits { one } else { two };
         self.kept[from].visits += 1;
-        let Kept { layouts, trace, .. } = &self.kept[from];
+        let KeptLayouts { layouts, trace, .. } = &self.kept[from];
         let mut walk = LayoutsWalk::new(layouts.clone(), trace.clone(), self.random.next());
         for _ in 0..MOVES {
             let before = walk.trace.len();
@@ -251,17 +251,20 @@ impl Search {
             }
             if walk.trace.len() > before && self.seen.insert(walk.layouts.outline()) {
                 let later = walk.layouts.worlds[1..].iter();
-                let begun = later.map(World::present_groups).any(|groups| !groups.is_empty());
+                let begun = later.map(NamesWorld::present_groups).any(|groups| !groups.is_empty());
                 self.begun += u64::from(begun);
-                let kept =
-                    Kept { layouts: walk.layouts.clone(), trace: walk.trace.clone(), visits: 0 };
+                let kept = KeptLayouts {
+                    layouts: walk.layouts.clone(),
+                    trace: walk.trace.clone(),
+                    visits: 0,
+                };
                 self.keep(kept);
             }
         }
         None
     }
 
-    fn keep(&mut self, kept: Kept) {
+    fn keep(&mut self, kept: KeptLayouts) {
         if self.kept.len() < KEPT {
             self.kept.push(kept);
             return;
@@ -272,12 +275,12 @@ impl Search {
     }
 }
 
-fn replay(plan: Plan, events: &[Event]) -> Option<Vec<Event>> {
+fn replay(plan: LayoutPlan, steps: &[LayoutStep]) -> Option<Vec<LayoutStep>> {
     let mut layouts = Layouts::new(plan);
     let mut taken = Vec::new();
-    for &event in events {
-        if layouts.apply(event) {
-            taken.push(event);
+    for &step in steps {
+        if layouts.apply(step) {
+            taken.push(step);
         }
         if layouts.violation.is_some() {
             return Some(taken);
@@ -287,18 +290,18 @@ fn replay(plan: Plan, events: &[Event]) -> Option<Vec<Event>> {
 }
 
 /// Searches with each seed in turn for `walks` walks, times the factor; returns the first violation.
-pub(super) fn search(plan: Plan, walks: u64) -> Option<(Violation, Vec<Event>)> {
+pub(super) fn search(plan: LayoutPlan, walks: u64) -> Option<(Violation, Vec<LayoutStep>)> {
     SEEDS.iter().find_map(|&seed| {
-        let start = Kept { layouts: Layouts::new(plan), trace: Vec::new(), visits: 0 };
+        let start = KeptLayouts { layouts: Layouts::new(plan), trace: Vec::new(), visits: 0 };
         let kept = vec![start];
-        let mut search = Search { random: Random(seed), kept, seen: HashSet::new(), steps: 0, begun: 0 };
+        let mut search = LayoutSearch { random: Random(seed), kept, seen: HashSet::new(), steps: 0, begun: 0 };
         let mut taken = 0;
         let found = (0..walks * factor()).find_map(|_| {
             taken += 1;
             search.walk()
         });
         let found =
-            found.map(|found| (found.0, shorten_by(&found.1, |events| replay(plan, events))));
+            found.map(|found| (found.0, shorten_by(&found.1, |steps| replay(plan, steps))));
         println!(
             "{:?}, {}, without {:?}, seed {seed}: {:?} after {taken} walks, {} steps, {} states ({} begun); \
              shortest trace: {:?} steps",
@@ -316,11 +319,11 @@ pub(super) fn search(plan: Plan, walks: u64) -> Option<(Violation, Vec<Event>)> 
 }
 
 /// Does the steps, each of which must be possible; returns the violation that they come to.
-pub(super) fn run(plan: Plan, events: &[Event]) -> Option<Violation> {
+pub(super) fn run(plan: LayoutPlan, steps: &[LayoutStep]) -> Option<Violation> {
     let mut layouts = Layouts::new(plan);
-    for (at, &event) in events.iter().enumerate() {
-        assert!(layouts.violation.is_none(), "a violation before step {at}: {event:?}");
-        assert!(layouts.apply(event), "step {at} does nothing: {event:?}");
+    for (at, &step) in steps.iter().enumerate() {
+        assert!(layouts.violation.is_none(), "a violation before step {at}: {step:?}");
+        assert!(layouts.apply(step), "step {at} does nothing: {step:?}");
     }
     layouts.violation
 }

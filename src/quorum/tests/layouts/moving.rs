@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::state::{Layouts, Tag};
+use super::state::{LayoutTag, Layouts};
 use crate::{
     membership::takeover::blocking,
     protocol::{
@@ -10,8 +10,8 @@ use crate::{
         rules::quorum,
     },
     quorum::tests::names::{
-        rule::Part,
-        world::{Left, PerName, Server},
+        rule::RulePart,
+        world::{Left, ModelServer, PerName},
     },
 };
 
@@ -41,9 +41,9 @@ impl Operator {
     }
 }
 
-/// How a moved server goes on.
+/// The state of a moved server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum MovedState {
     Moved,
     /// Moved by a client.
     TakenOver,
@@ -68,7 +68,7 @@ impl Layouts {
         }
         let Some(machine) = self.worlds[from].drivers[operator].conn[node] else { return false };
         let at = self.server_at(from, node, machine);
-        if !self.take(at, Some(from), to, State::Moved, 0) {
+        if !self.take(at, Some(from), to, MovedState::Moved, 0) {
             return false;
         }
         let server = self.worlds[from].server(node, machine);
@@ -89,7 +89,7 @@ impl Layouts {
         }
         let (group, taken) = (command.group_that_left(), command.taken);
         let taken = taken.iter().filter(|taken| **taken).count();
-        let left = if self.has(Part::Leaving) { group } else { taken };
+        let left = if self.has(RulePart::Leaving) { group } else { taken };
         let all = taken == self.plan.layouts[command.from].len();
         let (enough, to) = (all || left >= self.enough(command.from), command.to);
         self.operators[operator].enough = enough;
@@ -100,7 +100,7 @@ impl Layouts {
     /// How many have to leave a layout.
     fn enough(&self, layout: usize) -> usize {
         let names = self.plan.layouts[layout].len();
-        blocking(names) - usize::from(!self.has(Part::EnoughLeave))
+        blocking(names) - usize::from(!self.has(RulePart::EnoughLeave))
     }
 
     pub(super) fn take_new(&mut self, operator: usize, node: usize) -> bool {
@@ -115,8 +115,8 @@ impl Layouts {
         restarted[node] = true;
         let count = restarted.iter().filter(|restarted| **restarted).count();
         self.started |= u32::from(count >= quorum(self.plan.layouts[to].len())) << to;
-        let fence = if self.has(Part::LeftFences) { fence } else { 0 };
-        self.take(at, Some(from), to, State::Probation, fence)
+        let fence = if self.has(RulePart::LeftFences) { fence } else { 0 };
+        self.take(at, Some(from), to, MovedState::Probation, fence)
     }
 
     /// A client moves a server of a layout that nobody uses into its own. That it has waited only
@@ -128,7 +128,9 @@ impl Layouts {
         };
         let at = self.server_at(layout, node, machine);
         let from = self.tags[at].map(|tag| tag.layout).filter(|&from| from != layout);
-        self.plan.takeover && from.is_some() && self.take(at, from, layout, State::TakenOver, 0)
+        self.plan.takeover
+            && from.is_some()
+            && self.take(at, from, layout, MovedState::TakenOver, 0)
     }
 
     /// A client begins the probation of a server that was taken over, as enough were.
@@ -150,7 +152,7 @@ impl Layouts {
         let at = self.server_at(layout, node, own.machine);
         let may_start = enough >= self.enough(from);
         self.beginning |= u32::from(may_start) << layout;
-        may_start && self.take(at, None, layout, State::Probation, 0)
+        may_start && self.take(at, None, layout, MovedState::Probation, 0)
     }
 
     /// Moves a server into a layout, as `adopt.lua` does it; false where it belongs to a third one.
@@ -159,7 +161,7 @@ impl Layouts {
         at: usize,
         from: Option<usize>,
         to: usize,
-        state: State,
+        state: MovedState,
         fence: u16,
     ) -> bool {
         let machines = self.plan.setup.machines;
@@ -173,26 +175,30 @@ impl Layouts {
             .expect("it is a server of some layout");
         let owner = tag.and_then(|tag| Some((tag.layout, self.node_in(tag.layout, name)?)));
         let (layout, node) = owner.unwrap_or(any);
-        let mut server: Server = self.worlds[layout].server(node, machine).clone();
+        let mut server: ModelServer = self.worlds[layout].server(node, machine).clone();
         if let Some(tag) = tag.filter(|tag| tag.layout != to) {
             let voted = server.active && self.worlds[layout].is_enrolled(node, machine);
             let view = server.view.clone().filter(|_| voted);
-            let taken_over = state == State::TakenOver;
+            let taken_over = state == MovedState::TakenOver;
             server.left = Some(Left { layout: tag.layout, node, taken_over, view });
         }
         let known = tag.map_or(0, |tag| tag.epoch);
-        let epoch = if self.has(Part::MovedEpoch) { known + 1 } else { known.max(1) };
+        let epoch = if self.has(RulePart::MovedEpoch) { known + 1 } else { known.max(1) };
         server.fence = server.fence.max(fence);
         let Some(node) = self.node_in(to, name) else {
-            self.tags[at] = Some(Tag { layout: to, epoch });
+            self.tags[at] = Some(LayoutTag { layout: to, epoch });
             self.share_server(usize::MAX, at, &server);
             return true;
         };
         let is_same = tag.is_some_and(|tag| tag.layout == to);
-        if is_same && !self.has(Part::Restarted) && server.moved && state == State::Probation {
+        if is_same
+            && !self.has(RulePart::Restarted)
+            && server.moved
+            && state == MovedState::Probation
+        {
             server.moved = false;
         } else {
-            let kept = server.view.take().filter(|_| is_same && !self.has(Part::MovedOwners));
+            let kept = server.view.take().filter(|_| is_same && !self.has(RulePart::MovedOwners));
             let owners = kept.map(|view| view.owners.clone());
             let blank = vec![None; self.plan.layouts[to].len()].into_boxed_slice();
             let world = &mut self.worlds[to];
@@ -200,8 +206,8 @@ impl Layouts {
             let incarnation = world.incarnation(node, machine, epoch);
             let owners = owners.unwrap_or(blank);
             server.view = Some(Arc::new(View { incarnation, owners }));
-            server.moved = state != State::Probation && self.has(Part::MovedMark);
-            server.active = state == State::Probation && !self.has(Part::MovedProbation);
+            server.moved = state != MovedState::Probation && self.has(RulePart::MovedMark);
+            server.active = state == MovedState::Probation && !self.has(RulePart::MovedProbation);
         }
         server.elsewhere = false;
         *self.worlds[to].server_mut(node, machine) = server;

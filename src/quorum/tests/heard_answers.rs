@@ -1,6 +1,6 @@
 //! What one node told a lease.
 
-use super::model::op_id;
+use super::node::op_id;
 use crate::{
     error::Reason,
     protocol::{Answer, GrantedAnswer, OpId, RaisedAnswer, ReleasedAnswer},
@@ -10,7 +10,7 @@ use crate::{
 
 /// What arrived from one node, kept apart from what the lease makes of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct HeardAnswers {
     pub(super) granted: bool,
     /// At least as late as the lease may believe.
     pub(super) confirmed: Option<Timestamp>,
@@ -21,7 +21,7 @@ pub(super) struct Heard {
     pub(super) release: Option<Result<bool, ()>>,
 }
 
-impl Heard {
+impl HeardAnswers {
     /// Takes an answer of a lease that began at `acquire`; whether it is the first answer to its
     /// release.
     pub(super) fn hear(

@@ -19,8 +19,8 @@ const WALL: u64 = 1_000_000_000;
 pub(super) const TOKEN_LEAD: u64 = 60_000_000;
 
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) key: Option<Key>,
+pub(super) struct ModelNode {
+    pub(super) key: Option<ModelKey>,
     pub(super) fence: u64,
     /// Whether it votes; after a restart it does not until it is activated.
     pub(super) active: bool,
@@ -32,20 +32,20 @@ pub(super) struct Node {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Key {
+pub(super) struct ModelKey {
     /// The lease that stored it; none for a key that this crate did not write.
     pub(super) lease: Option<usize>,
     /// None for a key without a TTL.
     pub(super) expires: Option<Timestamp>,
 }
 
-impl Key {
+impl ModelKey {
     fn lives(self, now: Timestamp) -> bool {
         self.expires.is_none_or(|at| now < at)
     }
 }
 
-impl Node {
+impl ModelNode {
     pub(super) fn new(life: Duration, patience: Duration) -> Self {
         Self { key: None, fence: 0, active: true, restarts: 0, life, patience }
     }
@@ -63,7 +63,7 @@ impl Node {
     }
 
     /// The key, if it has not expired.
-    pub(super) fn key(&self, now: Timestamp) -> Option<Key> {
+    pub(super) fn key(&self, now: Timestamp) -> Option<ModelKey> {
         self.key.filter(|key| key.lives(now))
     }
 
@@ -132,7 +132,7 @@ impl Node {
     }
 
     fn store(&mut self, lease: usize, now: Timestamp) {
-        self.key = Some(Key { lease: Some(lease), expires: Some(now + self.life) });
+        self.key = Some(ModelKey { lease: Some(lease), expires: Some(now + self.life) });
     }
 
     /// Whether the token was accepted, and the fence before.
