@@ -123,6 +123,8 @@ mod protocol;
 #[doc(hidden)]
 pub mod quorum;
 mod random;
+#[cfg(feature = "http")]
+pub mod reject;
 mod resource;
 #[cfg(feature = "scheduler")]
 pub mod schedule;
@@ -149,8 +151,6 @@ pub use guard::LockContext;
 #[cfg(feature = "http")]
 #[doc(inline)]
 pub use guard::LockContexts;
-#[cfg(feature = "http")]
-pub use layer::http::RequestOutcome;
 #[doc(inline)]
 pub use layer::{KeyError, RedlockLayer, ResourceKey};
 #[cfg(feature = "scheduler")]
@@ -168,6 +168,9 @@ pub use node::{
 };
 #[doc(inline)]
 pub use once::{Once, OnceError, OnceLayer, OnceRequest, Unknown};
+#[cfg(feature = "http")]
+#[doc(inline)]
+pub use reject::RequestOutcome;
 pub use resource::{BodyFault, MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
 #[cfg(feature = "scheduler")]
 #[doc(inline)]

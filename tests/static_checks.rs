@@ -110,35 +110,35 @@ fn upgrades_are_sent_to_tasks() {
 
 #[cfg(feature = "http")]
 #[test]
-fn faces_of_once_are_shared_and_their_futures_are_sent() {
+fn once_over_http_is_shared_and_sent() {
     use http::Request;
     use http_body_util::Full;
     use tower_redlock::{
         OnceLayer, RequestOutcome,
         key::{Header, JsonPointer, Key},
+        reject::{DefaultResponse, RejectReason, Rejection},
         once::{
             Always, Intact, KeptStatuses, MemoryStore, Missing, OnceService, Scope, ServerErrors,
             http::{
                 ByBody, ByBodyFuture, Http, HttpFuture, Idempotency, IdempotencyFuture, OnNodes,
-                Problems, Refused, Rejection,
-            },
+                            },
         },
     };
     type Body = Full<bytes::Bytes>;
     type Over<B> =
         tower::util::BoxCloneSyncService<Request<B>, http::Response<Body>, std::io::Error>;
-    type Keeping<St> = Http<Problems, Idempotency<St>>;
+    type Keeping<St> = Http<DefaultResponse, Idempotency<St>>;
     shared::<OnceLayer<Key<Header>, Always, Http>>();
     cloned::<OnceLayer<Key<Header>, Always, Http>>();
-    shared::<OnceLayer<Key<JsonPointer>, Always, Http<Problems, ByBody>>>();
+    shared::<OnceLayer<Key<JsonPointer>, Always, Http<DefaultResponse, ByBody>>>();
     cloned::<OnceLayer<Scope, Always, Keeping<OnNodes>>>();
     shared::<OnceLayer<Scope, Always, Keeping<MemoryStore>>>();
     shared::<OnceService<Over<Body>, Key<Header>, Always, Http>>();
     cloned::<OnceService<Over<Body>, Key<Header>, Always, Keeping<MemoryStore>>>();
-    sendable::<HttpFuture<Over<Body>, Body, Always, Problems>>();
-    sendable::<ByBodyFuture<Over<Intact<Body>>, Body, Key<JsonPointer>, Always, Problems>>();
-    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, Problems, OnNodes>>();
-    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, Problems, MemoryStore>>();
+    sendable::<HttpFuture<Over<Body>, Body, Always, DefaultResponse>>();
+    sendable::<ByBodyFuture<Over<Intact<Body>>, Body, Key<JsonPointer>, Always, DefaultResponse>>();
+    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, DefaultResponse, OnNodes>>();
+    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, DefaultResponse, MemoryStore>>();
     shared::<Missing>();
     shared::<RequestOutcome>();
     shared::<ServerErrors>();
@@ -146,12 +146,12 @@ fn faces_of_once_are_shared_and_their_futures_are_sent() {
     cloned::<KeptStatuses>();
     shared::<Rejection<'static>>();
     cloned::<Rejection<'static>>();
-    shared::<Refused<'static>>();
+    shared::<RejectReason<'static>>();
 }
 
 #[cfg(feature = "tonic")]
 #[test]
-fn the_grpc_face_of_once_is_shared_and_its_futures_are_sent() {
+fn once_over_grpc_is_shared_and_sent() {
     use http::Request;
     use http_body_util::Full;
     use tower_redlock::{
@@ -159,13 +159,13 @@ fn the_grpc_face_of_once_is_shared_and_its_futures_are_sent() {
         key::{Header, Key},
         once::{
             Always, CallOutcome, OnceService,
-            grpc::{Grpc, GrpcBody, GrpcFuture, Rejection},
+            grpc::{Grpc, GrpcBody, GrpcFuture},
         },
     };
     type Body = Full<bytes::Bytes>;
     type Over =
         tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, std::io::Error>;
-    type OnReject = fn(Rejection<'_>) -> tonic::Status;
+    type OnReject = fn(tower_redlock::reject::Rejection<'_>) -> tonic::Status;
     shared::<OnceLayer<Key<Header>, Always, Grpc>>();
     cloned::<OnceLayer<Key<Header>, Always, Grpc>>();
     shared::<OnceService<Over, Key<Header>, Always, Grpc>>();

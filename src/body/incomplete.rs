@@ -3,6 +3,10 @@ use std::{fmt, pin::Pin, time::Duration};
 use http_body::Body;
 
 use super::{Intact, WholeBody};
+use crate::{
+    error::LockError,
+    resource::{BodyFault, ResourceError},
+};
 
 /// A body that was not read to its end, with what was read of it.
 pub struct Incomplete<B: Body> {
@@ -31,6 +35,16 @@ impl<B: Body> Incomplete<B> {
     /// Why it was not read to its end.
     pub const fn error(&self) -> &ReadBodyError<B::Error> {
         &self.error
+    }
+
+    /// The error of a request that is rejected for it.
+    pub(crate) const fn lock_error(&self) -> LockError {
+        LockError::InvalidResource(ResourceError::Body(match self.error {
+            ReadBodyError::TooLarge { limit } => BodyFault::TooLarge { limit },
+            ReadBodyError::Crowded { limit } => BodyFault::Crowded { limit },
+            ReadBodyError::TimedOut { limit } => BodyFault::TimedOut { limit },
+            ReadBodyError::Body(_) => BodyFault::Failed,
+        }))
     }
 
     /// Why it was not read to its end. Drops what was read, and the rest.

@@ -1,3 +1,5 @@
+//! Extractors for axum.
+
 use std::{
     convert::Infallible,
     fmt,
@@ -10,8 +12,11 @@ use axum::{
 };
 use http::{StatusCode, request::Parts};
 
-use super::http::{HeldUpgrade, RequestOutcome};
-use crate::guard::{LockContext, LockContexts};
+use super::http::HeldUpgrade;
+use crate::{
+    guard::{LockContext, LockContexts},
+    reject::RequestOutcome,
+};
 
 /// The lock that the handler runs under: that of the [`RedlockLayer`](crate::RedlockLayer) around
 /// it, the innermost where there are several, with whatever face. [`LockContexts`] has the others.

@@ -1,3 +1,5 @@
+//! Keys of requests: which resource a request is about.
+
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use crate::resource::{Resource, ResourceError};

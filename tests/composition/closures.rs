@@ -13,7 +13,8 @@ use tower_redlock::{
     OnceLayer, Redlock, RedlockLayer, key,
     key::RequestHead,
     layer::KeyError,
-    once::{Intact, http::Rejection},
+    once::Intact,
+    reject::Rejection,
 };
 
 fn redlock() -> Redlock {

@@ -71,6 +71,6 @@ pub(crate) fn calls() -> OnceLayer<Key<Header>, Always, once::grpc::Grpc> {
 }
 
 pub(crate) fn payments()
--> OnceLayer<Scope, Always, once::http::Http<once::http::Problems, once::http::Idempotency>> {
+-> OnceLayer<Scope, Always, once::http::Http<reject::DefaultResponse, once::http::Idempotency>> {
     OnceLayer::idempotency(Redlock::embedded(), "payments").scope(Scope::none())
 }

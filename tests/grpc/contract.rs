@@ -15,7 +15,7 @@ use tower_redlock::{
     Redlock, RedlockLayer,
     layer::{
         RedlockService,
-        grpc::{Grpc, GrpcBody, GrpcFuture, Rejection},
+        grpc::{Grpc, GrpcBody, Rejection},
     },
 };
 
@@ -33,7 +33,7 @@ fn types_are_cloned_shared_and_sent() {
     shared::<Grpc>();
     shared::<RedlockLayer<Key, Grpc>>();
     shared::<RedlockService<Inner, Key, Grpc>>();
-    sent::<GrpcFuture<Inner, Body, Answer>>();
+    sent::<ResponseFuture<Inner, Request<Body>, Grpc<Answer>>>();
     sent::<GrpcBody<Body>>();
 }
 

@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
     LockError, LossCause, Redlock, RedlockLayer, RequestOutcome, Votes, guard,
-    layer::grpc::Rejection,
+    reject::Rejection,
 };
 
 use crate::{

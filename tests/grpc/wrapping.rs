@@ -9,7 +9,7 @@ use tonic::{
     transport::{Channel, Server},
 };
 use tower::{Layer, ServiceBuilder};
-use tower_redlock::{LockContext, LockError, layer::grpc::Rejection};
+use tower_redlock::{LockContext, LockError, reject::Rejection};
 
 use crate::{
     orders::{Orders, generated::orders_server::OrdersServer},
@@ -102,7 +102,7 @@ async fn the_servers_timeout_drops_the_method_and_frees_the_order() {
 #[tokio::test]
 async fn a_status_of_ones_own_for_calls_that_were_turned_away() {
     fn own(rejection: Rejection<'_>) -> Status {
-        match rejection.error().root() {
+        match rejection.lock_error().expect("an error of the lock").root() {
             LockError::Held { .. } => {
                 let order = rejection.resource().map(ToString::to_string);
                 Status::resource_exhausted(format!("{} is busy", order.unwrap_or_default()))

@@ -21,7 +21,8 @@ use tower::{Layer, Service, service_fn};
 use tower_redlock::{
     EmbeddedNodes, KeyError, LockError, NodeHealth, Reason, Redlock, RedlockBuilder, RedlockLayer,
     RequestOutcome, ResourceKey,
-    layer::http::{Http, HttpBody, OnReject, Rejection},
+    layer::http::{Http, HttpBody},
+    reject::{OnReject, Rejection},
     node::{Node, Op, Reply},
 };
 
@@ -76,7 +77,7 @@ type Layers<K, R> = RedlockLayer<K, Http<R>>;
 fn ask<K, R>(layer: &Layers<K, R>, mut meanwhile: impl FnMut()) -> Answer
 where
     K: ResourceKey<Request<()>> + Clone,
-    R: OnReject + Clone,
+    R: OnReject<Response<Bytes>> + Clone,
 {
     let calls = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&calls);
@@ -316,7 +317,7 @@ fn on_reject_answers_instead_and_knows_what_happened() {
             rejection.resource().map_or("none".into(), ToString::to_string),
             rejection.retry_after().is_some(),
             rejection.has_begun(),
-            rejection.error(),
+            rejection.lock_error().expect("an error of the lock"),
         );
         let mut response = rejection.response().map(|_| Bytes::from(text));
         *response.status_mut() = StatusCode::IM_A_TEAPOT;

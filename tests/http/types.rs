@@ -19,7 +19,7 @@ use tower_redlock::{
     LockContext, Redlock, RedlockLayer,
     layer::{
         MissingLockContext, RedlockService,
-        http::{BodyError, Http, HttpBody, HttpFuture, Problems, Rejection},
+        http::{BodyError, Http, HttpBody, HttpFuture},
     },
 };
 
@@ -58,7 +58,7 @@ fn types_are_as_shareable_as_what_they_wrap() {
     cloned::<RedlockLayer<Key, Http>>();
     shared::<RedlockService<Inner, Key, Http>>();
     cloned::<RedlockService<Inner, Key, Http>>();
-    sendable::<HttpFuture<Inner, (), Problems, Full<Bytes>>>();
+    sendable::<HttpFuture<Inner, (), DefaultResponse, Full<Bytes>>>();
     shared::<HttpBody<Full<Bytes>>>();
     unpinned::<HttpBody<Full<Bytes>>>();
     empty::<HttpBody<Odd>>();

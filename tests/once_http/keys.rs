@@ -99,7 +99,7 @@ async fn refusals_may_look_otherwise_and_duplicates_stay_what_they_are() {
         *response.status_mut() = StatusCode::IM_A_TEAPOT;
         let name = rejection.resource().map_or("none".into(), ToString::to_string);
         response.headers_mut().insert("x-name", name.parse().unwrap());
-        assert_eq!(matches!(rejection.reason(), Refused::Lock(_)), name == "none");
+        assert_eq!(matches!(rejection.reason(), RejectReason::Lock(_)), name == "none");
         response
     };
     let layer = OnceLayer::new(site.at_blue.clone(), "hook", key::header("webhook-id"))

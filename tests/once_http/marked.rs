@@ -6,7 +6,7 @@ use axum::{Extension, Router, body::Body, response::IntoResponse, routing::post}
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use tower_redlock::{
-    OnceLayer, RedlockLayer, RequestOutcome, Unknown, key, layer::http::Rejection,
+    OnceLayer, RedlockLayer, RequestOutcome, Unknown, key, reject::Rejection,
 };
 
 use crate::{

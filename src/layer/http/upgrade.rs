@@ -140,7 +140,7 @@ impl HeldUpgrade {
         F: FnOnce(LockContext) -> Fut,
         Fut: Future,
     {
-        RunUpgrade { state: State::Waiting { held: Some((work, self)) } }
+        RunUpgrade { state: RunUpgradeState::Waiting { held: Some((work, self)) } }
     }
 }
 
@@ -167,11 +167,11 @@ impl fmt::Debug for HeldUpgrade {
 #[must_use = "futures do nothing unless polled"]
 pub struct RunUpgrade<F, Fut> {
     #[pin]
-    state: State<F, Fut>,
+    state: RunUpgradeState<F, Fut>,
 }
 
-#[pin_project(project = StateProj)]
-enum State<F, Fut> {
+#[pin_project(project = RunUpgradeStateProj)]
+enum RunUpgradeState<F, Fut> {
     Waiting {
         /// The work is dropped before the lock is given back.
         held: Option<(F, HeldUpgrade)>,
@@ -194,7 +194,7 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                StateProj::Waiting { held } => {
+                RunUpgradeStateProj::Waiting { held } => {
                     let passed = ready!(held.as_ref().expect(AFTER).1.slot.poll_hold(cx));
                     let (work, handle) = held.take().expect(AFTER);
                     let Some(hold) = passed else {
@@ -202,9 +202,9 @@ where
                         return Poll::Ready(Err(LockError::lost(cause)));
                     };
                     let guarded = Guarded::go_on(hold, work)?;
-                    this.state.set(State::Running { guarded });
+                    this.state.set(RunUpgradeState::Running { guarded });
                 }
-                StateProj::Running { guarded } => {
+                RunUpgradeStateProj::Running { guarded } => {
                     return Poll::Ready(ready!(guarded.poll(cx)).map(|(output, _hold)| output));
                 }
             }
@@ -215,8 +215,8 @@ where
 impl<F, Fut> fmt::Debug for RunUpgrade<F, Fut> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
-            State::Waiting { .. } => "waiting for the response",
-            State::Running { .. } => "running",
+            RunUpgradeState::Waiting { .. } => "waiting for the response",
+            RunUpgradeState::Running { .. } => "running",
         };
         f.debug_struct("RunUpgrade").field("state", &state).finish_non_exhaustive()
     }

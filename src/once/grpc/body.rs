@@ -9,14 +9,14 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
 
 use super::{
-    Rejection,
     call::Answered,
     relay::End,
     slot::{Out, Reader},
 };
 use crate::{
     error::LockError,
-    once::{http::Refused, outcome::Outcome},
+    once::outcome::Outcome,
+    reject::{RejectReason, Rejection},
 };
 
 /// The body of a response behind [`OnceLayer::grpc`](crate::OnceLayer::grpc): the service's own,
@@ -119,8 +119,9 @@ impl<A: Body> Body for GrpcBody<A> {
 /// What a call ends with that lost its lock behind its head.
 fn trailers(error: &LockError) -> HeaderMap {
     let mut trailers = HeaderMap::new();
-    // Its texts are ours, and fit into headers.
-    let _ = Rejection::new(Refused::Lock(error), None).grpc_status().add_header(&mut trailers);
+    let rejection = Rejection::new(RejectReason::Lock(error), None);
+    // The texts of a rejection fit into headers.
+    let _ = rejection.grpc_status().add_header(&mut trailers);
     trailers
 }
 

@@ -1,3 +1,5 @@
+//! Webhooks with a key in the body.
+
 use std::{
     fmt,
     future::Future,
@@ -7,20 +9,19 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use http::{Request, Response, request::Parts};
 use http_body::Body;
 use pin_project::pin_project;
 use tower_service::Service;
 
-use super::{CompletesHttp, Http, HttpFuture, OnReject, Refused, reject::reject};
+use super::{CompletesHttp, Http, HttpFuture, future::reject};
 use crate::{
     key::{BodyKey, RequestHead},
     layer::http::{DEFAULT_BODY_TIMEOUT, HttpBody},
     lock::Redlock,
-    once::{
-        Always, DEFAULT_BODY_LIMIT, Incomplete, Intact, OnceLayer, OnceService, ReadBody,
-        ReadBodyError,
-    },
+    once::{Always, DEFAULT_BODY_LIMIT, Intact, OnceLayer, OnceService, ReadBody},
+    reject::{DefaultResponse, OnReject, RejectReason},
 };
 
 /// Webhooks whose key is in the request's body. Made by [`OnceLayer::by_body`].
@@ -30,7 +31,7 @@ pub struct ByBody {
     timeout: Duration,
 }
 
-impl<K> OnceLayer<K, Always, Http<super::Problems, ByBody>> {
+impl<K> OnceLayer<K, Always, Http<DefaultResponse, ByBody>> {
     /// A layer for webhooks, as [`http`](OnceLayer::http) makes it, whose key is in the body: a JSON
     /// pointer ([`key::json_pointer`](crate::key::json_pointer)), or any
     /// [`BodyKey`](crate::key::BodyKey).
@@ -92,7 +93,7 @@ where
     S::Error: Send + 'static,
     K: BodyKey + Clone,
     C: CompletesHttp<A> + Clone + Send + 'static,
-    R: OnReject + Clone,
+    R: OnReject<Response<Bytes>> + Clone,
     B: Body<Error: Send> + Send + 'static,
     A: Body + Send + 'static,
 {
@@ -112,7 +113,7 @@ where
         let read =
             ReadBody::new(&parts.headers, body, limit).for_layer(layer.redlock.core(), timeout);
         let ready = OnceService::new(self.take_ready(), self.layer.clone());
-        ByBodyFuture { state: State::Reading { read, start: Some((ready, parts)) } }
+        ByBodyFuture { state: ByBodyState::Reading { read, start: Some((ready, parts)) } }
     }
 }
 
@@ -133,19 +134,19 @@ where
 #[must_use = "futures do nothing unless polled"]
 pub struct ByBodyFuture<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
     #[pin]
-    state: State<S, B, K, C, R>,
+    state: ByBodyState<S, B, K, C, R>,
 }
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = ByBodyStateProj)]
 #[expect(
     clippy::large_enum_variant,
     reason = "what a task keeps in its own memory need not be allocated once more"
 )]
-enum State<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
+enum ByBodyState<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
     Reading {
         read: ReadBody<B>,
         /// The service is ready.
-        start: Option<Start<S, K, C, R>>,
+        start: Option<ByBodyCall<S, K, C, R>>,
     },
     Calling {
         #[pin]
@@ -153,7 +154,7 @@ enum State<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
     },
 }
 
-type Start<S, K, C, R> = (OnceService<S, K, C, Http<R, ByBody>>, Parts);
+type ByBodyCall<S, K, C, R> = (OnceService<S, K, C, Http<R, ByBody>>, Parts);
 
 impl<S, B, K, C, R, A> Future for ByBodyFuture<S, B, K, C, R>
 where
@@ -162,7 +163,7 @@ where
     S::Error: Send + 'static,
     K: BodyKey,
     C: CompletesHttp<A> + Clone + Send + 'static,
-    R: OnReject + Clone,
+    R: OnReject<Response<Bytes>> + Clone,
     B: Body<Error: Send> + Send + 'static,
     A: Body + Send + 'static,
 {
@@ -172,7 +173,7 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                StateProj::Reading { read, start } => {
+                ByBodyStateProj::Reading { read, start } => {
                     let body = ready!(Pin::new(&mut *read).poll(cx));
                     let room = read.take_held();
                     let (mut service, parts) = start.take().expect("polled after it was ready");
@@ -180,7 +181,8 @@ where
                         Ok(body) => body,
                         Err(incomplete) => {
                             let on_reject = &service.layer.face.on_reject;
-                            let answer = reject(on_reject, refused(&incomplete), None);
+                            let error = incomplete.lock_error();
+                            let answer = reject(on_reject, RejectReason::Lock(&error), None);
                             return Poll::Ready(Ok(answer.map(HttpBody::of_bytes)));
                         }
                     };
@@ -188,21 +190,11 @@ where
                     let found = service.layer.key.body_key(&head, body.data());
                     let request = Request::from_parts(parts, Intact::from(body).holding(room));
                     let future = service.begin_http(request, found);
-                    this.state.set(State::Calling { future });
+                    this.state.set(ByBodyState::Calling { future });
                 }
-                StateProj::Calling { future } => return future.poll(cx),
+                ByBodyStateProj::Calling { future } => return future.poll(cx),
             }
         }
-    }
-}
-
-/// Why a request whose body was not read to its end is turned away.
-pub(super) const fn refused<B: Body>(incomplete: &Incomplete<B>) -> Refused<'static> {
-    match incomplete.error() {
-        ReadBodyError::TooLarge { limit } => Refused::BodyTooLarge { limit: *limit },
-        ReadBodyError::Crowded { .. } => Refused::TooManyBodies,
-        ReadBodyError::TimedOut { limit } => Refused::BodyTimedOut { limit: *limit },
-        ReadBodyError::Body(_) => Refused::BodyFailed,
     }
 }
 
@@ -210,8 +202,8 @@ impl<S: Service<Request<Intact<B>>>, B: Body, K, C, R> fmt::Debug for ByBodyFutu
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("ByBodyFuture");
         match &self.state {
-            State::Reading { read, .. } => shown.field("reading", read),
-            State::Calling { future } => shown.field("calling", future),
+            ByBodyState::Reading { read, .. } => shown.field("reading", read),
+            ByBodyState::Calling { future } => shown.field("calling", future),
         };
         shown.finish_non_exhaustive()
     }

@@ -11,15 +11,12 @@ use http_body::Body;
 use pin_project::pin_project;
 use tower_service::Service;
 
-use super::{
-    CompletesHttp, OnReject, Refused,
-    call::HttpCall,
-    complete::Successes,
-    reject::{reject, reject_busy},
-};
+use super::{CompletesHttp, call::HttpCall, complete::Successes};
 use crate::{
-    layer::http::{HttpBody, RequestOutcome},
+    layer::http::HttpBody,
     once::{OnceError, Unchecked, call::OnceCall, outcome::Outcome},
+    reject::{OnReject, RejectReason, Rejection, RequestOutcome},
+    resource::Resource,
 };
 
 pub(super) type Call<S, B, C> = OnceCall<HttpCall<S, B>, Unchecked, Successes<C>>;
@@ -53,7 +50,7 @@ impl<S, B, C, R, A> Future for HttpFuture<S, B, C, R>
 where
     S: Service<Request<B>, Response = Response<A>>,
     C: CompletesHttp<A>,
-    R: OnReject,
+    R: OnReject<Response<Bytes>>,
     A: Body,
 {
     type Output = Result<Response<HttpBody<A>>, S::Error>;
@@ -69,13 +66,26 @@ where
             }
             Ok(Outcome::Done { .. }) => duplicate(),
             Ok(Outcome::Busy { retry_after, by, unknown }) => {
-                reject_busy(on_reject, (retry_after, by.as_deref(), unknown), resource)
+                let reason = RejectReason::busy(unknown, retry_after, by.as_deref());
+                reject(on_reject, reason, resource)
             }
             Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),
-            Err(OnceError::Lock(error)) => reject(on_reject, Refused::Lock(&error), resource),
+            Err(OnceError::Lock(error)) => reject(on_reject, RejectReason::Lock(&error), resource),
         };
         Poll::Ready(Ok(answer.map(HttpBody::of_bytes)))
     }
+}
+
+/// Logs the rejection, and makes the response.
+pub(super) fn reject(
+    on_reject: &impl OnReject<Response<Bytes>>,
+    reason: RejectReason<'_>,
+    resource: Option<&Resource>,
+) -> Response<Bytes> {
+    let rejection = Rejection::new(reason, resource);
+    rejection.log();
+    let (response, outcome) = rejection.answer(on_reject);
+    outcome.mark(response)
 }
 
 /// For senders, which look at the status alone, it is a success.

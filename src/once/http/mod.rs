@@ -1,4 +1,4 @@
-//! The faces that outcomes have over HTTP.
+//! [`OnceLayer`](crate::OnceLayer) over HTTP: outcomes are responses.
 //!
 //! # Webhooks
 //!
@@ -79,28 +79,26 @@
 //! | which responses mean that a key is done | [`CompletesHttp`], [`KeptStatuses`] |
 //! | what a 5xx does to a key | [`ServerErrors`] |
 //! | what becomes of a request without a key | [`Missing`] |
-//! | why a request was turned away, and what it is answered | [`Rejection`], [`Refused`], [`OnReject`] |
+//! | the responses to rejected requests | [`reject`](crate::reject) |
 //! | requests of gRPC, which are refused | `protocol` |
 //! | a request under its lock | `call` |
 
 mod by_body;
 pub(super) mod call;
 mod complete;
-mod face;
 mod future;
 mod idempotency;
 mod missing;
 mod protocol;
-mod reject;
 mod server_errors;
+mod service;
 
 pub use by_body::{ByBody, ByBodyFuture};
 pub use complete::CompletesHttp;
-pub use face::{ByHead, Http};
 pub use future::HttpFuture;
 pub use idempotency::{
     DEFAULT_RESPONSE_LIMIT, Idempotency, IdempotencyFuture, KeptStatuses, OnNodes, Scope, Unscoped,
 };
 pub use missing::Missing;
-pub use reject::{OnReject, Problems, Refused, Rejection};
 pub use server_errors::ServerErrors;
+pub use service::{ByHead, Http};

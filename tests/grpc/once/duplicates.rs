@@ -9,7 +9,8 @@ use tonic::{Code, Status};
 use tower::{Layer, Service, service_fn};
 use tower_redlock::{
     LockError, Redlock, Unknown,
-    once::{Missing, OnceState, grpc::Rejection, http::Refused},
+    once::{Missing, OnceState},
+    reject::{RejectReason, Rejection},
 };
 
 use super::site::{HOUR, Site, assert_duplicate, assert_info, layer, serve_orders};
@@ -108,10 +109,10 @@ async fn the_wait_ends_with_the_callers_timeout() {
 async fn own_answers_and_the_tokens_header() {
     fn own(rejection: Rejection<'_>) -> Status {
         match rejection.reason() {
-            Refused::InProgress { .. } => {
+            RejectReason::InProgress { .. } => {
                 Status::resource_exhausted(rejection.resource().unwrap().to_string())
             }
-            Refused::Lock(LockError::Lost { .. }) => Status::data_loss("lost"),
+            RejectReason::Lock(LockError::Lost { .. }) => Status::data_loss("lost"),
             _ => rejection.grpc_status(),
         }
     }

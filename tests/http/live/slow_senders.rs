@@ -7,7 +7,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-use tower_redlock::{Redlock, RedlockLayer, layer::http::Rejection};
+use tower_redlock::{Redlock, RedlockLayer, reject::Rejection};
 
 use super::site::{LONG, serve, soon};
 

@@ -10,9 +10,9 @@ use pin_project::pin_project;
 
 use super::first::{First, Kept};
 use crate::{
-    layer::http::RequestOutcome,
-    once::{Fingerprint, ResponseStore, StoreError, StoredBy, StoredResponse, http::Refused},
+    once::{Fingerprint, ResponseStore, StoreError, StoredBy, StoredResponse},
     protocol::Record,
+    reject::{RejectReason, RequestOutcome},
     token::FencingToken,
 };
 
@@ -82,12 +82,12 @@ impl<St: ResponseStore> Fetching<St> {
 }
 
 impl NotAgain {
-    pub(super) const fn reason(&self) -> Refused<'_> {
+    pub(super) const fn reason(&self) -> RejectReason<'_> {
         match self {
-            Self::Reused => Refused::KeyReused,
-            Self::NotKept(status) => Refused::NotKept { status: *status },
-            Self::NotAcceptable => Refused::NotAcceptable,
-            Self::Failed(error) => Refused::StoreFailed(error),
+            Self::Reused => RejectReason::KeyReused,
+            Self::NotKept(status) => RejectReason::NotKept { status: *status },
+            Self::NotAcceptable => RejectReason::NotAcceptable,
+            Self::Failed(error) => RejectReason::StoreFailed(error),
         }
     }
 }

@@ -8,9 +8,9 @@ use crate::{
     lock::Redlock,
     once::{
         Always, DEFAULT_BODY_LIMIT, OnceLayer, ResponseStore, StoreError, StoredBy, StoredHeaders,
-        StoredResponse,
-        http::{Http, Problems},
+        StoredResponse, http::Http,
     },
+    reject::DefaultResponse,
     token::FencingToken,
 };
 
@@ -61,7 +61,7 @@ impl<St> Idempotency<St> {
     }
 }
 
-impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
+impl OnceLayer<Unscoped, Always, Http<DefaultResponse, Idempotency>> {
     /// A layer for requests with an `Idempotency-Key`: the first request with a key runs, and those
     /// that repeat it are answered with its response. It becomes a layer when
     /// [`scope`](OnceLayer::scope) has said whose keys they are.

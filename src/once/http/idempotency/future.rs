@@ -27,16 +27,11 @@ use crate::{
         Fingerprint, Intact, OnceError, OnceRequest, ReadBody, ResponseStore, Unchecked, WholeBody,
         call::OnceCall,
         detach::Detach,
-        http::{
-            CompletesHttp, OnReject, Refused,
-            by_body::refused,
-            call::HttpCall,
-            complete::Rules,
-            reject::{reject, reject_busy},
-        },
+        http::{CompletesHttp, call::HttpCall, complete::Rules, future::reject},
         outcome::Outcome,
         service::begin,
     },
+    reject::{OnReject, RejectReason},
     resource::Resource,
 };
 
@@ -151,7 +146,7 @@ where
     B: Body<Error: Send> + Send + 'static,
     A: Body<Error: Send> + Send + 'static,
     C: CompletesHttp<A> + Send + 'static,
-    R: OnReject,
+    R: OnReject<Response<Bytes>>,
     St: ResponseStore,
 {
     type Output = Result<Response<Intact<A>>, S::Error>;
@@ -173,7 +168,10 @@ where
                             *this.accepts = AcceptEncoding::ask_for_plain(headers);
                             this.state.set(start.call(body, fingerprint, held));
                         }
-                        Err(incomplete) => break reject(on_reject, refused(&incomplete), None),
+                        Err(incomplete) => {
+                            let error = incomplete.lock_error();
+                            break reject(on_reject, RejectReason::Lock(&error), None);
+                        }
                     }
                 }
                 StateProj::Calling { mut call, fingerprint, store } => {
@@ -195,11 +193,12 @@ where
                             }
                         }
                         Ok(Outcome::Busy { retry_after, by, unknown }) => {
-                            reject_busy(on_reject, (retry_after, by.as_deref(), unknown), resource)
+                            let reason = RejectReason::busy(unknown, retry_after, by.as_deref());
+                            reject(on_reject, reason, resource)
                         }
                         Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),
                         Err(OnceError::Lock(error)) => {
-                            reject(on_reject, Refused::Lock(&error), resource)
+                            reject(on_reject, RejectReason::Lock(&error), resource)
                         }
                     };
                 }
@@ -216,7 +215,7 @@ where
 fn answer(
     again: Again,
     accepts: &AcceptEncoding,
-    on_reject: &impl OnReject,
+    on_reject: &impl OnReject<Response<Bytes>>,
     resource: Option<&Resource>,
 ) -> Response<Bytes> {
     let again = match again {

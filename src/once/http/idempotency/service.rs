@@ -3,6 +3,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
@@ -18,8 +19,9 @@ use crate::{
     layer::{KeyError, ResourceKey},
     once::{
         Intact, OnceService, ReadBody, ResponseStore,
-        http::{CompletesHttp, Http, OnReject, complete::Rules, protocol::refuse_grpc},
+        http::{CompletesHttp, Http, complete::Rules, protocol::refuse_grpc},
     },
+    reject::OnReject,
     resource::Resource,
 };
 
@@ -53,7 +55,7 @@ where
     S::Error: Send + 'static,
     K: ResourceKey<Request<B>>,
     C: CompletesHttp<A> + Clone + Send + 'static,
-    R: OnReject + Clone,
+    R: OnReject<Response<Bytes>> + Clone,
     B: Body<Error: Send> + Send + 'static,
     A: Body<Error: Send> + Send + 'static,
     St: ResponseStore,

@@ -1,30 +1,31 @@
+//! The settings over gRPC, the service, and the future of a request.
+
 use std::{
     fmt,
+    future::Future,
+    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use http::{HeaderName, Request, Response};
 use http_body::Body;
-use tonic::Status;
+use tonic::{Status, server::NamedService};
 use tower_service::Service;
 
-use super::{
-    GrpcBody, GrpcFuture,
-    status::{OnReject, answer},
-    timeout::timeout,
-};
+use super::{GrpcBody, timeout::timeout};
 use crate::{
     guard::{LockContext, LockContexts},
     layer::{
-        RedlockLayer, RedlockService, ResourceKey, call::Enter, http::Rejection,
+        Error, RedlockLayer, RedlockService, ResourceKey, ResponseFuture, call::Protocol,
         token_header::TokenHeader,
     },
+    reject::{DefaultResponse, OnReject, RejectReason, Rejection},
 };
 
 /// Lock errors are gRPC statuses. Made by [`RedlockLayer::grpc`].
 #[derive(Clone, Debug)]
-pub struct Grpc<R = OnReject> {
+pub struct Grpc<R = DefaultResponse> {
     token_header: TokenHeader,
     on_reject: R,
 }
@@ -57,9 +58,9 @@ impl<K> RedlockLayer<K> {
     /// back. A client that stops reading a stream keeps its lock, until `max_hold` at most.
     /// Around a client's `Channel` the layer answers with the same statuses, without a request.
     pub fn grpc(self) -> RedlockLayer<K, Grpc> {
-        self.with_face(|_| Grpc {
+        self.map_protocol(|_| Grpc {
             token_header: TokenHeader::default(),
-            on_reject: answer as OnReject,
+            on_reject: DefaultResponse::default(),
         })
     }
 }
@@ -79,7 +80,7 @@ impl<K, R> RedlockLayer<K, Grpc<R>> {
         N: TryInto<HeaderName>,
         N::Error: fmt::Debug,
     {
-        self.face.token_header = TokenHeader::new(name);
+        self.protocol.token_header = TokenHeader::new(name);
         self
     }
 
@@ -90,12 +91,12 @@ impl<K, R> RedlockLayer<K, Grpc<R>> {
     where
         G: Fn(Rejection<'_>) -> Status,
     {
-        self.with_face(|Grpc { token_header, .. }| Grpc { token_header, on_reject: answer })
+        self.map_protocol(|Grpc { token_header, .. }| Grpc { token_header, on_reject: answer })
     }
 }
 
-impl<B, R> Enter<Request<B>> for Grpc<R> {
-    fn enter(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
+impl<B, R> Protocol<Request<B>> for Grpc<R> {
+    fn prepare(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
         self.token_header.set(request.headers_mut(), context.fencing_token());
         LockContexts::enter(request.extensions_mut(), layer, context.clone());
     }
@@ -105,22 +106,49 @@ impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, Grpc<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone,
     K: ResourceKey<Request<B>>,
-    R: Fn(Rejection<'_>) -> Status + Clone,
+    R: OnReject<Status> + Clone,
     A: Body,
 {
     type Response = Response<GrpcBody<A>>;
     type Error = S::Error;
-    type Future = GrpcFuture<S, B, R>;
+    type Future = ResponseFuture<S, Request<B>, Grpc<R>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        self.face().token_header.strip(request.headers_mut());
-        let on_reject = self.face().on_reject.clone();
+        let grpc = self.layer().protocol.clone();
+        grpc.token_header.strip(request.headers_mut());
         let timeout = timeout(request.headers());
-        let call = self.begin_with(request, |asked| asked.wait_at_most(timeout));
-        GrpcFuture::new(call, on_reject)
+        let call = self.begin(request, |lock| lock.wait_at_most(timeout));
+        ResponseFuture::new(call, grpc)
     }
+}
+
+impl<S, B, R, A> Future for ResponseFuture<S, Request<B>, Grpc<R>>
+where
+    S: Service<Request<B>, Response = Response<A>>,
+    R: OnReject<Status>,
+    A: Body,
+{
+    type Output = Result<Response<GrpcBody<A>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        Poll::Ready(match ready!(this.call.as_mut().poll_covered(cx)) {
+            Ok((response, hold)) => Ok(response.map(|body| GrpcBody::of_service(body, hold))),
+            Err(Error::Service(error)) => Err(error),
+            Err(Error::Lock(error)) => {
+                let rejection = Rejection::new(RejectReason::Lock(&error), this.call.resource());
+                rejection.log();
+                Ok(GrpcBody::of_rejection(rejection, &this.protocol.on_reject))
+            }
+        })
+    }
+}
+
+/// For `Server::add_service` with a wrapped service.
+impl<S: NamedService, K, P> NamedService for RedlockService<S, K, P> {
+    const NAME: &'static str = S::NAME;
 }

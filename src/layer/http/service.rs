@@ -1,3 +1,5 @@
+//! The settings over HTTP, and the service.
+
 use std::{
     fmt,
     sync::Arc,
@@ -9,15 +11,16 @@ use http::{HeaderName, Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{HttpBody, HttpFuture, OnReject, Problems, Rejection, future::Asked, upgrade::Offer};
+use super::{HttpBody, HttpFuture, future::RequestFacts, upgrade::Offer};
 use crate::{
     guard::{LockContext, LockContexts},
-    layer::{RedlockLayer, RedlockService, ResourceKey, call::Enter, token_header::TokenHeader},
+    layer::{RedlockLayer, RedlockService, ResourceKey, call::Protocol, token_header::TokenHeader},
+    reject::{DefaultResponse, OnReject, Rejection},
 };
 
 /// Lock errors are HTTP responses. Made by [`RedlockLayer::http`].
 #[derive(Clone, Debug)]
-pub struct Http<R = Problems, M = Streamed> {
+pub struct Http<R = DefaultResponse, M = Streamed> {
     pub(super) hold_body: bool,
     pub(super) hold_upgrade: bool,
     pub(super) token_header: TokenHeader,
@@ -64,11 +67,11 @@ impl<K> RedlockLayer<K> {
     /// answered with 404 still, except that one without its key is answered with 400 first. With
     /// `Router::route_layer` that is a 404 too.
     pub fn http(self) -> RedlockLayer<K, Http> {
-        self.with_face(|_| Http {
+        self.map_protocol(|_| Http {
             hold_body: true,
             hold_upgrade: false,
             token_header: TokenHeader::default(),
-            on_reject: Problems(()),
+            on_reject: DefaultResponse::default(),
             mode: Streamed(()),
         })
     }
@@ -103,7 +106,7 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     /// connection only inside [`HeldUpgrade::run`](super::HeldUpgrade::run) never does so without the
     /// lock, whatever was answered.
     pub fn hold_body(mut self, hold: bool) -> Self {
-        self.face.hold_body = hold;
+        self.protocol.hold_body = hold;
         self
     }
 
@@ -116,7 +119,7 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     /// last. A handler that upgrades the connection without having taken it is refused, as is said at
     /// [`hold_body`](Self::hold_body).
     pub fn hold_upgrade(mut self, hold: bool) -> Self {
-        self.face.hold_upgrade = hold;
+        self.protocol.hold_upgrade = hold;
         self
     }
 
@@ -144,7 +147,7 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
         N: TryInto<HeaderName>,
         N::Error: fmt::Debug,
     {
-        self.face.token_header = TokenHeader::new(name);
+        self.protocol.token_header = TokenHeader::new(name);
         self
     }
 
@@ -157,7 +160,7 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
-        self.with_face(|Http { hold_body, hold_upgrade, token_header, mode, .. }| Http {
+        self.map_protocol(|Http { hold_body, hold_upgrade, token_header, mode, .. }| Http {
             hold_body,
             hold_upgrade,
             token_header,
@@ -167,8 +170,8 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     }
 }
 
-impl<B, R> Enter<Request<B>> for Http<R> {
-    fn enter(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
+impl<B, R> Protocol<Request<B>> for Http<R> {
+    fn prepare(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
         self.token_header.set(request.headers_mut(), context.fencing_token());
         if self.hold_upgrade {
             Offer::set_context(request.extensions(), context);
@@ -181,7 +184,7 @@ impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, Http<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone,
     K: ResourceKey<Request<B>>,
-    R: OnReject + Clone,
+    R: OnReject<Response<Bytes>> + Clone,
     A: Body,
 {
     type Response = Response<HttpBody<A>>;
@@ -193,9 +196,9 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        self.face().token_header.strip(request.headers_mut());
-        let face = self.face().clone();
-        let asked = Asked::of(&mut request, &face);
-        HttpFuture::new(self.begin(request), face, asked)
+        let http = self.layer().protocol.clone();
+        http.token_header.strip(request.headers_mut());
+        let facts = RequestFacts::of(&mut request, &http);
+        HttpFuture::new(self.begin(request, |lock| lock), http, facts)
     }
 }

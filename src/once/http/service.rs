@@ -1,3 +1,5 @@
+//! The settings over HTTP, and the service of webhooks with a key in the head.
+
 use std::{
     fmt,
     sync::Arc,
@@ -10,7 +12,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    CompletesHttp, HttpFuture, Missing, OnReject, Problems, Rejection, ServerErrors,
+    CompletesHttp, HttpFuture, Missing, ServerErrors,
     call::HttpCall,
     complete::{Rules, Successes},
     protocol::refuse_grpc,
@@ -18,13 +20,14 @@ use super::{
 use crate::{
     layer::{KeyError, ResourceKey, http::HttpBody, token_header::TokenHeader},
     once::{OnceLayer, OnceService, call::OnceCall, detach::Detach, service::begin},
+    reject::{DefaultResponse, OnReject, Rejection},
     resource::Resource,
 };
 
 /// Outcomes are HTTP responses. Made by [`OnceLayer::http`], [`OnceLayer::by_body`] and
 /// [`OnceLayer::idempotency`]; `M` says which.
 #[derive(Clone, Debug)]
-pub struct Http<R = Problems, M = ByHead> {
+pub struct Http<R = DefaultResponse, M = ByHead> {
     pub(super) missing: Missing,
     pub(super) token_header: TokenHeader,
     pub(super) on_reject: R,
@@ -37,11 +40,11 @@ pub struct Http<R = Problems, M = ByHead> {
 #[derive(Clone, Copy, Debug)]
 pub struct ByHead(());
 
-impl<M> Http<Problems, M> {
+impl<M> Http<DefaultResponse, M> {
     pub(super) fn new(mode: M) -> Self {
         let (missing, token_header) = (Missing::Reject, TokenHeader::default());
         let server_errors = ServerErrors::Free;
-        let on_reject = Problems(());
+        let on_reject = DefaultResponse::default();
         Self { missing, token_header, on_reject, detached: true, server_errors, mode }
     }
 }
@@ -242,7 +245,7 @@ where
     S::Error: Send + 'static,
     K: ResourceKey<Request<B>>,
     C: CompletesHttp<A> + Clone + Send + 'static,
-    R: OnReject + Clone,
+    R: OnReject<Response<Bytes>> + Clone,
     B: Send + 'static,
     A: Body + Send + 'static,
 {

@@ -1,3 +1,5 @@
+//! The settings over gRPC, and the service.
+
 use std::{
     fmt,
     sync::Arc,
@@ -6,16 +8,10 @@ use std::{
 
 use http::{HeaderName, Request, Response};
 use http_body::Body;
-use tonic::Status;
+use tonic::{Status, server::NamedService};
 use tower_service::Service;
 
-use super::{
-    CompletesGrpc, GrpcBody, GrpcFuture, Rejection,
-    call::GrpcCall,
-    relay::ByStatus,
-    slot::slot,
-    status::{OnReject, answer},
-};
+use super::{CompletesGrpc, GrpcBody, GrpcFuture, call::GrpcCall, relay::ByStatus, slot::slot};
 use crate::{
     error::LockError,
     layer::{ResourceKey, grpc::timeout::timeout, token_header::TokenHeader},
@@ -23,11 +19,12 @@ use crate::{
         Missing, OnceLayer, OnceService, call::OnceCall, detach::Detach, http::call::HttpCall,
         service::begin,
     },
+    reject::{DefaultResponse, OnReject, Rejection},
 };
 
 /// Outcomes are gRPC statuses. Made by [`OnceLayer::grpc`].
 #[derive(Clone, Debug)]
-pub struct Grpc<R = OnReject> {
+pub struct Grpc<R = DefaultResponse> {
     missing: Missing,
     token_header: TokenHeader,
     on_reject: R,
@@ -104,7 +101,7 @@ impl<K, C> OnceLayer<K, C> {
             let face = Grpc {
                 missing: Missing::Reject,
                 token_header: TokenHeader::default(),
-                on_reject: answer as OnReject,
+                on_reject: DefaultResponse::default(),
                 detached: true,
             };
             (complete, face)
@@ -175,7 +172,7 @@ where
     S::Error: Send + 'static,
     K: ResourceKey<Request<B>>,
     C: CompletesGrpc + Clone + Send + 'static,
-    R: Fn(Rejection<'_>) -> Status + Clone,
+    R: OnReject<Status> + Clone,
     B: Send + 'static,
     A: Body<Data: Send, Error: Send> + Send + 'static,
 {
@@ -209,4 +206,9 @@ where
         };
         GrpcFuture::calling(reader, call, on_reject)
     }
+}
+
+/// For `Server::add_service` with a wrapped service.
+impl<S: NamedService, K, C, P> NamedService for OnceService<S, K, C, P> {
+    const NAME: &'static str = S::NAME;
 }

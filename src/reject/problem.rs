@@ -1,20 +1,13 @@
+//! Problem bodies after RFC 9457.
+
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::RequestOutcome;
 
-/// A problem body after RFC 9457, with the members `code` and `outcome` of our own.
+/// A problem of the type `about:blank`, with the members `code` and `outcome` of this crate. A response
+/// whose outcome is not `unknown` is marked as refused: the request itself did nothing.
 pub(crate) fn problem(
-    status: StatusCode,
-    code: &str,
-    detail: &str,
-    has_begun: bool,
-) -> Response<Bytes> {
-    problem_of(status, code, detail, if has_begun { "unknown" } else { "not-run" })
-}
-
-/// The same with any outcome. The response tells a layer outside of it.
-pub(crate) fn problem_of(
     status: StatusCode,
     code: &str,
     detail: &str,
@@ -41,14 +34,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_layer_outside_is_told_what_became_of_the_request() {
+    fn response_is_marked_with_the_outcome() {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        let said = |has_begun| RequestOutcome::of(&problem(status, "x", "x", has_begun));
-        assert_eq!(said(true), Some(RequestOutcome::Unknown));
-        assert_eq!(said(false), Some(RequestOutcome::Refused));
+        let marked = |outcome| RequestOutcome::of(&problem(status, "x", "x", outcome));
+        assert_eq!(marked("unknown"), Some(RequestOutcome::Unknown));
+        assert_eq!(marked("not-run"), Some(RequestOutcome::Refused));
         // Done by another request; this one did nothing.
-        let done = problem_of(status, "x", "x", "done");
-        assert_eq!(RequestOutcome::of(&done), Some(RequestOutcome::Refused));
+        assert_eq!(marked("done"), Some(RequestOutcome::Refused));
         assert_eq!(RequestOutcome::of(&Response::new(())), None);
     }
 }

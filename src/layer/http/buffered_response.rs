@@ -1,5 +1,5 @@
-//! A response that is read whole under its lock, for clients that see no end of a body but that of
-//! the connection.
+//! Buffering of a response under its lock, for HTTP/1.0, where the end of the connection is the only
+//! end of a body.
 
 use std::{
     future::Future,
@@ -14,57 +14,56 @@ use pin_project::pin_project;
 
 use super::{
     HttpBody,
-    held_body::{HeldBody, Out},
-    problem::problem,
+    held_body::{HeldBody, HeldBodyEvent},
 };
-use crate::{error::LockError, guard::Hold};
+use crate::{error::LockError, guard::Hold, reject::problem};
 
 /// Maximum size of a response of unannounced length to a client of HTTP/1.0, in bytes: 1 MiB.
 pub const GATHER_LIMIT: usize = 1 << 20;
 
-/// Reads a response's body.
+/// Reads the body of a response to its end.
 #[pin_project]
-pub(super) struct Gather<A> {
+pub(super) struct BufferResponse<A> {
     #[pin]
     body: HeldBody<A>,
     head: Option<Parts>,
     read: BytesMut,
 }
 
-/// Why a response was not read whole. Its body is dropped, and the lock given back.
+/// Why a response was not read to its end. Its body is dropped, and the lock released.
 pub(super) enum Unread {
     Lost(LockError),
     TooLarge,
 }
 
-impl<A: Body> Gather<A> {
+impl<A: Body> BufferResponse<A> {
     pub(super) fn new(response: Response<A>, hold: Option<Hold>) -> Self {
         let (head, body) = response.into_parts();
         Self { body: HeldBody::new(body, hold), head: Some(head), read: BytesMut::new() }
     }
 }
 
-impl<A: Body> Future for Gather<A> {
+impl<A: Body> Future for BufferResponse<A> {
     type Output = Result<Response<HttpBody<A>>, Unread>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let body = loop {
-            match ready!(this.body.as_mut().poll_out(cx)) {
-                Some(Out::Frame(frame)) => {
+            match ready!(this.body.as_mut().poll_event(cx)) {
+                Some(HeldBodyEvent::Frame(frame)) => {
                     // HTTP/1.0 has no trailers.
                     if let Ok(data) = frame.into_data() {
                         this.read.put(data);
                     }
                 }
-                Some(Out::Cut(error)) => return Poll::Ready(Err(Unread::Lost(error))),
-                Some(Out::Failed(error)) => break HttpBody::of_failure(error),
-                Some(Out::Rejection(_)) | None => {
+                Some(HeldBodyEvent::Cut(error)) => return Poll::Ready(Err(Unread::Lost(error))),
+                Some(HeldBodyEvent::Failed(error)) => break HttpBody::of_failure(error),
+                Some(HeldBodyEvent::Bytes(_)) | None => {
                     break HttpBody::of_bytes(std::mem::take(this.read).freeze());
                 }
             }
             if this.read.len() > GATHER_LIMIT {
-                // The body first, and with it the lock.
+                // Drops the body, then releases the lock.
                 this.body.set(HeldBody::Cut);
                 return Poll::Ready(Err(Unread::TooLarge));
             }
@@ -84,6 +83,6 @@ pub(super) fn too_large() -> Response<Bytes> {
         StatusCode::INTERNAL_SERVER_ERROR,
         "response-too-large",
         "the request ran, and its response is too large to be sent over HTTP/1.0: use HTTP/1.1",
-        true,
+        "unknown",
     )
 }

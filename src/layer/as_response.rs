@@ -1,9 +1,11 @@
+//! The compiler's message where a layer in front of a router lacks `.http()`.
+
 use std::{convert::Infallible, fmt::Display};
 
 use super::Error;
 
-/// Lock errors as responses. Implemented by nothing: it makes the compiler say what a layer in front
-/// of a router lacks, where that asks for a service that never fails.
+/// Implemented by nothing. Where a router asks for a service that never fails, its diagnostics say what
+/// the layer in front lacks.
 #[diagnostic::on_unimplemented(
     message = "the errors of a lock are no responses here",
     label = "this service may fail, with the errors of a lock",
@@ -15,7 +17,7 @@ pub trait AsResponse {
     fn never(error: &dyn Display) -> Infallible;
 }
 
-/// For the message where `.http()` was forgotten: see [`AsResponse`].
+/// Never used: see [`AsResponse`].
 ///
 /// ```compile_fail,E0277
 /// use axum::{Router, extract::Request, routing::post};
