@@ -116,13 +116,13 @@ fn once_over_http_is_shared_and_sent() {
     use tower_redlock::{
         OnceLayer, RequestOutcome,
         key::{Header, JsonPointer, Key},
-        reject::{DefaultResponse, RejectReason, Rejection},
         once::{
             Always, Intact, KeptStatuses, MemoryStore, Missing, OnceService, Scope, ServerErrors,
             http::{
                 ByBody, ByBodyFuture, Http, HttpFuture, Idempotency, IdempotencyFuture, OnNodes,
-                            },
+            },
         },
+        reject::{DefaultResponse, RejectReason, Rejection},
     };
     type Body = Full<bytes::Bytes>;
     type Over<B> =
@@ -137,8 +137,11 @@ fn once_over_http_is_shared_and_sent() {
     cloned::<OnceService<Over<Body>, Key<Header>, Always, Keeping<MemoryStore>>>();
     sendable::<HttpFuture<Over<Body>, Body, Always, DefaultResponse>>();
     sendable::<ByBodyFuture<Over<Intact<Body>>, Body, Key<JsonPointer>, Always, DefaultResponse>>();
-    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, DefaultResponse, OnNodes>>();
-    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, DefaultResponse, MemoryStore>>();
+    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, DefaultResponse, OnNodes>>(
+    );
+    sendable::<
+        IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, DefaultResponse, MemoryStore>,
+    >();
     shared::<Missing>();
     shared::<RequestOutcome>();
     shared::<ServerErrors>();

@@ -1,4 +1,6 @@
-use std::{fmt::Display, str::FromStr};
+//! A key of HTTP requests, and the methods that change it.
+
+use std::{fmt::Display, marker::PhantomData, str::FromStr};
 
 use http::{Method, Request};
 
@@ -54,7 +56,7 @@ impl<S: BodySource> Key<S> {
     where
         T: FromStr + Display,
     {
-        Key::new(Parsed::new(self.source))
+        Key::new(Parsed { source: self.source, of: PhantomData })
     }
 
     /// Puts `prefix` before each name, as it is: with the separator that it shall have, `:`. Keys of
@@ -73,7 +75,7 @@ impl<S: BodySource> Key<S> {
     /// # Ok::<(), http::Error>(())
     /// ```
     pub fn prefixed(self, prefix: impl Into<String>) -> Key<Prefixed<S>> {
-        Key::new(Prefixed::new(self.source, prefix.into()))
+        Key::new(Prefixed { source: self.source, prefix: prefix.into().into() })
     }
 
     /// Replaces each name by its SHA-256 in 64 hexadecimal digits: for names that are long, or that
@@ -93,7 +95,7 @@ impl<S: BodySource> Key<S> {
     /// # Ok::<(), http::Error>(())
     /// ```
     pub fn hashed(self) -> Key<Hashed<S>> {
-        Key::new(Hashed::new(self.source))
+        Key::new(Hashed { source: self.source })
     }
 
     /// Replaces each name by its HMAC-SHA-256 under `secret`, in 64 hexadecimal digits: without the
@@ -133,7 +135,7 @@ impl<S: BodySource> Key<S> {
     /// # Ok::<(), http::Error>(())
     /// ```
     pub fn optional(self) -> Key<Optional<S>> {
-        Key::new(Optional::new(self.source))
+        Key::new(Optional { source: self.source })
     }
 
     /// Locks for these methods only; requests with others pass without a lock. GET includes HEAD,
@@ -149,7 +151,7 @@ impl<S: BodySource> Key<S> {
     /// # Ok::<(), http::Error>(())
     /// ```
     pub fn only(self, methods: impl IntoIterator<Item = Method>) -> Key<Only<S>> {
-        Key::new(Only::new(self.source, methods))
+        Key::new(Only { source: self.source, methods: methods.into_iter().collect() })
     }
 
     /// Locks only where `predicate` says so; other requests pass without a lock.
@@ -166,7 +168,7 @@ impl<S: BodySource> Key<S> {
     where
         P: Fn(&RequestHead<'_>) -> bool,
     {
-        Key::new(When::new(self.source, predicate))
+        Key::new(When { source: self.source, predicate })
     }
 }
 

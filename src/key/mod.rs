@@ -40,47 +40,35 @@
 //! let layer = RedlockLayer::new(redlock, key).http();
 //! ```
 
-mod all;
-mod body;
+mod combinators;
 mod decode;
-mod extension;
-mod filter;
 mod from_fn;
-mod hash;
 mod head;
-mod header;
-mod idempotency;
-mod joined;
+mod head_sources;
+mod idempotency_key;
+mod json_pointer;
+mod json_walk;
 #[allow(clippy::module_inception)]
 mod key;
-mod method_and_path;
 mod names;
 #[cfg(feature = "axum")]
-mod param;
-mod parsed;
-mod path;
-mod prefix;
-mod query;
+mod path_param;
 mod source;
 #[cfg(test)]
 mod tests;
 
-pub use all::{All, all};
-pub use body::{BodyKey, JsonPointer, json_pointer};
-pub use extension::{Extension, extension};
-pub use filter::{Only, Optional, When};
+pub use combinators::{
+    All, Hashed, HashedWith, Joined, Only, Optional, Parsed, Prefixed, When, all, joined,
+};
 pub use from_fn::{FromBodyFn, FromFn, from_body_fn, from_fn};
-pub use hash::{Hashed, HashedWith};
 pub use head::RequestHead;
-pub use header::{Header, header};
-pub use idempotency::{IdempotencyKey, MAX_IDEMPOTENCY_KEY_BYTES, idempotency_key};
-pub use joined::{Joined, joined};
+pub use head_sources::{
+    Extension, Header, MethodAndPath, PathSegment, Query, extension, header, method_and_path,
+    path_segment, query,
+};
+pub use idempotency_key::{IdempotencyKey, MAX_IDEMPOTENCY_KEY_BYTES, idempotency_key};
+pub use json_pointer::{JsonPointer, json_pointer};
 pub use key::Key;
-pub use method_and_path::{MethodAndPath, method_and_path};
 #[cfg(feature = "axum")]
-pub use param::{PathParam, path_param};
-pub use parsed::Parsed;
-pub use path::{PathSegment, path_segment};
-pub use prefix::Prefixed;
-pub use query::{Query, query};
-pub use source::{BodySource, Source};
+pub use path_param::{PathParam, path_param};
+pub use source::{BodyKey, BodySource, Source};

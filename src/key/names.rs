@@ -1,3 +1,5 @@
+//! The names that a key found.
+
 use std::{borrow::Cow, sync::Arc};
 
 use crate::resource::{Resource, ResourceError};

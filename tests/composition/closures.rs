@@ -10,10 +10,7 @@ use http::{Response, StatusCode};
 use tower::{ServiceBuilder, ServiceExt};
 use tower_http::map_request_body::MapRequestBodyLayer;
 use tower_redlock::{
-    OnceLayer, Redlock, RedlockLayer, key,
-    key::RequestHead,
-    layer::KeyError,
-    once::Intact,
+    OnceLayer, Redlock, RedlockLayer, key, key::RequestHead, layer::KeyError, once::Intact,
     reject::Rejection,
 };
 

@@ -14,9 +14,10 @@ use tower::{Layer, Service, util::BoxCloneSyncService};
 use tower_redlock::{
     Redlock, RedlockLayer,
     layer::{
-        RedlockService,
-        grpc::{Grpc, GrpcBody, Rejection},
+        RedlockService, ResponseFuture,
+        grpc::{Grpc, GrpcBody},
     },
+    reject::Rejection,
 };
 
 use crate::site::{Key, order_id};

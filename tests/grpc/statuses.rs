@@ -5,8 +5,7 @@ use std::{convert::Infallible, future::pending, time::Duration};
 use tonic::{Code, Status};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
-    LockError, LossCause, Redlock, RedlockLayer, RequestOutcome, Votes, guard,
-    reject::Rejection,
+    LockError, LossCause, Redlock, RedlockLayer, RequestOutcome, Votes, guard, reject::Rejection,
 };
 
 use crate::{

@@ -22,8 +22,8 @@ use tower_redlock::{
     EmbeddedNodes, KeyError, LockError, NodeHealth, Reason, Redlock, RedlockBuilder, RedlockLayer,
     RequestOutcome, ResourceKey,
     layer::http::{Http, HttpBody},
-    reject::{OnReject, Rejection},
     node::{Node, Op, Reply},
+    reject::{OnReject, Rejection},
 };
 
 use crate::{

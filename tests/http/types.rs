@@ -21,6 +21,7 @@ use tower_redlock::{
         MissingLockContext, RedlockService,
         http::{BodyError, Http, HttpBody, HttpFuture},
     },
+    reject::{DefaultResponse, Rejection},
 };
 
 const fn shared<T: Send + Sync + Debug + 'static>() {}

@@ -5,10 +5,8 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use tower_redlock::{
     LockContext, OnceLayer, key,
-    once::{
-        Missing,
-        http::{Refused, Rejection},
-    },
+    once::Missing,
+    reject::{RejectReason, Rejection},
 };
 
 use crate::{

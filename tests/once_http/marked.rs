@@ -5,9 +5,7 @@ use std::{future::pending, time::Duration};
 use axum::{Extension, Router, body::Body, response::IntoResponse, routing::post};
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use tower_redlock::{
-    OnceLayer, RedlockLayer, RequestOutcome, Unknown, key, reject::Rejection,
-};
+use tower_redlock::{OnceLayer, RedlockLayer, RequestOutcome, Unknown, key, reject::Rejection};
 
 use crate::{
     client::Client,

@@ -5,7 +5,7 @@ use percent_encoding::percent_decode_str;
 use proptest::{collection::vec, prelude::*};
 
 use super::{name, some};
-use crate::key::{self, method_and_path::normalise};
+use crate::key::{self, head_sources::normalise};
 
 fn request(uri: &str) -> Request<()> {
     Request::get(uri).body(()).unwrap()

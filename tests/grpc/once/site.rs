@@ -10,6 +10,7 @@ use tower_redlock::{
         Always, OnceState,
         grpc::{CompletesGrpc, Grpc},
     },
+    reject::OnReject,
 };
 
 use crate::{

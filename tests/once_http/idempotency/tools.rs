@@ -7,8 +7,9 @@ use tower_redlock::{
     key::{Header, Key},
     once::{
         Always, MemoryStore,
-        http::{Http, Idempotency, Problems},
+        http::{Http, Idempotency},
     },
+    reject::DefaultResponse,
 };
 
 use crate::{client::Client, site::serve};

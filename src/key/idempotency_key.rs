@@ -1,10 +1,12 @@
+//! The key from `Idempotency-Key`.
+
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName};
 
 use super::{
     Key, RequestHead,
-    header::BLANK,
+    head_sources::BLANK,
     names::Names,
     source::{Miss, sealed::Find},
 };

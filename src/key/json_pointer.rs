@@ -1,8 +1,10 @@
+//! Keys from a JSON body.
+
 use std::{borrow::Cow, sync::Arc};
 
-use super::walk::{Found, walk};
-use crate::key::{
+use super::{
     Key, RequestHead,
+    json_walk::{Found, walk},
     names::Names,
     source::{Miss, sealed::Find},
 };

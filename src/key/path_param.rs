@@ -1,3 +1,5 @@
+//! The key from a parameter of axum's matched route.
+
 use std::{borrow::Cow, sync::Arc};
 
 use axum::extract::MatchedPath;

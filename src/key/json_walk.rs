@@ -1,3 +1,5 @@
+//! Finds a value inside of a JSON document without building the document.
+
 use std::{cell::Cell, fmt};
 
 use serde::de::{
