@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::{
     error::BuildError,
-    lock::{Overrun, Redlock, RedlockBuilder},
+    lock::{LockOptions, Overrun, Redlock, RedlockBuilder},
     node::redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
 };
 
@@ -26,6 +26,8 @@ use crate::{
 /// | `retry_delay` | `{ min = duration, max = duration }` | 5 to 40 ms |
 /// | `wakeups` | boolean | `true` |
 /// | `max_attempts` | number | no limit but the wait |
+/// | `auto_extend` | boolean | `true` |
+/// | `retry_after` | duration | `"30s"` |
 /// | `owner` | text | `program@host:pid` |
 /// | `key_prefix` | text | `redlock` |
 /// | `fencing` | boolean | `true` |
@@ -75,6 +77,9 @@ pub struct Config {
     retry_delay: Option<DelayRange>,
     wakeups: Option<bool>,
     max_attempts: Option<u32>,
+    auto_extend: Option<bool>,
+    #[serde(with = "humantime_serde")]
+    retry_after: Option<Duration>,
     owner: Option<String>,
     key_prefix: Option<String>,
     fencing: Option<bool>,
@@ -158,6 +163,8 @@ impl Config {
         set!(max_attempts, owner, key_prefix, fencing, restart_guard, clock_guard, eviction_guard);
         set!(max_records, max_stored_response_bytes, max_waiting_body_bytes);
         set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total, handoff_limit, wakeups);
+        let Self { auto_extend, retry_after, .. } = self;
+        builder = builder.options(LockOptions { auto_extend, retry_after, ..LockOptions::new() });
         if let Some(DelayRange { min, max }) = self.retry_delay {
             builder = builder.retry_delay(min..=max);
         }

@@ -158,7 +158,8 @@ pub use layer::{KeyError, RedlockLayer, ResourceKey};
 pub use leader::{Leader, Leadership, Term};
 #[doc(inline)]
 pub use lock::{
-    Holder, Lock, LockRequest, NotReady, Overrun, Redlock, RedlockBuilder, Released, RevokeTarget,
+    Holder, Lock, LockOptions, LockRequest, NotReady, Overrun, Redlock, RedlockBuilder, Released,
+    RevokeTarget,
 };
 #[doc(inline)]
 pub use node::{

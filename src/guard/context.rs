@@ -89,6 +89,13 @@ impl LockContext {
         Stopping::new(Arc::clone(&self.lease))
     }
 
+    /// Says that the work gets on with what it does; from any task or thread. Needed where
+    /// [`heartbeat_within`](crate::LockOptions::heartbeat_within) is set, and without effect
+    /// otherwise.
+    pub fn heartbeat(&self) {
+        self.lease.heartbeat();
+    }
+
     /// Whether the lock is held at this moment, by our clock.
     #[cfg(feature = "scheduler")]
     pub(crate) fn is_valid(&self) -> bool {
@@ -136,12 +143,6 @@ impl LockContext {
     #[cfg(feature = "scheduler")]
     pub(crate) fn is_in_last_validity(&self) -> bool {
         self.lease.is_in_last_validity()
-    }
-
-    /// The work lives.
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn heartbeat(&self) {
-        self.lease.heartbeat();
     }
 
     /// Tells of each renewal, without waking the work.

@@ -1,6 +1,6 @@
 use std::{
     fmt,
-    future::{Future, IntoFuture},
+    future::Future,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -45,7 +45,7 @@ impl LockRequest {
         F: FnOnce(LockContext) -> Fut,
         Fut: Future,
     {
-        Run { state: State::Acquiring { acquire: self.into_future(), work: Some(work) } }
+        Run { state: State::Acquiring { acquire: self.acquire(), work: Some(work) } }
     }
 
     /// As [`run`](Self::run), for work that can fail by itself.

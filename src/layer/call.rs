@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    future::{Future, IntoFuture},
+    future::Future,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -76,7 +76,7 @@ impl<S: Service<Request>, Request, P> Call<S, Request, P> {
         layer: Option<Arc<str>>,
         call: (S, Request, P),
     ) -> Self {
-        let acquire = request.into_future();
+        let acquire = request.acquire();
         let state = CallState::Acquiring { acquire, call: Some(call), layer };
         Self { state, resource: Some(resource) }
     }

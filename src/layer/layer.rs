@@ -8,7 +8,7 @@ use super::{RedlockService, call::Protocol};
 use crate::{
     error::LockError,
     guard::LockContext,
-    lock::{LockRequest, Redlock},
+    lock::{LockOptions, Redlock},
 };
 
 /// Runs each request only while the lock on its resource is held.
@@ -23,7 +23,7 @@ use crate::{
 pub struct RedlockLayer<K, P = Plain> {
     pub(super) redlock: Redlock,
     pub(super) key: K,
-    pub(super) terms: Terms,
+    pub(super) options: LockOptions,
     pub(super) protocol: P,
     pub(super) name: Option<Arc<str>>,
 }
@@ -37,58 +37,43 @@ impl<Request> Protocol<Request> for Plain {
     fn prepare(&self, _: &mut Request, _: Option<Arc<str>>, _: &LockContext) {}
 }
 
-/// What the layer asks for with each request.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Terms {
-    ttl: Option<Duration>,
-    wait: Option<Duration>,
-    max_hold: Option<Duration>,
-    retry_after: Option<Duration>,
-}
-
 impl<K> RedlockLayer<K> {
     /// A layer that locks what `key` finds in each request: a closure, or any
     /// [`ResourceKey`](super::ResourceKey).
     pub const fn new(redlock: Redlock, key: K) -> Self {
-        let terms = Terms { ttl: None, wait: None, max_hold: None, retry_after: None };
-        Self { redlock, key, terms, protocol: Plain(()), name: None }
+        let options = LockOptions::new();
+        Self { redlock, key, options, protocol: Plain(()), name: None }
     }
 }
 
 impl<K, P> RedlockLayer<K, P> {
-    /// How long the servers keep the key without renewal. Default: the manager's (10 s).
+    /// Sets all that is set in `options`; what was set before and is not set there stays.
     ///
-    /// One above the manager's `max_ttl`, which is its TTL unless it is set, is an error of
-    /// [`build`](Self::build), or else of every request.
-    pub const fn ttl(mut self, ttl: Duration) -> Self {
-        self.terms.ttl = Some(ttl);
+    /// Options that the manager refuses are an error of [`build`](Self::build), or else of every
+    /// request.
+    pub const fn options(mut self, options: LockOptions) -> Self {
+        self.options = options.or(self.options);
         self
     }
 
-    /// How long a request waits for its turn. Default: the manager's (zero: it is turned away at
-    /// once). [`Duration::MAX`] is no limit.
-    pub const fn wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = Some(wait);
-        self
+    /// See [`LockOptions::ttl`].
+    pub const fn ttl(self, ttl: Duration) -> Self {
+        self.options(LockOptions::new().ttl(ttl))
     }
 
-    /// The longest time that a request runs under the lock. Default: the manager's (5 min).
-    pub const fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.terms.max_hold = Some(max_hold);
-        self
+    /// See [`LockOptions::wait`].
+    pub const fn wait(self, wait: Duration) -> Self {
+        self.options(LockOptions::new().wait(wait))
     }
 
-    /// The longest time after which a request that met a holder is told to come back
-    /// ([`LockError::Held::retry_after`](crate::LockError::Held), `Retry-After`, `RetryInfo`).
-    /// Default: 30 s.
-    ///
-    /// The time is estimated: about one usual holding time for the holder, and one for each request
-    /// before this one that waits or was turned away here, with jitter. The usual time is a mean of
-    /// what this process has measured for names that differ only in parts with digits
-    /// (`account:7`, `account:8`).
-    pub const fn retry_after(mut self, max: Duration) -> Self {
-        self.terms.retry_after = Some(max);
-        self
+    /// See [`LockOptions::max_hold`].
+    pub const fn max_hold(self, max_hold: Duration) -> Self {
+        self.options(LockOptions::new().max_hold(max_hold))
+    }
+
+    /// See [`LockOptions::retry_after`].
+    pub const fn retry_after(self, max: Duration) -> Self {
+        self.options(LockOptions::new().retry_after(max))
     }
 
     /// Gives the layer a name, by which handlers find its lock in `LockContexts` (feature `http`) where
@@ -116,20 +101,25 @@ impl<K, P> RedlockLayer<K, P> {
     /// # Errors
     ///
     /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest): a TTL above the manager's
-    /// `max_ttl` or not above the drift, or a `max_hold` of zero.
+    /// `max_ttl` or not above the drift, or another option that is zero and must not be.
     pub fn build(self) -> Result<Self, LockError> {
         self.check()?;
         Ok(self)
     }
 
     fn check(&self) -> Result<(), LockError> {
-        self.terms.apply(self.redlock.lock("settings")).check()
+        self.redlock.lock("settings").options(self.options).check()
+    }
+
+    #[cfg(all(test, feature = "scheduler"))]
+    pub(crate) fn lock_request(&self) -> crate::lock::LockRequest {
+        self.redlock.lock("x").options(self.options)
     }
 
     #[cfg(feature = "http")]
     pub(super) fn map_protocol<Q>(self, map: impl FnOnce(P) -> Q) -> RedlockLayer<K, Q> {
-        let Self { redlock, key, terms, protocol, name } = self;
-        RedlockLayer { redlock, key, terms, protocol: map(protocol), name }
+        let Self { redlock, key, options, protocol, name } = self;
+        RedlockLayer { redlock, key, options, protocol: map(protocol), name }
     }
 }
 
@@ -141,23 +131,5 @@ impl<S, K: Clone, P: Clone> Layer<S> for RedlockLayer<K, P> {
             crate::log::error!(%error, "a RedlockLayer turns every request away");
         }
         RedlockService::new(inner, self.clone())
-    }
-}
-
-impl Terms {
-    pub(super) fn apply(self, mut request: LockRequest) -> LockRequest {
-        if let Some(ttl) = self.ttl {
-            request = request.ttl(ttl);
-        }
-        if let Some(wait) = self.wait {
-            request = request.wait(wait);
-        }
-        if let Some(max_hold) = self.max_hold {
-            request = request.max_hold(max_hold);
-        }
-        if let Some(max) = self.retry_after {
-            request = request.retry_after(max);
-        }
-        request
     }
 }

@@ -69,7 +69,7 @@ impl<S, K, P> RedlockService<S, K, P> {
 
     /// The request for the lock on a resource, with the settings of the layer.
     pub(super) fn ask(&self, resource: &Resource) -> LockRequest {
-        self.layer.terms.apply(self.layer.redlock.lock(resource.clone()))
+        self.layer.redlock.lock(resource.clone()).options(self.layer.options)
     }
 
     /// Takes the ready service, and leaves a clone of it.

@@ -5,7 +5,7 @@ use tokio::sync::watch;
 use super::{Leadership, LostOutcome, Term, on_lost::OnLost, shared::Shared};
 use crate::{
     error::{LockError, LossCause},
-    lock::{Core, LockRequest, Overrun, Redlock},
+    lock::{Core, LockOptions, LockRequest, Overrun, Redlock},
     resource::Resource,
 };
 
@@ -40,11 +40,11 @@ const RESIGN_GRACE: Duration = Duration::from_secs(5);
 
 impl Leader {
     fn new(request: LockRequest, name: Arc<str>) -> Self {
-        let request = request
+        let options = LockOptions::new()
             .wait(Duration::ZERO)
-            .auto_extend(true)
             .max_hold(Duration::MAX)
-            .stall_limit(Some(STALL_LIMIT));
+            .stall_limit(STALL_LIMIT);
+        let request = request.options(options);
         Self {
             request,
             name,
@@ -54,34 +54,41 @@ impl Leader {
         }
     }
 
-    /// How long the servers keep the key without renewal: with a tenth of it, the longest time that
-    /// nobody leads after a leader was killed. Default: the manager's (10 s).
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.request = self.request.ttl(ttl);
+    /// Sets all that is set in `options` for the leader's lock; what was set before and is not set
+    /// there stays. With `max_hold` a term ends by then, as lost.
+    ///
+    /// `wait`, `max_attempts` and `retry_after` don't apply: a candidate tries by its own rules. Where
+    /// one of them is set, [`run`](Self::run) fails with [`LockError::InvalidRequest`].
+    pub fn options(mut self, options: LockOptions) -> Self {
+        if let Err(reason) = options.refuse_waiting() {
+            self.request = self.request.refuse(reason);
+        }
+        self.request = self.request.options(options);
         self
     }
 
-    /// For how long one poll of the work may go on before the lock is not renewed any more: blocking
-    /// code that hangs then loses the term, at the end of the validity. Default: 1 min.
-    /// [`Duration::MAX`] is no limit.
+    #[cfg(test)]
+    pub(crate) fn lock_request(&self) -> LockRequest {
+        self.request.clone()
+    }
+
+    /// See [`LockOptions::ttl`]: with a tenth of it, the longest time that nobody leads after a leader
+    /// was killed.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.options(LockOptions::new().ttl(ttl))
+    }
+
+    /// See [`LockOptions::stall_limit`]. Default: 1 min.
     ///
     /// It counts as well from the election to the first poll of the work: so a candidate whose
     /// runtime hangs at that moment does not keep a term that it knows nothing of.
-    ///
-    /// It is found out by looks at quarters of the limit, so up to a quarter later. Time in which
-    /// the machine was suspended, or the process stopped, counts for a quarter at most.
-    pub fn stall_limit(mut self, limit: Duration) -> Self {
-        self.request = self.request.stall_limit(Some(limit));
-        self
+    pub fn stall_limit(self, limit: Duration) -> Self {
+        self.options(LockOptions::new().stall_limit(limit))
     }
 
-    /// How often the work has to call [`Term::heartbeat`]; else the lock is not renewed any more.
-    /// For work that may hang without blocking. Default: not at all.
-    ///
-    /// Counted from the beginning of the term, and as [`stall_limit`](Self::stall_limit) is.
-    pub fn heartbeat_within(mut self, limit: Duration) -> Self {
-        self.request = self.request.heartbeat_within(Some(limit));
-        self
+    /// See [`LockOptions::heartbeat_within`]; counted from the beginning of the term.
+    pub fn heartbeat_within(self, limit: Duration) -> Self {
+        self.options(LockOptions::new().heartbeat_within(limit))
     }
 
     /// How long the work has to come to an end after [`resign`](Self::resign) or
@@ -91,11 +98,9 @@ impl Leader {
         self
     }
 
-    /// What is done about work that is inside a poll when its term has ended. Default: the manager's
-    /// ([`Overrun::Warn`]).
-    pub fn on_overrun(mut self, overrun: Overrun) -> Self {
-        self.request = self.request.on_overrun(overrun);
-        self
+    /// See [`LockOptions::on_overrun`].
+    pub fn on_overrun(self, overrun: Overrun) -> Self {
+        self.options(LockOptions::new().on_overrun(overrun))
     }
 
     /// Called when a term was lost, after the work was dropped. The next campaign begins when it has
@@ -290,9 +295,8 @@ impl Leader {
     }
 
     /// How often the work has to give a heartbeat: what was set, else `default`.
-    pub(crate) fn heartbeat_or(mut self, default: Duration) -> (Self, Duration) {
+    pub(crate) fn heartbeat_or(self, default: Duration) -> (Self, Duration) {
         let limit = self.request.heartbeat_limit().unwrap_or(default);
-        self.request = self.request.heartbeat_within(Some(limit));
-        (self, limit)
+        (self.heartbeat_within(limit), limit)
     }
 }

@@ -10,11 +10,12 @@ use std::{
 use tracing::{Span, field};
 
 use super::{
+    LockOptions,
     core::Core,
     held::Lock,
     lease::ActiveLease,
     queue::{Queueing, Ticket, Turn},
-    settings::Overrides,
+    settings::InternalOptions,
     wakeups::{Begun, RetryHistory, RetryState, RetryTask, Wait, Yield},
     watchers::Watch,
 };
@@ -81,9 +82,10 @@ impl Acquire {
     pub(super) fn new(
         core: Arc<Core>,
         resource: Result<Resource, LockError>,
-        overrides: Overrides,
+        options: &LockOptions,
+        internal: &InternalOptions,
     ) -> Self {
-        let plan = core.settings.plan(&overrides);
+        let plan = core.settings.plan(options, internal);
         let started = core.clock().now();
         let open = core.is_open_at(started);
         let (resource, plan) = match open.and(resource).and_then(|r| plan.map(|p| (r, p))) {

@@ -3,7 +3,7 @@
 //! | part | where |
 //! |---|---|
 //! | manager, builder, settings | [`Redlock`], [`RedlockBuilder`] |
-//! | a request for a lock, and its future | [`LockRequest`], [`Acquire`] |
+//! | a request for a lock, its options and its future | [`LockRequest`], [`LockOptions`], [`Acquire`] |
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`] |
 //! | the line of local waiters | `queue` |
 //! | a bound on attempts under way | `attempts` |
@@ -33,6 +33,7 @@ mod held;
 mod inspect;
 mod lease;
 mod lost;
+mod options;
 mod overrun;
 mod queue;
 mod quota;
@@ -66,6 +67,7 @@ pub use inspect::Holder;
 pub(crate) use inspect::inspect;
 pub(crate) use lease::ActiveLease;
 pub use lost::Lost;
+pub use options::LockOptions;
 pub use overrun::Overrun;
 pub use readiness::NotReady;
 pub use redlock::Redlock;

@@ -9,8 +9,12 @@ use crate::time::Timestamp;
 
 /// What is done about guarded work that is inside a poll when its lock has ended: blocking code,
 /// which can't be dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "config", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(rename_all = "lowercase")
+)]
 #[non_exhaustive]
 pub enum Overrun {
     /// The crate's own thread says so at WARN, with the resource and by how much, and again at

@@ -1,6 +1,8 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
-use super::{acquire::Acquire, core::Core, overrun::Overrun, settings::Overrides};
+use super::{
+    LockOptions, acquire::Acquire, core::Core, overrun::Overrun, settings::InternalOptions,
+};
 use crate::{error::LockError, resource::Resource};
 
 /// A request for a lock: await it, or run work under it.
@@ -27,112 +29,96 @@ use crate::{error::LockError, resource::Resource};
 pub struct LockRequest {
     pub(super) core: Arc<Core>,
     pub(super) resource: Result<Resource, LockError>,
-    pub(super) overrides: Overrides,
+    pub(super) options: LockOptions,
+    pub(super) internal: InternalOptions,
 }
 
 impl LockRequest {
     pub(crate) fn new(core: Arc<Core>, resource: Result<Resource, LockError>) -> Self {
-        Self { core, resource, overrides: Overrides::default() }
+        Self { core, resource, options: LockOptions::new(), internal: InternalOptions::default() }
     }
 
-    /// How long the servers keep the key without renewal. Default: the manager's (10 s). A crashed
-    /// holder blocks the resource for at most this long. At most the manager's `max_ttl`.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.overrides.ttl = Some(ttl);
+    /// Sets all that is set in `options`; what was set before and is not set there stays.
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.options = options.or(self.options);
         self
     }
 
-    /// How long to try while the resource is held by others, or too few nodes answer. Default: the
-    /// manager's (zero: one attempt). [`Duration::MAX`] is no limit. The last attempt begins when the wait ends at the latest. It
-    /// takes one node timeout, and up to four and a half where the fencing token has to be raised
-    /// and this process stood still.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.overrides.wait = Some(wait);
-        self
+    /// See [`LockOptions::ttl`].
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.options(LockOptions::new().ttl(ttl))
+    }
+
+    /// See [`LockOptions::wait`].
+    pub fn wait(self, wait: Duration) -> Self {
+        self.options(LockOptions::new().wait(wait))
+    }
+
+    /// See [`LockOptions::max_hold`].
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        self.options(LockOptions::new().max_hold(max_hold))
+    }
+
+    /// See [`LockOptions::max_attempts`].
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        self.options(LockOptions::new().max_attempts(attempts))
+    }
+
+    /// See [`LockOptions::auto_extend`].
+    pub fn auto_extend(self, auto_extend: bool) -> Self {
+        self.options(LockOptions::new().auto_extend(auto_extend))
+    }
+
+    /// See [`LockOptions::on_overrun`].
+    pub fn on_overrun(self, overrun: Overrun) -> Self {
+        self.options(LockOptions::new().on_overrun(overrun))
     }
 
     /// Bounds the wait, also that of the manager.
     #[cfg(feature = "tonic")]
     pub(crate) fn wait_at_most(mut self, most: Option<Duration>) -> Self {
-        self.overrides.wait_at_most = most;
-        self
-    }
-
-    /// The longest time that the lock is held, renewals included. Default: the manager's (5 min).
-    /// [`Duration::MAX`] is no limit.
-    pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.overrides.max_hold = Some(max_hold);
-        self
-    }
-
-    /// At most so many attempts on the servers, however long the wait. Default: the manager's
-    /// (no limit).
-    pub fn max_attempts(mut self, attempts: u32) -> Self {
-        self.overrides.max_attempts = Some(attempts);
-        self
-    }
-
-    /// Whether the lock renews itself while it is held. Default: yes. Without renewal the lock is
-    /// lost at the end of its first validity.
-    pub fn auto_extend(mut self, auto_extend: bool) -> Self {
-        self.overrides.auto_extend = Some(auto_extend);
-        self
-    }
-
-    /// What is done about work that is inside a poll when this lock has ended. Default: the
-    /// manager's ([`Overrun::Warn`]).
-    pub fn on_overrun(mut self, overrun: Overrun) -> Self {
-        self.overrides.on_overrun = Some(overrun);
-        self
-    }
-
-    /// The longest time after which a request that is turned away is to come back.
-    pub(crate) fn retry_after(mut self, max: Duration) -> Self {
-        self.overrides.retry_after = Some(max);
+        self.internal.wait_at_most = most;
         self
     }
 
     /// The holder is to have the nodes keep records. Records of a name tell holders apart by the
     /// lease's nonce, so that such a holder has a lease of its own.
     pub(crate) fn keeps_records(mut self) -> Self {
-        self.overrides.keeps_records = true;
+        self.internal.keeps_records = true;
         self
     }
 
     /// Whether it can be asked for as it is. Asks nobody.
     pub(crate) fn check(&self) -> Result<(), LockError> {
         self.resource.as_ref().map_err(Clone::clone)?;
-        self.core.settings.plan(&self.overrides).map(|_| ())
+        self.core.settings.plan(&self.options, &self.internal).map(|_| ())
     }
 
-    /// For how long one poll of the work may go on before the lock is not renewed any more.
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn stall_limit(mut self, limit: Option<Duration>) -> Self {
-        self.overrides.stall_limit = limit;
-        self
-    }
-
-    /// How often the work has to give a heartbeat, or the lock is
-    /// not renewed any more.
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn heartbeat_within(mut self, limit: Option<Duration>) -> Self {
-        self.overrides.heartbeat_within = limit;
-        self
-    }
-
-    /// The limit that [`heartbeat_within`](Self::heartbeat_within) has set.
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn heartbeat_limit(&self) -> Option<Duration> {
-        self.overrides.heartbeat_within
+    /// Sends what was asked for, for work that runs under the lock.
+    pub(crate) fn acquire(self) -> Acquire {
+        Acquire::new(self.core, self.resource, &self.options, &self.internal)
     }
 }
 
 #[cfg(feature = "scheduler")]
 impl LockRequest {
+    /// Refuses what was asked for: an error when it is awaited, or checked.
+    pub(crate) fn refuse(mut self, reason: String) -> Self {
+        if self.resource.is_ok() {
+            self.resource = Err(LockError::InvalidRequest(reason.into()));
+        }
+        self
+    }
+
+    /// How often the work has to give a heartbeat, where that was set.
+    pub(crate) fn heartbeat_limit(&self) -> Option<Duration> {
+        self.options.heartbeat_within
+    }
+
     /// For a holder that polls its work at least four times within `limit`: where the work was not
     /// polled for that long, its runtime hangs, and the lock is not renewed any more.
     pub(crate) fn polled_within(mut self, limit: Option<Duration>) -> Self {
-        self.overrides.polled_within = limit;
+        self.internal.polled_within = limit;
         self
     }
 }
@@ -142,7 +128,7 @@ impl LockRequest {
 impl LockRequest {
     /// What applies to this request.
     pub(crate) fn plan(&self) -> Result<super::settings::Plan, LockError> {
-        self.core.settings.plan(&self.overrides)
+        self.core.settings.plan(&self.options, &self.internal)
     }
 
     pub(crate) fn is_forked(&self) -> bool {
@@ -171,6 +157,10 @@ impl IntoFuture for LockRequest {
     type IntoFuture = Acquire;
 
     fn into_future(self) -> Acquire {
-        Acquire::new(self.core, self.resource, self.overrides)
+        let why = "a lock held by hand has no work that is polled; use run or try_run";
+        match self.options.refuse(&[("stall_limit", why)]) {
+            Ok(()) => self.acquire(),
+            Err(reason) => Acquire::failed(LockError::InvalidRequest(reason.into())),
+        }
     }
 }

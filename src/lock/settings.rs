@@ -1,15 +1,12 @@
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
-use super::{fences::Proposal, overrun::Overrun, quota::RecordBounds};
+use super::{LockOptions, fences::Proposal, overrun::Overrun, quota::RecordBounds};
 use crate::{
     error::LockError,
     protocol::rules,
     quorum::{LeadNode, Terms},
     time::MAX_DURATION,
 };
-
-/// Default limit for the estimate of when to come back for a held lock.
-const RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// What a manager was built with; checked.
 #[derive(Clone, Debug)]
@@ -26,6 +23,8 @@ pub(crate) struct Settings {
     /// Whether releases wake who waits.
     pub(crate) wakeups: bool,
     pub(crate) max_attempts: Option<u32>,
+    pub(crate) auto_extend: bool,
+    pub(crate) retry_after: Duration,
     pub(crate) owner: Arc<str>,
     pub(crate) fencing: bool,
     pub(crate) stop_margin: Option<Duration>,
@@ -46,21 +45,11 @@ pub(crate) struct LineBounds {
     pub(crate) total: usize,
 }
 
-/// What one request asks for; unset means the manager's.
+/// What the crate itself sets of a request, beside its [`LockOptions`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Overrides {
-    pub(crate) ttl: Option<Duration>,
-    pub(crate) wait: Option<Duration>,
+pub(crate) struct InternalOptions {
     /// An upper bound of the wait, whoever sets that.
     pub(crate) wait_at_most: Option<Duration>,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) max_attempts: Option<u32>,
-    pub(crate) auto_extend: Option<bool>,
-    pub(crate) on_overrun: Option<Overrun>,
-    /// For how long one poll of the work may go on; unset means no limit.
-    pub(crate) stall_limit: Option<Duration>,
-    /// How often the work has to give a sign of life; unset means never.
-    pub(crate) heartbeat_within: Option<Duration>,
     /// The holder polls the work at least this often, or its runtime hangs.
     pub(crate) polled_within: Option<Duration>,
     /// The holder has the nodes keep records.
@@ -69,8 +58,6 @@ pub(crate) struct Overrides {
     pub(crate) awaits_release: bool,
     /// The node that the only attempt asks before the others.
     pub(crate) lead_node: Option<LeadNode>,
-    /// The longest time after which a request that is turned away is to come back.
-    pub(crate) retry_after: Option<Duration>,
 }
 
 /// What applies to one request; checked.
@@ -102,12 +89,16 @@ pub(crate) struct Plan {
 }
 
 impl Settings {
-    pub(crate) fn plan(&self, overrides: &Overrides) -> Result<Plan, LockError> {
+    pub(crate) fn plan(
+        &self,
+        options: &LockOptions,
+        internal: &InternalOptions,
+    ) -> Result<Plan, LockError> {
         let invalid = |text: String| Err(LockError::InvalidRequest(text.into()));
-        let ttl = overrides.ttl.unwrap_or(self.ttl);
-        let wait = overrides.wait.unwrap_or(self.wait);
-        let wait = overrides.wait_at_most.map_or(wait, |most| wait.min(most));
-        let max_hold = overrides.max_hold.unwrap_or(self.max_hold);
+        let ttl = options.ttl.unwrap_or(self.ttl);
+        let wait = options.wait.unwrap_or(self.wait);
+        let wait = internal.wait_at_most.map_or(wait, |most| wait.min(most));
+        let max_hold = options.max_hold.unwrap_or(self.max_hold);
         if ttl.is_zero() {
             return invalid("the TTL is zero".into());
         }
@@ -127,13 +118,13 @@ impl Settings {
         if max_hold.is_zero() {
             return invalid("max_hold is zero".into());
         }
-        if overrides.stall_limit.is_some_and(|limit| limit.is_zero()) {
+        if options.stall_limit.is_some_and(|limit| limit.is_zero()) {
             return invalid("stall_limit is zero".into());
         }
-        if overrides.heartbeat_within.is_some_and(|limit| limit.is_zero()) {
+        if options.heartbeat_within.is_some_and(|limit| limit.is_zero()) {
             return invalid("heartbeat_within is zero".into());
         }
-        let max_attempts = overrides.max_attempts.or(self.max_attempts);
+        let max_attempts = options.max_attempts.or(self.max_attempts);
         if max_attempts == Some(0) {
             return invalid("max_attempts is zero".into());
         }
@@ -142,19 +133,19 @@ impl Settings {
             wait: wait.min(MAX_DURATION),
             max_hold: max_hold.min(MAX_DURATION),
             max_attempts,
-            auto_extend: overrides.auto_extend.unwrap_or(true),
-            on_overrun: overrides.on_overrun.unwrap_or(self.on_overrun),
-            stall_limit: overrides.stall_limit.filter(|limit| *limit <= MAX_DURATION),
-            heartbeat_within: overrides.heartbeat_within.filter(|limit| *limit <= MAX_DURATION),
-            polled_within: overrides.polled_within.filter(|limit| *limit <= MAX_DURATION),
-            keeps_records: overrides.keeps_records,
-            awaits_release: overrides.awaits_release,
+            auto_extend: options.auto_extend.unwrap_or(self.auto_extend),
+            on_overrun: options.on_overrun.unwrap_or(self.on_overrun),
+            stall_limit: options.stall_limit.filter(|limit| *limit <= MAX_DURATION),
+            heartbeat_within: options.heartbeat_within.filter(|limit| *limit <= MAX_DURATION),
+            polled_within: internal.polled_within.filter(|limit| *limit <= MAX_DURATION),
+            keeps_records: internal.keeps_records,
+            awaits_release: internal.awaits_release,
             validity,
             // Renewals start at a third of the validity: a later soft deadline is never met while
             // they work.
             stop_margin: self.stop_margin.unwrap_or(validity / 10).min(validity / 2),
-            lead_node: overrides.lead_node,
-            retry_after: overrides.retry_after.unwrap_or(RETRY_AFTER),
+            lead_node: internal.lead_node,
+            retry_after: options.retry_after.unwrap_or(self.retry_after),
             slack: set_aside(self, ttl),
             node_timeout: rules::node_timeout(self.node_timeout, ttl),
         })

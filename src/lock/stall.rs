@@ -146,14 +146,14 @@ impl Wake for StallWatch {
 #[cfg(all(test, feature = "testing", feature = "scheduler"))]
 mod tests {
     use std::{
-        future::{Future, IntoFuture},
+        future::Future,
         pin::Pin,
         task::{Context, Poll, Waker},
     };
 
     use super::*;
     use crate::{
-        Lock, LockRequest, LossCause,
+        Lock, LockOptions, LockRequest, LossCause,
         testing::{ManualClock, Nodes, Task},
     };
 
@@ -173,7 +173,7 @@ mod tests {
             let clock = ManualClock::new();
             let redlock = Nodes::new(3, &clock).replica("a").redlock();
             let request = request(redlock.lock("x"));
-            let mut acquired = clock.spawn(request.into_future());
+            let mut acquired = clock.spawn(request.acquire());
             clock.settle();
             let lock = acquired.take().unwrap().unwrap();
             let lost = clock.spawn(lock.lost());
@@ -181,11 +181,11 @@ mod tests {
         }
 
         fn stalling() -> Self {
-            Self::new(|request| request.stall_limit(Some(LIMIT)))
+            Self::new(|request| request.options(LockOptions::new().stall_limit(LIMIT)))
         }
 
         fn beating() -> Self {
-            Self::new(|request| request.heartbeat_within(Some(LIMIT)))
+            Self::new(|request| request.options(LockOptions::new().heartbeat_within(LIMIT)))
         }
 
         /// Whether the lock is renewed still: asked last, as it lets a TTL pass.
@@ -286,10 +286,10 @@ mod tests {
     fn limits_of_zero_are_refused() {
         let redlock = crate::Redlock::embedded();
         for request in [
-            redlock.lock("x").stall_limit(Some(Duration::ZERO)),
-            redlock.lock("x").heartbeat_within(Some(Duration::ZERO)),
+            LockOptions::new().stall_limit(Duration::ZERO),
+            LockOptions::new().heartbeat_within(Duration::ZERO),
         ] {
-            let mut acquire = request.into_future();
+            let mut acquire = redlock.lock("x").options(request).acquire();
             let mut cx = Context::from_waker(Waker::noop());
             let polled = Pin::new(&mut acquire).poll(&mut cx);
             let Poll::Ready(Err(error)) = polled else { panic!("{polled:?}") };

@@ -1,5 +1,5 @@
 use std::{
-    future::{Future, IntoFuture},
+    future::Future,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -85,7 +85,7 @@ impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
         if let Err(error) = terms.check() {
             return Self::rejected(error, completion);
         }
-        let acquire = request.into_future();
+        let acquire = request.acquire();
         let state = State::Acquiring { acquire, start: Some((work, check)) };
         let asked_at = core.clock().now();
         Self::from(state, terms, completion, Some(Key { core, resource, asked_at }))

@@ -5,7 +5,7 @@ use tower_layer::Layer;
 use super::{Always, OnceService, Unknown, terms::Terms};
 use crate::{
     error::LockError,
-    lock::Redlock,
+    lock::{LockOptions, Redlock},
     resource::{Resource, ResourceError},
 };
 
@@ -57,21 +57,13 @@ pub struct OnceLayer<K, C = Always, F = Plain> {
     pub(super) key: K,
     pub(super) complete: C,
     pub(super) face: F,
-    settings: Settings,
+    options: LockOptions,
+    terms: Terms,
 }
 
 /// Outcomes are part of the response: [`Once`](super::Once).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain(());
-
-/// What the layer asks for with each request.
-#[derive(Clone, Copy, Debug)]
-struct Settings {
-    ttl: Option<Duration>,
-    wait: Option<Duration>,
-    max_hold: Option<Duration>,
-    terms: Terms,
-}
 
 impl<K> OnceLayer<K> {
     /// A layer of this name that runs requests once for what `key` finds in them.
@@ -82,46 +74,61 @@ impl<K> OnceLayer<K> {
     ///
     /// If the name is none, or `idempotency`, which is taken.
     pub fn new(redlock: Redlock, name: impl Into<Arc<str>>, key: K) -> Self {
-        let settings = Settings { ttl: None, wait: None, max_hold: None, terms: Terms::DEFAULT };
         let name = terms::layer_name(name);
-        Self { redlock, name, key, complete: Always(()), face: Plain(()), settings }
+        Self {
+            redlock,
+            name,
+            key,
+            complete: Always(()),
+            face: Plain(()),
+            options: LockOptions::new(),
+            terms: Terms::DEFAULT,
+        }
     }
 }
 
 impl<K, C, F> OnceLayer<K, C, F> {
-    /// How long the servers keep the lock without renewal. Default: the manager's (10 s). A crash in
-    /// the middle of a request blocks its key for at most this long.
-    pub const fn ttl(mut self, ttl: Duration) -> Self {
-        self.settings.ttl = Some(ttl);
+    /// Sets all that is set in `options`; what was set before and is not set there stays. What is not
+    /// valid is an error of every request.
+    pub const fn options(mut self, options: LockOptions) -> Self {
+        self.options = options.or(self.options);
         self
     }
 
-    /// How long a request waits while another with its key runs, or too few nodes answer. Default:
+    /// See [`LockOptions::ttl`].
+    pub const fn ttl(self, ttl: Duration) -> Self {
+        self.options(LockOptions::new().ttl(ttl))
+    }
+
+    /// See [`LockOptions::wait`]: how long a request waits while another with its key runs. Default:
     /// zero.
-    pub const fn wait(mut self, wait: Duration) -> Self {
-        self.settings.wait = Some(wait);
-        self
+    pub const fn wait(self, wait: Duration) -> Self {
+        self.options(LockOptions::new().wait(wait))
     }
 
-    /// The longest time that a request runs. Default: the manager's (5 min). A handler that takes
-    /// longer is stopped in the middle, and never done: choose it above the slowest.
-    pub const fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.settings.max_hold = Some(max_hold);
-        self
+    /// See [`LockOptions::max_hold`]. A handler that takes longer is stopped in the middle, and never
+    /// done: choose it above the slowest.
+    pub const fn max_hold(self, max_hold: Duration) -> Self {
+        self.options(LockOptions::new().max_hold(max_hold))
     }
 
     /// How long the nodes keep that a key is done. Default: 96 hours. See
     /// [`OnceRequest::retain`].
     pub const fn retain(mut self, retain: Duration) -> Self {
-        self.settings.terms.retain = retain;
+        self.terms.retain = retain;
         self
     }
 
     /// What becomes of a key where nobody knows how far its request came. Default:
     /// [`Unknown::Release`].
     pub const fn unknown(mut self, unknown: Unknown) -> Self {
-        self.settings.terms.unknown = unknown;
+        self.terms.unknown = unknown;
         self
+    }
+
+    #[cfg(all(test, feature = "scheduler"))]
+    pub(crate) fn lock_request(&self) -> crate::lock::LockRequest {
+        self.request(Resource::try_from("x")).lock_request()
     }
 
     /// Which responses mean that the key is done. After another its key is free, for the next try.
@@ -133,23 +140,23 @@ impl<K, C, F> OnceLayer<K, C, F> {
     ///
     /// Closures need the type of their argument where they are written apart from this call.
     pub fn complete_when<G>(self, complete: G) -> OnceLayer<K, G, F> {
-        let Self { redlock, name, key, face, settings, .. } = self;
-        OnceLayer { redlock, name, key, complete, face, settings }
+        let Self { redlock, name, key, face, options, terms, .. } = self;
+        OnceLayer { redlock, name, key, complete, face, options, terms }
     }
 
     /// The same with another face.
     #[cfg(feature = "http")]
     pub(super) fn with_face<D, G>(self, change: impl FnOnce(C, F) -> (D, G)) -> OnceLayer<K, D, G> {
-        let Self { redlock, name, key, complete, face, settings } = self;
+        let Self { redlock, name, key, complete, face, options, terms } = self;
         let (complete, face) = change(complete, face);
-        OnceLayer { redlock, name, key, complete, face, settings }
+        OnceLayer { redlock, name, key, complete, face, options, terms }
     }
 
     /// The same with another key.
     #[cfg(feature = "http")]
     pub(super) fn with_key<L>(self, key: L) -> OnceLayer<L, C, F> {
-        let Self { redlock, name, complete, face, settings, .. } = self;
-        OnceLayer { redlock, name, key, complete, face, settings }
+        let Self { redlock, name, complete, face, options, terms, .. } = self;
+        OnceLayer { redlock, name, key, complete, face, options, terms }
     }
 
     /// The layer's name.
@@ -167,17 +174,8 @@ impl<K, C, F> OnceLayer<K, C, F> {
     pub(super) fn request(&self, key: Result<Resource, ResourceError>) -> OnceRequest {
         let resource = key.and_then(|key| terms::resource(&key)).map_err(LockError::from);
         let mut request = OnceRequest::new(&self.redlock, resource);
-        let Settings { ttl, wait, max_hold, terms } = self.settings;
-        if let Some(ttl) = ttl {
-            request = request.ttl(ttl);
-        }
-        if let Some(wait) = wait {
-            request = request.wait(wait);
-        }
-        if let Some(max_hold) = max_hold {
-            request = request.max_hold(max_hold);
-        }
-        request.terms = terms;
+        request.lock = request.lock.options(self.options);
+        request.terms = self.terms;
         request
     }
 }

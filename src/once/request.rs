@@ -8,7 +8,7 @@ use super::{
 use crate::{
     error::LockError,
     guard::LockContext,
-    lock::{Core, LockRequest, Redlock},
+    lock::{Core, LockOptions, LockRequest, Redlock},
     resource::{Resource, ResourceError},
 };
 
@@ -110,25 +110,31 @@ impl OnceRequest {
 }
 
 impl<C> OnceRequest<C> {
-    /// How long the servers keep the lock without renewal. Default: the manager's (10 s). A crash in
-    /// the middle of the work blocks the key for at most this long.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.lock = self.lock.ttl(ttl);
+    /// Sets all that is set in `options`; what was set before and is not set there stays.
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.lock = self.lock.options(options);
         self
     }
 
-    /// How long to wait while another does the work, or too few nodes answer. Default: zero, it is
-    /// [`InProgress`](super::Once::InProgress) at once, or
-    /// [`NoQuorum`](LockError::NoQuorum).
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.lock = self.lock.wait(wait);
-        self
+    /// See [`LockOptions::ttl`].
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.options(LockOptions::new().ttl(ttl))
     }
 
-    /// The longest time that the work runs. Default: the manager's (5 min).
-    pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.lock = self.lock.max_hold(max_hold);
-        self
+    /// See [`LockOptions::wait`]: how long to wait while another does the work. Default: zero, it is
+    /// [`InProgress`](super::Once::InProgress) at once, or [`NoQuorum`](LockError::NoQuorum).
+    pub fn wait(self, wait: Duration) -> Self {
+        self.options(LockOptions::new().wait(wait))
+    }
+
+    /// See [`LockOptions::max_hold`].
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        self.options(LockOptions::new().max_hold(max_hold))
+    }
+
+    #[cfg(all(test, feature = "scheduler"))]
+    pub(crate) fn lock_request(self) -> LockRequest {
+        self.lock
     }
 
     /// How long the nodes keep that the work is done. Default: 96 hours. Above zero, and at most 100

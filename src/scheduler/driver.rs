@@ -333,7 +333,7 @@ impl Driver {
                     // The nodes answer, and this tick was not tried for yet.
                     self.tries = 0;
                 }
-                let ttl = self.options.ttl.unwrap_or(self.shared.core().settings.ttl);
+                let ttl = self.options.lock.ttl.unwrap_or(self.shared.core().settings.ttl);
                 let pause = if going {
                     expires_in.unwrap_or(ttl) + random::within(&(Duration::ZERO..=ttl / 20))
                 } else {
@@ -373,20 +373,10 @@ impl Driver {
 
 /// The request for a job's lock.
 pub(super) fn request(redlock: &Redlock, job: &str, options: &JobOptions) -> LockRequest {
-    let mut request = redlock
+    redlock
         .lock_own(Resource::of_job(job))
-        .wait(Duration::ZERO)
-        .max_hold(options.max_run)
-        .stall_limit(options.stall_limit)
+        .options(options.lock())
         .polled_within(Some(options.polled_within()))
-        .heartbeat_within(options.heartbeat_within);
-    if let Some(ttl) = options.ttl {
-        request = request.ttl(ttl);
-    }
-    if let Some(overrun) = options.on_overrun {
-        request = request.on_overrun(overrun);
-    }
-    request
 }
 
 pub(super) fn millis(time: WallTime) -> Duration {

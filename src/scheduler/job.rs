@@ -7,7 +7,10 @@ use super::{
     policy::Policy,
     work::{BlockingWork, FnWork, ServiceWork, Work},
 };
-use crate::{lock::Overrun, schedule::Schedule};
+use crate::{
+    lock::{LockOptions, Overrun},
+    schedule::Schedule,
+};
 
 /// A periodic job: a name, a schedule, and the work.
 ///
@@ -38,26 +41,31 @@ pub struct Job {
 pub(super) struct JobOptions {
     pub(super) policy: Policy,
     pub(super) claim: Claim,
-    pub(super) ttl: Option<Duration>,
-    pub(super) max_run: Duration,
+    /// What was set; see [`lock`](Self::lock).
+    pub(super) lock: LockOptions,
     pub(super) min_hold: Duration,
     pub(super) stop_grace: Duration,
     pub(super) retries: u32,
     pub(super) backoff: Duration,
-    pub(super) on_overrun: Option<Overrun>,
-    pub(super) stall_limit: Option<Duration>,
-    pub(super) heartbeat_within: Option<Duration>,
     /// The work blocks a thread of its own: it is polled once.
     pub(super) blocks: bool,
 }
 
 const STALL_LIMIT: Duration = Duration::from_secs(60);
+const MAX_RUN: Duration = Duration::from_secs(3600);
 
 impl JobOptions {
     /// How often the holder of the job's lock polls at least, or its runtime hangs. Work that blocks
     /// a thread has none of that; what comes after it has.
     pub(super) fn polled_within(&self) -> Duration {
-        self.stall_limit.unwrap_or(STALL_LIMIT)
+        self.lock.stall_limit.unwrap_or(STALL_LIMIT)
+    }
+
+    /// The options of the job's lock, with a job's defaults.
+    pub(super) fn lock(&self) -> LockOptions {
+        let defaults = LockOptions::new().wait(Duration::ZERO).max_hold(MAX_RUN);
+        let watched = LockOptions::new().stall_limit(STALL_LIMIT);
+        self.lock.or(defaults).or(if self.blocks { LockOptions::new() } else { watched })
     }
 }
 
@@ -66,15 +74,11 @@ impl Default for JobOptions {
         Self {
             policy: Policy::default(),
             claim: Claim::default(),
-            ttl: None,
-            max_run: Duration::from_secs(3600),
+            lock: LockOptions::new(),
             min_hold: Duration::ZERO,
             stop_grace: Duration::from_secs(5),
             retries: 0,
             backoff: Duration::from_secs(1),
-            on_overrun: None,
-            stall_limit: Some(STALL_LIMIT),
-            heartbeat_within: None,
             blocks: false,
         }
     }
@@ -126,7 +130,7 @@ impl Job {
     ) -> Self {
         let mut options = JobOptions::default();
         if blocks {
-            (options.blocks, options.stall_limit) = (true, None);
+            options.blocks = true;
         }
         Self { name: name.into(), schedule: schedule.into(), work, options }
     }
@@ -173,17 +177,31 @@ impl Job {
         self
     }
 
-    /// The TTL of the job's lock: how long a crashed replica keeps others from taking over. Default:
-    /// the manager's (10 s).
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = Some(ttl);
+    /// Sets all that is set in `options` for the job's lock; what was set before and is not set there
+    /// stays. `max_hold` is [`max_run`](Self::max_run).
+    ///
+    /// `wait`, `max_attempts` and `retry_after` don't apply: when a job tries again follows from its
+    /// schedule. Where one of them is set, [`Scheduler::start`](super::Scheduler::start) fails with
+    /// [`InvalidJob`](super::StartError::InvalidJob).
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.options.lock = options.or(self.options.lock);
         self
     }
 
-    /// How long one run may go on, retries included; then it is stopped. Default: 1 h.
-    pub fn max_run(mut self, limit: Duration) -> Self {
-        self.options.max_run = limit;
-        self
+    #[cfg(test)]
+    pub(crate) fn lock_request(&self, redlock: &crate::Redlock) -> crate::lock::LockRequest {
+        super::driver::request(redlock, &self.name, &self.options)
+    }
+
+    /// See [`LockOptions::ttl`]: how long a crashed replica keeps others from taking over.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.options(LockOptions::new().ttl(ttl))
+    }
+
+    /// How long one run may go on, retries included; then it is stopped. Default: 1 h. See
+    /// [`LockOptions::max_hold`].
+    pub fn max_run(self, limit: Duration) -> Self {
+        self.options(LockOptions::new().max_hold(limit))
     }
 
     /// For how long after the start of a run the lock is kept, however soon the work ends. Default:
@@ -216,38 +234,26 @@ impl Job {
     }
 
     /// How long the work may hang before its lock is not renewed any more: for how long one poll of
-    /// it may go on, and for how long its runtime may not poll it at all. The run is then lost at the
-    /// end of its validity, with [`LossCause::Stalled`](crate::LossCause::Stalled), and other
-    /// replicas go on with the job. Default: 1 min, and no limit for a [blocking](Self::blocking) job, whose work
-    /// is one long poll. [`Duration::MAX`] is no limit. While the end of a run is being stored, or
-    /// its lock [kept](Self::min_hold), the runtime has to poll as often; after a blocking run, once
-    /// in a minute.
+    /// it may go on, and for how long its runtime may not poll it at all. Then other replicas go on
+    /// with the job. See [`LockOptions::stall_limit`]. Default: 1 min, and no limit for a
+    /// [blocking](Self::blocking) job, whose work is one long poll.
     ///
-    /// It is found out by looks at quarters of the limit, so up to a quarter later. Time in which
-    /// the machine was suspended, or the process stopped, counts for a quarter at most. A poll that
-    /// hangs can't be dropped: what is done about that is [`on_overrun`](Self::on_overrun), and the
-    /// outcome is told when it returns.
-    pub fn stall_limit(mut self, limit: Duration) -> Self {
-        self.options.stall_limit = Some(limit);
-        self
+    /// While the end of a run is being stored, or its lock [kept](Self::min_hold), the runtime has to
+    /// poll as often; after a blocking run, once in a minute. The outcome of a poll that hangs is told
+    /// when it returns.
+    pub fn stall_limit(self, limit: Duration) -> Self {
+        self.options(LockOptions::new().stall_limit(limit))
     }
 
-    /// How often the work has to call [`JobContext::heartbeat`]; else its lock is not renewed any
-    /// more, and the run is lost at the end of its validity, with
-    /// [`LossCause::NoHeartbeat`](crate::LossCause::NoHeartbeat). For work that may hang without
-    /// blocking, and for [blocking](Self::blocking) jobs. Default: not at all.
-    ///
-    /// Counted from the start of each attempt, and as [`stall_limit`](Self::stall_limit) is.
-    pub fn heartbeat_within(mut self, limit: Duration) -> Self {
-        self.options.heartbeat_within = Some(limit);
-        self
+    /// See [`LockOptions::heartbeat_within`]; also for [blocking](Self::blocking) jobs. Counted from
+    /// the start of each attempt.
+    pub fn heartbeat_within(self, limit: Duration) -> Self {
+        self.options(LockOptions::new().heartbeat_within(limit))
     }
 
-    /// What is done about work that is inside a poll when its lock has ended. Default: the manager's
-    /// ([`Overrun::Warn`]).
-    pub fn on_overrun(mut self, overrun: Overrun) -> Self {
-        self.options.on_overrun = Some(overrun);
-        self
+    /// See [`LockOptions::on_overrun`].
+    pub fn on_overrun(self, overrun: Overrun) -> Self {
+        self.options(LockOptions::new().on_overrun(overrun))
     }
 }
 

@@ -243,18 +243,22 @@ fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartError> {
         if let Err(error) = job.schedule.check() {
             return Err(StartError::Schedule { job: name, error });
         }
-        let JobOptions { max_run, min_hold, policy, .. } = &job.options;
+        let JobOptions { lock, min_hold, policy, .. } = &job.options;
+        if let Err(reason) = lock.refuse_waiting() {
+            return invalid(&reason);
+        }
+        let max_run = job.options.lock().max_hold.unwrap_or(Duration::MAX);
         if max_run.is_zero() {
             return invalid("max_run is zero");
         }
-        if min_hold > max_run {
+        if *min_hold > max_run {
             return invalid("min_hold is longer than max_run");
         }
         if policy.start_within.is_zero() {
             return invalid("start_within is zero: no tick would be on time");
         }
         let max_ttl = redlock.core().settings.max_ttl;
-        if let Some(ttl) = job.options.ttl.filter(|ttl| *ttl > max_ttl) {
+        if let Some(ttl) = lock.ttl.filter(|ttl| *ttl > max_ttl) {
             return invalid(&format!(
                 "its ttl of {ttl:?} is above the manager's max_ttl of {max_ttl:?}: build the manager with max_ttl({ttl:?}) or more, on all replicas, or give the job a shorter ttl"
             ));

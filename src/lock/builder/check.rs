@@ -11,6 +11,12 @@ use crate::{
     time::MAX_DURATION,
 };
 
+/// Default TTL.
+const TTL: Duration = Duration::from_secs(10);
+/// Default of the longest time that a lock is held.
+const MAX_HOLD: Duration = Duration::from_secs(5 * 60);
+/// Default limit for the estimate of when to come back for a held lock.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
 const MAX_OWNER_BYTES: usize = 128;
 const MAX_PREFIX_BYTES: usize = 64;
 
@@ -36,13 +42,17 @@ impl RedlockBuilder {
         Ok(())
     }
 
+    fn ttl_or_default(&self) -> Duration {
+        self.options.ttl.unwrap_or(TTL)
+    }
+
     fn check_clock_guard(&self, drift: Duration) -> Result<(), BuildError> {
         let Some(within) = self.guards.clock else { return Ok(()) };
         let margin = rules::margin(Some(within));
-        if within.is_zero() || drift.saturating_add(margin) >= self.ttl {
+        if within.is_zero() || drift.saturating_add(margin) >= self.ttl_or_default() {
             let reason = format!(
                 "the TTL of {:?} has to be longer than three times {within:?}, which must not be zero, and the drift of {drift:?}",
-                self.ttl
+                self.ttl_or_default()
             );
             return Err(BuildError::setting("clock_guard", reason));
         }
@@ -55,11 +65,18 @@ impl RedlockBuilder {
             let reason = format!("{} is not between 0 and 1", self.drift_factor);
             return Err(setting("drift_factor", reason));
         }
-        let max_ttl = self.max_ttl.unwrap_or(self.ttl);
+        let why = "it depends on the work: set it where that is";
+        let per_work = [("stall_limit", why), ("heartbeat_within", why)];
+        if let Err(reason) = self.options.refuse(&per_work) {
+            return Err(setting("options", reason));
+        }
+        let ttl = self.ttl_or_default();
+        let max_hold = self.options.max_hold.unwrap_or(MAX_HOLD);
+        let max_ttl = self.max_ttl.unwrap_or(ttl);
         let durations = [
-            ("ttl", self.ttl),
+            ("ttl", ttl),
             ("max_ttl", max_ttl),
-            ("max_hold", self.max_hold),
+            ("max_hold", max_hold),
             ("node_timeout", self.node_timeout),
         ];
         if let Some((name, _)) = durations.iter().find(|(_, value)| value.is_zero()) {
@@ -71,16 +88,16 @@ impl RedlockBuilder {
         if let Some((name, value)) = bounded.into_iter().find(|(_, value)| *value > MAX_DURATION) {
             return Err(setting(name, format!("{value:?} is longer than {MAX_DURATION:?}")));
         }
-        if max_ttl < self.ttl {
-            let reason = format!("{max_ttl:?} is less than the TTL of {:?}", self.ttl);
+        if max_ttl < ttl {
+            let reason = format!("{max_ttl:?} is less than the TTL of {ttl:?}");
             return Err(setting("max_ttl", reason));
         }
-        let drift = rules::drift(self.ttl, self.drift_factor);
-        if drift >= self.ttl {
-            return Err(BuildError::TtlUnderDrift { ttl: self.ttl, drift });
+        let drift = rules::drift(ttl, self.drift_factor);
+        if drift >= ttl {
+            return Err(BuildError::TtlUnderDrift { ttl, drift });
         }
         self.check_clock_guard(drift)?;
-        let validity = rules::validity(self.ttl, self.drift_factor, self.guards.clock);
+        let validity = rules::validity(ttl, self.drift_factor, self.guards.clock);
         if self.stop_margin.is_some_and(|margin| margin > validity / 2) {
             let reason = format!(
                 "a lock is renewed from a third of its validity of {validity:?} on: work that is asked to stop before half of it would never come to its end"
@@ -99,24 +116,26 @@ impl RedlockBuilder {
         if self.retry_delay.is_empty() {
             return Err(setting("retry_delay", "the range is empty".into()));
         }
-        if self.max_attempts == Some(0) {
+        if self.options.max_attempts == Some(0) {
             return Err(setting("max_attempts", "it is zero".into()));
         }
         Ok(Settings {
-            ttl: self.ttl,
+            ttl,
             max_ttl,
-            wait: self.wait,
-            max_hold: self.max_hold,
+            wait: self.options.wait.unwrap_or(Duration::ZERO),
+            max_hold,
             node_timeout: self.node_timeout,
             drift_factor: self.drift_factor,
             clock_guard: self.guards.clock,
             retry_delay: self.retry_delay.clone(),
             wakeups: self.wakeups,
-            max_attempts: self.max_attempts,
+            max_attempts: self.options.max_attempts,
+            auto_extend: self.options.auto_extend.unwrap_or(true),
+            retry_after: self.options.retry_after.unwrap_or(RETRY_AFTER),
             owner: owner(self.owner.as_deref())?,
             fencing: self.fencing,
             stop_margin: self.stop_margin,
-            on_overrun: self.on_overrun,
+            on_overrun: self.options.on_overrun.unwrap_or_default(),
             line: self.line,
             records: self.records,
             waiting_body_bytes: self.waiting_body_bytes,

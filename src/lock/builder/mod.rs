@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use self::check::{check_prefix, endpoints};
 use super::{
-    Overrun, Redlock,
+    LockOptions, Overrun, Redlock,
     core::Core,
     quota::RecordBounds,
     settings::LineBounds,
@@ -30,15 +30,13 @@ use crate::{
 pub struct RedlockBuilder {
     urls: Vec<(Option<String>, String)>,
     nodes: Vec<Source>,
-    ttl: Duration,
+    /// Defaults of requests.
+    options: LockOptions,
     max_ttl: Option<Duration>,
-    wait: Duration,
-    max_hold: Duration,
     node_timeout: Duration,
     drift_factor: f64,
     retry_delay: RangeInclusive<Duration>,
     wakeups: bool,
-    max_attempts: Option<u32>,
     owner: Option<String>,
     key_prefix: String,
     fencing: bool,
@@ -46,7 +44,6 @@ pub struct RedlockBuilder {
     tls: Option<TlsOptions>,
     guards: Guards,
     stop_margin: Option<Duration>,
-    on_overrun: Overrun,
     line: LineBounds,
     records: RecordBounds,
     waiting_body_bytes: usize,
@@ -61,15 +58,12 @@ impl RedlockBuilder {
         Self {
             urls: Vec::new(),
             nodes: Vec::new(),
-            ttl: Duration::from_secs(10),
+            options: LockOptions::new(),
             max_ttl: None,
-            wait: Duration::ZERO,
-            max_hold: Duration::from_secs(5 * 60),
             node_timeout: Duration::from_millis(50),
             drift_factor: 0.01,
             retry_delay: Duration::from_millis(5)..=Duration::from_millis(40),
             wakeups: true,
-            max_attempts: None,
             owner: None,
             key_prefix: "redlock".into(),
             fencing: true,
@@ -77,7 +71,6 @@ impl RedlockBuilder {
             tls: None,
             guards: Guards::default(),
             stop_margin: None,
-            on_overrun: Overrun::default(),
             line: LineBounds { per_name: 1_000, total: 10_000 },
             records: RecordBounds::default(),
             waiting_body_bytes: 64 << 20,
@@ -124,10 +117,19 @@ impl RedlockBuilder {
         self
     }
 
-    /// How long the servers keep a key without renewal. Default 10 s.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+    /// Defaults for all requests: sets all that is set in `options`; what was set before and is not
+    /// set there stays.
+    ///
+    /// `stall_limit` and `heartbeat_within` depend on the work, and are set where it is. Here they
+    /// are an error of [`build`](Self::build).
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.options = options.or(self.options);
         self
+    }
+
+    /// See [`LockOptions::ttl`]. Default: 10 s.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.options(LockOptions::new().ttl(ttl))
     }
 
     /// The longest TTL that a request may ask for. Default: the TTL.
@@ -140,17 +142,14 @@ impl RedlockBuilder {
         self
     }
 
-    /// How long a request tries. Default zero: one attempt. [`Duration::MAX`] is no limit.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
+    /// See [`LockOptions::wait`]. Default: zero, one attempt.
+    pub fn wait(self, wait: Duration) -> Self {
+        self.options(LockOptions::new().wait(wait))
     }
 
-    /// The longest time that a lock is held, renewals included. Default 5 min. [`Duration::MAX`] is no
-    /// limit.
-    pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.max_hold = max_hold;
-        self
+    /// See [`LockOptions::max_hold`]. Default: 5 min.
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        self.options(LockOptions::new().max_hold(max_hold))
     }
 
     /// How long a node has for an answer. Default 50 ms; never above a tenth of the TTL.
@@ -188,10 +187,9 @@ impl RedlockBuilder {
         self
     }
 
-    /// At most so many attempts for one request. Default: no limit but the wait.
-    pub fn max_attempts(mut self, attempts: u32) -> Self {
-        self.max_attempts = Some(attempts);
-        self
+    /// See [`LockOptions::max_attempts`]. Default: no limit but the wait.
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        self.options(LockOptions::new().max_attempts(attempts))
     }
 
     /// What people see of who holds a lock: stored with the key, and told in
@@ -269,11 +267,9 @@ impl RedlockBuilder {
         self
     }
 
-    /// What is done about guarded work that blocks past the end of its lock, and so can't be
-    /// dropped. Default: a warning.
-    pub fn on_overrun(mut self, overrun: Overrun) -> Self {
-        self.on_overrun = overrun;
-        self
+    /// See [`LockOptions::on_overrun`]. Default: a warning.
+    pub fn on_overrun(self, overrun: Overrun) -> Self {
+        self.options(LockOptions::new().on_overrun(overrun))
     }
 
     /// How many requests of this process may wait for one name; the next one is told
@@ -408,8 +404,7 @@ impl fmt::Debug for RedlockBuilder {
         // URLs may hold passwords: only how many there are is shown.
         f.debug_struct("RedlockBuilder")
             .field("nodes", &(self.urls.len() + self.nodes.len()))
-            .field("ttl", &self.ttl)
-            .field("wait", &self.wait)
+            .field("options", &self.options)
             .field("node_timeout", &self.node_timeout)
             .field("owner", &self.owner)
             .finish_non_exhaustive()

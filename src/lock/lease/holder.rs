@@ -32,7 +32,6 @@ impl ActiveLease {
     }
 
     /// The work lives.
-    #[cfg(feature = "scheduler")]
     pub(crate) fn heartbeat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }

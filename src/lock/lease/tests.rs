@@ -43,7 +43,7 @@ impl Scene {
         before: impl FnOnce(&Lock),
     ) -> Lock {
         let request = request(self.redlock.lock("x").wait(WAIT));
-        let mut next = self.clock.spawn(request.into_future());
+        let mut next = self.clock.spawn(request.acquire());
         self.clock.settle();
         assert!(!next.is_finished());
         before(&lock);
@@ -194,11 +194,19 @@ fn each_holder_is_watched_for_its_own_hanging_and_leaves_no_timer() {
     let scene = Scene::new();
     let lock = scene.lock();
     let timers = Arc::clone(lock.lease().timers());
-    let watched = scene.next_after(lock, |request| request.stall_limit(Some(LIMIT)), |_| {});
+    let watched = scene.next_after(
+        lock,
+        |request| request.options(crate::LockOptions::new().stall_limit(LIMIT)),
+        |_| {},
+    );
     assert_eq!(timers.len(), 2, "renewal and watch");
     let unwatched = scene.next_after(watched, |request| request, |_| {});
     assert_eq!(timers.len(), 1, "renewal");
-    let hanging = scene.next_after(unwatched, |request| request.stall_limit(Some(LIMIT)), |_| {});
+    let hanging = scene.next_after(
+        unwatched,
+        |request| request.options(crate::LockOptions::new().stall_limit(LIMIT)),
+        |_| {},
+    );
     let mut lost = scene.clock.spawn(hanging.lost());
     let mut poll = hanging.lease().enter_poll();
     poll.begin();

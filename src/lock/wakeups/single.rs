@@ -1,9 +1,6 @@
 //! Single attempts at a resource, and pauses between them that a release ends.
 
-use std::{
-    future::{IntoFuture, poll_fn},
-    time::Duration,
-};
+use std::{future::poll_fn, time::Duration};
 
 use super::pause::{Pause, RetryHistory};
 use crate::{
@@ -32,7 +29,7 @@ impl SingleAttempts {
     /// The request's options are not valid.
     pub(crate) fn new(request: LockRequest) -> Result<Self, LockError> {
         let mut request = request.wait(Duration::ZERO);
-        request.overrides.awaits_release = true;
+        request.internal.awaits_release = true;
         let plan = request.plan()?;
         Ok(Self { request, plan, retries: RetryHistory::default(), asked_lead: false })
     }
@@ -40,11 +37,11 @@ impl SingleAttempts {
     /// Asks once. A refusal marks the holder's key, so that its release is told.
     pub(crate) async fn attempt(&mut self) -> Result<Lock, LockError> {
         let mut request = self.request.clone();
-        request.overrides.lead_node = self.retries.begin(self.plan).lead_node;
-        self.asked_lead = request.overrides.lead_node.is_some();
+        request.internal.lead_node = self.retries.begin(self.plan).lead_node;
+        self.asked_lead = request.internal.lead_node.is_some();
         // Earlier than the attempt: what is told in between is taken for news.
         self.retries.began(request.core.clock().now());
-        let result = request.into_future().await;
+        let result = request.acquire().await;
         if let Err(error) = &result {
             self.retries.failed(error.clone(), 0, false);
         }

@@ -1,0 +1,360 @@
+//! What a request for a lock may set for itself.
+
+use std::time::Duration;
+
+use super::overrun::Overrun;
+#[cfg(doc)]
+use crate::{error::LockError, lock::LockRequest};
+
+/// Options of a lock: the same for each way to take one.
+///
+/// Taken by `options` of [`LockRequest`](LockRequest::options),
+/// [`RedlockLayer`](crate::RedlockLayer), [`OnceRequest`](crate::once::OnceRequest),
+/// [`OnceLayer`](crate::OnceLayer), [`Job`](crate::Job) and [`Leader`](crate::Leader), and as
+/// defaults by [`RedlockBuilder`](crate::RedlockBuilder::options). What is not set is as the manager
+/// was built, or as that type says. Where an option is set more than once, the last one counts.
+///
+/// With the feature `config` it is read from, and written to, any serde format: keys are the names
+/// of the setters, durations are written as `"10s"` or `"250ms"`, and unknown keys are refused.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_redlock::{LockError, LockOptions, Redlock};
+///
+/// const SHORT: LockOptions =
+///     LockOptions::new().ttl(Duration::from_secs(2)).max_hold(Duration::from_secs(30));
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let redlock = Redlock::embedded();
+/// let lock = redlock.lock("invoice:42").options(SHORT).wait(Duration::from_secs(1)).await?;
+/// assert!(lock.is_valid());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "config", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
+#[must_use = "options do nothing until a request takes them"]
+pub struct LockOptions {
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub(crate) ttl: Option<Duration>,
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub(crate) wait: Option<Duration>,
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) auto_extend: Option<bool>,
+    pub(crate) on_overrun: Option<Overrun>,
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub(crate) retry_after: Option<Duration>,
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub(crate) stall_limit: Option<Duration>,
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub(crate) heartbeat_within: Option<Duration>,
+}
+
+/// # Time
+impl LockOptions {
+    /// Nothing is set.
+    pub const fn new() -> Self {
+        Self {
+            ttl: None,
+            wait: None,
+            max_hold: None,
+            max_attempts: None,
+            auto_extend: None,
+            on_overrun: None,
+            retry_after: None,
+            stall_limit: None,
+            heartbeat_within: None,
+        }
+    }
+
+    /// How long the servers keep the key without renewal. Default: the manager's (10 s).
+    ///
+    /// A crashed holder blocks the resource for at most this long. One above the manager's
+    /// `max_ttl`, which is its TTL unless it is set, is an error, and so is one that is not longer
+    /// than the drift allowance.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// How long to try while the resource is held by others, or too few nodes answer. Default: the
+    /// manager's (zero: one attempt); zero for a [`OnceRequest`](crate::once::OnceRequest) and an
+    /// [`OnceLayer`](crate::OnceLayer). [`Duration::MAX`] is no limit.
+    ///
+    /// The last attempt begins when the wait ends at the latest. It takes one node timeout, and up
+    /// to four and a half where the fencing token has to be raised and this process stood still.
+    ///
+    /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which wait by rules of
+    /// their own.
+    pub const fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// The longest time that the lock is held, renewals included. Default: the manager's (5 min); 1 h
+    /// for a [`Job`](crate::Job), no limit for a [`Leader`](crate::Leader), whose term it bounds.
+    /// [`Duration::MAX`] is no limit.
+    pub const fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
+        self
+    }
+
+    /// The longest time after which a request that met a holder is told to come back
+    /// ([`LockError::Held::retry_after`](LockError::Held), `Retry-After`, `RetryInfo`). Default: 30 s.
+    ///
+    /// The time is estimated: about one usual holding time for the holder, and one for each request
+    /// before this one that waits or was turned away here, with jitter. The usual time is a mean of
+    /// what this process has measured for names that differ only in parts with digits
+    /// (`account:7`, `account:8`).
+    ///
+    /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which tell nobody to come
+    /// back.
+    pub const fn retry_after(mut self, max: Duration) -> Self {
+        self.retry_after = Some(max);
+        self
+    }
+}
+
+/// # Attempts and renewal
+impl LockOptions {
+    /// Maximum number of attempts on the servers, however long the wait. Default: the manager's (no
+    /// limit). Zero is an error.
+    ///
+    /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which try again by rules
+    /// of their own.
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// Whether the lock renews itself while it is held. Default: yes. Without renewal the lock is
+    /// lost at the end of its first validity.
+    pub const fn auto_extend(mut self, auto_extend: bool) -> Self {
+        self.auto_extend = Some(auto_extend);
+        self
+    }
+}
+
+/// # Work that hangs
+impl LockOptions {
+    /// What is done about work that is inside a poll when its lock has ended. Default: the manager's
+    /// ([`Overrun::Warn`]).
+    pub const fn on_overrun(mut self, overrun: Overrun) -> Self {
+        self.on_overrun = Some(overrun);
+        self
+    }
+
+    /// How long one poll of the work may go on before the lock is not renewed any more: it is then
+    /// lost at the end of its validity, with [`LossCause::Stalled`](crate::error::LossCause). It
+    /// counts as well from the grant to the first poll. Default: no limit; 1 min for a
+    /// [`Job`](crate::Job) that does not block, and for a [`Leader`](crate::Leader).
+    /// [`Duration::MAX`] is no limit, and zero is an error.
+    ///
+    /// The work is looked at in quarters of the limit, so a stall is found up to a quarter later.
+    /// Time in which the machine was suspended, or the process stopped, counts for a quarter at
+    /// most. A poll that hangs can't be dropped: what is done about that is
+    /// [`on_overrun`](Self::on_overrun).
+    ///
+    /// An error for a [`LockRequest`] that is awaited: a lock that is held by hand has no work that
+    /// is polled.
+    pub const fn stall_limit(mut self, limit: Duration) -> Self {
+        self.stall_limit = Some(limit);
+        self
+    }
+
+    /// How often the work has to call [`LockContext::heartbeat`](crate::LockContext::heartbeat);
+    /// else its lock is not renewed any more, and lost at the end of its validity, with
+    /// [`LossCause::NoHeartbeat`](crate::error::LossCause). For work that may hang without blocking.
+    /// Default: not at all. [`Duration::MAX`] is no limit, and zero is an error.
+    ///
+    /// Counted from the grant, or the start of a job's attempt, and as
+    /// [`stall_limit`](Self::stall_limit) is. Behind a layer for HTTP it is expected until the
+    /// response's body has ended.
+    pub const fn heartbeat_within(mut self, limit: Duration) -> Self {
+        self.heartbeat_within = Some(limit);
+        self
+    }
+}
+
+/// # Defaults
+impl LockOptions {
+    /// What is not set here is as in `other`.
+    pub const fn or(self, other: Self) -> Self {
+        /// `Option::or` is not const.
+        macro_rules! first {
+            ($($option:ident),*) => {
+                Self { $($option: if self.$option.is_some() { self.$option } else { other.$option }),* }
+            };
+        }
+        first!(
+            ttl,
+            wait,
+            max_hold,
+            max_attempts,
+            auto_extend,
+            on_overrun,
+            retry_after,
+            stall_limit,
+            heartbeat_within
+        )
+    }
+
+    /// The first of these options that is set.
+    ///
+    /// # Errors
+    ///
+    /// The reason against it, for an error.
+    pub(crate) fn refuse(&self, reasons: &[(&str, &str)]) -> Result<(), String> {
+        let is_set = |name: &str| match name {
+            "wait" => self.wait.is_some(),
+            "max_attempts" => self.max_attempts.is_some(),
+            "retry_after" => self.retry_after.is_some(),
+            "stall_limit" => self.stall_limit.is_some(),
+            "heartbeat_within" => self.heartbeat_within.is_some(),
+            _ => unreachable!("{name}"),
+        };
+        match reasons.iter().find(|(name, _)| is_set(name)) {
+            Some((name, reason)) => Err(format!("{name} does not apply: {reason}")),
+            None => Ok(()),
+        }
+    }
+
+    /// What a job and a leader refuse.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn refuse_waiting(&self) -> Result<(), String> {
+        let own = "when to try again follows from its own rules";
+        self.refuse(&[("wait", own), ("max_attempts", own), ("retry_after", "nobody is told it")])
+    }
+}
+
+#[cfg(all(test, feature = "scheduler"))]
+mod tests {
+    use super::*;
+    use crate::{
+        Job, LockError, OnceLayer, Redlock, RedlockLayer,
+        lock::{LockRequest, settings::Plan},
+        schedule::Schedule,
+    };
+
+    type Place = fn(&Redlock, LockOptions) -> LockRequest;
+
+    /// Where options are taken.
+    const PLACES: [(&str, Place); 6] = [
+        ("LockRequest", |redlock, options| redlock.lock("x").options(options)),
+        ("RedlockLayer", |redlock, options| {
+            RedlockLayer::new(redlock.clone(), |_: &()| "x").options(options).lock_request()
+        }),
+        ("OnceRequest", |redlock, options| redlock.once("x").options(options).lock_request()),
+        ("OnceLayer", |redlock, options| {
+            OnceLayer::new(redlock.clone(), "layer", |_: &()| "x").options(options).lock_request()
+        }),
+        ("Job", |redlock, options| {
+            let schedule = Schedule::every(Duration::from_secs(60));
+            Job::new("x", schedule, async |_| {}).options(options).lock_request(redlock)
+        }),
+        ("Leader", |redlock, options| redlock.leader("x").options(options).lock_request()),
+    ];
+
+    const TIME: Duration = Duration::from_millis(4_321);
+    const NEW: LockOptions = LockOptions::new();
+
+    type Check = fn(&Plan) -> bool;
+
+    /// Each option, set to what is no default, and whether a plan has it.
+    const OPTIONS: [(&str, LockOptions, Check); 9] = [
+        ("ttl", NEW.ttl(TIME), |plan| plan.ttl == TIME),
+        ("wait", NEW.wait(TIME), |plan| plan.wait == TIME),
+        ("max_hold", NEW.max_hold(TIME), |plan| plan.max_hold == TIME),
+        ("max_attempts", NEW.max_attempts(7), |plan| plan.max_attempts == Some(7)),
+        ("auto_extend", NEW.auto_extend(false), |plan| !plan.auto_extend),
+        ("on_overrun", NEW.on_overrun(Overrun::Abort), |plan| plan.on_overrun == Overrun::Abort),
+        ("retry_after", NEW.retry_after(TIME), |plan| plan.retry_after == TIME),
+        ("stall_limit", NEW.stall_limit(TIME), |plan| plan.stall_limit == Some(TIME)),
+        ("heartbeat_within", NEW.heartbeat_within(TIME), |plan| {
+            plan.heartbeat_within == Some(TIME)
+        }),
+    ];
+
+    #[test]
+    fn each_option_reaches_the_lock() {
+        let redlock = Redlock::embedded();
+        for (place, request) in PLACES {
+            let is_own = matches!(place, "Job" | "Leader");
+            for (option, options, has) in OPTIONS {
+                let plain = request(&redlock, LockOptions::new()).plan().unwrap();
+                assert!(!has(&plain), "{place} has {option} by default");
+                if is_own && matches!(option, "wait" | "max_attempts" | "retry_after") {
+                    assert!(options.refuse_waiting().unwrap_err().contains(option));
+                    continue;
+                }
+                let plan = request(&redlock, options).plan().unwrap();
+                assert!(has(&plan), "{place} loses {option}: {plan:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn builder_defaults_reach_the_lock() {
+        for (option, options, has) in OPTIONS {
+            let built = Redlock::builder().nodes(["redis://h"]).options(options).build();
+            if matches!(option, "stall_limit" | "heartbeat_within") {
+                let error = built.unwrap_err().to_string();
+                assert!(error.contains(option), "{error}");
+                continue;
+            }
+            let plan = built.unwrap().lock("x").plan().unwrap();
+            assert!(has(&plan), "the builder loses {option}: {plan:?}");
+        }
+    }
+
+    #[test]
+    fn later_setters_override_earlier_ones() {
+        let redlock = Redlock::embedded();
+        let request = redlock.lock("x").wait(TIME).ttl(TIME * 2).options(NEW.ttl(TIME));
+        let plan = request.plan().unwrap();
+        assert_eq!((plan.ttl, plan.wait), (TIME, TIME));
+        let plan = redlock.lock("x").options(NEW.ttl(TIME)).ttl(TIME * 2).plan().unwrap();
+        assert_eq!(plan.ttl, TIME * 2);
+    }
+
+    /// The message of an invalid request.
+    fn invalid(error: LockError) -> String {
+        let LockError::InvalidRequest(reason) = error else { panic!("{error:?}") };
+        reason.to_string()
+    }
+
+    #[tokio::test]
+    async fn inapplicable_options_are_named_errors() {
+        let redlock = Redlock::embedded();
+        let by_hand = redlock.lock("x").options(NEW.stall_limit(TIME)).await.unwrap_err();
+        assert!(invalid(by_hand).contains("stall_limit"));
+        for options in [NEW.wait(TIME), NEW.max_attempts(7), NEW.retry_after(TIME)] {
+            let option = options.refuse_waiting().unwrap_err();
+            let leader = redlock.leader("x").options(options).run(|_| async {}).await.unwrap_err();
+            assert_eq!(invalid(leader), option);
+            let every = Schedule::every(Duration::from_secs(60));
+            let job = Job::new("x", every, async |_| {}).options(options);
+            let job = crate::Scheduler::new(redlock.clone()).job(job).start().unwrap_err();
+            assert!(job.to_string().contains(&option), "{job}");
+        }
+    }
+
+    #[cfg(feature = "config")]
+    #[test]
+    fn serde_reads_what_it_writes() {
+        for (option, options, _) in OPTIONS {
+            let text = toml::to_string(&options);
+            let text = text.unwrap_or_else(|error| panic!("{option}: {error}"));
+            assert_eq!(toml::from_str::<LockOptions>(&text).unwrap(), options, "{text}");
+        }
+        assert!(toml::from_str::<LockOptions>("ttl_ms = 10").is_err());
+        assert_eq!(
+            toml::from_str::<LockOptions>("ttl = '2s'").unwrap(),
+            NEW.ttl(TIME).or(NEW).ttl(Duration::from_secs(2))
+        );
+    }
+}
