@@ -38,8 +38,8 @@ impl<S: BodySource> Key<S> {
     /// away. To be called first.
     ///
     /// For handlers that take more than text: for axum's `Path<u64>`, `42`, `042` and `+42` are one
-    /// account, and for a `Uuid` upper-case and lower-case letters. As text they are different names,
-    /// and whoever sends them passes by the lock.
+    /// account, and for a `Uuid` upper-case and lower-case letters. As text they are different names, and
+    /// a client can choose the spelling to evade the lock.
     ///
     /// ```
     /// use tower_redlock::{ResourceKey, key};
@@ -81,9 +81,8 @@ impl<S: BodySource> Key<S> {
     /// Replaces each name by its SHA-256 in 64 hexadecimal digits: for names that are long, or that
     /// are personal data and not to be read on the servers or in logs.
     ///
-    /// That does not protect values that can be guessed: whoever sees the hash of an e-mail
-    /// address or a telephone number can hash candidates until one fits. For those:
-    /// [`hashed_with`](Self::hashed_with).
+    /// That does not protect values that can be guessed, such as e-mail addresses and telephone numbers.
+    /// For those: [`hashed_with`](Self::hashed_with).
     ///
     /// ```
     /// use tower_redlock::{ResourceKey, key};
@@ -99,7 +98,7 @@ impl<S: BodySource> Key<S> {
     }
 
     /// Replaces each name by its HMAC-SHA-256 under `secret`, in 64 hexadecimal digits: without the
-    /// secret, nobody can tell whether a guess fits.
+    /// secret, a guess cannot be verified.
     ///
     /// All processes that lock the same resources need the same secret; 32 random bytes are
     /// enough. A process with another one, during a change of secrets too, locks other names.

@@ -17,18 +17,16 @@
 //! Each is a [`Key`], whose methods change the names ([`parsed`](Key::parsed),
 //! [`prefixed`](Key::prefixed), [`hashed`](Key::hashed), [`hashed_with`](Key::hashed_with)) and say
 //! which requests need no lock ([`optional`](Key::optional), [`only`](Key::only),
-//! [`when`](Key::when)). Whatever else names a resource: a closure is a
-//! [`ResourceKey`](crate::ResourceKey) too.
+//! [`when`](Key::when)). Any closure over the request is a [`ResourceKey`](crate::ResourceKey) too.
 //!
 //! Names are text. Where handlers take numbers, `42`, `042` and `+42` are three names and one
-//! account, and whoever sends requests chooses: say [`parsed`](Key::parsed) there.
+//! account: use [`parsed`](Key::parsed) there.
 //!
 //! With the feature `axum`, `path_segment` and `method_and_path` look at the path as it was sent, also
 //! inside nested routers; without it, at what the router left of it. All programs that lock by these
 //! keys must have the feature, or none: the names differ under nested routers.
 //!
-//! A name has 1 to 512 bytes and no control characters; a request with another one is turned away
-//! as a bad request. No error quotes what the request said.
+//! A name has 1 to 512 bytes and no control characters; a request with another one is a bad request. No error quotes what the request said.
 //!
 //! ```
 //! use http::Method;

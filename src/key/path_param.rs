@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_found_as_the_router_matched_them() {
+    fn parameters_match_the_router() {
         let cases = [
             ("id", "/accounts/{id}", "/accounts/42", Ok("42")),
             ("id", "/accounts/{id}/x", "/accounts/42/x", Ok("42")),

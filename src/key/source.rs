@@ -24,11 +24,10 @@ impl<S: sealed::Find> BodySource for S {}
 
 /// Finds the resource that a request is about, with the help of its body.
 ///
-/// Every [`Key`](super::Key) is one. So are closures: they take the request's head and its
-/// whole body, and return what a closure may return as a [`ResourceKey`](crate::ResourceKey): a
-/// name, several names, a [`Resource`], or an `Option` or `Result` of one. The names are owned. An
-/// error's text goes to whoever sent the request: it should not quote the body. A closure tells the
-/// types of its arguments, as below, or is given to [`from_body_fn`](super::from_body_fn).
+/// Implemented by every [`Key`](super::Key), and by closures from the request's head and its whole body
+/// to what a [`ResourceKey`](crate::ResourceKey) closure returns. The text of an error goes to the
+/// client: it should not quote the body. Closures need the types of their arguments, as below, or
+/// [`from_body_fn`](super::from_body_fn).
 ///
 /// ```
 /// use tower_redlock::key::{BodyKey, RequestHead};
@@ -105,9 +104,9 @@ of_head!([] super::PathParam);
 pub enum Miss {
     /// The request needs no lock.
     Unguarded,
-    /// What should name the resource is not there; an optional key lets the request pass.
+    /// The key is missing; an optional one lets the request pass.
     Absent(KeyError),
-    /// It is there, and it is no name.
+    /// The key is malformed.
     Bad(KeyError),
 }
 
@@ -116,7 +115,7 @@ impl Miss {
         Self::Absent(KeyError::missing(reason))
     }
 
-    /// The key is at the wrong place: nothing that any request can help.
+    /// The key is at the wrong place: an error of the setup.
     pub(super) fn misplaced(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::Absent(KeyError::setup(reason))
     }

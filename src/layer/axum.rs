@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The lock that the handler runs under: that of the [`RedlockLayer`](crate::RedlockLayer) around
-/// it, the innermost where there are several, with whatever face. [`LockContexts`] has the others.
+/// it, the innermost where there are several, over any protocol. [`LockContexts`] has the others.
 ///
 /// `Option<LockContext>` is an extractor too, for handlers of requests that may be unguarded.
 ///
@@ -112,14 +112,14 @@ impl<S> OptionalFromRequestParts<S> for LockContexts {
     }
 }
 
-/// The guard that polls the handler is the innermost, whether or not it knows of extensions; a task
-/// that the request was handed to has only those.
+/// The guard that polls the handler is the innermost, with or without extensions; a task that the
+/// request was moved to has only the extensions.
 fn find(parts: &Parts) -> Option<LockContext> {
     LockContext::current().or_else(|| parts.extensions.get().cloned())
 }
 
-/// A handler asks for its [`LockContext`], and runs without a lock. Answered by a 500: the routes
-/// are put together wrongly, and no client can help it.
+/// A handler extracts its [`LockContext`], and runs without a lock. A 500: the routes are set up
+/// wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingLockContext(());
 
@@ -137,8 +137,8 @@ impl std::error::Error for MissingLockContext {}
 impl IntoResponse for MissingLockContext {
     fn into_response(self) -> Response {
         crate::log::error!("{self}");
-        let answer = (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response();
-        RequestOutcome::Refused.mark(answer)
+        let response = (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response();
+        RequestOutcome::Refused.mark(response)
     }
 }
 
@@ -170,8 +170,7 @@ impl<S> OptionalFromRequestParts<S> for HeldUpgrade {
     }
 }
 
-/// A handler asks for a [`HeldUpgrade`] that is not there. Answered by a 500: the routes are put
-/// together wrongly, and no client can help it.
+/// A handler extracts a [`HeldUpgrade`] that is not there. A 500: the routes are set up wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingHeldUpgrade(());
 
@@ -189,8 +188,8 @@ impl std::error::Error for MissingHeldUpgrade {}
 impl IntoResponse for MissingHeldUpgrade {
     fn into_response(self) -> Response {
         crate::log::error!("{self}");
-        let answer = (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response();
-        RequestOutcome::Refused.mark(answer)
+        let response = (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response();
+        RequestOutcome::Refused.mark(response)
     }
 }
 
@@ -199,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_context_is_no_answer_of_the_handler() {
+    fn missing_context_is_marked_as_refused() {
         let answer = MissingLockContext(()).into_response();
         assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(RequestOutcome::of(&answer), Some(RequestOutcome::Refused));

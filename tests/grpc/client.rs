@@ -55,7 +55,7 @@ async fn with_statuses() {
 }
 
 #[tokio::test]
-async fn an_answers_stream_is_under_the_lock_and_ends_with_it() {
+async fn response_stream_ends_with_the_lock() {
     let (_servers, redlock) = locks(TTL).await;
     let (orders, channel) = unguarded().await;
     let layer = layer(&redlock).max_hold(Duration::from_secs(2));

@@ -62,7 +62,7 @@ impl<'a> Service<Request<Errand>> for Local<'a> {
 }
 
 #[tokio::test]
-async fn readiness_is_the_inner_services_and_nothing_is_asked_of_its_types() {
+async fn readiness_passes_through_without_bounds() {
     let broken = Broken(PhantomData::<&str>);
     let mood = Rc::new(Cell::new(Poll::Pending));
     let layer = RedlockLayer::new(Redlock::embedded(), order_id::<Errand>).grpc();
@@ -81,7 +81,7 @@ async fn readiness_is_the_inner_services_and_nothing_is_asked_of_its_types() {
 
 /// Whoever calls can't set the token: neither under a lock nor without one.
 #[tokio::test]
-async fn the_token_comes_from_the_layer_alone() {
+async fn token_comes_from_layer_alone() {
     let seen = |request: Request<Option<&'static str>>| {
         let token = request.headers().get("fencing-token").map(|token| token.to_str().unwrap());
         ready(Ok::<_, std::convert::Infallible>(Response::new(token.unwrap_or("none").to_owned())))

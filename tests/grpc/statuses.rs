@@ -19,7 +19,7 @@ async fn method(redlock: &Redlock, work: Result<u32, Status>) -> Result<u32, Sta
 }
 
 #[tokio::test]
-async fn a_method_hands_on_its_own_status_and_those_of_its_lock() {
+async fn method_passes_own_and_lock_statuses() {
     let redlock = Redlock::embedded();
     assert_eq!(method(&redlock, Ok(7)).await.unwrap(), 7);
     let own = method(&redlock, Err(own_failure())).await.unwrap_err();
@@ -72,7 +72,7 @@ fn said_by(status: Status) -> Option<RequestOutcome> {
 }
 
 #[test]
-fn the_status_of_a_lost_lock_says_that_its_outcome_is_unknown() {
+fn lost_lock_status_has_unknown_outcome() {
     let lost = LockError::Lost { cause: LossCause::Released };
     assert_eq!(said_by(lost.into()), Some(RequestOutcome::Unknown));
     for other in [Status::from(LockError::Closed), Status::unknown("own"), own_failure()] {
@@ -81,7 +81,7 @@ fn the_status_of_a_lost_lock_says_that_its_outcome_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_layer_outside_is_told_what_became_of_a_request() {
+async fn outcome_is_marked_for_outer_layers() {
     type Body = tonic::body::Body;
     let redlock = Redlock::embedded();
     let layer = RedlockLayer::new(redlock.clone(), |_: &http::Request<Body>| "7")

@@ -156,7 +156,7 @@ fn usually(time: Duration) -> (HandClock, Redlock, Redlock) {
 }
 
 #[test]
-fn contended_is_409_and_about_a_second_where_nothing_is_known() {
+fn held_is_409_with_default_delay() {
     let (clock, ours, other) = two();
     let _lock = hold(&other);
     for advance in [0, 3_500, 6_000] {
@@ -166,7 +166,7 @@ fn contended_is_409_and_about_a_second_where_nothing_is_known() {
 }
 
 #[test]
-fn contended_is_409_and_about_the_usual_time_of_holding() {
+fn held_is_409_with_estimated_delay() {
     let (_, ours, other) = usually(Duration::from_secs(6));
     let _lock = hold(&other);
     let seconds = |layer: &RedlockLayer<Key, Http>| -> Vec<u64> {
@@ -181,7 +181,7 @@ fn contended_is_409_and_about_the_usual_time_of_holding() {
 }
 
 #[test]
-fn contended_within_the_process_is_409_too() {
+fn held_within_the_process_is_409() {
     let (clock, ours, _) = two();
     let lock = hold(&ours);
     clock.advance(Duration::from_secs(4));
@@ -230,19 +230,19 @@ fn bad(clock: &HandClock, slow: Option<Duration>) -> Redlock {
 }
 
 #[test]
-fn no_quorum_is_503_with_retry_after_and_the_handler_does_not_run() {
+fn no_quorum_is_503() {
     let redlock = bad(&HandClock::unwatched(), None);
     ask(&layer(&redlock), never).assert_problem(503, Some("1"), "no-quorum", "not-run");
 }
 
 #[test]
-fn too_slow_is_503_with_retry_after_and_the_handler_does_not_run() {
+fn too_slow_is_503() {
     let redlock = bad(&HandClock::unwatched(), Some(VALIDITY));
     ask(&layer(&redlock), never).assert_problem(503, Some("1"), "too-slow", "not-run");
 }
 
 #[test]
-fn a_wait_that_is_over_is_answered_by_what_was_seen_last() {
+fn wait_timeout_has_the_last_answer() {
     let wait = Duration::from_secs(2);
     let (clock, ours, other) = two();
     let _lock = hold(&other);
@@ -256,7 +256,7 @@ fn a_wait_that_is_over_is_answered_by_what_was_seen_last() {
 }
 
 #[test]
-fn a_wait_in_the_local_line_is_answered_by_who_holds() {
+fn wait_in_local_line_reports_holder() {
     let (clock, ours, _) = two();
     let lock = hold(&ours);
     let wait = Duration::from_secs(3);
@@ -266,7 +266,7 @@ fn a_wait_in_the_local_line_is_answered_by_who_holds() {
 }
 
 #[test]
-fn lost_while_running_is_500_with_the_outcome_unknown_and_no_retry_after() {
+fn lost_is_500_outcome_unknown() {
     let (clock, ours, _) = two();
     let answer = ask(&layer(&ours), || clock.advance(VALIDITY));
     answer.assert_problem(500, None, "lost", "unknown");
@@ -284,14 +284,14 @@ fn a_bad_key_is_400() {
 }
 
 #[test]
-fn settings_that_the_manager_refuses_are_500() {
+fn refused_settings_are_500() {
     let (_, ours, _) = two();
     let answer = ask(&layer(&ours).ttl(TTL * 2), never);
     answer.assert_problem(500, None, "bad-settings", "not-run");
 }
 
 #[test]
-fn settings_that_the_manager_refuses_are_found_when_the_layer_is_built() {
+fn build_checks_the_settings() {
     let (_, ours, _) = two();
     let error = layer(&ours).ttl(TTL * 2).build().unwrap_err();
     assert!(matches!(error, LockError::InvalidRequest(_)), "{error:?}");
@@ -308,7 +308,7 @@ fn after_a_shutdown_it_is_503() {
 }
 
 #[test]
-fn on_reject_answers_instead_and_knows_what_happened() {
+fn on_reject_replaces_the_response() {
     let (clock, ours, other) = two();
     let teapot = layer(&ours).on_reject(|rejection: Rejection<'_>| {
         let text = format!(

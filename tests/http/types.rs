@@ -50,7 +50,7 @@ impl http_body::Body for Odd {
 }
 
 #[test]
-fn types_are_as_shareable_as_what_they_wrap() {
+fn auto_traits_follow_the_inner_types() {
     shared::<Http>();
     cloned::<Http>();
     shared::<Rejection<'static>>();
@@ -69,7 +69,7 @@ fn types_are_as_shareable_as_what_they_wrap() {
 }
 
 #[tokio::test]
-async fn a_key_and_a_service_that_stay_on_their_thread_are_as_welcome() {
+async fn thread_local_key_and_service_compile() {
     let (name, calls) = (Rc::new("x".to_owned()), Rc::new(Cell::new(0)));
     let seen = Rc::clone(&calls);
     let service = service_fn(move |_: Request<()>| {

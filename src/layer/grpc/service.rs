@@ -42,8 +42,8 @@ impl<K> RedlockLayer<K> {
     /// | no usable key | `INVALID_ARGUMENT` | | no |
     /// | a TTL or wait that the manager refuses, a key at the wrong place | `INTERNAL` | | no |
     ///
-    /// A lost lock is not `ABORTED`: clients take that for "not done, try again". A layer outside is
-    /// told by an extension of the response: see [`RequestOutcome`](crate::RequestOutcome).
+    /// A lost lock is not `ABORTED`: clients take that for "not done, try again". The responses are marked
+    /// with a [`RequestOutcome`](crate::RequestOutcome) for layers outside.
     ///
     /// The lock is held until the response's trailers; a stream that outlives it ends with the
     /// status of a lost lock, as trailers. The [`LockContext`] is in the request's extensions; where
@@ -69,8 +69,7 @@ impl<K, R> RedlockLayer<K, Grpc<R>> {
     /// The service finds the fencing token in this metadata of the request, in decimal digits.
     /// Default: in none.
     ///
-    /// Who sent the request can't set it: what it held is replaced, and is taken out of requests
-    /// that run without a lock.
+    /// A client can't set it: its value is replaced, and removed from requests that run without a lock.
     ///
     /// # Panics
     ///
@@ -84,14 +83,14 @@ impl<K, R> RedlockLayer<K, Grpc<R>> {
         self
     }
 
-    /// Answers requests that were turned away, or lost their lock before they answered, by
-    /// `answer`. [`Rejection::grpc_status`] is what would be answered otherwise, and what a stream
-    /// ends with that outlives its lock.
-    pub fn on_reject<G>(self, answer: G) -> RedlockLayer<K, Grpc<G>>
+    /// Makes the statuses of rejected requests by `respond` instead of [`Rejection::grpc_status`]: of those
+    /// that did not get the lock, or lost it before they had a response. A stream that outlives its lock
+    /// ends with the latter.
+    pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, Grpc<G>>
     where
         G: Fn(Rejection<'_>) -> Status,
     {
-        self.map_protocol(|Grpc { token_header, .. }| Grpc { token_header, on_reject: answer })
+        self.map_protocol(|Grpc { token_header, .. }| Grpc { token_header, on_reject: respond })
     }
 }
 

@@ -95,8 +95,8 @@ impl RequestFacts {
             || (self.connects && response.status().is_success())
     }
 
-    /// Whether the body's end would be that of the connection, as before HTTP/1.1, so that one that
-    /// was cut looks complete.
+    /// Whether the end of the connection ends the body, as before HTTP/1.1: a truncated body looks
+    /// complete there.
     fn ends_with_connection<A: Body>(&self, response: &Response<A>) -> bool {
         let body = response.body();
         self.version <= Version::HTTP_10

@@ -48,7 +48,7 @@ impl<K, R> RedlockLayer<K, Http<R>> {
     /// | what happened | status | `code` |
     /// |---|---|---|
     /// | the body is larger, or announced as larger | 413 | `body-too-large` |
-    /// | it did not come in time: [`body_timeout`](RedlockLayer::body_timeout) | 408 | `body-timed-out` |
+    /// | it timed out: [`body_timeout`](RedlockLayer::body_timeout) | 408 | `body-timed-out` |
     /// | it ended with an error | 400 | `body-failed` |
     /// | other requests hold too many bytes: [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes) | 503, `Retry-After` | `too-many-bodies` |
     ///

@@ -28,7 +28,7 @@ pub struct Http<R = DefaultResponse, M = Streamed> {
     pub(super) mode: M,
 }
 
-/// The service reads the request's body under the lock, as it comes.
+/// The service reads the request's body under the lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Streamed(pub(super) ());
 
@@ -51,21 +51,19 @@ impl<K> RedlockLayer<K> {
     /// | no usable key | 400 | none | no |
     /// | a TTL or wait that the manager refuses, a key at the wrong place | 500 | none | no |
     ///
-    /// Each of these responses tells an [`OnceLayer`](crate::OnceLayer) outside what became of the
-    /// request: see [`RequestOutcome`](crate::RequestOutcome).
+    /// The responses are marked with a [`RequestOutcome`](crate::RequestOutcome) for an
+    /// [`OnceLayer`](crate::OnceLayer) outside.
     ///
-    /// The service's own error type stays what it was. The [`LockContext`] is in the request's
-    /// extensions (with the feature `axum` it is an extractor; where layers are around each other,
-    /// [`LockContexts`] has each layer's), and the lock is held until the response's body has ended: see
-    /// [`hold_body`](Self::hold_body).
+    /// The error type stays that of the service. The [`LockContext`] is in the request's extensions (with
+    /// the feature `axum` it is an extractor; [`LockContexts`] has those of nested layers), and the lock is
+    /// held until the response's body has ended: see [`hold_body`](Self::hold_body).
     ///
-    /// The service reads the request's body under the lock, so a client that sends it slowly, or never,
-    /// keeps the lock for `max_hold` at most. On routes that strangers reach:
+    /// The service reads the request's body under the lock, so a client that sends it slowly keeps the
+    /// lock, for `max_hold` at most. On public routes, use
     /// [`read_body_first`](RedlockLayer::read_body_first).
     ///
-    /// axum's `Router::layer` puts it around requests for which there is no route as well. They are
-    /// answered with 404 still, except that one without its key is answered with 400 first. With
-    /// `Router::route_layer` that is a 404 too.
+    /// axum's `Router::layer` also wraps the fallback: a request without a route gets its 404, but one
+    /// without a key gets 400. With `Router::route_layer` both get 404.
     pub fn http(self) -> RedlockLayer<K, Http> {
         self.map_protocol(|_| Http {
             hold_body: true,
@@ -81,30 +79,28 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     /// Whether the lock is held until the response's body has ended, failed or was dropped.
     /// Default: yes. A body that outlives the lock is cut with an error.
     ///
-    /// Over HTTP/1.0, where a body of unannounced length ends with the connection, no client could
-    /// tell that it was cut. There the whole body is read before the response is sent: a lost lock is
-    /// still answered by 500, and a body of more than 1 MiB too (`response-too-large`). A proxy
-    /// that speaks HTTP/1.0 to its servers (see nginx's `proxy_http_version`) is better told to
-    /// speak 1.1.
+    /// Over HTTP/1.0, where a body of unannounced length ends with the connection, a client can't detect
+    /// truncation. There the whole body is read before the response is sent: a lost lock is still a 500,
+    /// and so is a body of more than 1 MiB (`response-too-large`). Configure a proxy that speaks HTTP/1.0
+    /// to its servers (nginx's `proxy_http_version`) to speak 1.1.
     ///
-    /// A client that reads slowly so keeps the lock, for `max_hold` at the most. Where the response
-    /// tells only of what is done already, hold no body, or keep `max_hold` short.
+    /// A client that reads slowly keeps the lock, for `max_hold` at most. Where the work is done before
+    /// the response, hold no body, or keep `max_hold` short.
     ///
-    /// A response that upgrades the connection (101, for a websocket, say, or a 2xx to CONNECT) is refused
-    /// with 500 (`upgrade-unguarded`), and an event at ERROR says why: what follows is no body, and
-    /// would go on without the lock. [`hold_upgrade`](Self::hold_upgrade) holds it for the connection's
-    /// life. With `hold_body(false)` it passes, and the lock ends with it.
+    /// A response that upgrades the connection (101 for a websocket, or a 2xx to CONNECT) is refused with
+    /// 500 (`upgrade-unguarded`) and logged at ERROR, as the connection would outlive the lock.
+    /// [`hold_upgrade`](Self::hold_upgrade) holds the lock for the connection's life. With
+    /// `hold_body(false)` the response passes, and the lock ends with it.
     ///
-    /// Over HTTP/1.1, hyper completes an upgrade that the handler asked for even after another answer,
-    /// when the connection is closed. So this answer, and each other one of the layer after the handler
-    /// began, ends in an error ([`BodyError::NotUpgraded`](super::BodyError::NotUpgraded)) if the
-    /// request has an `Upgrade` header or is a CONNECT: the client gets all bytes of the answer, the
-    /// `Content-Length` is one more, and the server drops the connection without the upgrade.
+    /// Over HTTP/1.1, hyper completes an upgrade that the handler asked for even after another response,
+    /// when the connection is closed. So each response of the layer after the handler began ends in an
+    /// error ([`BodyError::NotUpgraded`](super::BodyError::NotUpgraded)) if the request has an `Upgrade`
+    /// header or is a CONNECT: the client gets all bytes, the `Content-Length` is one more, and the server
+    /// drops the connection without the upgrade.
     ///
-    /// An answer without a body can't fail (to HEAD, or with 204 by [`on_reject`](Self::on_reject)),
-    /// nor can one that a layer outside gives instead, such as a timeout. A handler that works with the
-    /// connection only inside [`HeldUpgrade::run`](super::HeldUpgrade::run) never does so without the
-    /// lock, whatever was answered.
+    /// A response without a body can't fail (to HEAD, or with 204 by [`on_reject`](Self::on_reject)), nor
+    /// can that of a layer outside, such as a timeout. A handler that uses the connection only inside
+    /// [`HeldUpgrade::run`](super::HeldUpgrade::run) never does so without the lock.
     pub fn hold_body(mut self, hold: bool) -> Self {
         self.protocol.hold_body = hold;
         self
@@ -114,9 +110,9 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     /// websocket, over HTTP/1.1 or HTTP/2, say. Default: no, and such a response is refused.
     ///
     /// The handler takes a [`HeldUpgrade`](super::HeldUpgrade), with the feature `axum` as an extractor,
-    /// and runs under it what works with the connection: see there. The lock is given back when that
-    /// has ended, or [`max_hold`](RedlockLayer::max_hold) is over; choose that as long as a connection may
-    /// last. A handler that upgrades the connection without having taken it is refused, as is said at
+    /// and runs the work with the connection under it: see there. The lock is released when the work has
+    /// ended, or [`max_hold`](RedlockLayer::max_hold) is over; choose it above the duration of a
+    /// connection. A handler that upgrades the connection without the handle is refused: see
     /// [`hold_body`](Self::hold_body).
     pub fn hold_upgrade(mut self, hold: bool) -> Self {
         self.protocol.hold_upgrade = hold;
@@ -126,9 +122,8 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     /// The service finds the fencing token in this header of the request, in decimal digits: for
     /// services that can't see the request's extensions. Default: in none.
     ///
-    /// Who sent the request can't set it: what the header held is replaced, and is taken out of
-    /// requests that run without a lock. Of two layers around each other each needs a name of its
-    /// own.
+    /// A client can't set it: its value is replaced, and removed from requests that run without a lock.
+    /// Nested layers need different names.
     ///
     /// # Panics
     ///
@@ -151,12 +146,11 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
         self
     }
 
-    /// Answers requests that were turned away, or lost their lock before they answered, by
-    /// `answer` instead of a problem body. [`Rejection::response`] is what would be answered
-    /// otherwise; a handler that failed by itself is not asked about.
+    /// Makes the responses to rejected requests by `respond` instead of [`Rejection::response`]: to those
+    /// that did not get the lock, or lost it before they had a response.
     ///
     /// Closures need the type of their argument where they are written apart from this call.
-    pub fn on_reject<G>(self, answer: G) -> RedlockLayer<K, Http<G, M>>
+    pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, Http<G, M>>
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
@@ -164,7 +158,7 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
             hold_body,
             hold_upgrade,
             token_header,
-            on_reject: answer,
+            on_reject: respond,
             mode,
         })
     }

@@ -137,8 +137,7 @@ impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
     /// The service finds the fencing token in this metadata of the request, in decimal digits.
     /// Default: in none.
     ///
-    /// Who sent the request can't set it: what it held is replaced, and is taken out of requests
-    /// that run without a key.
+    /// A client can't set it: its value is replaced, and removed from requests that run without a key.
     ///
     /// # Panics
     ///
@@ -152,15 +151,14 @@ impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
         self
     }
 
-    /// Answers calls that did not run, or lost their lock before their head was sent, by `answer`.
-    /// [`Rejection::grpc_status`] is what would be answered otherwise, and what a call ends with that
-    /// loses its lock later. Duplicates of what is done are none of these.
-    pub fn on_reject<G>(self, answer: G) -> OnceLayer<K, C, Grpc<G>>
+    /// Makes the statuses of rejected calls by `respond` instead of [`Rejection::grpc_status`], with which
+    /// a call ends that loses its lock after its head was sent. Duplicates of done work are not rejected.
+    pub fn on_reject<G>(self, respond: G) -> OnceLayer<K, C, Grpc<G>>
     where
         G: Fn(Rejection<'_>) -> Status,
     {
         self.with_face(|complete, Grpc { missing, token_header, detached, .. }| {
-            (complete, Grpc { missing, token_header, on_reject: answer, detached })
+            (complete, Grpc { missing, token_header, on_reject: respond, detached })
         })
     }
 }

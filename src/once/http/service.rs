@@ -169,8 +169,7 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     /// The service finds the fencing token in this header of the request, in decimal digits: for
     /// services that can't see the request's extensions. Default: in none.
     ///
-    /// Who sent the request can't set it: what the header held is replaced, and is taken out of
-    /// requests that run without a key.
+    /// A client can't set it: its value is replaced, and removed from requests that run without a key.
     ///
     /// # Panics
     ///
@@ -184,19 +183,17 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
         self
     }
 
-    /// Answers requests that were turned away, or lost their lock before they answered, by
-    /// `answer` instead of a problem body. [`Rejection::response`] is what would be answered
-    /// otherwise. Duplicates of what is done are none of these, and a handler that failed by itself
-    /// is not asked about.
+    /// Makes the responses to rejected requests by `respond` instead of [`Rejection::response`].
+    /// Duplicates of done work are not rejected.
     ///
     /// Closures need the type of their argument where they are written apart from this call.
-    pub fn on_reject<G>(self, answer: G) -> OnceLayer<K, C, Http<G, M>>
+    pub fn on_reject<G>(self, respond: G) -> OnceLayer<K, C, Http<G, M>>
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
         self.with_face(|complete, face| {
             let Http { missing, token_header, detached, server_errors, mode, .. } = face;
-            let on_reject = answer;
+            let on_reject = respond;
             (complete, Http { missing, token_header, on_reject, detached, server_errors, mode })
         })
     }

@@ -21,7 +21,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn done_is_already_exists_on_every_replica() {
+async fn done_is_already_exists_everywhere() {
     let site = Site::open(|layer| layer).await;
     let replica = site.replica().await;
     assert_ne!(site.place("7", "").await.unwrap(), 0, "there is a token");
@@ -61,7 +61,7 @@ async fn held_unknown_is_a_failed_precondition() {
 }
 
 #[tokio::test]
-async fn missing_key_is_an_invalid_argument_or_runs() {
+async fn missing_key_is_refused_or_runs() {
     let without = async |site: &Site| site.client.clone().place(PlaceRequest::default()).await;
     let site = Site::open(|layer| layer).await;
     assert_eq!(without(&site).await.unwrap_err().code(), Code::InvalidArgument);
@@ -90,7 +90,7 @@ async fn without_a_quorum_it_is_unavailable() {
 
 /// A server without a time-out of its own, or a client's side of the connection.
 #[tokio::test]
-async fn the_wait_ends_with_the_callers_timeout() {
+async fn wait_ends_with_callers_timeout() {
     let redlock = Redlock::embedded();
     let layer = layer(&redlock).wait(HANG_GUARD * 10);
     let mut service = layer.layer(service_fn(|_: Request<()>| {

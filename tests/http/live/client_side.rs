@@ -15,7 +15,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn a_client_behind_the_layer_sends_one_request_per_key_at_a_time() {
+async fn client_sends_sequentially_per_key() {
     let site = Site::open(2, patient).await;
     let log = Log::default();
     let seen = log.clone();

@@ -116,7 +116,7 @@ async fn connected(servers: &[RedisServer]) -> Redlock {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_was_frozen_past_its_validity_polls_nothing_and_says_unknown() {
+async fn frozen_process_answers_outcome_unknown() {
     let servers = RedisServer::start_n(3);
     let rival = connected(&servers).await;
     let child = Child::start(&servers);

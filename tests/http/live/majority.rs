@@ -21,7 +21,7 @@ async fn guarded(servers: &[RedisServer]) -> Redlock {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_majority_killed_mid_request_is_500_within_the_validity_and_never_two_holders() {
+async fn killed_majority_is_500_without_overlap() {
     let servers = RedisServer::start_n(3);
     let (ours, rival) = tokio::join!(guarded(&servers), guarded(&servers));
     let mut site = Site::with(servers, vec![ours]).await;
