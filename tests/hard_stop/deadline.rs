@@ -150,7 +150,7 @@ fn making_the_work_counts_as_work_and_what_it_made_too_late_is_not_polled() {
 
 #[test]
 fn the_end_of_the_validity_wakes_idle_work_to_be_dropped() {
-    let clock = HandClock::watched();
+    let clock = HandClock::new();
     let (redlock, nodes) = redlock(&clock);
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();
@@ -178,7 +178,7 @@ fn the_end_of_the_validity_wakes_idle_work_to_be_dropped() {
 
 #[test]
 fn renewal_moves_the_deadline_and_work_runs_on() {
-    let clock = HandClock::watched();
+    let clock = HandClock::new();
     let (redlock, _) = redlock(&clock);
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();

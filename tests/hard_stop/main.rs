@@ -7,7 +7,11 @@ mod context;
 mod deadline;
 mod given_back;
 mod grants;
+#[path = "../support/hand_clock.rs"]
+mod hand_clock;
 mod handed_on;
+#[path = "../support/mock_node.rs"]
+mod mock_node;
 mod order;
 mod stopping;
 mod tools;

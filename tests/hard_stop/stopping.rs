@@ -107,7 +107,7 @@ fn a_lock_that_is_given_back_is_stopping_and_wakes_who_waits_for_it() {
 /// The timers wake the work at the soft deadline, and what it then does is its result.
 #[tokio::test]
 async fn work_that_ends_when_it_is_asked_to_is_not_stopped() {
-    let clock = HandClock::watched();
+    let clock = HandClock::new();
     let (redlock, nodes) = redlock(&clock);
     let moving = clock.clone();
     let saved = redlock

@@ -3,14 +3,13 @@
 use std::{
     future::Future,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll, Waker},
 };
 
-use tower_redlock::{
-    EmbeddedNodes, LockError, LossCause, NodeHealth, Reason, Redlock, RedlockBuilder,
-    node::{Answer, Node, Op, Reply},
-};
+use tower_redlock::{EmbeddedNodes, LockError, LossCause, Redlock, node::Op};
+
+use crate::mock_node::{Withheld, with_nodes};
 
 use crate::tools::{HandClock, NANO, VALIDITY, Woken, builder, poll, redlock};
 
@@ -55,53 +54,19 @@ fn dropped_lost_futures_leave_no_waker_behind() {
     assert!(matches!(cause, Poll::Ready(LossCause::Expired { .. })), "{cause:?}");
 }
 
-type Answered = (Reply, Result<Answer, Reason>);
-
-/// Keeps the answers to all but acquire operations until they are let go.
-#[derive(Debug)]
-struct Slow {
-    inner: Arc<dyn Node>,
-    kept: Arc<Mutex<Vec<Answered>>>,
-}
-
-impl Node for Slow {
-    fn send(&self, op: Op, reply: Reply) {
-        if matches!(op, Op::Acquire(_)) {
-            return self.inner.send(op, reply);
-        }
-        let kept = Arc::clone(&self.kept);
-        let keep = Reply::from_fn(move |result| kept.lock().unwrap().push((reply, result)));
-        self.inner.send(op, keep);
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.inner.health()
-    }
-}
-
-fn slow(clock: &HandClock) -> (Redlock, Arc<Mutex<Vec<Answered>>>) {
+/// A manager, and the answers to its operations but acquires, which are withheld.
+fn slow(clock: &HandClock) -> (Redlock, Withheld) {
     let nodes = EmbeddedNodes::with_clock(3, clock.clone());
-    let kept = Arc::<Mutex<Vec<Answered>>>::default();
-    let wrapped = nodes.nodes("redlock").map(|inner| Slow { inner, kept: Arc::clone(&kept) });
-    let redlock = wrapped.fold(builder(clock).fencing(false), RedlockBuilder::node);
-    (redlock.build().unwrap(), kept)
-}
-
-fn let_go(kept: &Mutex<Vec<Answered>>) {
-    let answered = std::mem::take(&mut *kept.lock().unwrap());
-    for (reply, result) in answered {
-        reply.send(result);
-    }
+    let withheld = Withheld::default();
+    let node = |inner| withheld.node(&inner, |op| !matches!(op, Op::Acquire(_)));
+    let builder = builder(clock).fencing(false);
+    (with_nodes(builder, nodes.nodes("redlock").map(node)).build().unwrap(), withheld)
 }
 
 #[test]
 fn dropped_extensions_leave_no_waker_behind_and_the_next_one_works() {
     let clock = HandClock::unwatched();
-    let (redlock, kept) = slow(&clock);
+    let (redlock, answers) = slow(&clock);
     let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
     let woken = Arc::<Woken>::default();
     for _ in 0..MANY {
@@ -109,26 +74,26 @@ fn dropped_extensions_leave_no_waker_behind_and_the_next_one_works() {
         polled_and_dropped(&woken, pin!(lock.extend()));
         assert_eq!(Arc::strong_count(&woken), 1);
     }
-    assert_eq!(kept.lock().unwrap().len(), 3 * MANY, "each asks all nodes");
-    let_go(&kept);
+    assert_eq!(answers.count(), 3 * MANY, "each asks all nodes");
+    answers.deliver();
     assert_eq!(woken.0.load(Ordering::SeqCst), 0);
     assert_eq!(lock.remaining(), VALIDITY, "they went on without their futures");
 
     clock.advance(VALIDITY / 2);
     let mut extend = pin!(lock.extend());
     assert!(poll(extend.as_mut()).is_pending());
-    let_go(&kept);
+    answers.deliver();
     assert_eq!(poll(extend), Poll::Ready(Ok(VALIDITY)));
 }
 
 #[test]
 fn a_dropped_release_future_leaves_no_waker_behind() {
     let clock = HandClock::unwatched();
-    let (redlock, kept) = slow(&clock);
+    let (redlock, answers) = slow(&clock);
     let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
     let woken = Arc::<Woken>::default();
     polled_and_dropped(&woken, pin!(lock.release()));
     assert_eq!(Arc::strong_count(&woken), 1);
-    let_go(&kept);
+    answers.deliver();
     assert_eq!(woken.0.load(Ordering::SeqCst), 0);
 }
