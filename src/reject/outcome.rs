@@ -2,7 +2,7 @@
 
 use http::Response;
 
-/// The outcome of a request, where the status of its response does not tell it: an extension of the
+/// The outcome of a request, where it does not follow from the status of its response: an extension of the
 /// response, for an [`OnceLayer`](crate::OnceLayer) outside.
 ///
 /// It takes precedence over the status and over

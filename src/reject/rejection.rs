@@ -29,7 +29,7 @@ pub enum RejectReason<'a> {
     /// Another request with the key is running.
     #[non_exhaustive]
     InProgress {
-        /// Estimated time until that one ends, from the usual duration of such work.
+        /// Estimated time until its end, from the usual duration of such work.
         retry_after: Option<Duration>,
         /// The owner name of the client that runs it.
         by: Option<&'a str>,
@@ -281,8 +281,7 @@ impl<'a> Rejection<'a> {
             RejectReason::StoreFailed(_) => {
                 "this is done already; its answer can't be read at present"
             }
-            // Without the newest token: an overtaken holder must acquire the lock again, and not send
-            // a number that it was told.
+            // Without the newest token: an overtaken holder must acquire the lock again.
             RejectReason::StaleToken { .. } => {
                 "the fencing token is stale: a newer one was seen before; nothing was done"
             }

@@ -1,4 +1,4 @@
-//! What a service behind the fence gets to see, and what a caller is told.
+//! Requests and errors at the fence, without a protocol.
 
 use std::{convert::Infallible, task::Poll};
 

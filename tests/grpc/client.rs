@@ -20,7 +20,7 @@ use crate::{
     support::{HANG_GUARD, eventually_async},
 };
 
-/// A server that knows nothing of locks.
+/// A server without locks.
 async fn unguarded() -> (Orders, Channel) {
     let orders = Orders::default();
     let server = Server::builder().add_service(OrdersServer::new(orders.clone()));

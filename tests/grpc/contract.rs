@@ -38,7 +38,7 @@ fn types_are_cloned_shared_and_sent() {
     sent::<GrpcBody<Body>>();
 }
 
-/// Neither `Send` nor `Sync`, of any error and any body, and ready when it is told so.
+/// Neither `Send` nor `Sync`, with any error and any body; readiness is set by the test.
 #[derive(Clone)]
 struct Local<'a>(Rc<Cell<Poll<Result<(), Broken<'a>>>>>);
 

@@ -13,7 +13,7 @@ use crate::{
     site::{assert_lost, details},
 };
 
-/// Of a lock that was asked for in a method, with a key from the message.
+/// A method that acquires its own lock, with a key from the message.
 async fn method(redlock: &Redlock, work: Result<u32, Status>) -> Result<u32, Status> {
     Ok(redlock.lock("item:7").try_run(async |_| work).await?)
 }
@@ -66,7 +66,7 @@ fn each_error_has_its_status() {
     assert_lost(&guard::Error::<Status>::Lock(lost).into());
 }
 
-/// What a layer outside is told of a method that takes its lock by itself.
+/// The outcome that a layer outside sees of a method with its own lock.
 fn said_by(status: Status) -> Option<RequestOutcome> {
     RequestOutcome::of(&status.into_http::<tonic::body::Body>())
 }

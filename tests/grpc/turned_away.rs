@@ -1,4 +1,4 @@
-//! What a client is told whose call did not run.
+//! Statuses of rejected calls.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn retry_delay(status: &Status, code: Code) -> Duration {
     details.retry_info().expect("RetryInfo").retry_delay.expect("a delay")
 }
 
-/// Waits in vain, but not for long.
+/// Waits until its timeout.
 const SHORT: Duration = Duration::from_millis(500);
 
 async fn held_elsewhere(site: &Site) -> Status {

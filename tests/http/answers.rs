@@ -1,4 +1,4 @@
-//! What is answered to requests that did not get, or keep, their lock: each documented status.
+//! Responses to requests that did not get, or keep, their lock: each documented status.
 
 use std::{
     convert::Infallible,

@@ -66,10 +66,8 @@ impl<K> RedlockLayer<K> {
 }
 
 impl<K, R> RedlockLayer<K, Grpc<R>> {
-    /// The service finds the fencing token in this metadata of the request, in decimal digits.
-    /// Default: in none.
-    ///
-    /// A client can't set it: its value is replaced, and removed from requests that run without a lock.
+    /// The service finds the fencing token in this metadata of the request. Default: in none. A client
+    /// can't set it.
     ///
     /// # Panics
     ///

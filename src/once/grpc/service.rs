@@ -66,8 +66,8 @@ impl<K, C> OnceLayer<K, C> {
     /// | an error of the service, instead of a response | free at once |
     ///
     /// [`complete_when`](OnceLayer::complete_when) says otherwise for statuses, by a closure from
-    /// [`tonic::Code`] to [`CallOutcome`](super::CallOutcome). A method that hands on the `UNAVAILABLE` of a
-    /// server behind it, which may have done its part, is a case for that.
+    /// [`tonic::Code`] to [`CallOutcome`](super::CallOutcome). Use it for a method that forwards the `UNAVAILABLE` of
+    /// a server behind it, which may have done its part.
     ///
     /// ```
     /// use tonic::Code;
@@ -84,13 +84,12 @@ impl<K, C> OnceLayer<K, C> {
     /// # let _ = once;
     /// ```
     ///
-    /// The status comes with the trailers, at the end of the body: a stream is under the lock of its
-    /// key until then, and its trailers go out when its end is recorded, or too few nodes keep it (a
-    /// WARN). A client that stops reading keeps its call in progress for `max_hold` at most; the outcome is
-    /// unknown then. Calls whose requests are streams run once like others; the layer reads no message.
-    /// The translation of gRPC-Web belongs outside of this layer, as the trailers there are part of the body.
-    /// A request whose message breaks off on its way may end with one of the unknown statuses, though the
-    /// method never ran.
+    /// The status is in the trailers: a stream runs under the lock of its key until then, and its trailers
+    /// are sent when its end is recorded, or too few nodes keep it (a WARN). A client that stops reading
+    /// keeps its call in progress for `max_hold` at most; the outcome is unknown then. Calls whose requests
+    /// are streams run once like others; the layer reads no message. Put the translation of gRPC-Web
+    /// outside of this layer, as its trailers are part of the body. A request whose message is truncated
+    /// may end with one of the unknown statuses, though the method never ran.
     ///
     /// A call waits for its lock no longer than its `grpc-timeout`. The
     /// [`LockContext`](crate::LockContext) is in the request's extensions, and with those of other layers
@@ -119,25 +118,19 @@ impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
         self
     }
 
-    /// Whether a call that has begun goes on when its client goes away, its deadline is over, or a
-    /// layer outside gives it up. Default: yes. Its response is read to its end then, also a stream, and
-    /// what it ends with is recorded. Else it is dropped in the middle, as if the process had crashed:
-    /// see [`Unknown`](crate::Unknown).
+    /// Whether a call that has begun continues when its client disconnects, its deadline is over, or a
+    /// layer outside drops it. Default: yes. Its response is read to its end then, also a stream, and its
+    /// status is recorded. Otherwise it is dropped, as if the process had crashed: see
+    /// [`Unknown`](crate::Unknown).
     ///
-    /// It goes on as a task of the tokio runtime that polled it, in the span in which it began, under
-    /// its lock: renewed, stopped at [`max_hold`](OnceLayer::max_hold) at the latest, and awaited by
-    /// [`Redlock::shutdown`](crate::Redlock::shutdown). What the runtime's end drops, and what was
-    /// polled outside a tokio runtime, is dropped in the middle; a WARN says so. A call without a key
-    /// does not go on.
+    /// The task is that of a request over HTTP: see there.
     pub fn detached(mut self, detached: bool) -> Self {
         self.face.detached = detached;
         self
     }
 
-    /// The service finds the fencing token in this metadata of the request, in decimal digits.
-    /// Default: in none.
-    ///
-    /// A client can't set it: its value is replaced, and removed from requests that run without a key.
+    /// The service finds the fencing token in this metadata of the request. Default: in none. A client
+    /// can't set it.
     ///
     /// # Panics
     ///

@@ -36,16 +36,13 @@ impl<K> OnceLayer<K, Always, Http<DefaultResponse, ByBody>> {
     /// pointer ([`key::json_pointer`](crate::key::json_pointer)), or any
     /// [`BodyKey`](crate::key::BodyKey).
     ///
-    /// The body is read whole before the key's lock is asked for, and handed on as it was: see
-    /// [`Intact`], which also says what takes it. One that is larger than
-    /// [`body_limit`](Self::body_limit) is answered 413, one that is not what the key needs (no
-    /// JSON) 400, and one for which there is no room beside those of others that wait 503,
-    /// `too-many-bodies`, with `Retry-After`:
-    /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes). One that does not
-    /// come within [`body_timeout`](Self::body_timeout) is answered 408, `body-timed-out`.
+    /// The body is read to its end before the key's lock is acquired, and passed on unchanged as an
+    /// [`Intact`]. One above [`body_limit`](Self::body_limit) gets 413, one without a usable key 400, one
+    /// that takes longer than [`body_timeout`](Self::body_timeout) 408, `body-timed-out`, and one above
+    /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes) 503, `too-many-bodies`,
+    /// with `Retry-After`.
     ///
-    /// Signatures are over the body as it was sent. What checks them belongs *outside* of this
-    /// layer, and hands the body on too.
+    /// Verify signatures *outside* of this layer, and pass on the body as it was sent.
     ///
     /// ```
     /// use axum::{Router, routing::post};
@@ -70,15 +67,14 @@ impl<K> OnceLayer<K, Always, Http<DefaultResponse, ByBody>> {
 }
 
 impl<K, C, R> OnceLayer<K, C, Http<R, ByBody>> {
-    /// The most data that a request's body may have, in bytes. Default:
-    /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. So much memory a request may
-    /// take before its key is known.
+    /// Maximum size of a request's body, in bytes, and so the memory of a request before its key is
+    /// known. Default: [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB.
     pub const fn body_limit(mut self, bytes: usize) -> Self {
         self.face.mode.limit = bytes;
         self
     }
 
-    /// How long a request's body may take to come, from its head to its end. Default:
+    /// Timeout for reading the body of a request, from its head to its end. Default:
     /// [`DEFAULT_BODY_TIMEOUT`](crate::layer::http::DEFAULT_BODY_TIMEOUT), 30 s.
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
         self.face.mode.timeout = timeout;

@@ -69,27 +69,22 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// Refusals have problem bodies after RFC 9457: see [`on_reject`](Self::on_reject).
     ///
-    /// A response with a 2xx means that the key is done, unless
-    /// [`complete_when`](Self::complete_when) says something else: after any other the key is free
-    /// again, for the sender's next try; after a 5xx it may be [kept or held](Self::server_errors). That it is done is recorded, and the lock is given back, when
-    /// the handler has made its response, before that is sent. Its body follows then: one that fails
-    /// on its way takes nothing back. A handler that did its work, and of which too few nodes keep
-    /// that, is answered as it answered: the sender must not send it again. A WARN tells whoever
-    /// operates it.
+    /// A 2xx means that the key is done, unless [`complete_when`](Self::complete_when) says otherwise.
+    /// After any other status the key is free for the next try; after a 5xx it may be
+    /// [kept or held](Self::server_errors). The record is written, and the lock released, when the handler
+    /// has made its response, before that is sent: a body that fails on its way changes nothing. If too few
+    /// nodes keep the record, the response is sent all the same, with a WARN: the sender must not retry.
     ///
-    /// A response that [says](crate::RequestOutcome) what became of its request is taken at its word,
-    /// whatever its status: that of a [`RedlockLayer`](crate::RedlockLayer) inside whose lock was
-    /// lost, for one, leaves an unknown outcome.
+    /// A [`RequestOutcome`](crate::RequestOutcome) in the response takes precedence over its status: that
+    /// of a [`RedlockLayer`](crate::RedlockLayer) inside whose lock was lost leaves an unknown outcome.
     ///
     /// # Signatures come first
     ///
-    /// What checks a signature belongs *outside* of this layer. The other way round, a stranger would
-    /// be told which events are done, and could block one that is not, by sending its id and a body
-    /// that does not end.
+    /// Verify signatures *outside* of this layer. Inside, anyone could probe which events are done, and
+    /// block one that is not by sending its id and a body that does not end.
     ///
-    /// Is the id under the signature? Standard Webhooks sign it. GitHub and Shopify sign the body
-    /// alone: whoever has seen one of their deliveries can send it again under another id, and it is
-    /// handled again. Where that matters, take the key from the body:
+    /// Standard Webhooks sign the id. GitHub and Shopify sign the body alone: a captured delivery can be
+    /// sent again under another id, and is handled again. Where that matters, take the key from the body:
     /// [`by_body`](OnceLayer::by_body).
     ///
     /// ```
@@ -115,12 +110,11 @@ impl<K, C> OnceLayer<K, C> {
     /// # In the handler
     ///
     /// The [`LockContext`](crate::LockContext) is in the request's extensions; with the feature
-    /// `axum` it is an extractor. Where layers are around each other it is that of the innermost, and
-    /// [`LockContexts`](crate::LockContexts) has each layer's by its name. HEAD is a request like another here: axum runs the handler of GET
-    /// for it, and leaves the body away. Put the layer around the routes of POST alone, or say
-    /// [`only`](crate::key::Key::only). axum's `Router::layer` puts it around requests for which there is no
-    /// route as well: without a key they are answered with 400 and not with 404, which
-    /// `Router::route_layer` leaves to them.
+    /// `axum` it is an extractor. With nested layers it is that of the innermost, and
+    /// [`LockContexts`](crate::LockContexts) has each layer's by its name. HEAD has a key like other
+    /// requests: axum runs the handler of GET for it. Put the layer around the routes of POST alone, or use
+    /// [`only`](crate::key::Key::only). axum's `Router::layer` also wraps the fallback: requests without a
+    /// route and a key get 400 there, and 404 with `Router::route_layer`.
     ///
     /// ```
     /// use axum::{Extension, Router, http::StatusCode, routing::post};
@@ -151,16 +145,15 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
         self
     }
 
-    /// Whether a request that has begun goes on when its client goes away, or a layer outside gives
-    /// it up (a timeout, say). Default: yes. So it is done once it has run, however short the client's
-    /// patience is, and the next try is told so. Else it is dropped in the middle, as if the process
-    /// had crashed: see [`Unknown`](crate::Unknown).
+    /// Whether a request that has begun continues when its client disconnects, or a layer outside drops
+    /// it (a timeout, say). Default: yes, so that it is done at the client's next try. Otherwise it is
+    /// dropped, as if the process had crashed: see [`Unknown`](crate::Unknown).
     ///
-    /// It goes on as a task of the tokio runtime that polled it, in the span in which it began, under
-    /// its lock: renewed, stopped at [`max_hold`](OnceLayer::max_hold) at the latest, and awaited by
-    /// [`Redlock::shutdown`](crate::Redlock::shutdown). What the runtime's end drops, and what was
-    /// polled outside a tokio runtime, is dropped in the middle; a WARN says so. Task-local values of
-    /// the connection's task are not there any more. A request without a key does not go on.
+    /// It continues as a task of the tokio runtime that polled it, in its span and under its lock:
+    /// renewed, stopped at [`max_hold`](OnceLayer::max_hold) at the latest, and awaited by
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown). At the end of the runtime, and outside a tokio
+    /// runtime, it is dropped with a WARN. It loses the task-local values of the connection's task. A
+    /// request without a key does not continue.
     pub fn detached(mut self, detached: bool) -> Self {
         self.face.detached = detached;
         self

@@ -78,7 +78,7 @@ async fn held_lock_inside_leaves_key_free() {
     );
 }
 
-/// Its answer has no gRPC status, and says what became of the call all the same.
+/// Its response has no gRPC status, but a marked outcome.
 #[tokio::test]
 async fn inner_http_rejection_frees_the_key() {
     let redlock = Redlock::embedded();

@@ -85,7 +85,7 @@ async fn bodiless_responses_free_the_key() {
     }
 }
 
-/// A body without an end, which must not be waited for where nobody sees it.
+/// A body without an end, which must not be read where the response has no body.
 struct Endless;
 
 impl http_body::Body for Endless {

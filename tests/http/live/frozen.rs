@@ -1,4 +1,4 @@
-//! A process that stands still for longer than the validity of its lock, and goes on.
+//! A process that is stopped for longer than the validity of its lock, and resumed.
 
 use std::{
     env, fs,
@@ -143,7 +143,7 @@ async fn frozen_process_answers_outcome_unknown() {
     child.process.signal(Signal::STOP);
     let lock = rival.lock("a").wait(HANG_GUARD * 3).await.expect("free after the TTL");
     let frozen = child.said();
-    // This would bring another poll, and finds its way when the process goes on.
+    // Would cause another poll; delivered when the process resumes.
     chunks.send_data("three".into()).await.unwrap();
     assert!(!answer.is_finished());
     child.process.signal(Signal::CONT);

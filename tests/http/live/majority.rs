@@ -33,7 +33,7 @@ async fn killed_majority_is_500_without_overlap() {
     for server in &mut site.servers[1..] {
         server.kill();
     }
-    // They come back at once, and know nothing of the lock.
+    // They restart at once, without the lock.
     for server in &mut site.servers[1..] {
         server.restart();
     }

@@ -1,4 +1,4 @@
-//! A runtime that stands still while a handler blocks it.
+//! A runtime that a handler blocks.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! Websockets, which have the lock for as long as they are open.
+//! Websockets, which hold the lock until they are closed.
 
 use std::{net::SocketAddr, time::Duration};
 
