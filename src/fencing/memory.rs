@@ -10,7 +10,7 @@ use super::{
     FencingError,
     table::{NewestToken, TokenTable},
 };
-use crate::{lock::Watch, resource::Resource, sync, token::FencingToken};
+use crate::{lock::WakerKey, resource::Resource, sync, token::FencingToken};
 
 /// The newest token of each resource, shared by all services of a layer.
 pub(super) struct TokenMemory {
@@ -38,7 +38,7 @@ impl TokenMemory {
         }
         let mut seat = |name| {
             let (place, newest_token) = table.begin(name, token.get(), &mut woken);
-            Seat { place, newest_token, watch: Watch::default() }
+            Seat { place, newest_token, watch: WakerKey::default() }
         };
         let seats = match names {
             [name] => Seats::One(seat(name)),
@@ -74,7 +74,7 @@ enum Seats {
 struct Seat {
     place: usize,
     newest_token: Arc<NewestToken>,
-    watch: Watch,
+    watch: WakerKey,
 }
 
 impl Seats {
@@ -98,7 +98,7 @@ impl Visit {
     pub(super) fn watch(&mut self, cx: &Context<'_>) {
         for Seat { newest_token, watch, .. } in self.seats.all_mut() {
             let waker = crate::sync::clone_waker(cx.waker());
-            let replaced = sync::lock(newest_token.watchers()).watch(&mut watch.0, waker);
+            let replaced = sync::lock(newest_token.watchers()).register(watch, waker);
             drop(replaced);
         }
     }
@@ -114,10 +114,8 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         for Seat { newest_token, watch, .. } in self.seats.all_mut() {
-            if let Some(key) = watch.0.take() {
-                let waker = sync::lock(newest_token.watchers()).forget(key);
-                drop(waker);
-            }
+            let waker = sync::lock(newest_token.watchers()).remove(watch);
+            drop(waker);
         }
         let mut table = sync::lock(&self.memory.table);
         for seat in self.seats.all() {

@@ -9,13 +9,13 @@ use std::{
     task::Waker,
 };
 
-use crate::{lock::Watchers, sync};
+use crate::{lock::WakerSet, sync};
 
 /// The newest token of one resource, and the requests to wake when it rises.
 #[derive(Debug)]
 pub(super) struct NewestToken {
     newest: AtomicU64,
-    watchers: Mutex<Watchers>,
+    watchers: Mutex<WakerSet>,
 }
 
 impl NewestToken {
@@ -27,7 +27,7 @@ impl NewestToken {
         self.newest.load(Ordering::SeqCst)
     }
 
-    pub(super) fn watchers(&self) -> &Mutex<Watchers> {
+    pub(super) fn watchers(&self) -> &Mutex<WakerSet> {
         &self.watchers
     }
 

@@ -8,7 +8,7 @@ use std::{
 use super::LockContext;
 use crate::{
     error::LockError,
-    lock::{ActiveLease, Lock, Watch},
+    lock::{ActiveLease, Lock, WakerKey},
     metrics,
 };
 
@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Hold {
     context: LockContext,
-    watch: Watch,
+    watch: WakerKey,
     lock: Lock,
 }
 
@@ -35,7 +35,7 @@ impl Hold {
         lock: Lock,
         make: impl FnOnce(LockContext) -> F,
     ) -> Result<(Self, F), LockError> {
-        let hold = Self { context: lock.context(), watch: Watch::default(), lock };
+        let hold = Self { context: lock.context(), watch: WakerKey::default(), lock };
         match hold.make(make) {
             Ok(work) => Ok((hold, work)),
             Err(_) => Err(hold.lease().too_slow()),

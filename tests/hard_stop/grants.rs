@@ -1,4 +1,4 @@
-//! Grants that come after the end of the validity that they would give.
+//! Grants that arrive after the end of their validity.
 
 use std::{pin::pin, task::Poll};
 
@@ -17,7 +17,7 @@ fn slow(clock: &HandClock) -> (Redlock, EmbeddedNodes, Withheld) {
 }
 
 #[test]
-fn a_quorum_that_grants_in_the_last_nanosecond_gives_a_lock_for_a_nanosecond() {
+fn last_nanosecond_grant_is_a_lock() {
     let clock = HandClock::unwatched();
     let (redlock, _, answers) = slow(&clock);
     let mut acquire = pin!(redlock.lock("x").into_future());
@@ -29,7 +29,7 @@ fn a_quorum_that_grants_in_the_last_nanosecond_gives_a_lock_for_a_nanosecond() {
 }
 
 #[test]
-fn a_quorum_that_grants_at_the_end_of_the_validity_is_too_slow_and_keeps_no_key() {
+fn grant_at_end_is_too_slow() {
     let clock = HandClock::unwatched();
     let (redlock, nodes, answers) = slow(&clock);
     let mut acquire = pin!(redlock.lock("x").into_future());
@@ -45,13 +45,13 @@ fn a_quorum_that_grants_at_the_end_of_the_validity_is_too_slow_and_keeps_no_key(
 }
 
 #[test]
-fn a_grant_that_is_fetched_after_its_validity_is_no_lock() {
+fn late_grant_is_no_lock() {
     let clock = HandClock::unwatched();
     let (redlock, nodes, answers) = slow(&clock);
     let mut acquire = pin!(redlock.lock("x").into_future());
     assert!(poll(acquire.as_mut()).is_pending());
     answers.deliver();
-    // The task that asked is not polled in time: its runtime is busy elsewhere.
+    // The task is not polled in time: its runtime is busy.
     clock.advance(VALIDITY);
     let polled = poll(acquire.as_mut());
     assert!(matches!(polled, Poll::Ready(Err(LockError::TooSlow { .. }))), "{polled:?}");
@@ -59,7 +59,7 @@ fn a_grant_that_is_fetched_after_its_validity_is_no_lock() {
 }
 
 #[test]
-fn work_whose_grant_is_fetched_after_its_validity_does_not_begin_and_the_error_says_so() {
+fn late_grant_runs_no_work() {
     let clock = HandClock::unwatched();
     let (redlock, _, answers) = slow(&clock);
     let mut run = pin!(redlock.lock("x").run(|_| async { panic!("it must not begin") }));

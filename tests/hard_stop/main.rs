@@ -1,5 +1,5 @@
-//! The hard stop, on a clock that is moved by hand: no poll of guarded work begins at or after the
-//! end of its validity, whoever wakes it.
+//! The hard stop, on a manual clock: no poll of guarded work begins at or after the end of its
+//! validity.
 
 #[cfg(feature = "testing")]
 mod ahead;

@@ -1,4 +1,4 @@
-//! First the work goes, then the keys.
+//! Work is dropped before its keys are released.
 
 use std::{
     future::poll_fn,
@@ -21,7 +21,7 @@ enum End {
 }
 
 #[test]
-fn the_work_is_dropped_before_the_release_is_sent_however_it_ends() {
+fn work_is_dropped_before_the_release() {
     for end in [End::Dropped, End::Lost, End::Panic, End::Ready] {
         let clock = HandClock::unwatched();
         let (flag, is_dropped) = Flag::new();

@@ -1,4 +1,4 @@
-//! A clock, flags and wakers to watch the hard stop with.
+//! A clock, flags and wakers for the tests.
 
 use std::{
     future::{Future, poll_fn},
@@ -50,7 +50,7 @@ impl Drop for Flag {
     }
 }
 
-/// Counts how often it is woken.
+/// Counts wake-ups.
 #[derive(Default)]
 pub(crate) struct Woken(pub(crate) AtomicUsize);
 
@@ -64,7 +64,7 @@ pub(crate) fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Work that is never done, counts its polls, and leaves its waker behind.
+/// Endless work that counts its polls and stores its waker.
 pub(crate) fn endless(
     polls: &Arc<AtomicUsize>,
     waker: &Arc<Mutex<Option<Waker>>>,

@@ -1,4 +1,4 @@
-//! Futures that watch a lock and are dropped leave nothing with it.
+//! Dropped futures that watch a lock leave no waker with it.
 
 use std::{
     future::Future,
@@ -20,11 +20,11 @@ const MANY: usize = 10_000;
 fn polled_and_dropped(woken: &Arc<Woken>, mut future: Pin<&mut impl Future>) {
     let task = Waker::from(Arc::clone(woken));
     assert!(future.as_mut().poll(&mut Context::from_waker(&task)).is_pending());
-    assert!(Arc::strong_count(woken) > 2, "the lock knows whom to wake");
+    assert!(Arc::strong_count(woken) > 2, "the lock has the waker");
 }
 
 #[test]
-fn dropped_lost_futures_leave_no_waker_behind() {
+fn dropped_lost_futures_leave_no_waker() {
     let clock = HandClock::unwatched();
     let (redlock, _) = redlock(&clock);
     let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
@@ -36,7 +36,7 @@ fn dropped_lost_futures_leave_no_waker_behind() {
         polled_and_dropped(&gone, pin!(lock.lost()));
         assert_eq!(Arc::strong_count(&gone), 1);
     }
-    // One that is polled again and again is known once.
+    // Repeated polls register once.
     for _ in 0..MANY {
         assert!(Pin::new(&mut lost).poll(&mut Context::from_waker(&task)).is_pending());
     }
@@ -48,8 +48,8 @@ fn dropped_lost_futures_leave_no_waker_behind() {
     clock.advance(VALIDITY);
     let after = poll(pin!(lock.extend()));
     assert!(matches!(after, Poll::Ready(Err(LockError::Lost { .. }))), "{after:?}");
-    assert_eq!(alive.0.load(Ordering::SeqCst), before + 1, "who still watches is woken");
-    assert_eq!(gone.0.load(Ordering::SeqCst), 0, "who went is not");
+    assert_eq!(alive.0.load(Ordering::SeqCst), before + 1, "the watcher is woken");
+    assert_eq!(gone.0.load(Ordering::SeqCst), 0, "the dropped one is not");
     let cause = poll(Pin::new(&mut lost));
     assert!(matches!(cause, Poll::Ready(LossCause::Expired { .. })), "{cause:?}");
 }
@@ -64,7 +64,7 @@ fn slow(clock: &HandClock) -> (Redlock, Withheld) {
 }
 
 #[test]
-fn dropped_extensions_leave_no_waker_behind_and_the_next_one_works() {
+fn dropped_extensions_leave_no_waker() {
     let clock = HandClock::unwatched();
     let (redlock, answers) = slow(&clock);
     let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
@@ -74,10 +74,10 @@ fn dropped_extensions_leave_no_waker_behind_and_the_next_one_works() {
         polled_and_dropped(&woken, pin!(lock.extend()));
         assert_eq!(Arc::strong_count(&woken), 1);
     }
-    assert_eq!(answers.count(), 3 * MANY, "each asks all nodes");
+    assert_eq!(answers.count(), 3 * MANY, "each sends to all nodes");
     answers.deliver();
     assert_eq!(woken.0.load(Ordering::SeqCst), 0);
-    assert_eq!(lock.remaining(), VALIDITY, "they went on without their futures");
+    assert_eq!(lock.remaining(), VALIDITY, "they continued without their futures");
 
     clock.advance(VALIDITY / 2);
     let mut extend = pin!(lock.extend());
@@ -87,7 +87,7 @@ fn dropped_extensions_leave_no_waker_behind_and_the_next_one_works() {
 }
 
 #[test]
-fn a_dropped_release_future_leaves_no_waker_behind() {
+fn dropped_releases_leave_no_waker() {
     let clock = HandClock::unwatched();
     let (redlock, answers) = slow(&clock);
     let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
