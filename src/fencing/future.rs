@@ -112,7 +112,6 @@ impl<F: Future> Future for Fenced<F> {
 pub struct ResponseFuture<F, P = Plain> {
     #[pin]
     pub(super) fenced: Fenced<F>,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "read over HTTP and gRPC only"))]
     pub(super) protocol: P,
 }
 

@@ -179,7 +179,6 @@ where
 pub struct ResponseFuture<S: Service<Request>, Request, P = Plain> {
     #[pin]
     pub(super) call: Call<S, Request, P>,
-    #[cfg_attr(not(feature = "tonic"), expect(dead_code, reason = "read over gRPC only"))]
     pub(super) protocol: P,
 }
 
