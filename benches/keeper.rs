@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{EmbeddedNodes, Lock, Redlock, lock::Spawner};
+use tower_redlock::{Lock, Redlock, lock::Spawner, node::EmbeddedNodes};
 
 const ROUNDS: usize = 21;
 const CYCLES: u32 = 20_000;

@@ -30,8 +30,8 @@
 //! ```
 //!
 //! Around requests: [`RedlockLayer`], and [`key`] for what of a request names the resource. In
-//! front of the resource itself: [`FencingLayer`]. What is to be done once per key: [`OnceLayer`] and
-//! [`Redlock::once`]. Periodic jobs, once per tick across a fleet: `Scheduler`; one process that
+//! front of the resource itself: [`FencingLayer`] (feature `fencing`). What is to be done once per key:
+//! [`OnceLayer`] and [`Redlock::once`] (feature `once`). Periodic jobs, once per tick across a fleet: `Scheduler`; one process that
 //! leads: `Leader` (feature `scheduler`, on by default). The rules of the algorithm, with their reasons,
 //! are in `docs/design.md` of the repository.
 //!
@@ -88,9 +88,11 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
-//! | `config` | yes | [`Config`]: settings from any serde format |
-//! | `http` | yes | answers for HTTP: [`RedlockLayer::http`], [`FencingLayer::http`], [`OnceLayer::http`]; ready-made [keys](mod@key) |
 //! | `scheduler` | yes | [`Scheduler`]: periodic jobs, run once per tick across a fleet; [`Leader`]: one process leads |
+//! | `once` | no | [`OnceLayer`] and [`Redlock::once`]: work that is done [once](mod@once) per key |
+//! | `fencing` | no | [`FencingLayer`]: rejects requests with an old [fencing token](FencingToken) |
+//! | `config` | no | [`Config`]: settings from any serde format |
+//! | `http` | no | answers for HTTP: [`RedlockLayer::http`], [`FencingLayer::http`], [`OnceLayer::http`]; ready-made [keys](mod@key) |
 //! | `cron` | no | `Schedule::cron`: cron expressions in time zones, with a zone database built in |
 //! | `axum` | no | [`LockContext`] as an extractor, keys from the matched path |
 //! | `tonic` | no | statuses for gRPC: `RedlockLayer::grpc`, `FencingLayer::grpc`, `OnceLayer::grpc` |
@@ -99,12 +101,19 @@
 //! | `testing` | no | for your own tests: a clock moved by hand, nodes that fail on demand |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// The engine is compiled whole, with what only a feature that is left out would use. What nobody
+// uses is found with all features.
+#![cfg_attr(
+    not(all(feature = "once", feature = "fencing", feature = "http", feature = "scheduler")),
+    allow(dead_code, unreachable_pub, unused_imports)
+)]
 
 #[cfg(feature = "http")]
 mod body;
 #[cfg(feature = "config")]
 mod config;
 pub mod error;
+#[cfg(feature = "fencing")]
 pub mod fencing;
 pub mod guard;
 #[cfg(feature = "http")]
@@ -117,6 +126,7 @@ mod log;
 mod membership;
 mod metrics;
 pub mod node;
+#[cfg(feature = "once")]
 pub mod once;
 // Public for model checkers and simulations, which are no part of this crate.
 mod protocol;
@@ -139,50 +149,37 @@ mod token;
 
 #[cfg(feature = "config")]
 pub use config::Config;
-#[doc(inline)]
-pub use error::{
-    AdoptError, BuildError, LockError, LossCause, LowerError, Reason, ReleaseError, Vote,
-    VoteOutcome, Votes,
-};
-#[doc(inline)]
-pub use fencing::FencingLayer;
-#[doc(inline)]
-pub use guard::LockContext;
+pub use error::lock::LockError;
+#[cfg(feature = "fencing")]
+pub use fencing::layer::FencingLayer;
+pub use guard::context::LockContext;
 #[cfg(feature = "http")]
-#[doc(inline)]
-pub use guard::LockContexts;
-#[doc(inline)]
-pub use layer::{KeyError, RedlockLayer, ResourceKey};
+pub use guard::contexts::LockContexts;
+pub use layer::layer::RedlockLayer;
 #[cfg(feature = "scheduler")]
-#[doc(inline)]
-pub use leader::{Leader, Leadership, Term};
-#[doc(inline)]
+pub use leader::{candidate::Leader, term::Term};
 pub use lock::{
-    Holder, Lock, LockOptions, LockRequest, NotReady, Overrun, Redlock, RedlockBuilder, Released,
-    RevokeTarget,
+    builder::RedlockBuilder, lock::Lock, options::LockOptions, redlock::Redlock,
+    request::LockRequest,
 };
-#[doc(inline)]
-pub use node::{
-    Blocked, ClockOffset, CopyProgress, EmbeddedNodes, Finding, Memory, NodeHealth, NodeState,
-    Persistence, Role,
-    redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
-};
-#[doc(inline)]
-pub use once::{Once, OnceError, OnceLayer, OnceRequest, Unknown};
-#[cfg(feature = "http")]
-#[doc(inline)]
-pub use reject::RequestOutcome;
-pub use resource::{BodyFault, MAX_NAME_BYTES, MAX_NAMES, Resource, ResourceError};
+#[cfg(feature = "once")]
+pub use once::layer::OnceLayer;
+pub use resource::Resource;
 #[cfg(feature = "scheduler")]
-#[doc(inline)]
-pub use schedule::Schedule;
+pub use schedule::schedule::Schedule;
 #[cfg(feature = "scheduler")]
-#[doc(inline)]
-pub use scheduler::{Job, JobContext, Scheduler, SchedulerHandle};
+pub use scheduler::{context::JobContext, job::Job, scheduler::Scheduler};
 pub use token::FencingToken;
 
 /// The examples of the README and of the pages in `docs/` are tests.
-#[cfg(all(doctest, feature = "axum", feature = "config", feature = "scheduler"))]
+#[cfg(all(
+    doctest,
+    feature = "axum",
+    feature = "config",
+    feature = "fencing",
+    feature = "once",
+    feature = "scheduler"
+))]
 mod pages {
     #[doc = include_str!("../README.md")]
     struct Readme;

@@ -3,9 +3,9 @@
 use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc, time::Duration};
 
 /// Maximum length of a name, in bytes.
-pub const MAX_NAME_BYTES: usize = 512;
+pub(crate) const MAX_NAME_BYTES: usize = 512;
 /// Maximum number of names in a resource.
-pub const MAX_NAMES: usize = 16;
+pub(crate) const MAX_NAMES: usize = 16;
 
 /// One name, or a set of up to 16 names that are locked all or none.
 ///
@@ -18,7 +18,7 @@ pub const MAX_NAMES: usize = 16;
 /// let transfer = Resource::new(["account:2", "account:1"])?;
 /// assert_eq!(transfer.names().collect::<Vec<_>>(), ["account:1", "account:2"]);
 /// assert!(Resource::new([""]).is_err());
-/// # Ok::<(), tower_redlock::ResourceError>(())
+/// # Ok::<(), tower_redlock::error::ResourceError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
@@ -42,6 +42,11 @@ enum Names {
 }
 
 impl Resource {
+    /// Maximum length of a name, in bytes.
+    pub const MAX_NAME_BYTES: usize = MAX_NAME_BYTES;
+    /// Maximum number of names in one resource.
+    pub const MAX_NAMES: usize = MAX_NAMES;
+
     /// Creates a resource with these names.
     ///
     /// # Errors
@@ -84,7 +89,7 @@ impl Resource {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), tower_redlock::LockError> {
-    /// use tower_redlock::{LockError, Redlock, Resource, ResourceError};
+    /// use tower_redlock::{error::ResourceError, LockError, Redlock, Resource};
     ///
     /// let redlock = Redlock::embedded();
     /// let _no_report = redlock.lock(Resource::of_job("report")?).await?;

@@ -93,19 +93,21 @@ impl Control {
         thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
             let sleep_until = |at: Timestamp| {
-                runtime.block_on(async { tokio::time::sleep(at.since(now())).await });
+                runtime.block_on(async {
+                    tokio::time::sleep(at.saturating_duration_since(now())).await
+                });
             };
             for end in wanted {
-                sleep_until(end.minus(WATCHED));
+                sleep_until(end.saturating_sub(WATCHED));
                 let before = waited();
-                let aim = end.minus(GRANULARITY);
+                let aim = end.saturating_sub(GRANULARITY);
                 sleep_until(aim);
                 let _ = hop.send((aim, before));
             }
         });
         thread::spawn(move || {
             for (aim, before) in hops {
-                let _ = result.send((now().since(aim), before));
+                let _ = result.send((now().saturating_duration_since(aim), before));
             }
         });
         Self { ends, results }

@@ -6,16 +6,20 @@ use std::{
 };
 
 use tower_redlock::{
-    AdoptError, Blocked, BuildError, ClockOffset, Credentials, EmbeddedNodes, EvictionGuard,
-    FencingLayer, FencingToken, Holder, KeyError, Lock, LockContext, LockError, LockRequest,
-    LossCause, Memory, NodeHealth, NodeState, Persistence, Reason, Redlock, RedlockBuilder,
-    RedlockLayer, ReleaseError, Released, Resource, ResourceError, RestartGuard, Role, TlsOptions,
-    Vote, VoteOutcome, Votes,
+    FencingLayer, FencingToken, Lock, LockContext, LockError, LockRequest, Redlock, RedlockBuilder,
+    RedlockLayer, Resource,
+    error::{
+        AdoptError, BuildError, LossCause, Reason, ReleaseError, ResourceError, Vote, VoteOutcome,
+        Votes,
+    },
     fencing::{self, FencingError, FencingService, TokenError},
-    guard,
-    layer::{self, RedlockService, ResponseFuture},
-    lock::{Acquire, Lost, Release},
-    node::{Answer, LeaseId, Node, Nonce, Op, Reply},
+    layer::{self, KeyError, RedlockService, ResponseFuture},
+    lock::{Acquire, Holder, Lost, Release, Released},
+    node::{
+        Answer, Blocked, ClockOffset, EmbeddedNodes, LeaseId, Memory, Node, NodeHealth, NodeState,
+        Nonce, Op, Persistence, Reply, Role,
+        redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
+    },
     time::{Clock, SystemClock, Timestamp},
 };
 
@@ -67,7 +71,10 @@ fn handles_are_shared_between_threads_and_tasks() {
 #[test]
 fn once_is_shared_and_its_futures_are_sent() {
     use tower_redlock::once::{Once, OnceError, OnceFuture, OnceService, OnceState, OnceStatus};
-    use tower_redlock::{OnceLayer, OnceRequest, Unknown};
+    use tower_redlock::{
+        OnceLayer,
+        once::{OnceRequest, UnknownOutcome},
+    };
     type Layer = OnceLayer<fn(&u8) -> String, fn(&u8) -> bool>;
     type Service = OnceService<Inner, fn(&u8) -> String>;
     shared::<OnceRequest>();
@@ -81,7 +88,7 @@ fn once_is_shared_and_its_futures_are_sent() {
     cloned::<Once<u8>>();
     shared::<OnceStatus>();
     shared::<OnceState>();
-    shared::<Unknown>();
+    shared::<UnknownOutcome>();
     error::<OnceError<ResourceError>>();
     let work = OnceError::Work(ResourceError::EmptyName);
     assert_eq!(work.to_string(), ResourceError::EmptyName.to_string());
@@ -114,15 +121,16 @@ fn once_over_http_is_shared_and_sent() {
     use http::Request;
     use http_body_util::Full;
     use tower_redlock::{
-        OnceLayer, RequestOutcome,
+        OnceLayer,
         key::{Header, JsonPointer, Key},
         once::{
-            Always, Intact, KeptStatuses, MemoryStore, Missing, OnceService, Scope, ServerErrors,
+            Always, Intact, MemoryStore, OnceService,
             http::{
-                ByBody, ByBodyFuture, Http, HttpFuture, Idempotency, IdempotencyFuture, OnNodes,
+                ByBody, ByBodyFuture, Http, HttpFuture, Idempotency, IdempotencyFuture,
+                KeptStatuses, Missing, OnNodes, Scope, ServerErrors,
             },
         },
-        reject::{DefaultResponse, RejectReason, Rejection},
+        reject::{DefaultResponse, RejectReason, Rejection, RequestOutcome},
     };
     type Body = Full<bytes::Bytes>;
     type Over<B> =
@@ -161,8 +169,8 @@ fn once_over_grpc_is_shared_and_sent() {
         OnceLayer,
         key::{Header, Key},
         once::{
-            Always, CallOutcome, OnceService,
-            grpc::{Grpc, GrpcBody, GrpcFuture},
+            Always, OnceService,
+            grpc::{CallOutcome, Grpc, GrpcBody, GrpcFuture},
         },
     };
     type Body = Full<bytes::Bytes>;
@@ -182,7 +190,10 @@ fn once_over_grpc_is_shared_and_sent() {
 #[cfg(feature = "scheduler")]
 #[test]
 fn schedules_are_shared_and_their_ticks_are_values() {
-    use tower_redlock::schedule::{Schedule, ScheduleError, Ticks, WallTime};
+    use tower_redlock::{
+        Schedule,
+        schedule::{ScheduleError, Ticks, WallTime},
+    };
     shared::<Schedule>();
     cloned::<Schedule>();
     shared::<Ticks<'static>>();
@@ -204,7 +215,7 @@ fn schedules_are_shared_and_their_ticks_are_values() {
 #[cfg(feature = "scheduler")]
 #[test]
 fn candidates_are_shared_and_their_runs_are_sent() {
-    use tower_redlock::{Leader, Leadership, Term};
+    use tower_redlock::{Leader, Term, leader::Leadership};
     shared::<Leader>();
     cloned::<Leader>();
     shared::<Term>();
@@ -244,7 +255,7 @@ fn keys_are_shared_and_cloned() {
 
     fn check<S: Debug + Clone + Send + Sync + 'static>(_: &Key<S>)
     where
-        Key<S>: tower_redlock::ResourceKey<axum::extract::Request>,
+        Key<S>: tower_redlock::layer::ResourceKey<axum::extract::Request>,
     {
         shared::<Key<S>>();
         cloned::<Key<S>>();
@@ -358,7 +369,6 @@ fn errors_are_errors() {
     error::<ResourceError>();
     error::<KeyError>();
     error::<layer::Error<ResourceError>>();
-    error::<guard::Error<ResourceError>>();
 }
 
 /// What many services of tower fail with is no `Error` itself.
@@ -371,7 +381,7 @@ fn wrapped_boxes_are_errors_with_causes() {
     error(&service);
     assert_eq!(service.to_string(), boxed().to_string());
     assert_eq!(chain(&service), ["a resource needs at least one name"]);
-    let work = tower_redlock::OnceError::Work(boxed());
+    let work = tower_redlock::once::OnceError::Work(boxed());
     error(&work);
     assert_eq!(chain(&work), ["a resource needs at least one name"]);
     let fenced = fencing::Error::Service(boxed());

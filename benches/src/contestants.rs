@@ -4,7 +4,7 @@ use std::{
 };
 
 use rslock::LockManager;
-use tower_redlock::{Lock, NodeHealth, Redlock};
+use tower_redlock::{Lock, Redlock, node::NodeHealth};
 
 use crate::floor::Floor;
 

@@ -1,12 +1,15 @@
-//! Writes the gRPC code of the example `tonic_orders` anew from its .proto, without protoc:
+//! Writes what is generated and committed: the gRPC code of the example `tonic_orders`, from its .proto
+//! without protoc, and the list of the public interface, `docs/api.txt`:
 //!
 //! ```text
 //! cargo run --package tower-redlock-codegen
 //! ```
 //!
-//! The code is committed, so that nobody who runs the example needs a generator; a test here
-//! compares it with a fresh generation. A package of its own, so that the examples don't build what
+//! Both are committed, so that nobody who runs the example needs a generator; tests here compare them
+//! with a fresh generation. A package of its own, so that the examples don't build what
 //! it needs.
+
+mod api;
 
 use std::{error::Error, fs, path::Path};
 
@@ -16,10 +19,15 @@ const PROTO: &str = "orders.proto";
 /// Below the folder `generated`: named by the package in the .proto.
 const CODE: &str = "orders.v1.rs";
 
+/// The list of the public interface.
+const API: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/api.txt");
+
 fn main() -> Result<(), Box<dyn Error>> {
     let path = Path::new(EXAMPLE).join("generated").join(CODE);
     fs::write(&path, generate()?)?;
     println!("wrote {}", path.display());
+    fs::write(API, public_interface())?;
+    println!("wrote {API}");
     Ok(())
 }
 
@@ -31,6 +39,11 @@ fn generate() -> Result<String, Box<dyn Error>> {
         .out_dir(out.path())
         .compile_fds(parsed)?;
     Ok(fs::read_to_string(out.path().join(CODE))?)
+}
+
+fn public_interface() -> String {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
+    api::list(&src, "tower_redlock")
 }
 
 #[cfg(test)]
@@ -45,6 +58,19 @@ mod tests {
             committed == generate().unwrap(),
             "examples/tonic_orders/generated/{CODE} is out of date; write it anew: \
              cargo run --package tower-redlock-codegen"
+        );
+    }
+
+    #[test]
+    fn public_interface_is_as_listed() {
+        let committed = fs::read_to_string(API).unwrap_or_default();
+        let (fresh, kept) = (public_interface(), committed);
+        let gone: Vec<_> = kept.lines().filter(|line| !fresh.lines().any(|l| l == *line)).collect();
+        let new: Vec<_> = fresh.lines().filter(|line| !kept.lines().any(|l| l == *line)).collect();
+        assert!(
+            gone.is_empty() && new.is_empty(),
+            "the public interface has changed: gone {gone:#?}, new {new:#?}; if that is meant, list it \
+             anew: cargo run --package tower-redlock-codegen"
         );
     }
 }

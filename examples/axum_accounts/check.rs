@@ -12,7 +12,7 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use tokio::net::TcpListener;
-use tower_redlock::{NodeHealth, Redlock};
+use tower_redlock::{Redlock, node::NodeHealth};
 
 use crate::{
     bank::{ACCOUNTS, Bank, OPENING_BALANCE},

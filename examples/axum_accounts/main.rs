@@ -32,7 +32,8 @@ use axum::{
 };
 use tokio::net::TcpListener;
 use tower_redlock::{
-    EmbeddedNodes, KeyError, LockContext, Redlock, RedlockBuilder, RedlockLayer, Resource,
+    LockContext, Redlock, RedlockBuilder, RedlockLayer, Resource, layer::KeyError,
+    node::EmbeddedNodes,
 };
 
 use crate::bank::{Bank, Refused};

@@ -3,7 +3,10 @@
 use std::error::Error;
 
 use futures_util::future::{join_all, try_join_all};
-use tower_redlock::{NodeHealth, NodeState, Redlock};
+use tower_redlock::{
+    Redlock,
+    node::{NodeHealth, NodeState},
+};
 
 use crate::nodes::Nodes;
 

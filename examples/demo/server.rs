@@ -21,7 +21,10 @@ use axum::{
 };
 use tokio::net::TcpListener;
 use tower::{ServiceBuilder, ServiceExt};
-use tower_redlock::{KeyError, LockContext, LockError, RedlockLayer, layer};
+use tower_redlock::{
+    LockContext, LockError, RedlockLayer,
+    layer::{self, KeyError},
+};
 
 use crate::{Demo, cluster::Replica, ledger::Refused, stop::Stop};
 

@@ -3,7 +3,7 @@
 use std::{error::Error, fmt::Write, process::ExitCode, time::Duration};
 
 use serde_json::json;
-use tower_redlock::{AdoptError, EmbeddedNodes, Redlock};
+use tower_redlock::{Redlock, error::AdoptError, node::EmbeddedNodes};
 
 use crate::{
     NO_QUORUM,

@@ -7,7 +7,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tower_redlock::{EmbeddedNodes, Lock, LockError, Redlock, ReleaseError, Released};
+use tower_redlock::{
+    Lock, LockError, Redlock, error::ReleaseError, lock::Released, node::EmbeddedNodes,
+};
 
 use crate::{
     args::{Args, Until},

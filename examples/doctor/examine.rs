@@ -8,8 +8,9 @@ use std::{
 use futures_util::future::join_all;
 use tokio::{sync::oneshot, time::timeout};
 use tower_redlock::{
-    NodeHealth, NodeState, Reason, Redlock, Resource,
-    node::{AcquireOp, Answer, LeaseId, Node, Nonce, Op, Reply},
+    Redlock, Resource,
+    error::Reason,
+    node::{AcquireOp, Answer, LeaseId, Node, NodeHealth, NodeState, Nonce, Op, Reply},
     time::{Clock, SystemClock, Timestamp},
 };
 

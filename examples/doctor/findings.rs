@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tower_redlock::{CopyProgress, Finding as Compared, NodeState, Reason};
+use tower_redlock::{
+    error::Reason,
+    node::{CopyProgress, Finding as Compared, NodeState},
+};
 
 use crate::{
     examine::{Seen, quorum},

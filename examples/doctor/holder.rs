@@ -9,7 +9,11 @@ use std::{
 
 use humantime_serde::re::humantime::format_rfc3339_seconds;
 use serde_json::json;
-use tower_redlock::{Holder, LockError, Reason, Redlock, ReleaseError, Released, VoteOutcome};
+use tower_redlock::{
+    LockError, Redlock,
+    error::{Reason, ReleaseError, VoteOutcome},
+    lock::{Holder, Released},
+};
 
 use crate::{NO_QUORUM, args::Args, confirm::confirm, examine::settle, json, text::time};
 

@@ -6,7 +6,12 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tower_redlock::{Holder, LockError, NodeState, VoteOutcome, Votes};
+use tower_redlock::{
+    LockError,
+    error::{VoteOutcome, Votes},
+    lock::Holder,
+    node::NodeState,
+};
 
 use crate::{examine::Seen, findings::Finding, text, verdict::Report};
 
@@ -106,7 +111,7 @@ pub(crate) fn votes(votes: &Votes) -> Vec<Value> {
             "owner": owner.as_deref(),
             "remaining_ms": remaining.map(millis),
         }),
-        VoteOutcome::NotCounted(tower_redlock::Reason::KeyGone) => {
+        VoteOutcome::NotCounted(tower_redlock::error::Reason::KeyGone) => {
             json!({ "node": &**node, "held": false })
         }
         other => json!({

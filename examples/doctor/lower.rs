@@ -3,7 +3,7 @@
 use std::{error::Error, process::ExitCode};
 
 use serde_json::json;
-use tower_redlock::{LowerError, Redlock};
+use tower_redlock::{Redlock, error::LowerError};
 
 use crate::{args::Args, examine::settle, setup::Settings, text::time, verdict::Verdict};
 

@@ -31,7 +31,7 @@ mod wait_for;
 
 use std::{error::Error, process::ExitCode};
 
-use tower_redlock::{EmbeddedNodes, Redlock};
+use tower_redlock::{Redlock, node::EmbeddedNodes};
 
 use crate::{
     args::{Args, Command, Task},

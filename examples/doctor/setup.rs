@@ -4,7 +4,7 @@ use std::{error::Error, time::Duration};
 
 use humantime_serde::re::humantime::parse_duration;
 use toml::{Table, Value};
-use tower_redlock::{Config, EmbeddedNodes, Redlock};
+use tower_redlock::{Config, Redlock, node::EmbeddedNodes};
 
 use crate::args::{From, NONE, Overrides};
 

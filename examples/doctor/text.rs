@@ -2,7 +2,10 @@
 
 use std::{fmt::Write, time::Duration};
 
-use tower_redlock::{ClockOffset, Memory, NodeState, Persistence, Reason};
+use tower_redlock::{
+    error::Reason,
+    node::{ClockOffset, Memory, NodeState, Persistence},
+};
 
 use crate::{examine::Seen, verdict::Report};
 

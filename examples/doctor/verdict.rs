@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use tower_redlock::NodeState;
+use tower_redlock::node::NodeState;
 
 use crate::{
     examine::{Seen, quorum},

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use tower_redlock::{NodeHealth, NodeState, Redlock};
+use tower_redlock::{
+    Redlock,
+    node::{NodeHealth, NodeState},
+};
 
 use crate::{args::Until, examine::quorum, setup::Settings};
 

@@ -7,7 +7,10 @@ use std::{
 };
 
 use serde_json::json;
-use tower_redlock::{NodeHealth, NodeState, Redlock};
+use tower_redlock::{
+    Redlock,
+    node::{NodeHealth, NodeState},
+};
 
 use crate::{
     args::Args,

@@ -16,8 +16,8 @@ use tokio::{
     task::JoinHandle,
 };
 use tower_redlock::{
-    EmbeddedNodes, NodeHealth, Redlock,
-    node::{Hints, Node, Op, Reply, Subscription},
+    Redlock,
+    node::{EmbeddedNodes, Hints, Node, NodeHealth, Op, Reply, Subscription},
 };
 
 use crate::{

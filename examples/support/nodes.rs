@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use tower_redlock::{EmbeddedNodes, Redlock, RedlockBuilder};
+use tower_redlock::{Redlock, RedlockBuilder, node::EmbeddedNodes};
 
 /// Servers that are new to this set vote after 10 s: they might have forgotten locks.
 const READY_WITHIN: Duration = Duration::from_secs(30);

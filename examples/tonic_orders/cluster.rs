@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use futures_util::future::join_all;
-use tower_redlock::{NodeHealth, Redlock};
+use tower_redlock::{Redlock, node::NodeHealth};
 
 use crate::nodes::Nodes;
 

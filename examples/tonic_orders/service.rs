@@ -5,7 +5,10 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use futures_util::{Stream, stream::unfold};
 use http::HeaderMap;
 use tonic::{Request, Response, Status, body::Body};
-use tower_redlock::{KeyError, LockContext, Redlock, RedlockLayer, layer::grpc::Grpc};
+use tower_redlock::{
+    LockContext, Redlock, RedlockLayer,
+    layer::{KeyError, grpc::Grpc},
+};
 
 use crate::{
     book::{Book, Line, Order, StaleToken},

@@ -12,7 +12,7 @@ use http_body::Body;
 
 use super::{Incomplete, WholeBody, whole::Collected};
 use crate::{
-    lock::{BodyRoom, Core, HeldBytes, NoRoom},
+    lock::{BodyRoom, HeldBytes, NoRoom, Redlock},
     time::Sleep,
 };
 
@@ -98,9 +98,9 @@ impl<B: Body> ReadBody<B> {
 
 impl<B> ReadBody<B> {
     /// As a layer reads it: in the manager's room for bodies, and up to `timeout` from now.
-    pub(crate) fn for_layer(self, core: &Core, timeout: Duration) -> Self {
-        let mut this = self.within(&core.body_room);
-        this.deadline = Some((core.sleep(timeout), timeout));
+    pub(crate) fn for_layer(self, redlock: &Redlock, timeout: Duration) -> Self {
+        let mut this = self.within(redlock.body_room());
+        this.deadline = Some((redlock.sleep(timeout), timeout));
         this
     }
 

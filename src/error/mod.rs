@@ -2,12 +2,14 @@
 
 mod build;
 mod cause;
-mod lock;
+pub(crate) mod lock;
 mod membership;
 mod vote;
 
+pub use crate::resource::{BodyFault, ResourceError};
 pub use build::BuildError;
 pub(crate) use cause::source_of;
-pub use lock::{LockError, LossCause, ReleaseError};
+pub(crate) use lock::LockError;
+pub use lock::{LossCause, ReleaseError};
 pub use membership::{AdoptError, LowerError};
 pub use vote::{Reason, Vote, VoteOutcome, Votes};

@@ -35,7 +35,7 @@ impl<K, T> FencingLayer<K, T> {
     /// | no usable key | 400 | `bad-key` | `not-run` |
     ///
     /// No response tells the newest token. The outcome is marked for layers outside by
-    /// [`RequestOutcome`](crate::RequestOutcome). The error type stays that of the service.
+    /// [`RequestOutcome`](crate::reject::RequestOutcome). The error type stays that of the service.
     pub fn http(self) -> FencingLayer<K, T, Http> {
         self.with_protocol(Http { on_reject: DefaultResponse::default() })
     }

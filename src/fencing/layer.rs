@@ -51,7 +51,7 @@ pub struct FencingLayer<K, T = DefaultHeader, P = Plain> {
 
 impl<K> FencingLayer<K> {
     /// A layer that fences what `key` finds in each request: a closure, or any
-    /// [`ResourceKey`](crate::ResourceKey). The names need not be those of the locks; each resource
+    /// [`ResourceKey`](crate::layer::ResourceKey). The names need not be those of the locks; each resource
     /// needs one that is its own.
     ///
     /// The token is found in the header `fencing-token`, in decimal digits, unless

@@ -62,16 +62,16 @@ mod future;
 pub mod grpc;
 #[cfg(feature = "http")]
 pub mod http;
-mod layer;
+pub(crate) mod layer;
 mod memory;
 mod service;
 mod table;
 mod token;
 
-pub use crate::layer::Plain;
 pub use error::{Error, FencingError};
 pub use future::ResponseFuture;
-pub use layer::{DEFAULT_CAPACITY, FencingLayer};
+pub use layer::DEFAULT_CAPACITY;
+pub(crate) use layer::FencingLayer;
 pub use service::FencingService;
 #[cfg(feature = "http")]
 pub use token::DEFAULT_HEADER;

@@ -5,8 +5,6 @@ use std::fmt;
 use crate::error::{LockError, source_of};
 
 /// What ended guarded work that can fail by itself: the lock, or the work.
-///
-/// [`layer::Error`](crate::layer::Error) is the same type.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error<E> {

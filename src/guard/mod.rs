@@ -8,18 +8,18 @@
 //! spawned. For those, and for pauses that no clock of the process detects, pass the
 //! [fencing token](LockContext::fencing_token) along with each write.
 
-mod context;
+pub(crate) mod context;
 #[cfg(feature = "http")]
-mod contexts;
-mod error;
+pub(crate) mod contexts;
+pub(crate) mod error;
 mod guarded;
 mod hold;
 mod run;
 
-pub use context::LockContext;
+pub(crate) use context::LockContext;
 #[cfg(feature = "http")]
-pub use contexts::LockContexts;
-pub use error::Error;
+pub(crate) use contexts::LockContexts;
+pub(crate) use error::Error;
 pub(crate) use guarded::Guarded;
 pub(crate) use hold::Hold;
 #[cfg(feature = "http")]

@@ -23,7 +23,7 @@ use crate::layer::KeyError;
 /// does, the request passes without a lock.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// // Both ends of a transfer, in whatever order.
 /// let key = key::all((key::query("from"), key::query("to"))).prefixed("account:");
@@ -51,7 +51,7 @@ pub struct All<T> {
 /// one name. A request for which one of the keys needs no lock (an optional one, say) needs none.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// let key = key::joined((key::header("x-tenant"), key::path_segment(1))).prefixed("account:");
 /// let request = |tenant: &str, path: &str| {

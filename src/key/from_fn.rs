@@ -10,7 +10,7 @@ use super::{
 use crate::layer::{IntoKey, KeyError};
 
 /// A closure over the request's head names the resource. It returns what a closure may return as a
-/// [`ResourceKey`](crate::ResourceKey): names that it owns, and `None` where no lock is needed.
+/// [`ResourceKey`](crate::layer::ResourceKey): names that it owns, and `None` where no lock is needed.
 ///
 /// Unlike a bare closure, it needs no type for its argument, and has the methods of [`Key`]. An error made
 /// by [`KeyError::missing`] is one that [`optional`](Key::optional) lets pass.

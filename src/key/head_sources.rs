@@ -20,7 +20,7 @@ use crate::layer::IntoKey;
 /// If `name` is no name of a header.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// let key = key::header("x-account");
 /// let request = http::Request::get("/").header("x-account", "42").body(())?;
@@ -75,7 +75,7 @@ pub(super) const BLANK: [char; 2] = [' ', '\t'];
 /// too short.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// let key = key::path_segment(1);
 /// for path in ["/accounts/42", "/accounts/%34%32", "/accounts/42/withdraw?now"] {
@@ -116,7 +116,7 @@ impl Find for PathSegment {
 /// are decoded as forms are: `+` is a space, and percent-encoding is decoded once.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// let key = key::query("account");
 /// let request = http::Request::get("/pay?sum=3&account=a+b%2B").body(())?;
@@ -173,7 +173,7 @@ impl Find for Query {
 /// routers don't.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// let key = key::method_and_path();
 /// for path in ["/accounts/4%32%3a%2f?now", "/accounts/42:%2F"] {
@@ -236,12 +236,12 @@ fn may_stand(byte: u8) -> bool {
 /// Something typed in the request's extensions names the resource: the caller that a layer outside
 /// of this one found out, say.
 ///
-/// The closure returns what a closure may return as a [`ResourceKey`](crate::ResourceKey): names
+/// The closure returns what a closure may return as a [`ResourceKey`](crate::layer::ResourceKey): names
 /// that it owns, and `None` where no lock is needed. A request without the extension is turned
 /// away, with an error that names the type.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// #[derive(Clone)]
 /// struct Principal { account: u64 }

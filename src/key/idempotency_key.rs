@@ -34,7 +34,7 @@ const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 /// *Structured Field Values for HTTP* (RFC 9651), section 4.2.5.
 ///
 /// ```
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// let key = key::idempotency_key();
 /// for value in [r#""8e03978e-40d5""#, "8e03978e-40d5"] {

@@ -25,7 +25,7 @@ use super::{
 /// It needs the body, so a layer that looks at heads alone does not take it:
 ///
 /// ```compile_fail,E0277
-/// use tower_redlock::{ResourceKey, key};
+/// use tower_redlock::{key, layer::ResourceKey};
 ///
 /// fn takes(_: impl ResourceKey<http::Request<()>>) {}
 /// takes(key::json_pointer("/id"));

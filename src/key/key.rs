@@ -42,7 +42,7 @@ impl<S: BodySource> Key<S> {
     /// a client can choose the spelling to evade the lock.
     ///
     /// ```
-    /// use tower_redlock::{ResourceKey, key};
+    /// use tower_redlock::{key, layer::ResourceKey};
     ///
     /// let key = key::path_segment(1).parsed::<u64>().prefixed("account:");
     /// for path in ["/accounts/42", "/accounts/042", "/accounts/+42"] {
@@ -67,7 +67,7 @@ impl<S: BodySource> Key<S> {
     /// calls of this method put there stays as it is.
     ///
     /// ```
-    /// use tower_redlock::{ResourceKey, key};
+    /// use tower_redlock::{key, layer::ResourceKey};
     ///
     /// let key = key::path_segment(1).prefixed("account:");
     /// let request = http::Request::get("/accounts/42").body(())?;
@@ -85,7 +85,7 @@ impl<S: BodySource> Key<S> {
     /// For those: [`hashed_with`](Self::hashed_with).
     ///
     /// ```
-    /// use tower_redlock::{ResourceKey, key};
+    /// use tower_redlock::{key, layer::ResourceKey};
     ///
     /// let key = key::header("x-session").hashed().prefixed("session:");
     /// let request = http::Request::get("/").header("x-session", "abc").body(())?;
@@ -108,7 +108,7 @@ impl<S: BodySource> Key<S> {
     /// If the secret is empty.
     ///
     /// ```
-    /// use tower_redlock::{ResourceKey, key};
+    /// use tower_redlock::{key, layer::ResourceKey};
     ///
     /// # let secret = [7; 32];
     /// let key = key::query("email").hashed_with(secret).prefixed("user:");
@@ -125,7 +125,7 @@ impl<S: BodySource> Key<S> {
     /// it, and where it is empty or no name, is still turned away.
     ///
     /// ```
-    /// use tower_redlock::{ResourceKey, key};
+    /// use tower_redlock::{key, layer::ResourceKey};
     ///
     /// let key = key::header("idempotency-key").optional();
     /// assert_eq!(key.key(&http::Request::new(())), Ok(None));
@@ -142,7 +142,7 @@ impl<S: BodySource> Key<S> {
     ///
     /// ```
     /// use http::Method;
-    /// use tower_redlock::{ResourceKey, key};
+    /// use tower_redlock::{key, layer::ResourceKey};
     ///
     /// let key = key::path_segment(0).only([Method::POST, Method::PUT]);
     /// assert_eq!(key.key(&http::Request::get("/a").body(())?), Ok(None));
@@ -156,7 +156,7 @@ impl<S: BodySource> Key<S> {
     /// Locks only where `predicate` says so; other requests pass without a lock.
     ///
     /// ```
-    /// use tower_redlock::{ResourceKey, key};
+    /// use tower_redlock::{key, layer::ResourceKey};
     ///
     /// let key = key::path_segment(0).when(|head| !head.headers().contains_key("x-dry-run"));
     /// let dry = http::Request::post("/a").header("x-dry-run", "1").body(())?;

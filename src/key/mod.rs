@@ -17,7 +17,7 @@
 //! Each is a [`Key`], whose methods change the names ([`parsed`](Key::parsed),
 //! [`prefixed`](Key::prefixed), [`hashed`](Key::hashed), [`hashed_with`](Key::hashed_with)) and say
 //! which requests need no lock ([`optional`](Key::optional), [`only`](Key::only),
-//! [`when`](Key::when)). Any closure over the request is a [`ResourceKey`](crate::ResourceKey) too.
+//! [`when`](Key::when)). Any closure over the request is a [`ResourceKey`](crate::layer::ResourceKey) too.
 //!
 //! Names are text. Where handlers take numbers, `42`, `042` and `+42` are three names and one
 //! account: use [`parsed`](Key::parsed) there.

@@ -10,7 +10,7 @@ use crate::{
 
 /// Where a [`Key`](super::Key) takes its names from that needs no more than a request's head.
 /// Implemented by the keys of this module alone; for one of your own, a closure is a
-/// [`ResourceKey`](crate::ResourceKey).
+/// [`ResourceKey`](crate::layer::ResourceKey).
 pub trait Source: BodySource + sealed::OfHead {}
 
 impl<S: sealed::Find + sealed::OfHead> Source for S {}
@@ -25,7 +25,7 @@ impl<S: sealed::Find> BodySource for S {}
 /// Finds the resource that a request is about, with the help of its body.
 ///
 /// Implemented by every [`Key`](super::Key), and by closures from the request's head and its whole body
-/// to what a [`ResourceKey`](crate::ResourceKey) closure returns. The text of an error goes to the
+/// to what a [`ResourceKey`](crate::layer::ResourceKey) closure returns. The text of an error goes to the
 /// client: it should not quote the body. Closures need the types of their arguments, as below, or
 /// [`from_body_fn`](super::from_body_fn).
 ///

@@ -33,16 +33,17 @@ pub mod grpc;
 pub mod http;
 mod key;
 #[allow(clippy::module_inception)]
-mod layer;
+pub(crate) mod layer;
 mod service;
 #[cfg(feature = "http")]
 pub(crate) mod token_header;
 
-pub use crate::guard::Error;
+pub use crate::guard::error::Error;
 pub use as_response::AsResponse;
 #[cfg(feature = "axum")]
 pub use axum::{MissingHeldUpgrade, MissingLockContext};
 pub use call::ResponseFuture;
 pub use key::{IntoKey, KeyError, ResourceKey};
-pub use layer::{Plain, RedlockLayer};
+pub use layer::Plain;
+pub(crate) use layer::RedlockLayer;
 pub use service::RedlockService;

@@ -303,7 +303,7 @@ impl Acquisition {
     }
 
     fn elapsed(&self) -> Duration {
-        self.tries.core.clock().now().since(self.started)
+        self.tries.core.clock().now().saturating_duration_since(self.started)
     }
 
     fn end(&mut self, mut result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {

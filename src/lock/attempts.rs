@@ -243,7 +243,7 @@ impl PermitWait {
 
     /// Time since the wait began.
     pub(crate) fn waited(&self) -> Duration {
-        self.attempts.timers.clock().now().since(self.since)
+        self.attempts.timers.clock().now().saturating_duration_since(self.since)
     }
 
     /// Leaves the queue. Returns the permit that was received meanwhile.

@@ -224,7 +224,7 @@ impl RedlockBuilder {
     ///
     /// A set of servers that is new as a whole waits `max_ttl` once:
     /// [`Redlock::ready`](crate::Redlock::ready) waits for it, and
-    /// [`NodeHealth`](crate::NodeHealth) has the remaining time.
+    /// [`NodeHealth`](crate::node::NodeHealth) has the remaining time.
     pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
         self.guards.restart = guard;
         self

@@ -39,7 +39,7 @@ pub struct Holder {
     /// from a holder that crashed.
     pub is_quorum: bool,
     /// What each node keeps: [`VoteOutcome::Held`] with the key's owner, or
-    /// [`Reason::KeyGone`](crate::Reason::KeyGone) if there is no key.
+    /// [`Reason::KeyGone`](crate::error::Reason::KeyGone) if there is no key.
     pub votes: Votes,
     lease: Option<StoredLease>,
 }

@@ -5,6 +5,7 @@
 //! | manager, builder, settings | [`Redlock`], [`RedlockBuilder`], `build`, `settings` |
 //! | what all handles of a manager share | `core` |
 //! | a request for a lock, its options and its future | [`LockRequest`], [`LockOptions`], [`Acquire`] |
+//! | what the rest of the crate uses of a manager | `internal` |
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`], [`Stopping`] |
 //! | the local line of requests | `queue` |
 //! | waiting for other processes, and fairness between processes | `wakeups` |
@@ -33,26 +34,27 @@ macro_rules! opaque_debug {
 mod acquire;
 mod attempts;
 mod build;
-mod builder;
+pub(crate) mod builder;
 #[cfg(feature = "scheduler")]
 pub(crate) mod claims;
 mod core;
 mod fences;
 mod hold_times;
 mod inspect;
+mod internal;
 mod lease;
 #[expect(clippy::module_inception, reason = "it is the held lock, among its parts")]
-mod lock;
-mod options;
+pub(crate) mod lock;
+pub(crate) mod options;
 mod overrun;
 mod query;
 mod queue;
 mod quota;
 mod readiness;
 pub(crate) mod records;
-mod redlock;
+pub(crate) mod redlock;
 mod releaser;
-mod request;
+pub(crate) mod request;
 mod settings;
 mod spawner;
 mod stall;
@@ -60,23 +62,22 @@ mod waker_set;
 mod wakeups;
 
 pub use acquire::Acquire;
-pub use builder::RedlockBuilder;
-pub(crate) use core::Core;
+pub(crate) use builder::RedlockBuilder;
 #[cfg(feature = "http")]
 pub(crate) use core::DetachedWork;
-pub(crate) use inspect::inspect;
 pub use inspect::{Holder, RevokeTarget};
 pub(crate) use lease::ActiveLease;
+pub(crate) use lock::Lock;
 #[cfg(feature = "scheduler")]
 pub(crate) use lock::Renewals;
-pub use lock::{Lock, Lost, Release, Released, Stopping};
-pub use options::LockOptions;
+pub use lock::{Lost, Release, Released, Stopping};
+pub(crate) use options::LockOptions;
 pub use overrun::Overrun;
 #[cfg(feature = "http")]
 pub(crate) use quota::{BodyRoom, HeldBytes, NoRoom};
 pub use readiness::NotReady;
-pub use redlock::Redlock;
-pub use request::LockRequest;
+pub(crate) use redlock::Redlock;
+pub(crate) use request::LockRequest;
 pub use spawner::{Spawner, ThreadSpawner};
 pub(crate) use waker_set::{WakerKey, WakerSet};
 #[cfg(feature = "scheduler")]

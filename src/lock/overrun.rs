@@ -102,7 +102,7 @@ impl Wake for OverrunWatch {
             return self.check_again(OverrunCheck { at: now + UNBEGUN_PAUSE, ..check });
         }
         self.lease.note_overrun();
-        let (resource, by) = (self.lease.resource(), now.since(self.ended));
+        let (resource, by) = (self.lease.resource(), now.saturating_duration_since(self.ended));
         match self.policy {
             Overrun::Warn => {
                 crate::log::warn!(
@@ -135,8 +135,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        EmbeddedNodes, Redlock,
+        Redlock,
         lock::{Lock, Spawner, lease::PollGuard},
+        node::EmbeddedNodes,
         time::Clock,
     };
 

@@ -33,7 +33,7 @@ pub struct NotReady {
     /// Whether waiting may help. False in a forked child, and if the nodes that can recover by
     /// themselves are no quorum. The others belong to another set that is in use, are one server under
     /// two names, refuse the credentials, lack a permission, or evict keys under
-    /// [`EvictionGuard::Refuse`](crate::EvictionGuard::Refuse).
+    /// [`EvictionGuard::Refuse`](crate::node::redis::EvictionGuard::Refuse).
     pub heals: bool,
 }
 
@@ -156,7 +156,7 @@ impl Core {
                 let seen: Vec<_> = why.nodes.iter().map(|node| node.copying.map(amount)).collect();
                 match &copied {
                     Some((known, since)) if *known == seen => {
-                        if now.since(*since) >= STALLED_COPY {
+                        if now.saturating_duration_since(*since) >= STALLED_COPY {
                             crate::log::warn!(%why, "ready for locks, not for once");
                             return Ok(());
                         }

@@ -66,7 +66,7 @@ impl StallWatch {
     /// Returns what is wrong with the work, and since when.
     fn check(&self, lease: &ActiveLease, now: Timestamp) -> Option<(Halt, &'static str, Duration)> {
         let mut samples = crate::sync::lock(&self.samples);
-        let passed = now.since(samples.last).min(self.pause);
+        let passed = now.saturating_duration_since(samples.last).min(self.pause);
         samples.last = now;
         let poll = lease.poll_under_way().filter(|(_, has_begun)| *has_begun);
         // A grant that its task does not take counts as a poll.
@@ -125,7 +125,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        Lock, LockOptions, LockRequest, LossCause,
+        Lock, LockOptions, LockRequest,
+        error::LossCause,
         testing::{ManualClock, Nodes, Task},
     };
 
@@ -172,7 +173,7 @@ mod tests {
         let mut scene = Scene::stalling();
         let mut poll = scene.lock.lease().enter_poll();
         poll.begin();
-        // StallSamples first after a quarter, and then for the limit.
+        // The first check is after a quarter; then the limit passes.
         scene.clock.advance(QUARTER + LIMIT);
         assert!(scene.lock.is_valid(), "its validity is not cut");
         assert!(!scene.is_renewed());

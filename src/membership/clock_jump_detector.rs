@@ -1,148 +1,161 @@
-//! R10: whether servers' clocks jumped, or our own stood still.
+//! R10: tells jumps of servers' clocks from a pause of the local clock.
 //!
-//! If our own clock stood still, every server seems to have jumped forward by that time, between two
-//! readings that have the pause between them. So one server that was read before and after it, and
-//! did not jump, disproves the pause: the clocks of the others jumped alike, as one time source may
-//! make them. The verdict waits for the servers that may tell so.
+//! During a pause of the local clock every server seems to jump forward by the same time, between
+//! two readings around the pause. A server that was read before and after it and did not jump
+//! disproves the pause: the other clocks jumped together, as a shared time source may make them.
+//! The verdict waits for the servers whose readings can disprove it.
 
 use std::time::Duration;
 
 use super::offsets::{Interval, Shift};
 use crate::{protocol::rules, time::Timestamp};
 
-/// Decides what seeming jumps of servers' clocks are.
+/// Classifies apparent jumps of servers' clocks.
 #[derive(Debug)]
 pub(crate) struct ClockJumpDetector {
     quorum: usize,
     slack: i64,
-    seats: Box<[Seat]>,
+    nodes: Box<[NodeEvidence]>,
 }
 
-/// What is known of one node.
+/// The evidence about one node.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seat {
-    jump: Option<Tried>,
-    /// What the latest reading said of the time before it.
+struct NodeEvidence {
+    jump: Option<SuspectedJump>,
+    /// Bounds the clock's advance between the earlier readings and the latest one.
     shift: Option<Shift>,
 }
 
-/// A jump, and whether it is known whose it is.
+/// An apparent jump, and whether it is already attributed to the server.
 #[derive(Clone, Copy, Debug)]
-struct Tried {
+struct SuspectedJump {
     jump: Sighting,
-    /// It counts as the server's own, unless more servers jump alike.
+    /// Attributed to the server, unless more servers jump alike.
     is_decided: bool,
 }
 
-/// A server's clock seems to have jumped.
+/// An apparent jump of a server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sighting {
     /// By how much.
     pub by: Interval,
-    /// When the latest reading without the jump was asked for.
+    /// When the latest reading without the jump was sent.
     pub since: Timestamp,
-    /// When the first reading with it came in.
+    /// When the first reading with the jump was received.
     pub seen: Timestamp,
 }
 
-/// What is decided.
+/// A decision of the detector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Nothing, or nothing yet.
+pub(crate) enum JumpVerdict {
+    /// No decision yet.
     Open,
     /// The clocks of these nodes jumped.
     Jumped(Vec<(usize, Sighting)>),
-    /// Our own clock stood still.
+    /// The local clock was paused.
     LocalPause(LocalPause),
 }
 
-/// A pause of our own clock.
+/// A pause of the local clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LocalPause {
-    /// For so long at least.
+    /// Minimum length.
     pub at_least: Duration,
-    /// For so long at most.
+    /// Maximum length.
     pub at_most: Duration,
-    /// The nodes whose clocks seemed to have jumped by that; others' jumps were their own.
+    /// The nodes whose apparent jumps it explains; jumps of other nodes are their own.
     pub accused: Vec<usize>,
 }
 
-/// Nodes are looked at every second.
+/// Interval between two readings of a node.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
-/// Maximum time within which one pause shows in all nodes, and is decided.
+/// Maximum time in which one pause shows in all nodes and is decided.
 const TOGETHER: Duration = Duration::from_secs(5);
 
 impl ClockJumpDetector {
-    /// For a set of so many nodes.
+    /// Creates a detector for a set of nodes.
     pub(crate) fn new(nodes: usize, drift_factor: f64) -> Self {
         let slack = rules::drift(BETWEEN_LOOKS, drift_factor);
         Self {
             quorum: rules::quorum(nodes),
             slack: i64::try_from(slack.as_micros()).unwrap_or(i64::MAX),
-            seats: vec![Seat::default(); nodes].into_boxed_slice(),
+            nodes: vec![NodeEvidence::default(); nodes].into_boxed_slice(),
         }
     }
 
-    /// Takes a jump of a node's clock. `is_read` tells which nodes are connected, and so are going
-    /// to be read soon.
+    /// Records a jump of a node's clock. `is_read` returns whether a node is connected, and is read
+    /// again soon.
     pub(crate) fn report(
         &mut self,
         node: usize,
         jump: Sighting,
         is_read: impl Fn(usize) -> bool,
-    ) -> Verdict {
-        self.seats[node] = Seat { jump: Some(Tried { jump, is_decided: false }), shift: None };
+    ) -> JumpVerdict {
+        self.nodes[node] =
+            NodeEvidence { jump: Some(SuspectedJump { jump, is_decided: false }), shift: None };
         self.decide(jump.seen, is_read)
     }
 
-    /// Takes what a reading without a jump says.
+    /// Records a reading without a jump.
     pub(crate) fn steady(
         &mut self,
         node: usize,
         shift: Shift,
         now: Timestamp,
         is_read: impl Fn(usize) -> bool,
-    ) -> Verdict {
-        self.seats[node].shift = Some(shift);
+    ) -> JumpVerdict {
+        self.nodes[node].shift = Some(shift);
         self.decide(now, is_read)
     }
 
-    /// Decides what can be: to be called when a node is not connected any more.
-    pub(crate) fn decide(&mut self, now: Timestamp, is_read: impl Fn(usize) -> bool) -> Verdict {
-        for seat in &mut self.seats {
-            let is_over = |tried: &Tried| tried.is_decided && !is_recent(&tried.jump, now);
-            seat.jump = seat.jump.filter(|tried| !is_over(tried));
+    /// Decides what can be decided; also called when a node disconnects.
+    pub(crate) fn decide(
+        &mut self,
+        now: Timestamp,
+        is_read: impl Fn(usize) -> bool,
+    ) -> JumpVerdict {
+        for node_evidence in &mut self.nodes {
+            let is_over = |tried: &SuspectedJump| tried.is_decided && !is_recent(&tried.jump, now);
+            node_evidence.jump = node_evidence.jump.filter(|tried| !is_over(tried));
         }
         let mut jumped = Vec::new();
-        for node in 0..self.seats.len() {
-            let Some(Tried { jump, is_decided: false }) = self.seats[node].jump else { continue };
+        for node in 0..self.nodes.len() {
+            let Some(SuspectedJump { jump, is_decided: false }) = self.nodes[node].jump else {
+                continue;
+            };
             let accused = self.accused(jump, now);
             let (since, seen) = pause(&accused);
-            // A single node has nobody to be compared with.
+            // A single node has no other to be compared with.
             let may_be_pause =
-                self.seats.len() > 1 && accused.len() >= self.quorum && since <= seen;
+                self.nodes.len() > 1 && accused.len() >= self.quorum && since <= seen;
             if may_be_pause && !self.is_disproved(&accused) {
                 if self.awaits(&accused, &is_read) {
                     continue;
                 }
-                self.seats.fill(Seat::default());
-                return stood_still(&accused);
+                self.nodes.fill(NodeEvidence::default());
+                return local_pause(&accused);
             }
-            self.seats[node].jump = Some(Tried { jump, is_decided: true });
+            self.nodes[node].jump = Some(SuspectedJump { jump, is_decided: true });
             jumped.push((node, jump));
         }
-        if jumped.is_empty() { Verdict::Open } else { Verdict::Jumped(jumped) }
+        if jumped.is_empty() { JumpVerdict::Open } else { JumpVerdict::Jumped(jumped) }
     }
 
-    /// Until when readings without a jump are of interest; for ever while something is undecided.
-    pub(crate) fn sits_until(&self) -> Timestamp {
-        let until = |Tried { jump, is_decided }: Tried| {
+    /// Returns until when readings without a jump matter; [`Timestamp::MAX`] while a jump is
+    /// undecided.
+    pub(crate) fn open_until(&self) -> Timestamp {
+        let until = |SuspectedJump { jump, is_decided }: SuspectedJump| {
             if is_decided { jump.seen + TOGETHER } else { Timestamp::MAX }
         };
-        self.seats.iter().filter_map(|seat| seat.jump).map(until).max().unwrap_or(Timestamp::ZERO)
+        self.nodes
+            .iter()
+            .filter_map(|node_evidence| node_evidence.jump)
+            .map(until)
+            .max()
+            .unwrap_or(Timestamp::ZERO)
     }
 
-    /// The nodes whose jumps can be the same pause of our own clock as this one.
+    /// Returns the nodes whose jumps the same pause of the local clock can explain.
     fn accused(&self, jump: Sighting, now: Timestamp) -> Vec<(usize, Sighting)> {
         let is_alike = |other: &Sighting| {
             other.by.low > 0
@@ -151,22 +164,22 @@ impl ClockJumpDetector {
                 && other.since <= jump.seen
                 && jump.since <= other.seen
         };
-        let sightings = self.seats.iter().enumerate();
+        let sightings = self.nodes.iter().enumerate();
         sightings
-            .filter_map(|(node, seat)| Some((node, seat.jump?.jump)))
+            .filter_map(|(node, node_evidence)| Some((node, node_evidence.jump?.jump)))
             .filter(|(_, other)| is_recent(other, now) && is_alike(other))
             .collect()
     }
 
-    /// Whether a node was read before the pause and after it, and can't have gone ahead by that.
+    /// Returns whether a node that was read before and after the pause can't have advanced by it.
     ///
-    /// Its first reading may fall into the time of the pause, as where all were just connected to:
-    /// if it was behind the pause after all, nodes are barred that need not be, and no lock is held
-    /// twice. But a jump of its own at that time may have the pause in it.
+    /// The first reading may fall into the pause, for example when all nodes have just connected.
+    /// If it came after the pause after all, nodes are barred without need, which is safe. But a
+    /// jump of the node's own at that time may include the pause.
     fn is_disproved(&self, accused: &[(usize, Sighting)]) -> bool {
         let (since, seen) = pause(accused);
         let least = accused.iter().map(|(_, jump)| jump.by.low).max().unwrap_or(0);
-        self.seats.iter().any(|Seat { jump, shift }| {
+        self.nodes.iter().any(|NodeEvidence { jump, shift }| {
             shift.is_some_and(|shift| {
                 let is_before =
                     if jump.is_some() { shift.from <= since } else { shift.from < seen };
@@ -175,33 +188,33 @@ impl ClockJumpDetector {
         })
     }
 
-    /// Whether a node that may disprove the pause is still to be read.
+    /// Returns whether a node that may disprove the pause has not been read since.
     fn awaits(&self, accused: &[(usize, Sighting)], is_read: impl Fn(usize) -> bool) -> bool {
         let (_, seen) = pause(accused);
-        self.seats.iter().enumerate().any(|(node, seat)| {
+        self.nodes.iter().enumerate().any(|(node, node_evidence)| {
             accused.iter().all(|(accused, _)| *accused != node)
                 && is_read(node)
-                && seat.shift.is_none_or(|shift| shift.asked < seen)
+                && node_evidence.shift.is_none_or(|shift| shift.asked < seen)
         })
     }
 }
 
 fn is_recent(jump: &Sighting, now: Timestamp) -> bool {
-    now.since(jump.seen) <= TOGETHER
+    now.saturating_duration_since(jump.seen) <= TOGETHER
 }
 
-/// The time within which our own clock stood still.
+/// Returns the time that contains the pause of the local clock.
 fn pause(accused: &[(usize, Sighting)]) -> (Timestamp, Timestamp) {
     let since = accused.iter().map(|(_, jump)| jump.since).max();
     let seen = accused.iter().map(|(_, jump)| jump.seen).min();
     (since.unwrap_or(Timestamp::ZERO), seen.unwrap_or(Timestamp::MAX))
 }
 
-fn stood_still(accused: &[(usize, Sighting)]) -> Verdict {
+fn local_pause(accused: &[(usize, Sighting)]) -> JumpVerdict {
     let most = accused.iter().map(|(_, jump)| jump.by.high).min().unwrap_or(0);
     let least = accused.iter().map(|(_, jump)| jump.by.low).max().unwrap_or(0);
     let micros = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or(0));
-    Verdict::LocalPause(LocalPause {
+    JumpVerdict::LocalPause(LocalPause {
         at_least: micros(least.min(most)),
         at_most: micros(most),
         accused: accused.iter().map(|(node, _)| *node).collect(),
@@ -222,32 +235,32 @@ mod tests {
     /// Seen at `ms`, by about `by` ms; a second before, the node had been read without it.
     fn jump(ms: u64, by: i64) -> Sighting {
         let by = Interval { low: by * 1_000 - 1_000, high: by * 1_000 + 1_000 };
-        Sighting { by, since: at(ms).minus(Duration::from_secs(1)), seen: at(ms) }
+        Sighting { by, since: at(ms).saturating_sub(Duration::from_secs(1)), seen: at(ms) }
     }
 
-    /// A reading that was asked for at `ms`, of a node that is read since long ago.
+    /// A reading sent at `ms`, of a node with a long history.
     fn shift(ms: u64, at_most: i64) -> Shift {
         Shift { from: Timestamp::ZERO, asked: at(ms), at_most: at_most * 1_000 }
     }
 
-    fn own(jumps: &[(usize, Sighting)]) -> Verdict {
-        Verdict::Jumped(jumps.to_vec())
+    fn own(jumps: &[(usize, Sighting)]) -> JumpVerdict {
+        JumpVerdict::Jumped(jumps.to_vec())
     }
 
-    fn accused(verdict: &Verdict) -> &[usize] {
-        let Verdict::LocalPause(still) = verdict else { panic!("{verdict:?}") };
+    fn accused(verdict: &JumpVerdict) -> &[usize] {
+        let JumpVerdict::LocalPause(still) = verdict else { panic!("{verdict:?}") };
         &still.accused
     }
 
     #[test]
-    fn all_that_jump_alike_show_a_pause() {
+    fn all_jump_alike_show_pause() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         assert_eq!(detector.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
-        assert_eq!(detector.report(2, jump(5, 3_000), ALL), Verdict::Open, "node 1 may tell");
+        assert_eq!(detector.report(2, jump(5, 3_000), ALL), JumpVerdict::Open, "node 1 may tell");
         let verdict = detector.report(1, jump(9, 2_999), ALL);
         assert_eq!(
             verdict,
-            Verdict::LocalPause(LocalPause {
+            JumpVerdict::LocalPause(LocalPause {
                 at_least: Duration::from_millis(2_999),
                 at_most: Duration::from_secs(3),
                 accused: vec![0, 1, 2],
@@ -262,23 +275,26 @@ mod tests {
         detector.report(0, jump(0, 3_000), ALL);
         detector.report(2, jump(5, 3_000), ALL);
         assert_eq!(detector.steady(1, shift(1, 15), at(20), ALL), own(&[(2, jump(5, 3_000))]));
-        assert_eq!(detector.steady(1, shift(30, 15), at(31), ALL), Verdict::Open, "told once");
+        assert_eq!(detector.steady(1, shift(30, 15), at(31), ALL), JumpVerdict::Open, "told once");
     }
 
     #[test]
-    fn a_steady_clock_counts_before_the_second_jump() {
+    fn steady_clock_counts_before_second_jump() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(0, jump(0, 3_000), ALL);
-        assert_eq!(detector.steady(1, shift(1, 15), at(2), ALL), Verdict::Open);
+        assert_eq!(detector.steady(1, shift(1, 15), at(2), ALL), JumpVerdict::Open);
         assert_eq!(detector.report(2, jump(5, 3_000), ALL), own(&[(2, jump(5, 3_000))]));
     }
 
     #[test]
-    fn a_reading_proves_nothing_without_one_before_or_after() {
+    fn reading_needs_one_before_and_after() {
         for (shift, spoke) in [
             (shift(0, 15), true),
             // Asked for before the pause can have been over.
-            (Shift { asked: at(0).minus(Duration::from_millis(1)), ..shift(0, 15) }, false),
+            (
+                Shift { asked: at(0).saturating_sub(Duration::from_millis(1)), ..shift(0, 15) },
+                false,
+            ),
             // The first one of its node; a slow one.
             (Shift { from: at(0), ..shift(0, 15) }, true),
             (shift(0, 3_000), true),
@@ -289,9 +305,9 @@ mod tests {
             let verdict = detector.report(2, jump(5, 3_000), ALL);
             let proves = shift == self::tests::shift(0, 15);
             match verdict {
-                Verdict::Jumped(_) => assert!(proves, "{shift:?}"),
-                Verdict::Open => assert!(!spoke, "{shift:?}"),
-                Verdict::LocalPause(still) => {
+                JumpVerdict::Jumped(_) => assert!(proves, "{shift:?}"),
+                JumpVerdict::Open => assert!(!spoke, "{shift:?}"),
+                JumpVerdict::LocalPause(still) => {
                     assert!(spoke && !proves, "{shift:?}");
                     assert_eq!(still.accused, [0, 2]);
                 }
@@ -300,10 +316,10 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_away_is_not_waited_for() {
+    fn node_away_is_not_waited_for() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(0, jump(0, 3_000), ALL);
-        assert_eq!(detector.report(2, jump(5, 3_000), ALL), Verdict::Open);
+        assert_eq!(detector.report(2, jump(5, 3_000), ALL), JumpVerdict::Open);
         assert_eq!(accused(&detector.decide(at(900), |node| node != 1)), [0, 2]);
     }
 
@@ -312,14 +328,14 @@ mod tests {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(0, jump(0, 3_000), ALL);
         detector.report(2, jump(5, 3_000), ALL);
-        assert_eq!(detector.sits_until(), Timestamp::MAX);
+        assert_eq!(detector.open_until(), Timestamp::MAX);
         let late = at(0) + TOGETHER + Duration::from_millis(1);
         assert_eq!(detector.decide(late, |_| false), own(&[(2, jump(5, 3_000))]));
-        assert_eq!(detector.sits_until(), at(5) + TOGETHER);
+        assert_eq!(detector.open_until(), at(5) + TOGETHER);
     }
 
     #[test]
-    fn jumps_of_other_times_or_sizes_are_the_servers() {
+    fn jumps_at_other_times_are_servers() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         let away = |_| false;
         for jump in [
@@ -336,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn jumps_that_share_no_moment_are_the_servers() {
+    fn disjoint_jumps_are_the_servers() {
         let mut detector = ClockJumpDetector::new(5, FACTOR);
         let within = |since, seen| Sighting { since: at(since), ..jump(seen, 3_000) };
         detector.report(0, within(0, 500), |_| false);
@@ -347,18 +363,18 @@ mod tests {
 
     /// Two of three accuse our clock; the third jumped by itself, and remains accused.
     #[test]
-    fn another_jump_is_not_among_the_accused() {
+    fn another_jump_is_not_among_accused() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(1, jump(0, 299_000), ALL);
         detector.report(0, jump(100, 2_990), ALL);
-        assert_eq!(detector.report(2, jump(900, 2_990), ALL), Verdict::Open);
+        assert_eq!(detector.report(2, jump(900, 2_990), ALL), JumpVerdict::Open);
         let since = Shift { from: at(0), ..shift(901, 15) };
         assert_eq!(accused(&detector.steady(1, since, at(902), ALL)), [0, 2]);
     }
 
     /// A node that jumped by itself long before is as good a witness as any.
     #[test]
-    fn a_jump_before_does_not_keep_a_node_from_telling() {
+    fn earlier_jump_leaves_node_a_witness() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         detector.report(1, jump(0, 9_000), ALL);
         detector.report(0, jump(2_000, 3_000), ALL);

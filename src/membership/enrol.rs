@@ -1,212 +1,56 @@
 //! R6 and R14: a node that may have forgotten locks, or is new under its name, does not vote until
-//! every lock that it may have forgotten has expired and enough others know it for the owner of its
-//! name.
+//! every such lock has expired and enough other nodes know it as the owner of its name.
 //!
-//! A node that lost its data, or went back to older data, has no tag, or that of another
-//! incarnation. It is enrolled anew, into a probation. The others are told of it; once enough of them
-//! name it and each other, and it knows whom they name, `max_ttl` plus drift is waited, on the
-//! client's own clock. Then it learns from the others what it must not fall behind, and is
-//! activated. Each client counts for itself; whichever is first activates for all.
+//! A node that lost its data or went back to older data has no tag, or the tag of another
+//! incarnation. It is enrolled again, into a probation, and the other nodes are informed. Once
+//! enough of them name it and each other, and it names the owners that they name, the client waits
+//! for `max_ttl` plus drift on its own clock. Then the node learns the other nodes' state and is
+//! activated. Each client counts for itself; the first one activates the node for all.
 
 use std::{sync::Arc, time::Duration};
 
+use super::node_status::{
+    ActivationOutcome, ActivationPlan, ActivationStep, EnrolledNode, NodeStatus, Probation, since,
+};
 use crate::{
     protocol::{
-        names::{self, Incarnation, View},
+        names::{self, Incarnation},
         rules,
     },
     time::Timestamp,
 };
 
-/// How a node stands, as last seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NodeStatus {
-    /// Not seen, or of no use for others: not connected, a replica, or one server under two names.
-    Out,
-    /// It belongs to another set of nodes.
-    OtherLayout,
-    /// It does not vote until its probation is over.
-    Probation {
-        /// What it stores of its enrolment.
-        tag: Arc<str>,
-        /// What it is, and what it takes the others for.
-        view: Arc<View>,
-        /// The longest TTL of any lock that the node may have forgotten, as far as it knows.
-        max_ttl: Duration,
-        /// It was taken from another set, which may still grant: it learns from nodes that vote,
-        /// and does not start by itself.
-        moved: bool,
-    },
-    /// It votes.
-    Active {
-        /// What it is, and what it takes the others for.
-        view: Arc<View>,
-    },
-}
-
-impl NodeStatus {
-    /// Whether it may start by itself, together with others.
-    fn starts(&self) -> bool {
-        matches!(self, Self::Probation { moved: false, .. })
-    }
-
-    fn is_active(&self) -> bool {
-        matches!(self, Self::Active { .. })
-    }
-
-    /// Whether it tells of an old set that may still grant.
-    fn is_of_old_set(&self) -> bool {
-        matches!(self, Self::OtherLayout | Self::Probation { moved: true, .. })
-    }
-
-    fn view(&self) -> Option<&Arc<View>> {
-        match self {
-            Self::Out | Self::OtherLayout => None,
-            Self::Probation { view, .. } | Self::Active { view } => Some(view),
-        }
-    }
-}
-
-/// What is to be done for a node whose probation is over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    /// The node.
-    pub node: usize,
-    /// What the node stored when it was last looked at: nothing may have changed since.
-    pub tag: Arc<str>,
-    /// How long was waited.
-    pub waited: Duration,
-    /// What it takes to activate it.
-    pub how: ActivationPlan,
-}
-
-/// Where an activated node learns what it forgot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ActivationPlan {
-    /// From at least `needed` of these nodes, which vote: each quorum that ever granted a lock has
-    /// one of them.
-    Learn {
-        /// The voting nodes.
-        from: Vec<usize>,
-        /// How many of them have to answer.
-        needed: usize,
-    },
-    /// So many nodes are in probation, or have been away for so long, that too few others vote:
-    /// it starts above every token that can have been granted, and takes what it can get.
-    Bootstrap {
-        /// The other nodes that can be asked.
-        from: Vec<usize>,
-    },
-}
-
-/// How a step came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The node votes, or is not in this probation any more.
-    Done,
-    /// A node knows of a longer TTL: so long has to be waited.
-    Longer(Duration),
-    /// A node did not answer.
-    Failed,
-    /// Another client does it: to be looked at again after so long.
-    Later(Duration),
-}
-
-/// The probations of a set of nodes, as one client counts them.
+/// The probations of a set of nodes, as counted by one client.
 #[derive(Debug)]
 pub(crate) struct Enrolment {
     quorum: usize,
     max_ttl: Duration,
     drift_factor: f64,
-    nodes: Box<[Entry]>,
-    /// When it was last known that an old set may still grant.
+    nodes: Box<[EnrolledNode]>,
+    /// When an old set was last known to be able to grant.
     old_set_seen: Option<Timestamp>,
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    sight: NodeStatus,
-    /// As it was last seen when it was there.
-    known: NodeStatus,
-    /// Since when it is out of sight; from the beginning, if it was never seen.
-    out_since: Timestamp,
-    /// In which incarnation, and when, it was last seen in a probation from which it may start by
-    /// itself.
-    seen_starting: Option<(Incarnation, Timestamp)>,
-    /// Kept while the node is out of sight: its probation goes on.
-    wait: Option<Wait>,
-    /// The greatest incarnation that is known under the node's name.
-    owner: Option<Incarnation>,
-    /// Since when it is known that the node is not the owner of its name any more.
-    displaced_since: Option<Timestamp>,
-    busy: bool,
-    retry_at: Timestamp,
-}
-
-impl Entry {
-    fn view(&self) -> Option<&Arc<View>> {
-        self.known.view()
-    }
-
-    /// Whether the node forgot along with one whose probation began at `since`: it is in probation
-    /// as well, or was so at the same time.
-    fn starts_with(&self, since: Timestamp) -> bool {
-        let incarnation = self.view().map(|view| view.incarnation);
-        let together = |(starting, seen)| Some(starting) == incarnation && seen >= since;
-        self.known.starts() || (self.known.is_active() && self.seen_starting.is_some_and(together))
-    }
-
-    fn is_displaced(&self) -> bool {
-        self.view().is_some_and(|view| Some(view.incarnation) < self.owner)
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Wait {
-    incarnation: Incarnation,
-    tag: Arc<str>,
-    since: Timestamp,
-    max_ttl: Duration,
-    /// Since when enough nodes that vote name it and each other.
-    known_to_voters: Option<Timestamp>,
-    /// Since when it and others that forgot along with it make up a quorum whose members name each
-    /// other.
-    known_to_starters: Option<Timestamp>,
-    /// It started by itself together with others, which may vote by now.
-    bootstrapped: bool,
 }
 
 const RETRY: Duration = Duration::from_millis(200);
 
 impl Enrolment {
-    /// For `nodes` nodes, and locks of at most `max_ttl`.
+    /// Creates the probations of `nodes` nodes, for locks of at most `max_ttl`.
     pub(crate) fn new(nodes: usize, max_ttl: Duration, drift_factor: f64) -> Self {
-        let entry = Entry {
-            sight: NodeStatus::Out,
-            known: NodeStatus::Out,
-            out_since: Timestamp::ZERO,
-            seen_starting: None,
-            wait: None,
-            owner: None,
-            displaced_since: None,
-            busy: false,
-            retry_at: Timestamp::ZERO,
-        };
-        let nodes = vec![entry; nodes].into_boxed_slice();
+        let nodes = vec![EnrolledNode::default(); nodes].into_boxed_slice();
         let quorum = rules::quorum(nodes.len());
         Self { quorum, max_ttl, drift_factor, nodes, old_set_seen: None }
     }
 
-    /// Takes how a node stands, which was asked and answered at `now`.
-    pub(crate) fn see(&mut self, node: usize, sight: NodeStatus, now: Timestamp) {
-        self.see_answer(node, sight, now, now);
+    /// Records a node's status, asked for and received at `now`.
+    pub(crate) fn see(&mut self, node: usize, status: NodeStatus, now: Timestamp) {
+        self.see_answer(node, status, now, now);
     }
 
-    /// Takes how a node stands: asked at `asked`, and answered at `now`.
+    /// Records a node's status, asked for at `asked` and received at `now`.
     pub(crate) fn see_answer(
         &mut self,
         node: usize,
-        sight: NodeStatus,
+        status: NodeStatus,
         asked: Timestamp,
         now: Timestamp,
     ) {
@@ -214,7 +58,7 @@ impl Enrolment {
             self.old_set_seen = Some(now);
         }
         let entry = &mut self.nodes[node];
-        match &sight {
+        match &status {
             NodeStatus::Probation { tag, view, max_ttl, .. } => {
                 let max_ttl = self.max_ttl.max(*max_ttl);
                 match &mut entry.wait {
@@ -223,7 +67,7 @@ impl Enrolment {
                         wait.tag = Arc::clone(tag);
                     }
                     _ => {
-                        entry.wait = Some(Wait {
+                        entry.wait = Some(Probation {
                             incarnation: view.incarnation,
                             tag: Arc::clone(tag),
                             since: now,
@@ -238,20 +82,20 @@ impl Enrolment {
             NodeStatus::Active { .. } | NodeStatus::OtherLayout => entry.wait = None,
             NodeStatus::Out => {}
         }
-        if let Some(view) = sight.view().filter(|_| sight.starts()) {
-            // It may have been activated while the answer was under way.
+        if let Some(view) = status.view().filter(|_| status.starts()) {
+            // It may have been activated before the answer arrived.
             entry.seen_starting = Some((view.incarnation, asked));
         }
-        if sight != NodeStatus::Out {
-            entry.known = sight.clone();
-        } else if entry.sight != NodeStatus::Out {
+        if status != NodeStatus::Out {
+            entry.known = status.clone();
+        } else if entry.status != NodeStatus::Out {
             entry.out_since = now;
         }
-        entry.sight = sight;
+        entry.status = status;
         self.compare_views(node, now);
     }
 
-    /// What the latest view says of the owners of names, and of who knows whom.
+    /// Updates the owners of names, and which nodes know each other, from a node's latest view.
     fn compare_views(&mut self, node: usize, now: Timestamp) {
         if let Some(view) = self.nodes[node].view().cloned() {
             for (entry, owner) in self.nodes.iter_mut().zip(&view.owners) {
@@ -274,11 +118,11 @@ impl Enrolment {
         }
     }
 
-    /// A largest group of other nodes, of those that are `wanted`, that name the node, are named by
-    /// it, and name each other; the node knows of every owner that they know.
-    fn group_around(&self, node: usize, wanted: impl Fn(&Entry) -> bool) -> Vec<usize> {
+    /// Returns a largest group of other nodes, all `wanted`, that name the node, are named by it,
+    /// and name each other; the node knows every owner that they know.
+    fn group_around(&self, node: usize, wanted: impl Fn(&EnrolledNode) -> bool) -> Vec<usize> {
         let Some(view) = self.nodes[node].view() else { return Vec::new() };
-        let is_near = |&(other, entry): &(usize, &Entry)| {
+        let is_near = |&(other, entry): &(usize, &EnrolledNode)| {
             let Some(of_other) = entry.view() else { return false };
             let is_behind = |third: usize| view.owners.get(third) < of_other.owners.get(third);
             let thirds = (0..self.nodes.len()).filter(|&third| third != node && third != other);
@@ -292,32 +136,32 @@ impl Enrolment {
         names::largest_group(&near).into_iter().map(|(other, _)| other).collect()
     }
 
-    /// The nodes that forgot along with a node, and are known to it and each other.
+    /// Returns the nodes that forgot together with a node, and name it and each other.
     fn starters(&self, node: usize) -> Vec<usize> {
         let Some(wait) = &self.nodes[node].wait else { return Vec::new() };
         self.group_around(node, |entry| entry.starts_with(wait.since))
     }
 
-    /// How many nodes that vote have to know a node, and tell it what it forgot: each quorum of the
-    /// others has one of them.
+    /// Returns the number of voting nodes that have to name a node and teach it: every quorum of
+    /// the other nodes contains one of them.
     fn needed(&self) -> usize {
         self.nodes.len() - self.quorum + 1
     }
 
-    /// Whom a node is to be told to be the owners of the names, by index; `None` where it knows them
-    /// already.
+    /// Returns the owners of the names that a node lacks, by index; `None` if it knows them all.
     ///
-    /// A node in probation is told all that the others know; one that votes, of those that are there.
+    /// A node in probation learns every owner that the others know; a voting node, those of the
+    /// reachable nodes.
     pub(crate) fn news_for(&self, node: usize) -> Option<Box<[Option<Incarnation>]>> {
         let entry = &self.nodes[node];
-        let view = entry.sight.view().filter(|_| !entry.is_displaced())?;
-        let is_active = entry.sight.is_active();
+        let view = entry.status.view().filter(|_| !entry.is_displaced())?;
+        let is_active = entry.status.is_active();
         let mut owners: Box<[Option<Incarnation>]> = vec![None; self.nodes.len()].into();
         for (other, entry) in self.nodes.iter().enumerate() {
             if other == node || entry.is_displaced() {
                 continue;
             }
-            let itself = entry.sight.view().map(|view| view.incarnation);
+            let itself = entry.status.view().map(|view| view.incarnation);
             owners[other] = owners[other].max(itself);
             let known = entry.view().filter(|_| !is_active);
             for (owner, known) in owners.iter_mut().zip(known.iter().flat_map(|view| &view.owners))
@@ -330,7 +174,7 @@ impl Enrolment {
         known.any(|(owner, known)| owner > known).then_some(owners)
     }
 
-    /// The least epoch of a new enrolment under a node's name.
+    /// Returns the minimum epoch of a new enrolment under a node's name.
     pub(crate) fn least_epoch(&self, node: usize) -> u32 {
         self.nodes[node].owner.map_or(1, |owner| owner.epoch.saturating_add(1))
     }
@@ -339,30 +183,30 @@ impl Enrolment {
         self.nodes.iter().any(|entry| entry.known.is_of_old_set())
     }
 
-    /// Since when another server is known to be the owner of the node's name.
+    /// Returns when another server was found to own the node's name.
     pub(crate) fn displaced_since(&self, node: usize) -> Option<Timestamp> {
         self.nodes[node].displaced_since
     }
 
-    /// When a node that is displaced may be enrolled anew: its name has led there for as long as a
-    /// probation all the same.
+    /// Returns when a displaced node may be enrolled again: its name has led to it for a whole
+    /// probation.
     pub(crate) fn reclaimed_at(&self, node: usize) -> Option<Timestamp> {
         Some(self.nodes[node].displaced_since? + self.probation(self.max_ttl))
     }
 
-    /// The node's incarnation, if it is to be enrolled anew although another server is the owner of
+    /// Returns the node's incarnation if it is to be enrolled again although another server owns
     /// its name.
     pub(crate) fn reclaims(&self, node: usize, now: Timestamp) -> Option<Incarnation> {
         let view = self.nodes[node].view()?;
         (now >= self.reclaimed_at(node)?).then_some(view.incarnation)
     }
 
-    /// The nodes that vote, and whose votes count with those of no quorum while others' do.
+    /// Returns the voting nodes whose votes count with no quorum, while those of others do.
     ///
-    /// Of two that disagree each may count with the rest, and the next look tells which one is
-    /// behind: neither is left out. Displaced nodes are told apart.
+    /// Of two nodes that disagree, each may count with the rest, and the next health check shows
+    /// which one is behind: neither is excluded. Displaced nodes are reported separately.
     pub(crate) fn strangers(&self) -> Vec<usize> {
-        let votes = |entry: &Entry| entry.sight.is_active() && !entry.is_displaced();
+        let votes = |entry: &EnrolledNode| entry.status.is_active() && !entry.is_displaced();
         let active = self.nodes.iter().enumerate().filter(|(_, entry)| votes(entry));
         let active: Vec<_> = active.map(|(node, entry)| (node, entry.view())).collect();
         let counts = |with: &[names::Member<'_>]| names::largest_group(with).len() >= self.quorum;
@@ -377,63 +221,63 @@ impl Enrolment {
         active.iter().filter(|node| is_stranger(node)).map(|node| node.0).collect()
     }
 
-    /// Whether a node belongs to another set, as far as is known. If it turns up without its data,
-    /// it is that set's, or that of whoever adopted it, and not ours for the taking.
+    /// Returns whether a node was last seen in another set. If it reappears without its data, it
+    /// still belongs to that set, or to whoever adopted it.
     pub(crate) fn is_elsewhere(&self, node: usize) -> bool {
         self.nodes[node].known == NodeStatus::OtherLayout
     }
 
-    /// What is to be done now; each step is followed by [`ended`](Self::ended).
-    pub(crate) fn due(&mut self, now: Timestamp) -> Vec<Step> {
+    /// Returns the steps due now; the caller reports each with [`ended`](Self::ended).
+    pub(crate) fn due(&mut self, now: Timestamp) -> Vec<ActivationStep> {
         let mut steps = Vec::new();
         for node in 0..self.nodes.len() {
             let Some(at) = self.due_at(node) else { continue };
             if now < at {
                 continue;
             }
-            let Some(how) = self.how(node) else { continue };
+            let Some(plan) = self.plan(node) else { continue };
             let entry = &mut self.nodes[node];
             let Some(wait) = &mut entry.wait else { continue };
-            let begun = match how {
+            let begun = match plan {
                 ActivationPlan::Learn { .. } => wait.known_to_voters,
                 ActivationPlan::Bootstrap { .. } => wait.known_to_starters,
             };
-            wait.bootstrapped |= matches!(how, ActivationPlan::Bootstrap { .. });
-            steps.push(Step {
+            wait.bootstrapped |= matches!(plan, ActivationPlan::Bootstrap { .. });
+            steps.push(ActivationStep {
                 node,
                 tag: Arc::clone(&wait.tag),
-                waited: now.since(wait.since.max(begun.unwrap_or(wait.since))),
-                how,
+                waited: now.saturating_duration_since(wait.since.max(begun.unwrap_or(wait.since))),
+                plan,
             });
             entry.busy = true;
         }
         steps
     }
 
-    /// When [`due`](Self::due) has something to give, unless a node is seen otherwise before.
+    /// Returns when [`due`](Self::due) next returns a step, unless a status changes before.
     pub(crate) fn next_wake(&self) -> Option<Timestamp> {
         (0..self.nodes.len()).filter_map(|node| self.due_at(node)).min()
     }
 
-    /// A step is over.
-    pub(crate) fn ended(&mut self, node: usize, outcome: Outcome, now: Timestamp) {
+    /// Records the end of a step.
+    pub(crate) fn ended(&mut self, node: usize, outcome: ActivationOutcome, now: Timestamp) {
         let entry = &mut self.nodes[node];
         entry.busy = false;
         match outcome {
-            Outcome::Done => {}
-            Outcome::Longer(max_ttl) => {
+            ActivationOutcome::Done => {}
+            ActivationOutcome::Longer(max_ttl) => {
                 if let Some(wait) = &mut entry.wait {
                     wait.max_ttl = wait.max_ttl.max(max_ttl);
                 }
                 entry.retry_at = now;
             }
-            Outcome::Failed => entry.retry_at = now + RETRY,
-            Outcome::Later(pause) => entry.retry_at = now + pause,
+            ActivationOutcome::Failed => entry.retry_at = now + RETRY,
+            ActivationOutcome::Later(pause) => entry.retry_at = now + pause,
         }
     }
 
-    /// Our clock was put forward by so much, at the most that it can have stood still. Probations
-    /// last at least as long as they must: none of that time counts.
+    /// Excludes the time by which the local clock was put forward, at most, so that probations
+    /// never end early.
     pub(crate) fn put_forward(&mut self, by: Duration) {
         for entry in &mut self.nodes {
             let wait = entry.wait.iter_mut().flat_map(|wait| {
@@ -449,27 +293,28 @@ impl Enrolment {
         }
     }
 
-    /// For how long a node in probation does not vote yet; zero where only others are waited for.
+    /// Returns the time for which a node in probation still does not vote; zero if it only waits
+    /// for other nodes.
     pub(crate) fn remaining(&self, node: usize, now: Timestamp) -> Duration {
         let wait = self.nodes[node].wait.as_ref();
         wait.map_or(Duration::ZERO, |wait| {
             let known = wait.known_to_voters.or(wait.known_to_starters);
-            self.end(wait, known.unwrap_or(wait.since)).since(now)
+            self.end(wait, known.unwrap_or(wait.since)).saturating_duration_since(now)
         })
     }
 
-    /// How many nodes vote.
+    /// Returns the number of voting nodes.
     pub(crate) fn active(&self) -> usize {
-        self.nodes.iter().filter(|entry| entry.sight.is_active()).count()
+        self.nodes.iter().filter(|entry| entry.status.is_active()).count()
     }
 
     fn due_at(&self, node: usize) -> Option<Timestamp> {
         let entry = &self.nodes[node];
-        if entry.busy || !matches!(entry.sight, NodeStatus::Probation { .. }) {
+        if entry.busy || !matches!(entry.status, NodeStatus::Probation { .. }) {
             return None;
         }
         let wait = entry.wait.as_ref()?;
-        let end = match self.how(node)? {
+        let end = match self.plan(node)? {
             ActivationPlan::Learn { .. } => self.end(wait, wait.known_to_voters?),
             ActivationPlan::Bootstrap { .. } if wait.bootstrapped => self.end(wait, wait.since),
             ActivationPlan::Bootstrap { .. } => {
@@ -481,11 +326,11 @@ impl Enrolment {
         Some(end.max(entry.retry_at))
     }
 
-    /// When the probations of a quorum are over. Those that start by themselves do so together:
-    /// one that voted before the others were due would not be in probation any more, and so leave
-    /// too few for them to start and too few to learn from.
+    /// Returns when the probations of a quorum end. Nodes that start by themselves do so together:
+    /// a node that voted earlier would leave too few others to start with, and too few to learn
+    /// from.
     fn quorum_end(&self) -> Option<Timestamp> {
-        let starting = self.nodes.iter().filter(|entry| entry.sight.starts());
+        let starting = self.nodes.iter().filter(|entry| entry.status.starts());
         let waits = starting.filter_map(|entry| entry.wait.as_ref());
         let mut ends: Vec<_> =
             waits.filter_map(|wait| Some(self.end(wait, wait.known_to_starters?))).collect();
@@ -493,27 +338,28 @@ impl Enrolment {
         ends.get(self.quorum - 1).copied()
     }
 
-    /// When those that are out of sight have been so for as long as a probation: they are not just
-    /// about to come back, with what they know. At once where a node starts with so many others that
-    /// no two such groups are without a common name among the others.
+    /// Returns when the nodes out of sight have been so for a whole probation, and are not about to
+    /// return with their state. Zero if the node starts with so many others that any two such
+    /// groups share a name.
     fn absence_end(&self, node: usize) -> Timestamp {
-        let with = self.group_around(node, |entry| entry.sight.is_active() || entry.sight.starts());
+        let with =
+            self.group_around(node, |entry| entry.status.is_active() || entry.status.starts());
         if with.len() >= self.needed() {
             return Timestamp::ZERO;
         }
-        let away = self.nodes.iter().filter(|entry| entry.sight == NodeStatus::Out);
+        let away = self.nodes.iter().filter(|entry| entry.status == NodeStatus::Out);
         let since = away.map(|entry| entry.out_since).max().unwrap_or(Timestamp::ZERO);
         since + self.probation(self.max_ttl)
     }
 
-    /// When no lock of an old set is left.
+    /// Returns when the last lock of an old set has expired.
     fn old_set_end(&self) -> Timestamp {
         let waits = self.nodes.iter().filter_map(|entry| entry.wait.as_ref());
         let longest = waits.map(|wait| wait.max_ttl).max().unwrap_or(self.max_ttl);
         self.old_set_seen.map_or(Timestamp::ZERO, |seen| seen + self.probation(longest))
     }
 
-    fn end(&self, wait: &Wait, known_since: Timestamp) -> Timestamp {
+    fn end(&self, wait: &Probation, known_since: Timestamp) -> Timestamp {
         wait.since.max(known_since) + self.probation(wait.max_ttl)
     }
 
@@ -521,36 +367,27 @@ impl Enrolment {
         max_ttl + rules::drift(max_ttl, self.drift_factor)
     }
 
-    fn how(&self, node: usize) -> Option<ActivationPlan> {
+    fn plan(&self, node: usize) -> Option<ActivationPlan> {
         let entry = &self.nodes[node];
         let wait = entry.wait.as_ref()?;
-        // A quorum forgot at once, so the set begins anew: each of its nodes has kept, or waited
-        // out, what it granted. A minority that forgot learns from the others, and waits for them:
-        // the former owners of its names may live, and be a quorum with them. And an old set may
-        // still be granting, out of our sight too: only `adopt` ends that.
-        let there = |other: &usize| self.nodes[*other].sight != NodeStatus::Out;
+        // A quorum forgot at once, so the set starts over: each of its nodes has kept, or waited
+        // out, what it granted. A minority that forgot learns from the other nodes and waits for
+        // them: the former owners of its names may be alive and form a quorum with them. An old set
+        // may still grant, also out of sight: only `adopt` ends that.
+        let there = |other: &usize| self.nodes[*other].status != NodeStatus::Out;
         let with = self.starters(node).into_iter().filter(there).count();
         let enough = with + 1 >= self.quorum && wait.known_to_starters.is_some();
-        if entry.sight.starts() && (wait.bootstrapped || enough) && !self.has_old_set() {
-            // Who is there may know of a longer TTL, whomever it takes for the owners of names.
+        if entry.status.starts() && (wait.bootstrapped || enough) && !self.has_old_set() {
+            // A reachable node may know of a longer TTL, whichever owners it names.
             let is_there =
-                |other: &usize| *other != node && self.nodes[*other].sight.view().is_some();
+                |other: &usize| *other != node && self.nodes[*other].status.view().is_some();
             let from = (0..self.nodes.len()).filter(is_there).collect();
             return Some(ActivationPlan::Bootstrap { from });
         }
         let needed = self.needed();
-        let from = self.group_around(node, |entry| entry.sight.is_active());
+        let from = self.group_around(node, |entry| entry.status.is_active());
         let known = wait.known_to_voters.is_some() && from.len() >= needed;
         known.then_some(ActivationPlan::Learn { from, needed })
-    }
-}
-
-/// Keeps since when something holds.
-fn since(kept: &mut Option<Timestamp>, holds: bool, now: Timestamp) {
-    if holds {
-        kept.get_or_insert(now);
-    } else {
-        *kept = None;
     }
 }
 

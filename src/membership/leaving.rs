@@ -1,9 +1,9 @@
-//! Nodes that leave a layout: when so many did that it can grant nothing more.
+//! Decides whether so many nodes left a layout that it can't grant any more.
 //!
-//! A name may lead to another server than the one that a client of the old layout is connected to, so
-//! it is not enough that one server left under each of N−q+1 names. Those count that voted and named
-//! each other when they left: any quorum that could still be counted has one of them, or changed
-//! more names than R14 allows.
+//! A name may lead to another server than the one that a client of the old layout is connected to,
+//! so one departure under each of N−q+1 names is not enough. Only nodes count that voted and named
+//! each other when they left: any quorum that could still be counted contains one of them, or
+//! changed more names than R14 allows.
 
 use std::sync::Arc;
 

@@ -1,17 +1,19 @@
-//! R10: a server whose clock jumped may have forgotten keys too early.
+//! R10: tracks the offset of each server's clock; a server whose clock jumped may have expired keys
+//! too early.
 //!
-//! Every answer tells the server's time; between sending and receiving, that gives an interval for
-//! the offset of its clock to ours. Slow answers give wide intervals, and accuse nobody.
+//! Every answer carries the server's time; with the times of sending and receiving it gives an
+//! interval for the clock's offset. Slow answers give wide intervals and never show a jump.
 //!
-//! Two readings may come apart by the drift allowance of the time between them. A lock sets aside
-//! that of its own TTL, and the node was read when it granted: so a jump that is seen as none is
-//! covered, however short the TTL is beside `max_ttl`.
+//! Two readings may differ by the drift allowance of the time between them. A lock subtracts the
+//! allowance for its own TTL, and the node was read when it granted: so a jump too small to be seen
+//! is covered, however short the TTL is compared with `max_ttl`.
 
 use std::{collections::VecDeque, time::Duration};
 
 use crate::{protocol::rules, time::Timestamp};
 
-/// By how much a server's clock is ahead of ours, in µs: the truth is between the two.
+/// Bounds on the offset of a server's clock from the local clock, in µs; positive where the server
+/// is ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interval {
     /// The least.
@@ -33,26 +35,27 @@ impl Interval {
     }
 }
 
-/// What a reading says of a server's clock.
+/// The result of a reading of a server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// It goes on as it did.
+    /// No jump.
     Steady,
     /// It jumped.
     Jumped {
         /// By how much.
         by: Interval,
-        /// When the latest reading without the jump was asked for.
+        /// When the latest reading without the jump was sent.
         since: Timestamp,
     },
 }
 
-/// How far a server's clock can have gone ahead of ours between earlier readings and a later one.
+/// How far a server's clock can have advanced ahead of the local clock between earlier readings and
+/// a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shift {
-    /// When the first of the earlier readings came in.
+    /// When the first of the earlier readings was received.
     pub from: Timestamp,
-    /// When the later reading was asked for.
+    /// When the later reading was sent.
     pub asked: Timestamp,
     /// The most, in µs.
     pub at_most: i64,
@@ -62,16 +65,16 @@ pub(crate) struct Shift {
 #[derive(Debug)]
 pub(crate) struct Offsets {
     window: Duration,
-    /// The share of a stretch of time by which clocks of different rates may come apart in it.
+    /// Drift allowance as a fraction of elapsed time.
     drift_factor: f64,
     buckets: VecDeque<Bucket>,
     latest: Option<Latest>,
-    /// What a jump made worthless, should it have been our own clock that stood still.
+    /// The readings before the latest jump, restored if that was a pause of the local clock.
     before: Option<(VecDeque<Bucket>, Timestamp)>,
     barred_until: Timestamp,
 }
 
-/// The latest reading: when it was asked for, and when it came in.
+/// The latest reading, with the times of sending and receiving.
 #[derive(Clone, Copy, Debug)]
 struct Latest {
     reading: Interval,
@@ -79,7 +82,7 @@ struct Latest {
     received: Timestamp,
 }
 
-/// Readings of a stretch of time: who meets the greatest low end and the least high end meets all.
+/// Readings of one period: the greatest lower and the least upper bound stand for all.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     from: Timestamp,
@@ -103,13 +106,13 @@ impl Offsets {
         }
     }
 
-    /// Readings are kept for so long from now on.
+    /// Sets the time for which readings are kept.
     pub(crate) fn set_window(&mut self, window: Duration) {
         self.window = window;
     }
 
-    /// What a reading that was asked for then, and came in at `now`, says of the time before it;
-    /// `None` without an earlier one. To be asked before the reading is taken.
+    /// Returns how far a reading sent at `asked` and received at `now` shows the clock to have
+    /// advanced; `None` without an earlier reading. Call it before [`observe`](Self::observe).
     pub(crate) fn shift(
         &self,
         reading: Interval,
@@ -123,7 +126,7 @@ impl Offsets {
         Some(Shift { from, asked, at_most: shifts.min()? })
     }
 
-    /// Takes a reading that was asked for then, and came in at `now`.
+    /// Records a reading sent at `asked` and received at `now`.
     pub(crate) fn observe(
         &mut self,
         reading: Interval,
@@ -157,23 +160,23 @@ impl Offsets {
         Reading::Steady
     }
 
-    /// Whether the node must not grant now; it may renew what it keeps.
+    /// Returns whether the node must not grant now; it may renew existing keys.
     pub(crate) fn is_barred(&self, now: Timestamp) -> bool {
         now < self.barred_until
     }
 
-    /// Until when it must not grant.
+    /// Returns until when the node must not grant.
     pub(crate) fn barred_until(&self) -> Timestamp {
         self.barred_until
     }
 
-    /// By how many µs the server's clock is ahead of ours, at least: a slow answer takes nothing
-    /// back of what an earlier one told.
+    /// Returns the minimum by which the server's clock is ahead, in µs. A slow answer does not
+    /// lower what an earlier one showed.
     pub(crate) fn ahead(&self) -> Option<i64> {
         self.buckets.iter().map(|bucket| bucket.low).max()
     }
 
-    /// Our clock was put forward, by too much perhaps, and by so much at the most.
+    /// Widens all bounds after the local clock was put forward, possibly by up to `by` too much.
     pub(crate) fn widen(&mut self, by: Duration) {
         let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
         let before = self.before.iter_mut().flat_map(|(buckets, _)| buckets);
@@ -185,12 +188,13 @@ impl Offsets {
         }
     }
 
-    /// It was our own clock that stood still, and it was put right.
+    /// Restores the readings from before the jump, which was a pause of the local clock, since
+    /// corrected.
     pub(crate) fn forgive(&mut self) {
         if let Some((buckets, barred_until)) = self.before.take() {
             self.buckets = buckets;
             self.barred_until = barred_until;
-            // It was read by a clock that has been put right since.
+            // Its times are from before the correction.
             self.latest = None;
         }
     }
@@ -205,19 +209,18 @@ impl Bucket {
         Self::new(latest.reading, latest.received)
     }
 
-    /// The most by which a reading can be ahead of these, and of what the clock showed since.
+    /// Returns the maximum by which a reading can be ahead of these, clock drift included.
     fn most_ahead(&self, reading: Interval, now: Timestamp, drift_factor: f64) -> i64 {
         reading.high.saturating_sub(self.low).saturating_add(self.drift(now, drift_factor))
     }
 
-    /// By how much clocks of different rates can have come apart since, in µs.
+    /// Returns the maximum drift since these readings, in µs.
     fn drift(&self, now: Timestamp, drift_factor: f64) -> i64 {
-        let drift = rules::drift(now.since(self.from), drift_factor);
+        let drift = rules::drift(now.saturating_duration_since(self.from), drift_factor);
         i64::try_from(drift.as_micros()).unwrap_or(i64::MAX)
     }
 
-    /// By how much a reading is ahead of these, if it is farther from them than clocks of
-    /// different rates can have come apart since.
+    /// Returns the difference between a reading and these, if it exceeds the possible drift.
     fn apart(&self, reading: Interval, now: Timestamp, drift_factor: f64) -> Option<Interval> {
         let allowed = self.drift(now, drift_factor);
         let low = reading.low.saturating_sub(self.high);
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_in_either_direction_bars_for_the_window_and_only_once() {
+    fn jump_bars_once_for_the_window() {
         for by in [31_000_i64, -900, 200] {
             let mut offsets = Offsets::new(WINDOW, FACTOR);
             assert_eq!(read(&mut offsets, 5_000, 2, 0), Reading::Steady);
@@ -285,7 +288,7 @@ mod tests {
 
     /// A lock of 300 ms sets 5 ms aside, in a set whose `max_ttl` is 10 s.
     #[test]
-    fn a_jump_is_seen_by_what_the_shortest_lock_sets_aside() {
+    fn shortest_locks_allowance_reveals_jump() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         assert_eq!(read(&mut offsets, 5_000, 0, 0), Reading::Steady);
         assert_eq!(read(&mut offsets, 8_000, 0, 0), Reading::Steady, "when it granted");
@@ -293,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_are_small_beside_the_time_between_them_add_up() {
+    fn small_steps_add_up() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         let steps = (0..40).map(|i| read(&mut offsets, 5_000 + 300 * i, 0, 4 * i.cast_signed()));
         assert!(steps.collect::<Vec<_>>().iter().any(|step| *step != Reading::Steady));
     }
 
     #[test]
-    fn a_clock_that_was_put_forward_by_too_much_accuses_nobody() {
+    fn overcorrected_clock_accuses_nobody() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         assert_eq!(read(&mut offsets, 5_000, 0, 0), Reading::Steady);
         offsets.widen(Duration::from_millis(200));
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_in_small_steps_is_one() {
+    fn jump_in_small_steps_is_one() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         let steps =
             (0..10).map(|i| read(&mut offsets, 5_000 + 500 * i, 1, 30 * i64::try_from(i).unwrap()));
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_tells_how_far_the_clock_can_have_gone_ahead() {
+    fn reading_bounds_the_clocks_advance() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         let server =
             |ms: u64, trip, ahead: u64| Interval::new(at(ms), at(ms + trip), (ms + ahead) * 1_000);
@@ -335,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_from_before_outlives_what_is_forgiven() {
+    fn earlier_bar_outlives_forgiveness() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         read(&mut offsets, 5_000, 2, 0);
         assert_ne!(read(&mut offsets, 6_000, 2, 300_000), Reading::Steady, "its own jump");

@@ -1,18 +1,18 @@
 //! Nodes of a set that nobody uses any more are taken over by the next one.
 //!
-//! A first start with a wrong list binds its nodes to that list. Clients of a set leave a mark on
-//! its nodes while they look at them; nodes whose mark has not changed for longer than any lock
-//! lasts are taken, if they are so many of their set that it is left without a quorum. They are
-//! taken as nodes that were moved, and start only when enough of them were: a client that comes back
-//! in between keeps its set, and the new one then does not start beside it.
+//! A first start with a wrong list of nodes binds them to that list. Clients of a set leave a mark
+//! on its nodes at health checks. Nodes whose mark has not changed for longer than any lock lasts
+//! are taken over, if their set loses its quorum by that. They are taken as moved nodes and start
+//! only once enough of them were taken: if a client returns before, its set keeps its quorum, and
+//! the new set does not start beside it.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{protocol::rules, time::Timestamp};
 
-/// What a node tells of the other set that it belongs to.
+/// The other set that a node belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Foreign {
+pub(crate) struct ForeignSet {
     /// Names the set.
     pub layout: Arc<str>,
     /// How many nodes the set has; zero where that is not known.
@@ -27,12 +27,12 @@ pub(crate) struct Foreign {
 #[derive(Debug)]
 pub(crate) struct Takeover {
     drift_factor: f64,
-    nodes: Box<[Option<Watch>]>,
+    nodes: Box<[Option<SetWatch>]>,
 }
 
 #[derive(Clone, Debug)]
-struct Watch {
-    foreign: Foreign,
+struct SetWatch {
+    foreign: ForeignSet,
     since: Timestamp,
     retry_at: Timestamp,
 }
@@ -75,20 +75,20 @@ impl Takeover {
     }
 
     /// Takes what a node tells; `None` where it belongs to no other set, or is not there.
-    pub(crate) fn see(&mut self, node: usize, foreign: Option<Foreign>, now: Timestamp) {
+    pub(crate) fn see(&mut self, node: usize, foreign: Option<ForeignSet>, now: Timestamp) {
         let watch = &mut self.nodes[node];
         let Some(foreign) = foreign.filter(|foreign| foreign.size > 0) else {
             *watch = None;
             return;
         };
         if watch.as_ref().is_none_or(|watch| watch.foreign != foreign) {
-            *watch = Some(Watch { foreign, since: now, retry_at: now });
+            *watch = Some(SetWatch { foreign, since: now, retry_at: now });
         }
     }
 
     /// The nodes that are to be taken now, with what they told; a try follows, and is not repeated
     /// at once.
-    pub(crate) fn due(&mut self, now: Timestamp) -> Vec<(usize, Foreign)> {
+    pub(crate) fn due(&mut self, now: Timestamp) -> Vec<(usize, ForeignSet)> {
         let mut due = Vec::new();
         for node in 0..self.nodes.len() {
             if self.due_at(node).is_some_and(|at| now >= at)
@@ -125,7 +125,7 @@ impl Takeover {
         Some(enough.max(self.end(of)).max(of.retry_at))
     }
 
-    fn end(&self, watch: &Watch) -> Timestamp {
+    fn end(&self, watch: &SetWatch) -> Timestamp {
         watch.since + watch_time(watch.foreign.max_ttl, self.drift_factor)
     }
 }
@@ -142,8 +142,8 @@ mod tests {
         Timestamp::ZERO + Duration::from_millis(ms)
     }
 
-    fn foreign(layout: &str, size: usize, seen: &str) -> Foreign {
-        Foreign { layout: layout.into(), size, seen: seen.into(), max_ttl: TTL }
+    fn foreign(layout: &str, size: usize, seen: &str) -> ForeignSet {
+        ForeignSet { layout: layout.into(), size, seen: seen.into(), max_ttl: TTL }
     }
 
     fn taken(takeover: &mut Takeover, now: Timestamp) -> Vec<usize> {

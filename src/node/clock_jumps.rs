@@ -1,3 +1,5 @@
+//! Jumps of the nodes' clocks, for the leases that the nodes confirmed.
+
 use std::{
     collections::VecDeque,
     sync::{
@@ -9,13 +11,12 @@ use std::{
 
 use crate::time::{Timers, Timestamp};
 
-/// The jumps of nodes' clocks, for the leases that the nodes confirmed.
+/// The latest jumps of each node's clock.
 #[derive(Debug)]
 pub(crate) struct ClockJumps {
     timers: Arc<Timers>,
-    /// The number of jumps so far: what every lease compares before it does anything.
+    /// Number of jumps so far, which every lease compares first.
     epoch: AtomicU64,
-    /// The latest jumps of each node.
     jumps: Mutex<Box<[VecDeque<Numbered>]>>,
 }
 
@@ -23,13 +24,13 @@ pub(crate) struct ClockJumps {
 #[derive(Clone, Copy, Debug)]
 struct Numbered(u64, ClockJump);
 
-/// A server's clock jumped.
+/// A jump of a server's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockJump {
     /// When it was seen.
     pub(crate) seen: Timestamp,
     pub(crate) by_micros: i64,
-    /// The most that it can have been, in either direction.
+    /// Maximum size, in either direction.
     pub(crate) at_most: Duration,
 }
 
@@ -43,7 +44,7 @@ impl ClockJumps {
         Self { timers, epoch: AtomicU64::new(0), jumps: Mutex::new(jumps) }
     }
 
-    /// Records jumps of nodes' clocks; every lease looks at once at what that leaves it.
+    /// Records a jump; every lease then checks its validity.
     pub(crate) fn jumped(&self, node: usize, jump: ClockJump) {
         {
             let mut jumps = crate::sync::lock(&self.jumps);
@@ -54,7 +55,7 @@ impl ClockJumps {
             {
                 next.at_most = next.at_most.saturating_add(oldest.at_most);
             }
-            // Under the mutex: whoever sees the epoch finds the jump.
+            // Under the mutex, so that a reader of the epoch finds the jump.
             let epoch = self.epoch.load(Ordering::Relaxed) + 1;
             jumps.push_back(Numbered(epoch, jump));
             self.epoch.store(epoch, Ordering::Release);
@@ -62,7 +63,7 @@ impl ClockJumps {
         self.timers.wake_all();
     }
 
-    /// The clock was put forward: every lease looks at its deadline.
+    /// Has every lease check its deadline, after the clock was put forward.
     pub(crate) fn look_again(&self) {
         self.timers.wake_all();
     }
@@ -88,7 +89,7 @@ mod tests {
     use crate::time::SystemClock;
 
     #[test]
-    fn many_jumps_of_a_node_are_added_up() {
+    fn jumps_of_a_node_add_up() {
         let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
         let clock_jumps = ClockJumps::new(2, timers);
         let ms = Duration::from_millis;

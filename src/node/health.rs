@@ -1,3 +1,5 @@
+//! The health of a node.
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::error::Reason;
@@ -71,7 +73,7 @@ impl NodeHealth {
         self.state == NodeState::Voting
     }
 
-    /// What the server is, where it can be told: nothing is known of one that is down.
+    /// Returns the server's role; `None` while the server is down or connecting.
     pub fn role(&self) -> Option<Role> {
         match self.state {
             NodeState::Down { reason: Reason::ReadOnly, .. } => Some(Role::Replica),
@@ -89,7 +91,7 @@ impl NodeHealth {
 pub enum Role {
     /// It takes writes, and may vote.
     Master,
-    /// It repeats what another one tells it, and never votes.
+    /// It replicates another server and never votes.
     Replica,
 }
 
@@ -254,7 +256,7 @@ pub enum NodeState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Blocked {
-    /// The node that was asked, which may be another one: what it knows is learnt first.
+    /// The node that answered; possibly another one, whose state has to be learnt first.
     pub asked: Arc<str>,
     /// What it answered.
     pub reason: Reason,

@@ -1,26 +1,28 @@
+//! Hints of releases, from a node to a waiter.
+
 use std::{fmt, sync::Arc};
 
-/// What a node tells one that waits for a name. None of it is a promise: who is told tries.
+/// A node's hint to a waiter. Hints are not guaranteed; a waiter that gets one tries again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
-    /// From now on releases of the name are told. What was released before was not.
+    /// Releases of the name are reported from now on; earlier ones were not.
     Listening,
-    /// From now on they may be missed.
+    /// Releases may be missed from now on.
     Deaf,
-    /// A lease gave the name back on this node.
+    /// A lease released the name on this node.
     Freed {
-        /// How many processes listen for the name there, if that is known.
+        /// Number of processes that listen for the name on the node, if known.
         listening: Option<usize>,
     },
 }
 
-/// Where a node sends its hints about one name.
+/// The receiver of a node's hints about one name.
 #[derive(Clone)]
-pub struct Hints(Sink);
+pub struct Hints(HintTarget);
 
 #[derive(Clone)]
-enum Sink {
+enum HintTarget {
     Watch { node: usize, sink: Arc<dyn HintSink> },
     Fn(Arc<dyn Fn(Hint) + Send + Sync>),
 }
@@ -30,20 +32,20 @@ pub(crate) trait HintSink: Send + Sync {
 }
 
 impl Hints {
-    /// Hints that go to a closure. It must not block, and not call the node.
+    /// Creates hints that are passed to a closure, which must not block or call the node.
     pub fn from_fn(f: impl Fn(Hint) + Send + Sync + 'static) -> Self {
-        Self(Sink::Fn(Arc::new(f)))
+        Self(HintTarget::Fn(Arc::new(f)))
     }
 
     pub(crate) fn to_watch(sink: Arc<dyn HintSink>, node: usize) -> Self {
-        Self(Sink::Watch { node, sink })
+        Self(HintTarget::Watch { node, sink })
     }
 
-    /// Tells.
+    /// Sends a hint.
     pub fn send(&self, hint: Hint) {
         match &self.0 {
-            Sink::Watch { node, sink } => sink.hint(*node, hint),
-            Sink::Fn(f) => f(hint),
+            HintTarget::Watch { node, sink } => sink.hint(*node, hint),
+            HintTarget::Fn(f) => f(hint),
         }
     }
 }
@@ -54,19 +56,19 @@ impl fmt::Debug for Hints {
     }
 }
 
-/// Keeps a node listening for a name until it is dropped.
-#[must_use = "nothing is told any more once it is dropped"]
+/// A subscription to the releases of a name, which ends when dropped.
+#[must_use = "hints stop once it is dropped"]
 pub struct Subscription(
     #[expect(dead_code, reason = "dropped with it")] Option<Box<dyn Send + Sync>>,
 );
 
 impl Subscription {
-    /// Of a node that tells nothing.
+    /// Returns the subscription of a node that sends no hints.
     pub const fn none() -> Self {
         Self(None)
     }
 
-    /// A subscription that ends when `guard` is dropped.
+    /// Returns a subscription that ends when `guard` is dropped.
     pub fn new(guard: impl Send + Sync + 'static) -> Self {
         Self(Some(Box::new(guard)))
     }

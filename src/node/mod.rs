@@ -11,9 +11,9 @@ mod clock_jumps;
 mod embedded;
 mod health;
 mod hints;
-mod listeners;
 pub mod redis;
 mod reply;
+mod subscriptions;
 
 pub use crate::protocol::{
     AcquireOp, Answer, ClaimOp, ClaimsAnswer, ExtendOp, ForgetOp, GrantedAnswer, HeldAnswer,

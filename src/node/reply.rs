@@ -1,3 +1,5 @@
+//! The reply to an operation.
+
 use std::{fmt, sync::Arc};
 
 use crate::{
@@ -5,8 +7,8 @@ use crate::{
     protocol::{Answer, OpId, names::View},
 };
 
-/// Where a lease takes its answers. One object serves all its operations, so that a straggler
-/// costs neither a task nor an allocation.
+/// Receives the answers to all operations of a lease, so that a late answer needs no task or
+/// allocation.
 pub(crate) trait ReplySink: Send + Sync {
     fn answer(
         self: Arc<Self>,
@@ -16,15 +18,15 @@ pub(crate) trait ReplySink: Send + Sync {
         view: Option<Arc<View>>,
     );
 
-    /// The operation did not reach the node, and never will.
+    /// Reports that the operation was not sent and never will be.
     fn not_sent(self: Arc<Self>, node: usize, op: OpId, reason: Reason);
 }
 
-/// Takes the answer to one operation. Dropped without an answer it says "unknown".
+/// Receives the answer to one operation. Dropping it without an answer reports an unknown outcome.
 #[must_use = "dropping it tells the lease that the outcome is unknown"]
-pub struct Reply(Option<Target>);
+pub struct Reply(Option<ReplyTarget>);
 
-enum Target {
+enum ReplyTarget {
     Lease { sink: Arc<dyn ReplySink>, node: usize, op: OpId },
     Closure(Box<Closure>),
 }
@@ -32,30 +34,30 @@ enum Target {
 type Closure = dyn FnOnce(Result<Answer, Reason>, Option<Arc<View>>) + Send;
 
 impl Reply {
-    /// A reply that is handed to a closure: for calling a node directly, and in tests of one.
+    /// Creates a reply that calls a closure: for calling a node directly, and for tests of one.
     ///
     /// The closure is called exactly once, with [`Reason::Unknown`] if the reply is dropped.
     pub fn from_fn(f: impl FnOnce(Result<Answer, Reason>) + Send + 'static) -> Self {
         Self::from_fn_with_view(move |result, _| f(result))
     }
 
-    /// As [`from_fn`](Self::from_fn); the closure is also told under which view the answer was made.
+    /// As [`from_fn`](Self::from_fn); the closure also gets the view under which the node answered.
     pub(crate) fn from_fn_with_view(
         f: impl FnOnce(Result<Answer, Reason>, Option<Arc<View>>) + Send + 'static,
     ) -> Self {
-        Self(Some(Target::Closure(Box::new(f))))
+        Self(Some(ReplyTarget::Closure(Box::new(f))))
     }
 
     pub(crate) fn to_lease(sink: Arc<dyn ReplySink>, node: usize, op: OpId) -> Self {
-        Self(Some(Target::Lease { sink, node, op }))
+        Self(Some(ReplyTarget::Lease { sink, node, op }))
     }
 
-    /// Answers.
+    /// Sends the answer.
     pub fn send(mut self, result: Result<Answer, Reason>) {
         self.deliver(result, None);
     }
 
-    /// Answers, and says what the server was, and what it took the others for, when it did so.
+    /// Sends the answer, with the view under which the server gave it.
     pub(crate) fn send_with_view(
         mut self,
         result: Result<Answer, Reason>,
@@ -64,20 +66,20 @@ impl Reply {
         self.deliver(result, view);
     }
 
-    /// Answers for an operation that was not sent and will not be: there is nothing to undo on the
-    /// node, whatever the reason says.
+    /// Reports that the operation was not sent and never will be: nothing has to be undone on the
+    /// node.
     pub fn not_sent(mut self, reason: Reason) {
         match self.0.take() {
-            Some(Target::Lease { sink, node, op }) => sink.not_sent(node, op, reason),
-            Some(Target::Closure(f)) => f(Err(reason), None),
+            Some(ReplyTarget::Lease { sink, node, op }) => sink.not_sent(node, op, reason),
+            Some(ReplyTarget::Closure(f)) => f(Err(reason), None),
             None => {}
         }
     }
 
     fn deliver(&mut self, result: Result<Answer, Reason>, view: Option<Arc<View>>) {
         match self.0.take() {
-            Some(Target::Lease { sink, node, op }) => sink.answer(node, op, result, view),
-            Some(Target::Closure(f)) => f(result, view),
+            Some(ReplyTarget::Lease { sink, node, op }) => sink.answer(node, op, result, view),
+            Some(ReplyTarget::Closure(f)) => f(result, view),
             None => {}
         }
     }
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_reply_says_unknown_and_an_answered_one_says_it_once() {
+    fn reply_reports_exactly_once() {
         let (tx, rx) = mpsc::channel();
         let reply = || {
             let tx = tx.clone();

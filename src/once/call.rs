@@ -10,7 +10,7 @@ use pin_project::pin_project;
 #[cfg(feature = "http")]
 use super::detach::Detach;
 use super::{
-    Check, Completes, OnceError, Unknown, Work,
+    Check, Completes, OnceError, UnknownOutcome, Work,
     attached::Attached,
     execution::Execution,
     outcome::Outcome,
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     error::LockError,
     lock::{
-        Core, Lock, LockRequest,
+        Lock, LockRequest, Redlock,
         records::{self, Answers},
     },
     protocol::Record,
@@ -48,7 +48,7 @@ pub(crate) struct OnceCall<W: Work, C: Check<W::Failure>, J> {
 }
 
 struct Key {
-    core: Arc<Core>,
+    redlock: Redlock,
     resource: Resource,
     asked_at: Timestamp,
 }
@@ -77,7 +77,7 @@ impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
 
     /// `resource` is what [`terms::resource`] made of the key, and `request` asks for it.
     pub(super) fn new(
-        (core, resource, request): (Arc<Core>, Resource, LockRequest),
+        (redlock, resource, request): (Redlock, Resource, LockRequest),
         terms: Terms,
         (work, check): (W, C),
         completion: J,
@@ -87,8 +87,8 @@ impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
         }
         let acquire = request.acquire();
         let state = State::Acquiring { acquire, start: Some((work, check)) };
-        let asked_at = core.clock().now();
-        Self::from(state, terms, completion, Some(Key { core, resource, asked_at }))
+        let asked_at = redlock.now();
+        Self::from(state, terms, completion, Some(Key { redlock, resource, asked_at }))
     }
 
     /// Where this is dropped while the work runs, the work goes on by itself.
@@ -164,7 +164,7 @@ where
     fn step(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next<W, C, J>> {
         let this = self.project();
         let key = || this.key.as_ref().expect("what is locked has a key");
-        let read = || records::read(&key().core, &terms::name(&key().resource));
+        let read = || key().redlock.read_record(&terms::name(&key().resource));
         Poll::Ready(match this.state.project() {
             StateProj::Rejected { error } => Next::End(Err(error.clone().into())),
             StateProj::Unguarded { work } => {
@@ -200,7 +200,7 @@ where
                     && !is_settled(this.completion.as_ref(), &record)
                 {
                     let name = terms::name(&key().resource);
-                    let asked = records::read_all(&key().core, &name);
+                    let asked = key().redlock.read_all_records(&name);
                     let start = start.take();
                     return Poll::Ready(Next::State(State::Reading { asked, is_all: true, start }));
                 }
@@ -256,7 +256,7 @@ where
 fn after_reading<W: Work, C: Check<W::Failure>, J>(
     answers: &Answers,
     start: (Lock, W, C),
-    (unknown, asked_at): (Unknown, Timestamp),
+    (unknown, asked_at): (UnknownOutcome, Timestamp),
     started_record: &mut Option<StartedRecord>,
 ) -> Next<W, C, J> {
     match records::status(answers) {
@@ -271,8 +271,8 @@ fn after_reading<W: Work, C: Check<W::Failure>, J>(
         RecordStatus::TooFew => too_few(answers, start, asked_at),
         RecordStatus::Nothing => match (records::reserve(start.0.lease()), unknown) {
             (Err(error), _) => Next::End(Err(error.into())),
-            (Ok(()), Unknown::Release) => Next::Begin(start),
-            (Ok(()), Unknown::Hold(hold)) => {
+            (Ok(()), UnknownOutcome::Release) => Next::Begin(start),
+            (Ok(()), UnknownOutcome::Hold(hold)) => {
                 let (set, asked) = StartedRecord::set(start.0.lease(), hold);
                 *started_record = Some(set);
                 Next::State(State::Marking { asked, start: Some(start) })
@@ -289,12 +289,12 @@ fn too_few<W: Work, C: Check<W::Failure>, J>(
     asked_at: Timestamp,
 ) -> Next<W, C, J> {
     let lease = start.0.lease();
-    let core = lease.core();
-    let now = core.clock().now();
+    let redlock = lease.redlock();
+    let now = redlock.now();
     if now >= asked_at + lease.wait() || !lease.is_valid() {
-        return Next::End(Err(records::no_quorum(core, answers).into()));
+        return Next::End(Err(redlock.no_quorum(answers).into()));
     }
-    let sleep = core.timers.sleep_until(now + core.settings.node_timeout / 2);
+    let sleep = redlock.sleep_until(now + redlock.node_timeout() / 2);
     Next::State(State::Pausing { sleep, start: Some(start) })
 }
 

@@ -7,7 +7,7 @@ pub enum Verdict {
     Done,
     /// It is free.
     Free,
-    /// Nobody knows how far the work came: it is held or free, as [`Unknown`](super::Unknown) says.
+    /// Nobody knows how far the work came: it is held or free, as [`UnknownOutcome`](super::UnknownOutcome) says.
     Unknown {
         /// It is held for so long where that says "free".
         hold: Option<Duration>,

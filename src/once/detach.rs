@@ -32,7 +32,7 @@ where
                 key = %lease.resource(),
                 "the caller of work has gone: the work goes on without it"
             );
-            let counted = DetachedWork::begin(lease.core(), lease.over_at());
+            let counted = DetachedWork::begin(lease);
             let goes_on = async move {
                 let resource = execution.resource().clone();
                 telemetry::ended(&resource, &execution.await);

@@ -15,7 +15,7 @@ use super::{Completes, Once, OnceError, Unchecked, call::OnceCall, service::Serv
 /// # Cancel safety
 ///
 /// Dropping it drops the inner future, then gives the lock back. What has begun has an unknown outcome
-/// then: see [`Unknown`](super::Unknown).
+/// then: see [`UnknownOutcome`](super::UnknownOutcome).
 ///
 /// # Panics
 ///

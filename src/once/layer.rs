@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use tower_layer::Layer;
 
-use super::{Always, OnceService, Unknown, terms::Terms};
+use super::{Always, OnceService, UnknownOutcome, terms::Terms};
 use crate::{
     error::LockError,
     lock::{LockOptions, Redlock},
@@ -14,7 +14,7 @@ use super::{OnceRequest, terms};
 /// Runs each request to success once per key, and tells the rest that it is done or in progress.
 ///
 /// The key is found as for [`RedlockLayer`](crate::RedlockLayer): by a closure, or any
-/// [`ResourceKey`](crate::ResourceKey); `None` lets a request pass without one. It is one name: a set
+/// [`ResourceKey`](crate::layer::ResourceKey); `None` lets a request pass without one. It is one name: a set
 /// of names is an error.
 ///
 /// A layer has a name of its own, which stands before each of its keys: what is done behind one layer
@@ -37,7 +37,7 @@ use super::{OnceRequest, terms};
 /// ```
 /// use std::convert::Infallible;
 /// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
-/// use tower_redlock::{Once, OnceError, OnceLayer, Redlock};
+/// use tower_redlock::{once::{Once, OnceError}, OnceLayer, Redlock};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), OnceError<Infallible>> {
@@ -120,8 +120,8 @@ impl<K, C, F> OnceLayer<K, C, F> {
     }
 
     /// What becomes of a key where nobody knows how far its request came. Default:
-    /// [`Unknown::Release`].
-    pub const fn unknown(mut self, unknown: Unknown) -> Self {
+    /// [`UnknownOutcome::Release`].
+    pub const fn unknown(mut self, unknown: UnknownOutcome) -> Self {
         self.terms.unknown = unknown;
         self
     }

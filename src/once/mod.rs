@@ -7,7 +7,7 @@
 //! TTL.
 //!
 //! ```
-//! use tower_redlock::{Once, OnceError, Redlock};
+//! use tower_redlock::{once::{Once, OnceError}, Redlock};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), OnceError<std::io::Error>> {
@@ -26,9 +26,9 @@
 //! | is `Ok` | done | [`Ran`](Once::Ran) |
 //! | is `Ok`, and too few nodes keep the record | free, or done where one is found later | [`RanUnrecorded`](Once::RanUnrecorded) |
 //! | is `Err` | free at once | [`Work`](OnceError::Work) |
-//! | panics, or is dropped by the caller | free at once, or see [`Unknown`]; a WARN | |
-//! | is stopped, as the lock was lost | see [`Unknown`] | [`Lock`](OnceError::Lock) with [`Lost`](crate::LockError::Lost) |
-//! | never ends, as the process crashed | free after the TTL, or see [`Unknown`] | |
+//! | panics, or is dropped by the caller | free at once, or see [`UnknownOutcome`]; a WARN | |
+//! | is stopped, as the lock was lost | see [`UnknownOutcome`] | [`Lock`](OnceError::Lock) with [`Lost`](crate::LockError::Lost) |
+//! | never ends, as the process crashed | free after the TTL, or see [`UnknownOutcome`] | |
 //!
 //! Requests behind the faces for HTTP and gRPC are not dropped when their client goes away: they
 //! [run to their end](OnceLayer::detached).
@@ -50,8 +50,8 @@
 //! | part | where |
 //! |---|---|
 //! | responses for what becomes of webhooks and requests | [`http`] |
-//! | what becomes of requests without a key; whose keys they are | [`Missing`], [`Scope`] |
-//! | what a response does to its key | [`RequestOutcome`](crate::RequestOutcome), [`KeptStatuses`], [`ServerErrors`] |
+//! | what becomes of requests without a key; whose keys they are | [`Missing`](http::Missing), [`Scope`](http::Scope) |
+//! | what a response does to its key | [`RequestOutcome`](crate::reject::RequestOutcome), [`KeptStatuses`](http::KeptStatuses), [`ServerErrors`](http::ServerErrors) |
 //! | a body that is read whole, and handed on as it was | [`ReadBody`], [`Intact`] |
 //! | whether a request is the same as the first with its key | [`Fingerprint`] |
 //! | a response as it is kept, and which of its headers | [`StoredResponse`], [`StoredHeaders`] |
@@ -66,7 +66,7 @@ mod detach;
 mod error;
 mod execution;
 mod future;
-mod layer;
+pub(crate) mod layer;
 mod outcome;
 mod recording;
 mod request;
@@ -83,13 +83,14 @@ pub use check::{Check, Unchecked};
 pub use completion::{Always, Completes};
 pub use error::OnceError;
 pub use future::OnceFuture;
-pub use layer::{OnceLayer, Plain};
+pub(crate) use layer::OnceLayer;
+pub use layer::Plain;
 pub use outcome::Once;
 pub use request::OnceRequest;
 pub use run::OnceRun;
 pub use service::{OnceService, ServiceCall};
 pub use status::{OnceState, OnceStatus};
-pub use terms::Unknown;
+pub use terms::UnknownOutcome;
 pub use work::Work;
 
 #[cfg(feature = "http")]
@@ -107,10 +108,6 @@ mod store;
 pub use crate::body::{DEFAULT_BODY_LIMIT, Incomplete, Intact, ReadBody, ReadBodyError, WholeBody};
 #[cfg(feature = "http")]
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
-#[cfg(feature = "tonic")]
-pub use grpc::CallOutcome;
-#[cfg(feature = "http")]
-pub use http::{KeptStatuses, Missing, Scope, ServerErrors};
 #[cfg(feature = "http")]
 pub use response::{DecodeResponseError, StoredHeaders, StoredResponse};
 #[cfg(feature = "http")]

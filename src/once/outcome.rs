@@ -34,7 +34,7 @@ pub enum Once<T> {
         /// Who, as that client calls itself.
         by: Option<Arc<str>>,
         /// It was begun and stopped in the middle, and the key is
-        /// [held](super::Unknown::Hold) for somebody to decide.
+        /// [held](super::UnknownOutcome::Hold) for somebody to decide.
         unknown: bool,
     },
     /// It ran to success, but too few nodes keep that it is done: it may run again, or may run again

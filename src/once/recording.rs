@@ -71,8 +71,8 @@ enum Step {
 
 impl Recording {
     pub(super) fn start(lease: Arc<ActiveLease>, record: Arc<Record>, retain: Duration) -> Self {
-        let core = lease.core();
-        let until = core.clock().now() + core.settings.node_timeout * TRIED_FOR;
+        let redlock = lease.redlock();
+        let until = redlock.now() + redlock.node_timeout() * TRIED_FOR;
         let mut this = Self { lease, record, retain, until, step: Step::TooLate };
         this.ask();
         this
@@ -96,20 +96,20 @@ impl Recording {
 
     /// What follows a round without a quorum: a pause, or the end.
     fn after(&mut self, answers: &Answers) -> Result<(), LockError> {
-        let core = self.lease.core();
+        let redlock = self.lease.redlock();
         if !self.lease.is_valid() {
             return Err(LockError::lost(self.lease.loss()));
         }
-        let now = core.clock().now();
+        let now = redlock.now();
         if now >= self.until {
-            return Err(records::no_quorum(core, answers));
+            return Err(redlock.no_quorum(answers));
         }
         // Nodes that lost the lock's key are given it again.
         if answers.contains(&Err(Reason::KeyGone)) {
             self.lease.extend();
         }
-        let pause = core.settings.node_timeout / 2;
-        self.step = Step::Pausing(core.timers.sleep_until(now + pause));
+        let pause = redlock.node_timeout() / 2;
+        self.step = Step::Pausing(redlock.sleep_until(now + pause));
         Ok(())
     }
 }

@@ -1,14 +1,14 @@
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, time::Duration};
 
 use super::{
-    Always, Check, OnceRun, Unchecked, Unknown,
+    Always, Check, OnceRun, Unchecked, UnknownOutcome,
     call::OnceCall,
     terms::{self, Terms},
 };
 use crate::{
     error::LockError,
     guard::LockContext,
-    lock::{Core, LockOptions, LockRequest, Redlock},
+    lock::{LockOptions, LockRequest, Redlock},
     resource::{Resource, ResourceError},
 };
 
@@ -19,7 +19,7 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct OnceRequest<C = Unchecked> {
-    pub(super) core: Arc<Core>,
+    pub(super) redlock: Redlock,
     pub(super) resource: Result<Resource, LockError>,
     pub(super) lock: LockRequest,
     pub(super) terms: Terms,
@@ -48,10 +48,9 @@ impl Redlock {
 
 impl OnceRequest {
     pub(super) fn new(redlock: &Redlock, resource: Result<Resource, LockError>) -> Self {
-        let core = Arc::clone(redlock.core());
-        let lock = LockRequest::new(Arc::clone(&core), resource.clone());
-        let lock = lock.keeps_records().wait(Duration::ZERO);
-        Self { core, resource, lock, terms: Terms::DEFAULT, check: Unchecked(()) }
+        let redlock = redlock.clone();
+        let lock = redlock.lock_own(resource.clone()).keeps_records().wait(Duration::ZERO);
+        Self { redlock, resource, lock, terms: Terms::DEFAULT, check: Unchecked(()) }
     }
 
     /// Asks `check` under the lock, before the work, whether it is done already. Where it is, the
@@ -83,7 +82,7 @@ impl OnceRequest {
     /// than its lock was valid.
     ///
     /// ```
-    /// use tower_redlock::{Once, OnceError, Redlock};
+    /// use tower_redlock::{once::{Once, OnceError}, Redlock};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), OnceError<std::io::Error>> {
@@ -104,8 +103,8 @@ impl OnceRequest {
         F: FnOnce(LockContext) -> Fut,
         Fut: Future<Output = Result<bool, E>>,
     {
-        let Self { core, resource, lock, terms, .. } = self;
-        OnceRequest { core, resource, lock, terms, check }
+        let Self { redlock, resource, lock, terms, .. } = self;
+        OnceRequest { redlock, resource, lock, terms, check }
     }
 }
 
@@ -149,8 +148,8 @@ impl<C> OnceRequest<C> {
     }
 
     /// What becomes of the key where nobody knows how far the work came. Default:
-    /// [`Unknown::Release`].
-    pub fn unknown(mut self, unknown: Unknown) -> Self {
+    /// [`UnknownOutcome::Release`].
+    pub fn unknown(mut self, unknown: UnknownOutcome) -> Self {
         self.terms.unknown = unknown;
         self
     }
@@ -173,7 +172,7 @@ impl<C> OnceRequest<C> {
     ///
     /// Dropping the future drops the work, then gives the lock back. Before the work has begun, the key
     /// is free then. After that its outcome is unknown: the key is free as well, or held with
-    /// [`Unknown::Hold`], and a WARN says so. Once the work is over, it is recorded all the same.
+    /// [`UnknownOutcome::Hold`], and a WARN says so. Once the work is over, it is recorded all the same.
     ///
     /// # Panics
     ///
@@ -184,9 +183,11 @@ impl<C> OnceRequest<C> {
         Fut: Future<Output = Result<T, E>>,
         C: Check<E>,
     {
-        let Self { core, resource, lock, terms, check } = self;
+        let Self { redlock, resource, lock, terms, check } = self;
         OnceRun::new(match resource {
-            Ok(resource) => OnceCall::new((core, resource, lock), terms, (work, check), Always(())),
+            Ok(resource) => {
+                OnceCall::new((redlock, resource, lock), terms, (work, check), Always(()))
+            }
             Err(error) => OnceCall::rejected(error, Always(())),
         })
     }

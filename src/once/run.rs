@@ -13,7 +13,7 @@ use super::{Always, Check, Once, OnceError, Unchecked, Work, call::OnceCall};
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the work panics: see [`Unknown`](super::Unknown).
+/// If polled again after it was ready, and where the work panics: see [`UnknownOutcome`](super::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct OnceRun<W: Work, C: Check<W::Failure> = Unchecked> {

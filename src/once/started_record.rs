@@ -18,7 +18,7 @@ use crate::{
 
 /// A record of this lease, made now.
 pub(super) fn record(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> Arc<Record> {
-    let (id, now) = (lease.id(), lease.core().clock().wall());
+    let (id, now) = (lease.id(), lease.timers().clock().wall());
     let token = lease.token().get();
     let stored = StoredLease::new(id.nonce(), token, now, Arc::clone(id.owner()));
     Arc::new(Record::new(is_done, stored, payload))
@@ -93,7 +93,7 @@ impl StartedRecord {
     fn tell(&self) {
         if self.is_kept {
             let name = super::terms::name(self.lease.resource());
-            records::forget(self.lease.core(), &name, self.lease.id().nonce());
+            self.lease.forget_record(&name);
         }
         self.lease.charge().free();
     }

@@ -37,7 +37,7 @@ pub enum OnceState {
     /// The work is done.
     Done,
     /// The work was begun and stopped in the middle, and the key is
-    /// [held](super::Unknown::Hold) for somebody to decide.
+    /// [held](super::UnknownOutcome::Hold) for somebody to decide.
     Unknown,
 }
 
@@ -55,7 +55,7 @@ impl<C> OnceRequest<C> {
     /// Safe: it only asks.
     pub async fn status(&self) -> Result<Option<OnceStatus>, LockError> {
         let resource = self.resource.clone()?;
-        let answers = records::read(&self.core, &terms::name(&resource)).await;
+        let answers = self.redlock.read_record(&terms::name(&resource)).await;
         let of = |state, record: &Record, remaining| OnceStatus {
             state,
             by: Some(Arc::clone(&record.lease.owner)),
@@ -67,14 +67,14 @@ impl<C> OnceRequest<C> {
             RecordStatus::Done { record, remaining } => {
                 return Ok(Some(of(OnceState::Done, &record, remaining)));
             }
-            RecordStatus::TooFew => return Err(records::no_quorum(&self.core, &answers)),
+            RecordStatus::TooFew => return Err(self.redlock.no_quorum(&answers)),
             RecordStatus::Nothing => None,
             RecordStatus::Unknown { record, remaining, .. } => {
                 Some(of(OnceState::Unknown, &record, remaining))
             }
         };
         // Whose work runs has a record that it has begun.
-        let holder = crate::lock::inspect(&self.core, &resource).await?;
+        let holder = self.redlock.holder(&resource).await?;
         Ok(match (holder, begun) {
             (Some(holder), None) => Some(in_progress(holder)),
             (Some(holder), Some(_)) if holder.is_quorum => Some(in_progress(holder)),
@@ -120,10 +120,10 @@ impl<C> OnceRequest<C> {
     /// Dropping the future gives the lock back; some nodes may have forgotten, others not.
     pub async fn forget(self) -> Result<bool, LockError> {
         let lock = self.lock.await?;
-        let (core, name) = (&self.core, terms::name(lock.resource()));
-        let kept = records::read_all(core, &name).await;
+        let (redlock, name) = (&self.redlock, terms::name(lock.resource()));
+        let kept = redlock.read_all_records(&name).await;
         if kept.iter().any(Result::is_err) {
-            return Err(records::no_quorum(core, &kept));
+            return Err(redlock.no_quorum(&kept));
         }
         let mut nonces = Vec::new();
         for answer in kept.iter().flatten() {
@@ -134,9 +134,9 @@ impl<C> OnceRequest<C> {
             }
         }
         for nonce in &nonces {
-            let answers = records::forget_and_hear(core, &name, *nonce).await;
+            let answers = redlock.forget_record(&name, *nonce).await;
             if answers.iter().any(Result::is_err) {
-                return Err(records::no_quorum(core, &answers));
+                return Err(redlock.no_quorum(&answers));
             }
         }
         Ok(!nonces.is_empty())

@@ -16,7 +16,7 @@ pub(super) fn dropped(resource: &Resource, token: u64, is_held: bool) {
         crate::log::warn!(
             key = %resource, token,
             "work was dropped in the middle, or panicked: its outcome is unknown, and its key is held \
-             until somebody decides by mark_done or forget, or Unknown::Hold is over"
+             until somebody decides by mark_done or forget, or UnknownOutcome::Hold is over"
         );
     } else {
         crate::log::warn!(

@@ -11,7 +11,7 @@ use crate::{
 /// may say so as well: `RequestOutcome::Unknown`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Unknown {
+pub enum UnknownOutcome {
     /// It is free as soon as the lock is: at once where that can be given back, else when its TTL is
     /// over. The next try runs.
     #[default]
@@ -30,18 +30,18 @@ const RETAIN: Duration = Duration::from_secs(96 * 3600);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) retain: Duration,
-    pub(super) unknown: Unknown,
+    pub(super) unknown: UnknownOutcome,
 }
 
 impl Terms {
-    pub(super) const DEFAULT: Self = Self { retain: RETAIN, unknown: Unknown::Release };
+    pub(super) const DEFAULT: Self = Self { retain: RETAIN, unknown: UnknownOutcome::Release };
 
     pub(super) fn check(self) -> Result<(), LockError> {
         let hold = match self.unknown {
-            Unknown::Release => self.retain,
-            Unknown::Hold(hold) => hold,
+            UnknownOutcome::Release => self.retain,
+            UnknownOutcome::Hold(hold) => hold,
         };
-        for (name, time) in [("retain", self.retain), ("Unknown::Hold", hold)] {
+        for (name, time) in [("retain", self.retain), ("UnknownOutcome::Hold", hold)] {
             check_time(name, time)?;
         }
         Ok(())

@@ -1,3 +1,5 @@
+//! The answers of a node.
+
 use std::{sync::Arc, time::Duration};
 
 use super::{Nonce, TickClaim};
@@ -26,7 +28,7 @@ pub enum Answer {
     Recorded(Option<(Arc<Record>, Duration)>),
     /// There is no record of this nonce; whether there was one.
     Forgotten(bool),
-    /// What is kept of each job that was asked for, in their order.
+    /// The claim of each requested job, in order.
     Claims(ClaimsAnswer),
 }
 
@@ -51,7 +53,7 @@ impl GrantedAnswer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeldAnswer {
-    /// Who holds it; `None` for a key that this crate did not write.
+    /// The owner; `None` for a key that this crate did not write.
     pub owner: Option<Arc<str>>,
     /// For how long still; `None` without a TTL.
     pub remaining: Option<Duration>,
@@ -172,7 +174,7 @@ pub struct StoredLease {
     pub nonce: Nonce,
     /// The fencing token that the lease asked for; zero without fencing.
     pub token: u64,
-    /// When it was asked for, by the holder's wall clock: time since the Unix epoch.
+    /// Time of the request on the holder's wall clock, since the Unix epoch.
     pub since: Duration,
     /// The holder, as it calls itself.
     pub owner: Arc<str>,

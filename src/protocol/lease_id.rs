@@ -1,3 +1,5 @@
+//! The identity of a lease.
+
 use std::{
     fmt,
     sync::{
@@ -9,7 +11,7 @@ use std::{
 
 use crate::resource::Resource;
 
-/// The secret of one attempt: who knows it may renew and delete the key.
+/// The secret of one attempt, with which a client can renew and delete the key.
 ///
 /// 128 random bits, fresh for every attempt. Never shown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,12 +86,12 @@ impl LeaseId {
         self.nonce
     }
 
-    /// Who asks, as stored with the key for people to see.
+    /// The owner, as stored with the key for display.
     pub fn owner(&self) -> &Arc<str> {
         &self.owner
     }
 
-    /// When the lease was asked for, by the wall clock: time since the Unix epoch.
+    /// Time of the request on the wall clock, since the Unix epoch.
     pub fn since(&self) -> Duration {
         self.since
     }

@@ -1,3 +1,5 @@
+//! The operations of a node.
+
 use std::{sync::Arc, time::Duration};
 
 #[cfg(doc)]
@@ -15,7 +17,7 @@ pub enum Op {
     Acquire(AcquireOp),
     /// Where the keys are still the lease's, and `token` is above the fence: store the end of its
     /// block. Answered by [`Answer::Raised`], or by
-    /// [`Reason::KeyGone`](crate::Reason::KeyGone).
+    /// [`Reason::KeyGone`](crate::error::Reason::KeyGone).
     Raise(RaiseOp),
     /// Let the lease's keys live for `ttl` from now; store them again where they are gone, but
     /// not after `until`. Answered by [`Answer::Extended`] or [`Answer::Held`].
@@ -25,7 +27,7 @@ pub enum Op {
     /// Tell who holds one name. Answered by [`Answer::Inspected`].
     Inspect(Arc<str>),
     /// Promise to take no claim of the job with a smaller token, and tell the claim that is kept.
-    /// Answered by [`Answer::Promised`], or by [`Reason::Superseded`](crate::Reason::Superseded)
+    /// Answered by [`Answer::Promised`], or by [`Reason::Superseded`](crate::error::Reason::Superseded)
     /// where a greater token was promised.
     Prepare(PrepareOp),
     /// Keep a claim of the job in place of the one before, unless a greater token was promised, or
@@ -34,12 +36,12 @@ pub enum Op {
     /// Answered by [`Answer::Claimed`], or as [`Prepare`](Self::Prepare).
     Claim(ClaimOp),
     /// Tell what is recorded of one name. Answered by [`Answer::Recorded`], or by
-    /// [`Reason::Incomplete`](crate::Reason::Incomplete) from a node that has nothing, and has not
+    /// [`Reason::Incomplete`](crate::error::Reason::Incomplete) from a node that has nothing, and has not
     /// taken over all records since it forgot them.
     ReadRecord(Arc<str>),
     /// Where the lease's key is still the lease's: keep a record of its name, in place of one that
     /// is not of work that is done. Answered by [`Answer::Recorded`] with what is kept now, or by
-    /// [`Reason::KeyGone`](crate::Reason::KeyGone).
+    /// [`Reason::KeyGone`](crate::error::Reason::KeyGone).
     Record(RecordOp),
     /// Keep a record of work that is done, which another node told, unless there is one already.
     /// Answered by [`Answer::Recorded`].
@@ -53,9 +55,9 @@ pub enum Op {
 }
 
 impl Op {
-    /// Of so many jobs at most [`Claims`](Self::Claims) are asked for at once.
+    /// Maximum number of jobs in one [`Claims`](Self::Claims).
     pub const MAX_JOBS_A_CALL: usize = 500;
-    /// So many jobs a node keeps claims of, in one namespace.
+    /// Maximum number of jobs in one namespace whose claims a node keeps.
     pub const MAX_JOBS: usize = 10_000;
 
     /// The lease that the operation belongs to, if it belongs to one.
@@ -125,7 +127,7 @@ pub struct AcquireOp {
     pub expires: Timestamp,
     /// How long after it was sent the server may still run it.
     pub patience: Duration,
-    /// Who is refused will wait: the holder's release is to be told.
+    /// Whether a refused client waits, and needs to be notified of the release.
     pub waits: bool,
 }
 
@@ -141,6 +143,7 @@ impl AcquireOp {
     }
 
     /// The proposed fencing token, and the end of the block of tokens that the lease reserves.
+    #[must_use]
     pub const fn fencing(mut self, token: u64, block_end: u64) -> Self {
         self.token = token;
         self.block_end = block_end;
@@ -148,6 +151,7 @@ impl AcquireOp {
     }
 
     /// Whether the request waits where it is refused.
+    #[must_use]
     pub const fn waits(mut self, waits: bool) -> Self {
         self.waits = waits;
         self
@@ -201,6 +205,7 @@ impl ExtendOp {
     }
 
     /// The lease's fencing token.
+    #[must_use]
     pub const fn token(mut self, token: u64) -> Self {
         self.token = token;
         self

@@ -13,7 +13,7 @@ pub(crate) const fn quorum(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
-/// What is set aside for clocks that run at different rates: factor × TTL + 2 ms.
+/// Drift allowance for clocks that run at different rates: factor × TTL + 2 ms.
 ///
 /// Source: *Distributed Locks with Redis* (redis.io), the `CLOCK_DRIFT` of the validity formula.
 pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
@@ -39,12 +39,12 @@ pub(crate) fn node_timeout(configured: Duration, ttl: Duration) -> Duration {
     configured.min(ttl / 10)
 }
 
-/// How long after the start of a round the next one is due.
+/// Interval between the starts of two rounds of renewal.
 pub(crate) fn renewal_interval(validity: Duration) -> Duration {
     validity / 3
 }
 
-/// How long to wait after a renewal that did not reach a quorum.
+/// Pause after a renewal that did not reach a quorum.
 pub(crate) fn renewal_retry(validity: Duration) -> Duration {
     (validity / 20).clamp(Duration::from_millis(2), Duration::from_millis(250))
 }
@@ -55,6 +55,35 @@ pub(crate) fn renewal_retry(validity: Duration) -> Duration {
 pub(crate) fn common_wall(known: &mut [Duration], quorum: usize) -> Option<Duration> {
     let rank = quorum.min(known.len()).checked_sub(1)?;
     Some(*known.select_nth_unstable_by(rank, |one, other| other.cmp(one)).1)
+}
+
+/// The nodes whose records were read for a node that forgot its own, which is included. A node that
+/// does not vote is not counted: its name may lead other clients to a server that does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sources {
+    /// How many nodes the set has.
+    pub nodes: usize,
+    /// Nodes that vote and lack no records.
+    pub complete: usize,
+    /// Nodes that vote and lack records themselves.
+    pub incomplete: usize,
+    /// The node started with a quorum of nodes that forgot, not by learning from others.
+    pub is_bootstrapped: bool,
+}
+
+impl Sources {
+    /// Whether the node may say from now on that there is no record.
+    ///
+    /// Each record that a quorum keeps is on one of N−q+1 other nodes that lack none. Where fewer
+    /// lack none, a node that was not read may be the only one left that keeps a record, whatever the
+    /// others forgot: so all have to be read. A bootstrapped node is part of a new set, whose records
+    /// are all on one of any q nodes, itself included.
+    pub(crate) const fn suffice(self) -> bool {
+        let quorum = quorum(self.nodes);
+        let read = self.complete + self.incomplete;
+        self.complete > self.nodes - quorum
+            || read >= if self.is_bootstrapped { quorum } else { self.nodes }
+    }
 }
 
 #[cfg(test)]
@@ -70,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clocks_of_a_minority_count_for_nothing() {
+    fn clocks_of_minority_count_for_nothing() {
         let common = |seconds: &[u64], quorum| {
             let mut known: Vec<_> = seconds.iter().map(|s| Duration::from_secs(*s)).collect();
             common_wall(&mut known, quorum).map(|wall| wall.as_secs())
@@ -84,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn validity_is_the_ttl_less_one_percent_and_two_milliseconds() {
+    fn validity_subtracts_drift() {
         let ten = Duration::from_secs(10);
         assert_eq!(validity(ten, 0.01, None), Duration::from_millis(9_898));
         assert_eq!(validity(Duration::from_millis(2), 0.01, None), Duration::ZERO);
@@ -93,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_timeout_never_exceeds_a_tenth_of_the_ttl() {
+    fn node_timeout_is_at_most_tenth() {
         let fifty = Duration::from_millis(50);
         assert_eq!(node_timeout(fifty, Duration::from_millis(200)), Duration::from_millis(20));
         assert_eq!(node_timeout(fifty, Duration::from_secs(10)), fifty);

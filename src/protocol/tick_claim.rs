@@ -1,3 +1,5 @@
+//! The claim of a job's tick.
+
 use std::{sync::Arc, time::Duration};
 
 use crate::token::TOKEN_LEAD;
@@ -33,7 +35,7 @@ pub struct TickRun {
     pub attempt: u32,
     /// When it was claimed, by the clock of who claimed it.
     pub since: Duration,
-    /// When it ended, by the same clock; `None` while it goes on, and after a crash.
+    /// Its end, by the same clock; `None` while it runs, and after a crash.
     pub ended: Option<Duration>,
 }
 
@@ -46,7 +48,7 @@ pub struct ScheduleMark {
     /// Since when the job has it, in whole milliseconds since the Unix epoch: earlier ticks are
     /// none of the job's.
     pub since: Duration,
-    /// Who gave it to the job, as it calls itself.
+    /// The owner that gave it to the job.
     pub owner: Arc<str>,
 }
 
@@ -78,8 +80,8 @@ impl TickClaim {
     /// before that: those up to this moment count as started. From the floor that such a node has
     /// for its fences, which lies 60 s ahead of its clock at that time; zero stays zero.
     ///
-    /// In the `max_ttl` before that, its probation, nothing was claimed. So this holds as long as
-    /// the wall clocks of clients are ahead of the nodes' by less than that.
+    /// In the `max_ttl` before that, its probation, nothing was claimed. So this holds while the
+    /// wall clocks of clients are ahead of the nodes' by less than that.
     pub const fn burnt_before(floor: u64) -> Duration {
         Duration::from_millis(floor.saturating_sub(TOKEN_LEAD) / 1_000)
     }
@@ -97,7 +99,7 @@ impl TickRun {
         Self { ended: Some(at), ..self }
     }
 
-    /// Whether it is the run of a tick, and goes on or was broken off.
+    /// Returns whether it is the run of a tick that has not ended.
     #[cfg(feature = "scheduler")]
     pub(crate) const fn is_open(&self) -> bool {
         !self.tick.is_zero() && self.ended.is_none()

@@ -80,7 +80,7 @@ impl Lease {
     /// answers may lie unread. They get another half of the node timeout, once in an attempt. This
     /// is patience alone; the validity counts from the start all the same.
     fn grant_grace(&mut self, now: Timestamp) -> bool {
-        let late = now.since(self.timeout_at) >= self.terms.node_timeout / 8;
+        let late = now.saturating_duration_since(self.timeout_at) >= self.terms.node_timeout / 8;
         if !late || self.grace_used {
             return false;
         }
@@ -106,7 +106,7 @@ impl Lease {
                 if now < self.end() {
                     self.hold(token, out);
                 } else {
-                    let elapsed = now.since(self.started);
+                    let elapsed = now.saturating_duration_since(self.started);
                     self.give_up(out);
                     self.conclude(Refusal::TooSlow { elapsed }, out);
                 }

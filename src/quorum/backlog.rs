@@ -131,7 +131,7 @@ mod tests {
         let mut now = at(0);
         for _ in 0..7 {
             let next = backlog.next_wake().unwrap();
-            gaps.push(next.since(now).as_millis());
+            gaps.push(next.saturating_duration_since(now).as_millis());
             now = next;
             let mut taken = backlog.take(now);
             assert_eq!(taken.len(), 1);

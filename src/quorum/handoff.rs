@@ -40,7 +40,9 @@ impl Lease {
             && !self.is_disputed
             && now < self.end();
         let has_token = self.terms.proposal.is_none() || self.token < self.last_token;
-        is_sound && has_token && self.valid_until.since(now) >= self.terms.validity / 2
+        is_sound
+            && has_token
+            && self.valid_until.saturating_duration_since(now) >= self.terms.validity / 2
     }
 
     /// The holder gives back, and `next` holds the lease from `now` on. `None`, and nothing is

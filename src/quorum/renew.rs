@@ -21,7 +21,7 @@ impl Lease {
     /// The first renewal is due when a third of the validity has passed.
     pub(super) fn schedule_renewal(&mut self) {
         self.renew_at = if self.wants_renewal() {
-            let counted_from = self.valid_until.minus(self.terms.validity);
+            let counted_from = self.valid_until.saturating_sub(self.terms.validity);
             counted_from + rules::renewal_interval(self.terms.validity)
         } else {
             Timestamp::MAX

@@ -14,7 +14,7 @@ use http::Response;
 ///
 /// ```
 /// use axum::{Extension, http::StatusCode, response::{IntoResponse, Response}};
-/// use tower_redlock::RequestOutcome;
+/// use tower_redlock::reject::RequestOutcome;
 ///
 /// async fn pay(order: String) -> Response {
 ///     match charge(&order).await {

@@ -35,7 +35,7 @@ pub enum RejectReason<'a> {
         by: Option<&'a str>,
     },
     /// A request with the key was stopped before its end, and the key is
-    /// [held](crate::Unknown::Hold) until somebody decides on it.
+    /// [held](crate::once::UnknownOutcome::Hold) until somebody decides on it.
     #[non_exhaustive]
     UnknownOutcome {
         /// Time until the key is free by itself.

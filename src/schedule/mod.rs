@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tower_redlock::schedule::{Schedule, WallTime};
+//! use tower_redlock::{schedule::WallTime, Schedule};
 //!
 //! let schedule = Schedule::every(Duration::from_secs(60));
 //! schedule.check()?;
@@ -43,7 +43,7 @@ mod error;
 mod jitter;
 mod recurrence;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
-mod schedule;
+pub(crate) mod schedule;
 mod text;
 mod ticks;
 mod wall_time;
@@ -52,6 +52,6 @@ mod wall_time;
 pub use cron::CronSchedule;
 pub use error::ScheduleError;
 pub use recurrence::Recurrence;
-pub use schedule::Schedule;
+pub(crate) use schedule::Schedule;
 pub use ticks::Ticks;
 pub use wall_time::WallTime;

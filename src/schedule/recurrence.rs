@@ -1,3 +1,5 @@
+//! Custom rules.
+
 use super::WallTime;
 
 /// A rule of one's own for when a job is due; see [`Schedule::custom`](super::Schedule::custom).
@@ -6,7 +8,7 @@ use super::WallTime;
 /// at other times. Closures are rules, too:
 ///
 /// ```
-/// use tower_redlock::schedule::{Schedule, WallTime};
+/// use tower_redlock::{schedule::WallTime, Schedule};
 ///
 /// // Twice as late each time: after 1 ms, 2 ms, 4 ms, …
 /// let doubling = |after: WallTime| {

@@ -1,3 +1,5 @@
+//! The schedule of a job.
+
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -52,7 +54,7 @@ impl Schedule {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tower_redlock::schedule::{Schedule, WallTime};
+    /// use tower_redlock::{schedule::WallTime, Schedule};
     ///
     /// let minute = Duration::from_secs(60);
     /// let quarters = Schedule::every(15 * minute).offset(5 * minute);
@@ -164,7 +166,7 @@ impl Schedule {
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
-    /// use tower_redlock::schedule::{Schedule, ScheduleError, WallTime};
+    /// use tower_redlock::{schedule::{ScheduleError, WallTime}, Schedule};
     ///
     /// let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(1_763_715_600);
     /// let once = Schedule::at(moment);

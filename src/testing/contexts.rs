@@ -185,7 +185,7 @@ impl<C> UnderLock<C> {
     }
 
     /// Ends the lock: [`ensure_valid`](LockContext::ensure_valid) fails from now on, with
-    /// [`LossCause::Released`](crate::LossCause::Released), and
+    /// [`LossCause::Released`](crate::error::LossCause::Released), and
     /// [`stopping`](LockContext::stopping) completes.
     pub fn lose(&self) {
         let lock = crate::sync::lock(&self.lock).take();

@@ -15,10 +15,7 @@
 //!
 //! ```
 //! use std::{future::IntoFuture, time::Duration};
-//! use tower_redlock::{
-//!     LockError, LossCause,
-//!     testing::{ManualClock, Nodes},
-//! };
+//! use tower_redlock::{error::LossCause, testing::{ManualClock, Nodes}, LockError};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), LockError> {

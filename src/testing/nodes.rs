@@ -34,10 +34,7 @@ use super::{clock::ManualClock, probation::Probations, replica::Replica, server:
 ///
 /// ```
 /// use std::{future::IntoFuture, time::Duration};
-/// use tower_redlock::{
-///     LockError, Reason, VoteOutcome,
-///     testing::{ManualClock, Nodes},
-/// };
+/// use tower_redlock::{error::{Reason, VoteOutcome}, testing::{ManualClock, Nodes}, LockError};
 ///
 /// let clock = ManualClock::new();
 /// let nodes = Nodes::new(3, &clock);
@@ -136,7 +133,7 @@ impl Nodes {
     }
 
     /// The same without a probation, as servers under
-    /// [`RestartGuard::Off`](crate::RestartGuard::Off): with too many of them, two managers hold the
+    /// [`RestartGuard::Off`](crate::node::redis::RestartGuard::Off): with too many of them, two managers hold the
     /// same lock, fencing tokens may repeat, and a tick may start twice.
     ///
     /// # Panics

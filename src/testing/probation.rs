@@ -10,7 +10,7 @@ use super::server::{Server, ServerState};
 use crate::{protocol::rules, time::Timestamp, token::TOKEN_LEAD};
 
 /// The probations of a set of servers that may have forgotten locks, as under
-/// [`RestartGuard::Quarantine`](crate::RestartGuard): see R6 in `docs/design.md`.
+/// [`RestartGuard::Quarantine`](crate::node::redis::RestartGuard): see R6 in `docs/design.md`.
 #[derive(Debug)]
 pub(super) struct Probations {
     servers: OnceLock<Vec<Weak<Server>>>,

@@ -221,7 +221,7 @@ impl Server {
             && let Some(Queued { op, reply, sent, .. }) = state.queue.pop_front()
         {
             let now = self.clock.now();
-            let result = if state.is_late(&op, now.since(sent)) {
+            let result = if state.is_late(&op, now.saturating_duration_since(sent)) {
                 Err(Reason::Late)
             } else {
                 state.run(op, now)
@@ -304,7 +304,8 @@ impl Server {
         self.look();
         let state = self.state();
         let now = self.clock.now();
-        let down = |reason, since| NodeState::Down { reason, since: now.since(since) };
+        let down =
+            |reason, since| NodeState::Down { reason, since: now.saturating_duration_since(since) };
         let waits = |queued: &&Queued| queued.reply.is_some() && Arc::ptr_eq(&queued.from, link);
         let mut health = NodeHealth::voting(&self.name);
         health.in_flight = state.queue.iter().filter(waits).count();
@@ -316,8 +317,8 @@ impl Server {
             (Mode::Running, None) => match state.probation {
                 None => NodeState::Voting,
                 Some((since, until)) => NodeState::Probation {
-                    remaining: until.since(now),
-                    since: now.since(since),
+                    remaining: until.saturating_duration_since(now),
+                    since: now.saturating_duration_since(since),
                     blocked: None,
                 },
             },
@@ -340,7 +341,7 @@ impl State {
         if let Some((_, until)) = self.probation
             && (op.is_vote() || matches!(op, Op::Extend(_)))
         {
-            return Err(Reason::Probation { remaining: until.since(now) });
+            return Err(Reason::Probation { remaining: until.saturating_duration_since(now) });
         }
         let (answer, answered) = mpsc::channel();
         let reply = Reply::from_fn(move |result| {

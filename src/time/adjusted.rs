@@ -45,7 +45,7 @@ impl Clock for AdjustedClock {
     }
 
     fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.clock.wait(until.minus(self.ahead()))
+        self.clock.wait(until.saturating_sub(self.ahead()))
     }
 
     fn granularity(&self) -> Duration {

@@ -33,7 +33,7 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     ///
     /// Called inside the crate's own runtime only.
     fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let left = until.since(self.now()).min(LOOK_INTERVAL);
+        let left = until.saturating_duration_since(self.now()).min(LOOK_INTERVAL);
         Box::pin(async move { tokio::time::sleep(left).await })
     }
 

@@ -34,8 +34,9 @@ impl Lateness {
         fired: Timestamp,
         granularity: Duration,
     ) -> Duration {
-        let late = fired.since(due).saturating_sub(granularity).min(GREATEST);
-        let half_lives = fired.since(self.seen).as_nanos() / HALF_LIFE.as_nanos();
+        let late = fired.saturating_duration_since(due).saturating_sub(granularity).min(GREATEST);
+        let half_lives =
+            fired.saturating_duration_since(self.seen).as_nanos() / HALF_LIFE.as_nanos();
         let halvings = u32::try_from(half_lives).unwrap_or(u32::MAX);
         let remembered = self.worst / 2_u32.checked_pow(halvings).unwrap_or(u32::MAX);
         if late >= remembered {

@@ -24,13 +24,13 @@ impl Timestamp {
     }
 
     /// The time from `earlier` to `self`; zero if `earlier` is later.
-    pub const fn since(self, earlier: Self) -> Duration {
+    pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
     /// `self` moved back by `duration`, at most to [`Timestamp::ZERO`].
     #[must_use]
-    pub fn minus(self, duration: Duration) -> Self {
+    pub fn saturating_sub(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(duration)))
     }
 }
@@ -55,8 +55,11 @@ mod tests {
     fn arithmetic_saturates_at_both_ends() {
         let t = Timestamp::from_nanos(5);
         assert_eq!(t + Duration::MAX, Timestamp::MAX);
-        assert_eq!(t.minus(Duration::MAX), Timestamp::ZERO);
-        assert_eq!(t.since(t + Duration::from_secs(1)), Duration::ZERO);
-        assert_eq!((t + Duration::from_secs(1)).since(t), Duration::from_secs(1));
+        assert_eq!(t.saturating_sub(Duration::MAX), Timestamp::ZERO);
+        assert_eq!(t.saturating_duration_since(t + Duration::from_secs(1)), Duration::ZERO);
+        assert_eq!(
+            (t + Duration::from_secs(1)).saturating_duration_since(t),
+            Duration::from_secs(1)
+        );
     }
 }

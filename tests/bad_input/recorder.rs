@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tower_redlock::node::redis::{Address, Connector, IoStream};
 use tower_redlock::node::{Node, Op, Reply};
-use tower_redlock::{BuildError, Reason, Redlock, RedlockBuilder};
+use tower_redlock::{
+    Redlock, RedlockBuilder,
+    error::{BuildError, Reason},
+};
 
 /// A node that counts the operations that it receives.
 #[derive(Clone, Debug, Default)]

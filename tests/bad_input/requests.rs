@@ -5,8 +5,10 @@ use std::{convert::Infallible, future::IntoFuture, time::Duration};
 use axum::http::{HeaderValue, Request};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
-    EmbeddedNodes, KeyError, LockError, LockRequest, Redlock, RedlockLayer, Resource,
-    ResourceError, ResourceKey,
+    LockError, LockRequest, Redlock, RedlockLayer, Resource,
+    error::ResourceError,
+    layer::{KeyError, ResourceKey},
+    node::EmbeddedNodes,
 };
 
 use crate::recorder::Recorder;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{BuildError, EmbeddedNodes, Redlock, RedlockBuilder};
+use tower_redlock::{Redlock, RedlockBuilder, error::BuildError, node::EmbeddedNodes};
 
 use crate::recorder::{Recorder, build_error};
 
@@ -98,7 +98,7 @@ fn clock_guard_without_validity() {
 fn other_nodes_beside_guarded_servers() {
     let server = "redis://127.0.0.1:1";
     assert_eq!(setting_of(&build_error(|b| b.nodes([server]))), "nodes");
-    let off = Redlock::builder().restart_guard(tower_redlock::RestartGuard::Off);
+    let off = Redlock::builder().restart_guard(tower_redlock::node::redis::RestartGuard::Off);
     off.nodes([server]).node(Recorder::default()).build().unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! URLs and credentials of servers.
 
-use tower_redlock::{BuildError, Credentials, Redlock};
+use tower_redlock::{Redlock, error::BuildError, node::redis::Credentials};
 
 use crate::recorder::{Recorder, build_error};
 

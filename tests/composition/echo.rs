@@ -15,7 +15,7 @@ use tower_redlock::{
     OnceLayer, Redlock, RedlockLayer,
     key::{self, Header, Key, MethodAndPath},
     layer::{Plain, grpc::Grpc, http::Http},
-    once::{self, Always, Scope},
+    once::{self, Always, http::Scope},
 };
 
 /// Answers "done", whatever the request's body is.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::Value;
-use tower_redlock::{Redlock, RedlockBuilder, RestartGuard};
+use tower_redlock::{Redlock, RedlockBuilder, node::redis::RestartGuard};
 
 use crate::support::{RedisServer, eventually_async};
 
@@ -178,7 +178,7 @@ pub(crate) async fn fleet(servers: &[RedisServer]) -> Redlock {
 pub(crate) async fn voting(builder: RedlockBuilder) -> Redlock {
     let redlock = builder.build().expect("valid settings");
     eventually_async("every node votes", async || {
-        redlock.health().iter().all(tower_redlock::NodeHealth::is_voting)
+        redlock.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
     })
     .await;
     redlock

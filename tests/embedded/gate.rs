@@ -1,9 +1,9 @@
-//! What is told of a try that asks one node first.
+//! Errors of an attempt that asks the lead node first.
 
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
 use tokio::time::timeout;
-use tower_redlock::{EmbeddedNodes, Lock, LockError, Reason, Redlock, RedlockBuilder};
+use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder, error::Reason, node::EmbeddedNodes};
 
 use crate::{
     handoff::scene::{granted, poll, waiting},
@@ -44,7 +44,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn what_one_node_says_of_the_holder_is_not_told_as_the_verdict() {
+async fn one_nodes_answer_is_no_verdict() {
     let scene = Scene::new();
     let mut waiting = waiting(scene.redlock.lock("x").wait(HANG_GUARD));
     for _ in 0..4 {
@@ -60,7 +60,7 @@ async fn what_one_node_says_of_the_holder_is_not_told_as_the_verdict() {
 }
 
 #[tokio::test]
-async fn the_last_of_several_tries_does_not_fail_by_the_word_of_one_node() {
+async fn last_try_needs_more_than_one() {
     let scene = Scene::new();
     let waiting = waiting(scene.redlock.lock("x").wait(HANG_GUARD).max_attempts(2));
     scene.pause();

@@ -1,4 +1,4 @@
-//! When callers that are turned away are told to come back.
+//! Retry hints of rejected callers.
 
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
@@ -30,7 +30,7 @@ fn scene() -> Scene {
 }
 
 #[test]
-fn twenty_callers_of_a_short_call_come_back_one_after_another() {
+fn twenty_short_calls_return_in_turn() {
     let scene = scene();
     let lock = scene.lock("order:100");
     for ahead in 0..20 {
@@ -56,7 +56,7 @@ fn those_that_wait_in_line_come_first() {
 }
 
 #[test]
-fn a_holder_elsewhere_is_expected_to_take_the_usual_time_too() {
+fn remote_holder_takes_the_usual_time() {
     let scene = scene();
     let other = scene.other();
     let Poll::Ready(Ok(_lock)) = poll(&mut other.lock("order:100").into_future()) else { panic!() };

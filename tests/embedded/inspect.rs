@@ -1,13 +1,16 @@
-//! Who holds a name, and taking it away from them.
+//! Inspecting and revoking a lock.
 
 use std::time::Duration;
 
 use tower_redlock::{
-    EmbeddedNodes, Redlock, ReleaseError, Released, Resource, ResourceError, VoteOutcome,
+    Redlock, Resource,
+    error::{ReleaseError, ResourceError, VoteOutcome},
+    lock::Released,
+    node::EmbeddedNodes,
 };
 
 #[tokio::test]
-async fn a_holder_is_told_and_revoked_and_who_came_after_is_not_hit() {
+async fn revocation_spares_the_next_holder() {
     let nodes = EmbeddedNodes::new(5);
     let manager = |owner: &str| Redlock::builder().nodes_from(&nodes).owner(owner).build().unwrap();
     let (holder, other) = (manager("holder"), manager("other"));

@@ -1,4 +1,4 @@
-//! What the line within the process tells of names that a set waits for.
+//! The queue of local waiters.
 
 use std::{
     future::{Future, IntoFuture},
@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use tower_redlock::{EmbeddedNodes, LockError, Redlock};
+use tower_redlock::{LockError, Redlock, node::EmbeddedNodes};
 
 use crate::support::HANG_GUARD;
 
@@ -29,7 +29,7 @@ fn owner_told(result: &Poll<Result<impl Sized, LockError>>) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn a_set_that_waits_does_not_make_its_free_names_look_like_a_strangers() {
+async fn waiting_set_does_not_block_names() {
     let nodes = EmbeddedNodes::new(3);
     let manager = |owner: &str| Redlock::builder().nodes_from(&nodes).owner(owner).build().unwrap();
     let (stranger, ourselves) = (manager("stranger"), manager("ourselves"));
@@ -54,7 +54,7 @@ async fn a_set_that_waits_does_not_make_its_free_names_look_like_a_strangers() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_full_turns_the_next_away_at_once_with_what_is_known_of_the_holder() {
+async fn full_line_rejects_with_holder() {
     let nodes = EmbeddedNodes::new(3);
     let builder = Redlock::builder().nodes_from(&nodes).owner("we");
     let redlock = builder.max_waiters(2).max_waiters_in_total(3).build().unwrap();
@@ -122,7 +122,7 @@ impl Wake for Woken {
 }
 
 #[tokio::test]
-async fn ten_thousand_leave_the_line_in_any_order_and_disturb_nobody() {
+async fn ten_thousand_leave_in_any_order() {
     const WAITERS: usize = 10_000;
     let builder = Redlock::builder().nodes_from(&EmbeddedNodes::new(3));
     let builder = builder.max_waiters(WAITERS + 1).max_waiters_in_total(WAITERS + 1);

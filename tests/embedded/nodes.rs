@@ -1,6 +1,10 @@
 //! Sets of nodes that answer, fail or stay silent.
 
-use tower_redlock::{EmbeddedNodes, NodeState, Reason, Redlock};
+use tower_redlock::{
+    Redlock,
+    error::Reason,
+    node::{EmbeddedNodes, NodeState},
+};
 
 use crate::support::mock_node::{MockNode, with_nodes};
 

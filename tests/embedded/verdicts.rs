@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tower_redlock::{
-    EmbeddedNodes, Lock, LockError, NodeState, Reason, Redlock, Vote, VoteOutcome,
+    Lock, LockError, Redlock,
+    error::{Reason, Vote, VoteOutcome},
+    node::{EmbeddedNodes, NodeState},
 };
 
 use crate::nodes::{erring, manager, shared, silent};
@@ -33,7 +35,7 @@ async fn held_on(held: usize, further: &[MockNode]) -> (Lock, Vec<MockNode>) {
 }
 
 #[tokio::test]
-async fn a_quorum_that_says_held_is_heard_wherever_the_node_that_is_down_stands() {
+async fn held_quorum_beats_a_down_node() {
     for down in [gone(), Reason::Loading, Reason::OutOfMemory, Reason::TimedOut] {
         let (_lock, nodes) = held_on(2, &[erring(down)]).await;
         assert_held_in_every_order(&nodes).await;
@@ -49,7 +51,7 @@ async fn three_of_five_that_say_held_are_heard_in_every_order() {
 /// One is free, one held and one down: whoever is asked first, a quorum was there to be asked, and
 /// somebody else stands in the way.
 #[tokio::test]
-async fn a_node_that_is_free_and_one_that_is_held_say_held_in_every_order() {
+async fn split_vote_says_held_anyway() {
     let free = EmbeddedNodes::new(1);
     let (_lock, nodes) = held_on(1, &[shared(&free).remove(0), erring(gone())]).await;
     assert_held_in_every_order(&nodes).await;
@@ -88,13 +90,13 @@ async fn not_awaited(state: NodeState) -> VoteOutcome {
 }
 
 #[tokio::test]
-async fn a_node_that_was_not_awaited_and_is_known_to_be_down_is_shown_as_that() {
+async fn unawaited_down_node_is_shown_down() {
     let down = NodeState::Down { reason: gone(), since: Duration::from_secs(3) };
     assert_eq!(not_awaited(down).await, VoteOutcome::NotCounted(gone()));
 }
 
 #[tokio::test]
-async fn a_node_that_was_not_awaited_and_is_not_down_is_shown_as_not_awaited() {
+async fn unawaited_live_node_is_shown_unawaited() {
     for state in [NodeState::Voting, NodeState::Connecting] {
         assert_eq!(not_awaited(state).await, VoteOutcome::NotCounted(Reason::NotAwaited));
     }

@@ -10,7 +10,9 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, LockError, Reason, Redlock, RedlockBuilder, VoteOutcome,
+    LockError, Redlock, RedlockBuilder,
+    error::{Reason, VoteOutcome},
+    node::EmbeddedNodes,
     time::{Clock, SystemClock, Timestamp},
 };
 
@@ -19,7 +21,7 @@ use super::nodes::shared;
 const HOUR: Duration = Duration::from_secs(3_600);
 const NOON: Duration = Duration::from_secs(1_700_000_000);
 
-/// The system's clock with a wall clock that is set by hand, and stands still.
+/// The system's clock, with a wall clock set by hand.
 #[derive(Clone, Debug)]
 struct Wall(Arc<AtomicU64>);
 
@@ -96,7 +98,7 @@ mod set_back {
     }
 }
 
-/// Nodes that don't tell what their clocks show: they are taken for the client's.
+/// Nodes without a wall clock of their own, which use the client's.
 mod unknown_to_the_client {
     use super::*;
 

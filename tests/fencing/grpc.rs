@@ -9,7 +9,7 @@ use axum::{
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 use tower::{Layer, Service, ServiceExt, service_fn};
-use tower_redlock::{FencingLayer, RequestOutcome, key};
+use tower_redlock::{FencingLayer, key, reject::RequestOutcome};
 
 fn request(token: &[&str]) -> Request<Body> {
     let mut request = Request::post("/storage.Files/Put").header("file", "a");

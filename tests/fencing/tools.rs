@@ -8,8 +8,9 @@ use std::{
 
 use tower::Layer;
 use tower_redlock::{
-    FencingLayer, FencingToken, KeyError,
+    FencingLayer, FencingToken,
     fencing::{Error, FencingError, FencingService},
+    layer::KeyError,
 };
 use tower_test::mock;
 

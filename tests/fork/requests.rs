@@ -9,7 +9,8 @@ use futures_util::FutureExt;
 use tower_redlock::lock::ThreadSpawner;
 use tower_redlock::scheduler::StartError;
 use tower_redlock::{
-    Job, LockError, NodeState, OnceError, Redlock, ReleaseError, Schedule, Scheduler,
+    Job, LockError, Redlock, Schedule, Scheduler, error::ReleaseError, node::NodeState,
+    once::OnceError,
 };
 
 use crate::child::in_child;
@@ -115,7 +116,7 @@ fn a_manager_of_the_child_works() {
 fn busy_parents_children_do_not_hang() {
     const FORKS: usize = 50;
     let redlock = Redlock::builder()
-        .nodes_from(&tower_redlock::EmbeddedNodes::new(5))
+        .nodes_from(&tower_redlock::node::EmbeddedNodes::new(5))
         .spawner(ThreadSpawner::start().unwrap())
         .build()
         .unwrap();

@@ -9,7 +9,11 @@ use tonic::{
     transport::{Channel, Endpoint, Error, Server, server::TcpIncoming},
 };
 use tonic_types::{ErrorDetails, StatusExt};
-use tower_redlock::{KeyError, Redlock, RedlockLayer, Released, layer::grpc::Grpc};
+use tower_redlock::{
+    Redlock, RedlockLayer,
+    layer::{KeyError, grpc::Grpc},
+    lock::Released,
+};
 
 use crate::{
     orders::{

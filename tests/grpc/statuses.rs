@@ -5,7 +5,10 @@ use std::{convert::Infallible, future::pending, time::Duration};
 use tonic::{Code, Status};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
-    LockError, LossCause, Redlock, RedlockLayer, RequestOutcome, Votes, guard, reject::Rejection,
+    LockError, Redlock, RedlockLayer,
+    error::{LossCause, Votes},
+    layer,
+    reject::{Rejection, RequestOutcome},
 };
 
 use crate::{
@@ -63,7 +66,7 @@ fn each_error_has_its_status() {
         assert!(!status.message().contains("secret"), "{}", status.message());
     }
     let lost = LockError::Lost { cause: LossCause::Released };
-    assert_lost(&guard::Error::<Status>::Lock(lost).into());
+    assert_lost(&layer::Error::<Status>::Lock(lost).into());
 }
 
 /// The outcome that a layer outside sees of a method with its own lock.

@@ -7,7 +7,8 @@ use std::{
 };
 
 use tower_redlock::{
-    LockError, LockRequest, LossCause, Redlock, RedlockBuilder,
+    LockError, LockRequest, Redlock, RedlockBuilder,
+    error::LossCause,
     testing::{ManualClock, Nodes, Task},
     time::{Clock, Timestamp},
 };

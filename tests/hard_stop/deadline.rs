@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{LockContext, LockError, LossCause};
+use tower_redlock::{LockContext, LockError, error::LossCause};
 
 use crate::tools::{
     Flag, HandClock, NANO, VALIDITY, Woken, endless, is_expired, just_before, poll, redlock,

@@ -7,7 +7,12 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tower_redlock::{EmbeddedNodes, Lock, LossCause, Redlock, Released, lock::Lost};
+use tower_redlock::{
+    Lock, Redlock,
+    error::LossCause,
+    lock::{Lost, Released},
+    node::EmbeddedNodes,
+};
 
 use crate::tools::{HandClock, Woken, poll, redlock};
 

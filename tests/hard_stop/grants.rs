@@ -2,7 +2,10 @@
 
 use std::{pin::pin, task::Poll};
 
-use tower_redlock::{EmbeddedNodes, LockError, Redlock, node::Op};
+use tower_redlock::{
+    LockError, Redlock,
+    node::{EmbeddedNodes, Op},
+};
 
 use crate::mock_node::{Withheld, with_nodes};
 use crate::tools::{HandClock, NANO, VALIDITY, builder, just_before, poll};

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{EmbeddedNodes, LockError, LossCause, Redlock};
+use tower_redlock::{LockError, Redlock, error::LossCause, node::EmbeddedNodes};
 
 use crate::tools::{
     Flag, HandClock, NANO, VALIDITY, builder, endless, is_expired, just_before, poll, redlock,

@@ -7,7 +7,10 @@ use std::{
     task::Poll,
 };
 
-use tower_redlock::{EmbeddedNodes, RedlockBuilder, node::Op};
+use tower_redlock::{
+    RedlockBuilder,
+    node::{EmbeddedNodes, Op},
+};
 
 use crate::mock_node::MockNode;
 use crate::tools::{Flag, HandClock, VALIDITY, builder, is_expired, poll};

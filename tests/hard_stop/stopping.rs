@@ -27,7 +27,7 @@ fn stops(stopping: &mut Stopping) -> bool {
 }
 
 fn with(clock: &HandClock, set: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> Redlock {
-    let nodes = tower_redlock::EmbeddedNodes::with_clock(5, clock.clone());
+    let nodes = tower_redlock::node::EmbeddedNodes::with_clock(5, clock.clone());
     set(builder(clock)).nodes_from(&nodes).build().unwrap()
 }
 

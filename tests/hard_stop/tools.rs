@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{EmbeddedNodes, LockError, LossCause, Redlock, RedlockBuilder};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, error::LossCause, node::EmbeddedNodes};
 
 pub(crate) use crate::hand_clock::HandClock;
 

@@ -7,7 +7,11 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tower_redlock::{EmbeddedNodes, LockError, LossCause, Redlock, node::Op};
+use tower_redlock::{
+    LockError, Redlock,
+    error::LossCause,
+    node::{EmbeddedNodes, Op},
+};
 
 use crate::mock_node::{Withheld, with_nodes};
 

@@ -19,11 +19,14 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tower::{Layer, Service, service_fn};
 use tower_redlock::{
-    EmbeddedNodes, KeyError, LockError, Reason, Redlock, RedlockBuilder, RedlockLayer,
-    RequestOutcome, ResourceKey,
-    layer::http::{Http, HttpBody},
-    node::{Node, Op, Reply},
-    reject::{OnReject, Rejection},
+    LockError, Redlock, RedlockBuilder, RedlockLayer,
+    error::Reason,
+    layer::{
+        KeyError, ResourceKey,
+        http::{Http, HttpBody},
+    },
+    node::{EmbeddedNodes, Node, Op, Reply},
+    reject::{OnReject, Rejection, RequestOutcome},
 };
 
 use crate::support::mock_node::MockNode;

@@ -14,8 +14,9 @@ use http::{Request, Response};
 use http_body::Body;
 use tower::{Layer, Service};
 use tower_redlock::{
-    EmbeddedNodes, Redlock, RedlockLayer,
+    Redlock, RedlockLayer,
     layer::http::{Http, HttpBody},
+    node::EmbeddedNodes,
 };
 
 use crate::tools::{HandClock, poll, redlock};

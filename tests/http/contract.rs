@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use tower_redlock::{EmbeddedNodes, LockError, Redlock, RedlockLayer, layer};
+use tower_redlock::{LockError, Redlock, RedlockLayer, layer, node::EmbeddedNodes};
 use tower_test::mock;
 
 use crate::support::{HANG_GUARD, eventually_async};

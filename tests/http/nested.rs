@@ -9,10 +9,10 @@ use axum::{
 use http::StatusCode;
 use tower::ServiceExt;
 use tower_redlock::{
-    LockContext, LockContexts, OnceLayer, Redlock, RedlockLayer, key,
-    key::{Header, Key, PathSegment},
+    LockContext, LockContexts, OnceLayer, Redlock, RedlockLayer,
+    key::{self, Header, Key, PathSegment},
     layer::http::Http,
-    once::Scope,
+    once::http::Scope,
 };
 
 fn account(redlock: &Redlock) -> RedlockLayer<Key<PathSegment>, Http> {

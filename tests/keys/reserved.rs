@@ -2,7 +2,7 @@
 
 use axum::{Extension, Router, routing::get};
 use http::Method;
-use tower_redlock::{LockError, Redlock, RedlockLayer, Resource, ResourceError, key};
+use tower_redlock::{LockError, Redlock, RedlockLayer, Resource, error::ResourceError, key};
 
 use crate::site::{expect, locked, refused, resource};
 

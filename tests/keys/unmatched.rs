@@ -6,7 +6,7 @@ use tower::ServiceExt;
 use tower_redlock::{
     OnceLayer, Redlock, RedlockLayer,
     key::{self, Key, Source},
-    once::Scope,
+    once::http::Scope,
 };
 
 const LAYERS: [&str; 4] = ["lock", "webhooks", "by body", "idempotency"];

@@ -2,7 +2,7 @@
 
 use std::future::IntoFuture;
 
-use tower_redlock::Leadership;
+use tower_redlock::leader::Leadership;
 
 use super::scene::{FOLLOWED, Scene, TTL};
 

@@ -1,6 +1,6 @@
 //! How a run ends.
 
-use tower_redlock::{Leadership, LockError, Term};
+use tower_redlock::{LockError, Term, leader::Leadership};
 
 use super::scene::{FOLLOWED, Scene};
 

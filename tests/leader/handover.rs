@@ -47,7 +47,7 @@ fn the_next_candidate_is_woken_by_a_resignation() {
             assert!(next.is_some(), "{count} candidates, round {round}: nobody leads");
             assert_ne!(next, Some(leader), "another one's turn");
             assert_eq!(scene.witness.terms(), terms + 1);
-            longest = longest.max(scene.witness.elected_at().since(since));
+            longest = longest.max(scene.witness.elected_at().saturating_duration_since(since));
         }
         println!("{count} candidates: followed within {longest:?}");
     }

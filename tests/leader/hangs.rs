@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{Leader, LossCause, Term, testing::Task};
+use tower_redlock::{Leader, Term, error::LossCause, testing::Task};
 
 use super::scene::{Scene, TTL};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{Leader, LockError, ResourceError};
+use tower_redlock::{Leader, LockError, error::ResourceError};
 
 use super::scene::Scene;
 

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{Leadership, LossCause, time::Clock};
+use tower_redlock::{error::LossCause, leader::Leadership, time::Clock};
 
 use super::scene::{FOLLOWED, Scene, TTL};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{Leader, Leadership, Term, testing::Task};
+use tower_redlock::{Leader, Term, leader::Leadership, testing::Task};
 
 use super::scene::{Scene, TTL};
 

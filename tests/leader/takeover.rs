@@ -37,7 +37,7 @@ fn a_killed_leader_is_followed_within_its_ttl_and_a_tenth() {
         assert_eq!(scene.witness.terms(), terms + 1, "round {round}: nobody took over in time");
         let leading = others.iter().filter(|other| other.leader.is_leader()).count();
         assert_eq!(leading, 1);
-        longest = longest.max(scene.witness.elected_at().since(killed_at));
+        longest = longest.max(scene.witness.elected_at().saturating_duration_since(killed_at));
 
         drop(standing_by);
         scene.clock.settle();

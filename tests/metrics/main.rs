@@ -14,7 +14,10 @@ use std::{
 
 use recorder::{Numbers, Series};
 use support::{HANG_GUARD, RedisServer, acl, eventually_async};
-use tower_redlock::{EmbeddedNodes, LockError, NodeHealth, Redlock, RedlockBuilder, RestartGuard};
+use tower_redlock::{
+    LockError, Redlock, RedlockBuilder,
+    node::{EmbeddedNodes, NodeHealth, redis::RestartGuard},
+};
 
 /// One test, as a process has one recorder.
 #[tokio::test]

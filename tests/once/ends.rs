@@ -7,12 +7,12 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use tower_redlock::{Once, OnceError, OnceRequest, Unknown};
+use tower_redlock::once::{Once, OnceError, OnceRequest, UnknownOutcome};
 
 use super::scene::{HOUR, KEY, Scene, TTL, assert_ran, in_progress_by};
 
 /// The key is given back at once, without a trace.
-fn frees_at_once(unknown: Unknown, end: impl Fn(&Scene, OnceRequest)) {
+fn frees_at_once(unknown: UnknownOutcome, end: impl Fn(&Scene, OnceRequest)) {
     let scene = Scene::new(3);
     end(&scene, scene.at_blue.once(KEY).unknown(unknown));
     assert_eq!(scene.nodes.key_counts(), [0; 3]);
@@ -24,9 +24,9 @@ fn frees_at_once(unknown: Unknown, end: impl Fn(&Scene, OnceRequest)) {
 
 /// Nobody knows how far it came: as after a crash, the key is free only where that is asked for.
 fn is_unknown(end: impl Fn(&Scene, OnceRequest)) {
-    frees_at_once(Unknown::Release, &end);
+    frees_at_once(UnknownOutcome::Release, &end);
     let scene = Scene::new(3);
-    end(&scene, scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR)));
+    end(&scene, scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)));
     assert_eq!(scene.nodes.key_counts(), [0; 3], "the lock is given back");
     assert_eq!(in_progress_by(&scene.green_does(), "blue"), (true, Some(HOUR)));
     assert_eq!(in_progress_by(&scene.blue_does(), "blue"), (true, Some(HOUR)));
@@ -34,7 +34,7 @@ fn is_unknown(end: impl Fn(&Scene, OnceRequest)) {
 
 #[test]
 fn an_error_frees_the_key_at_once() {
-    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         frees_at_once(unknown, |_, request| {
             let ended =
                 request.run(|_| async { Err::<usize, _>("no stock") }).now_or_never().unwrap();
@@ -83,7 +83,7 @@ fn a_dropped_future_leaves_an_unknown_outcome() {
 /// Before the work, nothing has happened.
 #[test]
 fn a_check_that_is_dropped_or_panics_frees_the_key_at_once() {
-    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         frees_at_once(unknown, |_, request| {
             let forever = std::future::pending::<Result<bool, Infallible>>();
             let run = request.unless(|_| forever).run(|_| async { panics() });

@@ -4,7 +4,10 @@ use std::convert::Infallible;
 
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{
-    KeyError, LockContext, LockError, Once, OnceError, OnceLayer, Redlock, ResourceError, Unknown,
+    LockContext, LockError, OnceLayer, Redlock,
+    error::ResourceError,
+    layer::KeyError,
+    once::{Once, OnceError, UnknownOutcome},
 };
 
 use super::scene::{HOUR, Runs};
@@ -48,12 +51,12 @@ async fn requests_run_once_per_key_and_those_without_one_every_time() {
 
 #[tokio::test]
 async fn errors_and_responses_that_do_not_complete_leave_the_key_free() {
-    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         leave_the_key_free(unknown).await;
     }
 }
 
-async fn leave_the_key_free(unknown: Unknown) {
+async fn leave_the_key_free(unknown: UnknownOutcome) {
     let runs = Runs::default();
     let counted = runs.clone();
     let layer = OnceLayer::new(Redlock::embedded(), "hook", key)

@@ -3,7 +3,12 @@
 use std::convert::Infallible;
 
 use futures_util::FutureExt;
-use tower_redlock::{LockError, LossCause, Once, OnceError, OnceRequest, Unknown, testing::Task};
+use tower_redlock::{
+    LockError,
+    error::LossCause,
+    once::{Once, OnceError, OnceRequest, UnknownOutcome},
+    testing::Task,
+};
 
 use super::scene::{Ended, HOUR, KEY, Scene, TTL, assert_done_by, assert_ran, in_progress_by};
 
@@ -33,7 +38,7 @@ fn what_was_lost_is_free_for_the_next() {
 #[test]
 fn what_was_lost_is_held_for_somebody_to_decide() {
     let scene = Scene::new(3);
-    let _work = loses(&scene, scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR)));
+    let _work = loses(&scene, scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)));
     for ended in [scene.green_does(), scene.blue_does()] {
         let (unknown, retry_after) = in_progress_by(&ended, "blue");
         assert_eq!((unknown, retry_after), (true, Some(HOUR.saturating_sub(TTL))));
@@ -48,7 +53,7 @@ fn what_was_lost_is_held_for_somebody_to_decide() {
 fn what_ran_for_too_long_is_held_as_well() {
     let scene = Scene::new(3);
     let forever = std::future::pending::<Result<usize, Infallible>>();
-    let request = scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR)).max_hold(TTL);
+    let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)).max_hold(TTL);
     let mut work = scene.clock.spawn(request.run(|_| forever));
     scene.clock.advance(TTL);
     let ended = work.take().expect("it was stopped");
@@ -64,7 +69,7 @@ fn what_ran_for_too_long_is_held_as_well() {
 fn what_is_dropped_when_its_lock_is_over_is_held_as_well() {
     let scene = Scene::new(3);
     let forever = std::future::pending::<Result<usize, Infallible>>();
-    let request = scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR));
+    let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
     let mut work = Box::pin(request.run(|_| forever));
     assert!((&mut work).now_or_never().is_none(), "it runs");
     scene.clock.leap(TTL);
@@ -77,7 +82,7 @@ fn what_is_dropped_when_its_lock_is_over_is_held_as_well() {
 fn while_it_runs_it_is_not_called_unknown() {
     let scene = Scene::new(3);
     let forever = std::future::pending::<Result<usize, Infallible>>();
-    let request = scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR));
+    let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
     let _work = scene.clock.spawn(request.run(|_| forever));
     scene.clock.settle();
     let (unknown, _) = in_progress_by(&scene.green_does(), "blue");
@@ -87,7 +92,7 @@ fn while_it_runs_it_is_not_called_unknown() {
 #[test]
 fn work_that_is_held_and_done_is_done() {
     let scene = Scene::new(3);
-    let hold = || scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR));
+    let hold = || scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
     assert_ran(&scene.does(hold()), 1);
     scene.clock.advance(2 * HOUR);
     assert_done_by(&scene.does(hold()), "blue");

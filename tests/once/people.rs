@@ -4,8 +4,8 @@ use std::{convert::Infallible, time::UNIX_EPOCH};
 
 use futures_util::FutureExt;
 use tower_redlock::{
-    LockError, Once, Redlock, Unknown,
-    once::{OnceState, OnceStatus},
+    LockError, Redlock,
+    once::{Once, OnceState, OnceStatus, UnknownOutcome},
     time::Clock,
 };
 
@@ -19,7 +19,7 @@ fn status(scene: &Scene) -> Option<OnceStatus> {
 /// Work of blue's that nobody knows the outcome of.
 fn unknown(scene: &Scene) {
     let forever = std::future::pending::<Result<usize, Infallible>>();
-    let request = scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR));
+    let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
     let mut work = scene.clock.spawn(request.run(|_| forever));
     scene.clock.settle();
     scene.blue.partition(0..3);
@@ -78,7 +78,7 @@ fn what_is_unknown_is_forgotten_and_runs() {
 fn nothing_is_decided_about_work_that_runs() {
     let scene = Scene::new(3);
     let forever = std::future::pending::<Result<usize, Infallible>>();
-    let request = scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR));
+    let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
     let _work = scene.clock.spawn(request.run(|_| forever));
     scene.clock.settle();
     assert_eq!(status(&scene).expect("it runs").state, OnceState::InProgress);

@@ -1,7 +1,10 @@
 //! A manager that has had as many records kept as it may.
 
 use futures_util::FutureExt;
-use tower_redlock::{LockError, Once, OnceError, Redlock, Unknown, once::OnceState};
+use tower_redlock::{
+    LockError, Redlock,
+    once::{Once, OnceError, OnceState, UnknownOutcome},
+};
 
 use super::scene::{Ended, HOUR, SECOND, Scene, assert_done_by, assert_ran};
 
@@ -48,7 +51,7 @@ fn work_that_fails_or_is_dropped_takes_no_room() {
     let (scene, blue) = bounded();
     for i in 0..5 {
         let key = || blue.once(format!("failing {i}"));
-        let hold = Unknown::Hold(HOUR);
+        let hold = UnknownOutcome::Hold(HOUR);
         for request in [key(), key().unknown(hold)] {
             let failed = request.run(|_| async { Err::<(), _>("on purpose") }).now_or_never();
             assert!(matches!(failed, Some(Err(OnceError::Work(_)))), "{failed:?}");
@@ -84,7 +87,7 @@ fn work_under_way_has_its_room() {
 fn a_key_that_is_held_counts_until_it_is_free() {
     let (scene, blue) = bounded();
     for key in ["a", "b"] {
-        let request = blue.once(key).unknown(Unknown::Hold(HOUR));
+        let request = blue.once(key).unknown(UnknownOutcome::Hold(HOUR));
         let mut dropped = Box::pin(request.run(|_| std::future::pending::<Result<(), ()>>()));
         assert!(dropped.as_mut().now_or_never().is_none());
     }
@@ -98,7 +101,8 @@ fn a_key_that_is_held_counts_until_it_is_free() {
 #[test]
 fn a_key_that_was_held_and_done_counts_once() {
     let (scene, blue) = bounded();
-    let run = |key: &str| scene.does(blue.once(key).unknown(Unknown::Hold(SECOND)).retain(RETAIN));
+    let run =
+        |key: &str| scene.does(blue.once(key).unknown(UnknownOutcome::Hold(SECOND)).retain(RETAIN));
     assert_ran(&run("a"), 1);
     assert_ran(&run("b"), 2);
     scene.clock.advance(RETAIN.saturating_sub(SECOND));
@@ -110,7 +114,7 @@ fn a_key_that_was_held_and_done_counts_once() {
 #[test]
 fn a_key_that_was_held_for_longer_counts_until_the_record_of_its_end_expires() {
     let (scene, blue) = bounded();
-    let hold = Unknown::Hold(240 * HOUR);
+    let hold = UnknownOutcome::Hold(240 * HOUR);
     let run = |key: &str| scene.does(blue.once(key).unknown(hold).retain(RETAIN));
     assert_ran(&run("a"), 1);
     assert_ran(&run("b"), 2);

@@ -4,7 +4,7 @@
 use std::{convert::Infallible, future::Future};
 
 use futures_util::FutureExt;
-use tower_redlock::{LockError, Once, testing::Task};
+use tower_redlock::{LockError, once::Once, testing::Task};
 
 use super::{
     log::Log,

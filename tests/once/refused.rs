@@ -4,9 +4,10 @@ use std::{convert::Infallible, sync::Arc};
 
 use futures_util::FutureExt;
 use tower_redlock::{
-    EmbeddedNodes, LockError, Once, OnceError, OnceRequest, Reason, Redlock, Unknown, VoteOutcome,
-    node::{Node, Op, RecordOp},
-    once::OnceState,
+    LockError, Redlock,
+    error::{Reason, VoteOutcome},
+    node::{EmbeddedNodes, Node, Op, RecordOp},
+    once::{Once, OnceError, OnceRequest, OnceState, UnknownOutcome},
     testing::Task,
 };
 
@@ -50,7 +51,7 @@ fn assert_full(error: &LockError) {
 async fn work_that_may_not_be_unknown_does_not_begin_where_too_few_nodes_keep_that_it_does() {
     let nodes = EmbeddedNodes::new(3);
     let (redlock, runs) = (two_are_full(&nodes), Runs::default());
-    let request = redlock.once(KEY).unknown(Unknown::Hold(HOUR));
+    let request = redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
     let ended = request.run(|_| async { Ok::<_, Infallible>(runs.run()) }).await;
     let Err(OnceError::Lock(error)) = ended else { panic!("{ended:?}") };
     assert_full(&error);
@@ -81,7 +82,7 @@ async fn work_that_may_not_be_unknown_does_not_begin_where_a_node_then_tells_tha
     let [first, second] = [&voters[0], &voters[1]].map(MockNode::forwarding);
     let nodes = [first, second, silent(&voters[2])];
     let redlock = with_nodes(Redlock::builder(), nodes).build().unwrap();
-    let ended = work(redlock.once(KEY).unknown(Unknown::Hold(HOUR))).await;
+    let ended = work(redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR))).await;
     assert!(matches!(ended, Ok(Once::AlreadyDone { .. })), "{ended:?}");
     assert_eq!(runs.count(), 1);
     // The others were told, and nobody keeps that it has begun.
@@ -92,7 +93,7 @@ async fn work_that_may_not_be_unknown_does_not_begin_where_a_node_then_tells_tha
 #[tokio::test]
 async fn work_whose_record_can_not_be_read_does_not_begin() {
     let (nodes, runs) = (EmbeddedNodes::new(3), Runs::default());
-    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         let voters: Vec<_> = nodes.nodes("redlock").collect();
         let mocks = [MockNode::forwarding(&voters[0]), silent(&voters[1]), silent(&voters[2])];
         let redlock = with_nodes(Redlock::builder(), mocks).build().unwrap();
@@ -109,7 +110,7 @@ async fn work_that_may_not_be_unknown_and_can_not_be_recorded_stays_blocked() {
     let (nodes, runs) = (EmbeddedNodes::new(3), Runs::default());
     let voters = nodes.nodes("redlock").map(|node| filling(&node));
     let redlock = with_nodes(Redlock::builder(), voters).build().unwrap();
-    let hold = || redlock.once(KEY).unknown(Unknown::Hold(HOUR));
+    let hold = || redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
     let work = async || hold().run(|_| async { Ok::<_, Infallible>(runs.run()) }).await;
     let ended = work().await;
     assert!(matches!(ended, Ok(Once::RanUnrecorded(1, _))), "{ended:?}");
@@ -133,7 +134,7 @@ fn what_did_not_begin_is_not_held() {
     });
     let mocks = [MockNode::forwarding(&nodes[0]), MockNode::forwarding(&nodes[1]), last];
     let redlock = with_nodes(builder.clock(scene.clock.clone()), mocks).build().unwrap();
-    let ended = scene.does(redlock.once(KEY).unknown(Unknown::Hold(HOUR)));
+    let ended = scene.does(redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR)));
     assert!(matches!(ended, Err(OnceError::Lock(LockError::TooSlow { .. }))), "{ended:?}");
     assert_eq!(scene.runs.count(), 0);
     assert_ran(&scene.green_does(), 1);
@@ -142,7 +143,7 @@ fn what_did_not_begin_is_not_held() {
 #[test]
 fn a_check_whose_lock_is_lost_holds_nothing() {
     let scene = Scene::new(3);
-    let request = scene.at_blue.once(KEY).unknown(Unknown::Hold(HOUR)).max_hold(SECOND);
+    let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)).max_hold(SECOND);
     let request = request
         .unless(|_| std::future::pending::<Result<bool, Infallible>>())
         .run(|_| async { panic!("it does not begin") });

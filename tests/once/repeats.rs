@@ -4,7 +4,11 @@ use std::{convert::Infallible, time::Duration};
 
 use futures_util::{FutureExt, future::join_all};
 use tower_redlock::{
-    EmbeddedNodes, LockError, Once, OnceError, Redlock, ResourceError, time::Clock,
+    LockError, Redlock,
+    error::ResourceError,
+    node::EmbeddedNodes,
+    once::{Once, OnceError},
+    time::Clock,
 };
 
 use super::scene::{
@@ -156,7 +160,7 @@ fn what_is_no_key_or_no_setting_is_an_error_and_nothing_runs() {
     assert_eq!(resource(long), ResourceError::NameTooLong { bytes: 513 });
     assert_ran(&scene.does(scene.at_blue.once("x".repeat(507))), 1);
 
-    let hold = tower_redlock::Unknown::Hold;
+    let hold = tower_redlock::once::UnknownOutcome::Hold;
     for request in [
         scene.at_blue.once(KEY).retain(Duration::ZERO),
         scene.at_blue.once(KEY).retain(Duration::MAX),

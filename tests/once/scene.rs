@@ -11,7 +11,8 @@ use std::{
 
 use futures_util::FutureExt;
 use tower_redlock::{
-    Once, OnceError, OnceRequest, Redlock,
+    Redlock,
+    once::{Once, OnceError, OnceRequest},
     testing::{ManualClock, Nodes, Replica},
 };
 

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
-use tower_redlock::{LockContext, Once, OnceError};
+use tower_redlock::{
+    LockContext,
+    once::{Once, OnceError},
+};
 
 use super::scene::{KEY, Scene, TTL, assert_done_by, assert_ran};
 

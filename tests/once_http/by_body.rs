@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use http_body::Frame;
 use http_body_util::{BodyExt, channel::Channel};
 use tower::{Layer, ServiceExt};
-use tower_redlock::{LockContext, OnceLayer, key, once::Missing};
+use tower_redlock::{LockContext, OnceLayer, key, once::http::Missing};
 
 use crate::{
     client::Client,

@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use tokio::sync::Semaphore;
 use tower::{Layer, Service, service_fn};
-use tower_redlock::{LockContext, OnceLayer, Unknown, key};
+use tower_redlock::{LockContext, OnceLayer, key, once::UnknownOutcome};
 use tracing::{
     Event, Instrument, Metadata, Span, Subscriber,
     span::{Attributes, Id, Record},
@@ -148,7 +148,7 @@ async fn a_timeout_outside_does_not_end_it() {
 
 #[tokio::test]
 async fn max_hold_ends_it() {
-    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         let site = Site::new();
         let handler = Handler::new(&site);
         let layer = once(&site).max_hold(TTL * 3).unknown(unknown).http();
@@ -164,7 +164,7 @@ async fn max_hold_ends_it() {
         handler.permits.add_permits(1);
         let again = client.send(hook("evt_1")).await;
         match unknown {
-            Unknown::Release => assert_eq!(again.body, "run 2"),
+            UnknownOutcome::Release => assert_eq!(again.body, "run 2"),
             _ => again.assert_problem(409, None, "unknown-outcome", "unknown"),
         }
     }
@@ -230,7 +230,7 @@ where
 
 #[test]
 fn outside_a_runtime_it_is_dropped_in_the_middle() {
-    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         let site = Site::new();
         let runs = site.runs.clone();
         let service = service_fn(move |_: Request<Body>| {
@@ -240,14 +240,14 @@ fn outside_a_runtime_it_is_dropped_in_the_middle() {
         dropped(once(&site).unknown(unknown).http().layer(service));
         assert_eq!(site.runs.count(), 1);
         let status = site.at_green.once("hook:evt_1").status().now_or_never().unwrap().unwrap();
-        assert_eq!(status.is_some(), unknown != Unknown::Release, "{status:?}");
+        assert_eq!(status.is_some(), unknown != UnknownOutcome::Release, "{status:?}");
         assert_eq!(site.nodes.key_counts(), [0; 3], "the lock is given back");
     }
 }
 
 #[tokio::test]
 async fn it_ends_with_its_caller_where_that_is_asked_for() {
-    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         let site = Site::new();
         let handler = Handler::new(&site);
         let layer = once(&site).unknown(unknown).http().detached(false);
@@ -257,7 +257,7 @@ async fn it_ends_with_its_caller_where_that_is_asked_for() {
         handler.permits.add_permits(1);
         let again = soon("the answer", client.send(hook("evt_1"))).await;
         match unknown {
-            Unknown::Release => assert_eq!(again.body, "run 2"),
+            UnknownOutcome::Release => assert_eq!(again.body, "run 2"),
             _ => again.assert_problem(409, None, "unknown-outcome", "unknown"),
         }
     }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use tower_redlock::{
     LockContext, OnceLayer, key,
-    once::Missing,
+    once::http::Missing,
     reject::{RejectReason, Rejection},
 };
 

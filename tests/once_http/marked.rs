@@ -5,7 +5,11 @@ use std::{future::pending, time::Duration};
 use axum::{Extension, Router, body::Body, response::IntoResponse, routing::post};
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use tower_redlock::{OnceLayer, RedlockLayer, RequestOutcome, Unknown, key, reject::Rejection};
+use tower_redlock::{
+    OnceLayer, RedlockLayer, key,
+    once::UnknownOutcome,
+    reject::{Rejection, RequestOutcome},
+};
 
 use crate::{
     client::Client,
@@ -13,7 +17,7 @@ use crate::{
     site::{HOUR, Runs, Site, hook, serve, soon},
 };
 
-const UNKNOWN: [Unknown; 2] = [Unknown::Release, Unknown::Hold(HOUR)];
+const UNKNOWN: [UnknownOutcome; 2] = [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)];
 
 pub(crate) fn event() -> Request<Body> {
     Request::post("/hook").body(r#"{"id":"evt_1"}"#.into()).unwrap()
@@ -27,7 +31,7 @@ pub(crate) fn payment() -> Request<Body> {
 pub(crate) type Send = fn() -> Request<Body>;
 
 /// A server for each face of a layer around `app`, and what it is sent.
-async fn faces(site: &Site, app: &Router, unknown: Unknown) -> [(Client, Send); 3] {
+async fn faces(site: &Site, app: &Router, unknown: UnknownOutcome) -> [(Client, Send); 3] {
     let redlock = || site.at_blue.clone();
     let by_head = OnceLayer::new(redlock(), "head", key::header("webhook-id")).unknown(unknown);
     let by_body = OnceLayer::by_body(redlock(), "body", key::json_pointer("/id")).unknown(unknown);
@@ -55,11 +59,11 @@ fn first_then_done<A: IntoResponse>(
 }
 
 /// The key of an answer whose outcome is unknown, by what is said of such keys.
-async fn assert_unknown(client: &Client, request: Send, unknown: Unknown, status: u16) {
+async fn assert_unknown(client: &Client, request: Send, unknown: UnknownOutcome, status: u16) {
     assert_eq!(soon("the first", client.send(request())).await.code(), status);
     let again = soon("the second", client.send(request())).await;
     match unknown {
-        Unknown::Release => assert_eq!(again.body, "run 2"),
+        UnknownOutcome::Release => assert_eq!(again.body, "run 2"),
         _ => again.assert_problem(409, None, "unknown-outcome", "unknown"),
     }
 }
@@ -112,7 +116,7 @@ async fn an_inner_lock_that_is_lost_is_unknown() {
                 assert_eq!(soon("the answer", first).await.unwrap().code(), 500);
                 let again = soon("the second", client.send(request())).await;
                 match unknown {
-                    Unknown::Release => assert_eq!(again.body, "run 2"),
+                    UnknownOutcome::Release => assert_eq!(again.body, "run 2"),
                     _ => again.assert_problem(409, None, "unknown-outcome", "unknown"),
                 }
             }
@@ -127,11 +131,11 @@ async fn an_inner_key_that_is_held_is_unknown() {
             let site = Site::new();
             let app = first_then_done(&site.runs, || Extension(RequestOutcome::Unknown));
             let inner = OnceLayer::new(site.at_blue.clone(), "inner", |_: &Request<Body>| "x")
-                .unknown(Unknown::Hold(HOUR))
+                .unknown(UnknownOutcome::Hold(HOUR))
                 .http();
             let app = app.route_layer(inner);
             // Holds the inner key.
-            let (other, request) = faces(&site, &app, Unknown::Release).await[face].clone();
+            let (other, request) = faces(&site, &app, UnknownOutcome::Release).await[face].clone();
             assert_eq!(other.send(request()).await.code(), 200);
             let (client, request) = faces(&site, &app, unknown).await[face].clone();
             for _ in 0..2 {
@@ -141,7 +145,7 @@ async fn an_inner_key_that_is_held_is_unknown() {
             site.at_blue.once("inner:x").forget().await.unwrap();
             let again = client.send(request()).await;
             match unknown {
-                Unknown::Release => assert_eq!(again.body, "run 2"),
+                UnknownOutcome::Release => assert_eq!(again.body, "run 2"),
                 _ => again.assert_problem(409, None, "unknown-outcome", "unknown"),
             }
         }

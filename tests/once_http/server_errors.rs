@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use axum::{Extension, Router, body::Body, routing::post};
 use http::{Response, StatusCode};
-use tower_redlock::{OnceLayer, RequestOutcome, Unknown, key, once::ServerErrors};
+use tower_redlock::{
+    OnceLayer, key,
+    once::{UnknownOutcome, http::ServerErrors},
+    reject::RequestOutcome,
+};
 
 use crate::{
     client::{Answer, Client},
@@ -126,7 +130,7 @@ async fn the_time_of_unknown_outcomes_counts_where_both_hold() {
     let site = Site::new();
     let app = failing(&site, 500);
     let [(client, request), ..] = &faces!(site, app, |layer| layer
-        .unknown(Unknown::Hold(HOUR))
+        .unknown(UnknownOutcome::Hold(HOUR))
         .server_errors(ServerErrors::Hold(HOUR / 2)));
     assert_held(&two(client, *request).await, 500);
     site.clock.advance(HOUR / 2);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::Response;
 use http_body_util::channel::Channel;
 use tokio::sync::Notify;
-use tower_redlock::{OnceLayer, Unknown, key};
+use tower_redlock::{OnceLayer, key, once::UnknownOutcome};
 
 use crate::{
     client::Client,
@@ -26,7 +26,7 @@ fn stuck_at_first(runs: &Runs) -> Router {
     )
 }
 
-async fn both(site: &Site, app: Router, unknown: Unknown) -> (Client, Client) {
+async fn both(site: &Site, app: Router, unknown: UnknownOutcome) -> (Client, Client) {
     let layer = |redlock: &_| {
         OnceLayer::new(Clone::clone(redlock), "hook", key::header("webhook-id"))
             .unknown(unknown)
@@ -51,7 +51,7 @@ async fn lose(site: &Site, blue: &Client) {
 #[tokio::test]
 async fn without_a_quorum_the_handler_does_not_run() {
     let site = Site::new();
-    let (blue, green) = both(&site, stuck_at_first(&site.runs), Unknown::Release).await;
+    let (blue, green) = both(&site, stuck_at_first(&site.runs), UnknownOutcome::Release).await;
     site.nodes.stop(0..2);
     for client in [&blue, &green] {
         client.send(hook("evt_1")).await.assert_problem(503, Some("1"), "no-quorum", "not-run");
@@ -62,7 +62,7 @@ async fn without_a_quorum_the_handler_does_not_run() {
 #[tokio::test]
 async fn what_is_lost_mid_run_is_unknown_and_free_for_the_next_try() {
     let site = Site::new();
-    let (blue, green) = both(&site, stuck_at_first(&site.runs), Unknown::Release).await;
+    let (blue, green) = both(&site, stuck_at_first(&site.runs), UnknownOutcome::Release).await;
     lose(&site, &blue).await;
     assert_eq!(green.send(hook("evt_1")).await.body, "handled");
     blue.send(hook("evt_1")).await.assert_duplicate();
@@ -71,7 +71,7 @@ async fn what_is_lost_mid_run_is_unknown_and_free_for_the_next_try() {
 #[tokio::test]
 async fn what_is_held_for_somebody_to_decide_has_no_promise_when() {
     let site = Site::new();
-    let (blue, green) = both(&site, stuck_at_first(&site.runs), Unknown::Hold(HOUR)).await;
+    let (blue, green) = both(&site, stuck_at_first(&site.runs), UnknownOutcome::Hold(HOUR)).await;
     lose(&site, &blue).await;
     for client in [&blue, &green] {
         client.send(hook("evt_1")).await.assert_problem(409, None, "unknown-outcome", "unknown");
@@ -83,7 +83,7 @@ async fn what_is_held_for_somebody_to_decide_has_no_promise_when() {
 
 #[tokio::test]
 async fn a_handler_that_panics_leaves_an_unknown_outcome() {
-    for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
+    for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         let site = Site::new();
         let runs = site.runs.clone();
         let app = Router::new().route(
@@ -98,7 +98,7 @@ async fn a_handler_that_panics_leaves_an_unknown_outcome() {
         site.is_free().await;
         let again = green.send(hook("evt_1")).await;
         match unknown {
-            Unknown::Release => assert_eq!(again.body, "handled"),
+            UnknownOutcome::Release => assert_eq!(again.body, "handled"),
             _ => again.assert_problem(409, None, "unknown-outcome", "unknown"),
         }
     }
@@ -144,7 +144,7 @@ async fn it_is_recorded_before_the_response_goes_out_and_its_body_takes_nothing_
             Response::new(axum::body::Body::new(body))
         }),
     );
-    let (blue, green) = both(&site, app, Unknown::Release).await;
+    let (blue, green) = both(&site, app, UnknownOutcome::Release).await;
     let response = blue.open(hook("evt_1")).await.unwrap();
     assert_eq!(response.status(), 200);
     ready.notified().await;

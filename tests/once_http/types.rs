@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{
     OnceLayer, Redlock,
-    once::{Intact, Scope},
+    once::{Intact, http::Scope},
 };
 
 use crate::site::Runs;

@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use tower::{Layer, Service, ServiceExt, util::BoxCloneService};
 use tower_redlock::{
     OnceLayer, Redlock, RedlockLayer, key,
-    once::{Intact, Scope},
+    once::{Intact, http::Scope},
 };
 
 use crate::site::{HOUR, Site};

@@ -3,8 +3,8 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use tower_redlock::{
-    Job, JobContext, Redlock, Schedule, Scheduler, SchedulerHandle,
-    scheduler::Missed,
+    Job, JobContext, Redlock, Schedule, Scheduler,
+    scheduler::{Missed, SchedulerHandle},
     testing::{ManualClock, Nodes},
 };
 

@@ -13,8 +13,9 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, LockError, Redlock,
+    LockError, Redlock,
     error::LossCause,
+    node::EmbeddedNodes,
     testing::{ManualClock, Nodes},
 };
 

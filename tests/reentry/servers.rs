@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{NodeHealth, Redlock, RestartGuard};
+use tower_redlock::{
+    Redlock,
+    node::{NodeHealth, redis::RestartGuard},
+};
 
 use crate::{
     reenter::{assert_told, block_on, use_context, use_manager, was_told, without_deadlock},

@@ -1,6 +1,6 @@
 //! Clocks that are changed: what the table of `CronSchedule` says, in the open.
 
-use tower_redlock::schedule::Schedule;
+use tower_redlock::Schedule;
 
 use crate::tools::{at, ticks};
 

@@ -1,6 +1,6 @@
 //! What cron expressions mean, apart from clocks that change.
 
-use tower_redlock::schedule::{Schedule, WallTime};
+use tower_redlock::{Schedule, schedule::WallTime};
 
 use crate::tools::{at, ticks};
 

@@ -1,9 +1,9 @@
-//! What holds for every schedule, whatever it is asked.
+//! Properties of every schedule.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tower_redlock::schedule::{Schedule, WallTime};
+use tower_redlock::{Schedule, schedule::WallTime};
 
 use crate::tools::at;
 

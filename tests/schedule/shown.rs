@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use tower_redlock::schedule::{Schedule, WallTime};
+use tower_redlock::{Schedule, schedule::WallTime};
 
 use crate::tools::at;
 

@@ -1,4 +1,6 @@
-use tower_redlock::schedule::{Schedule, WallTime};
+//! Generators and checks that the tests share.
+
+use tower_redlock::{Schedule, schedule::WallTime};
 
 pub(crate) fn at(millis: u64) -> WallTime {
     WallTime::from_millis(millis)

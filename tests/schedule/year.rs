@@ -1,6 +1,6 @@
 //! A year of ticks in three time zones, against what `expected.py` found minute by minute.
 
-use tower_redlock::schedule::{Schedule, WallTime};
+use tower_redlock::{Schedule, schedule::WallTime};
 
 use crate::tools::at;
 

@@ -9,14 +9,13 @@ use std::{
 };
 
 use tower_redlock::{
-    Job, JobContext,
-    schedule::Schedule,
+    Job, JobContext, Schedule,
     scheduler::{Overlap, ShutdownReport},
 };
 
 use crate::scene::{MS, Running, SECOND, Scene, Site, within};
 
-/// Work that goes on until it is told to end.
+/// Work that runs until it is ended.
 pub(crate) struct Held {
     pub(crate) begun: Receiver<JobContext>,
     pub(crate) end: Sender<()>,

@@ -1,8 +1,8 @@
 //! Runs that are broken off, and ends that get lost.
 
 use tower_redlock::{
+    Schedule,
     node::{ClaimOp, Op},
-    schedule::Schedule,
     scheduler::Claim,
 };
 

@@ -13,7 +13,8 @@ use std::{
 };
 
 use tower_redlock::{
-    Job, JobContext, LossCause, Schedule, Scheduler,
+    Job, JobContext, Schedule, Scheduler,
+    error::LossCause,
     lock::Spawner,
     scheduler::{Claim, Outcome},
     testing::ManualSpawner,

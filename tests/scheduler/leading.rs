@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{Job, Leader, Scheduler, schedule::Schedule, scheduler::StartError};
+use tower_redlock::{Job, Leader, Schedule, Scheduler, scheduler::StartError};
 
 use crate::scene::{MS, Running, SECOND, Scene, Site, TTL};
 
@@ -36,7 +36,7 @@ fn a_runtime_that_hangs_loses_the_leadership() {
     let ran = scene.log.sites().len();
     scene.advance(100 * SECOND);
     assert_eq!(scene.log.sites()[ran..], ["b"; 10]);
-    // It stands by when it goes on.
+    // It stands by when it resumes.
     a.unhang();
     scene.advance(100 * SECOND);
     assert!(!at_a.handle.leads() && at_b.handle.leads());

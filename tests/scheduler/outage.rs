@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tower_redlock::{
-    schedule::Schedule,
+    Schedule,
     scheduler::{JobEventKind, Missed, SkipReason},
 };
 

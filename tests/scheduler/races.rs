@@ -1,10 +1,10 @@
-//! What is asked for while the nodes are being asked.
+//! Requests during a query of the nodes.
 
 use std::time::Duration;
 
 use std::future::IntoFuture;
 
-use tower_redlock::{node::Op, schedule::Schedule};
+use tower_redlock::{Schedule, node::Op};
 
 use crate::{
     scene::{MS, SECOND, Scene, Site},

@@ -6,7 +6,8 @@ use std::{
 };
 
 use tower_redlock::{
-    FencingToken, Job, JobContext, LossCause, Schedule,
+    FencingToken, Job, JobContext, Schedule,
+    error::LossCause,
     scheduler::{JobEventKind, Outcome},
 };
 

@@ -1,10 +1,9 @@
-//! What is told of jobs: statuses, counts, events.
+//! Statuses, counts and events of jobs.
 
 use std::time::Duration;
 
 use tower_redlock::{
-    Job, JobContext,
-    schedule::Schedule,
+    Job, JobContext, Schedule,
     scheduler::{JobEventKind, Overlap},
 };
 

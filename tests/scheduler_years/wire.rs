@@ -10,7 +10,7 @@ use std::{
 };
 
 use tower_redlock::{
-    Reason,
+    error::Reason,
     node::{Hints, Node, NodeHealth, Op, Reply, Subscription},
     testing::ManualClock,
     time::{Clock, Timestamp},

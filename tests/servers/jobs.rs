@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 use tower_redlock::{
-    Reason,
+    error::Reason,
     node::{
         Answer, ClaimOp, ClaimsAnswer, Node, Op, PrepareOp, PromisedAnswer, Reply, TickClaim,
         TickRun,

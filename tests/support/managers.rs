@@ -1,4 +1,4 @@
-use tower_redlock::{RedlockBuilder, RestartGuard};
+use tower_redlock::{RedlockBuilder, node::redis::RestartGuard};
 
 /// A manager over servers that are thrown away: they vote at once, and have names by their order,
 /// so that two ways to one server are the same node.

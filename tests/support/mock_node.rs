@@ -8,8 +8,9 @@ use std::{
 };
 
 use tower_redlock::{
-    NodeHealth, NodeState, Reason, RedlockBuilder,
-    node::{Answer, Hints, Node, Op, Reply, Subscription},
+    RedlockBuilder,
+    error::Reason,
+    node::{Answer, Hints, Node, NodeHealth, NodeState, Op, Reply, Subscription},
     time::Timestamp,
 };
 

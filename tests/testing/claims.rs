@@ -6,7 +6,8 @@ use std::{
 };
 
 use tower_redlock::{
-    Reason, Redlock,
+    Redlock,
+    error::Reason,
     node::{
         Answer, ClaimOp, ClaimsAnswer, Op, PrepareOp, PromisedAnswer, Reply, TickClaim, TickRun,
     },

@@ -3,7 +3,7 @@
 use std::{future::Future, pin::pin, time::Duration};
 
 use tower_redlock::{
-    LossCause,
+    error::LossCause,
     schedule::WallTime,
     testing::{ManualClock, job_context, term},
     time::Clock as _,

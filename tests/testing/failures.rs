@@ -3,7 +3,10 @@
 use std::{future::IntoFuture, time::Duration};
 
 use tower_redlock::{
-    LockError, LossCause, NodeState, Reason, Redlock, Released, VoteOutcome, Votes,
+    LockError, Redlock,
+    error::{LossCause, Reason, VoteOutcome, Votes},
+    lock::Released,
+    node::NodeState,
     testing::{ManualClock, Nodes},
 };
 

@@ -7,8 +7,9 @@ use std::{
 };
 
 use tower_redlock::{
-    LockError, NodeState, Reason, VoteOutcome,
-    node::{AcquireOp, Answer, ExtendOp, LeaseId, Nonce, Op, Reply},
+    LockError,
+    error::{Reason, VoteOutcome},
+    node::{AcquireOp, Answer, ExtendOp, LeaseId, NodeState, Nonce, Op, Reply},
     testing::{ManualClock, Nodes},
     time::Clock,
 };

@@ -3,7 +3,8 @@
 use std::{future::IntoFuture, sync::atomic::Ordering, time::Duration};
 
 use tower_redlock::{
-    LockError, Reason, Redlock, VoteOutcome,
+    LockError, Redlock,
+    error::{Reason, VoteOutcome},
     testing::{ManualClock, Nodes, Task},
 };
 

@@ -7,7 +7,8 @@ use std::{
 };
 
 use tower_redlock::{
-    LockError, LossCause,
+    LockError,
+    error::LossCause,
     testing::{ManualClock, Nodes},
     time::Clock,
 };

@@ -3,9 +3,9 @@
 use std::{future::IntoFuture, time::Duration};
 
 use tower_redlock::{
-    Job, LockError, Reason, Redlock, Scheduler, VoteOutcome,
+    Job, LockError, Redlock, Schedule, Scheduler,
+    error::{Reason, VoteOutcome},
     node::NodeState,
-    schedule::Schedule,
     scheduler::Missed,
     testing::{ManualClock, Nodes},
     time::Clock,
@@ -50,7 +50,7 @@ fn a_delay_after_the_end_runs_first_after_the_probation() {
         let (tell, told) = std::sync::mpsc::channel();
         let of_job = clock.clone();
         let job = Job::new("j", Schedule::every_after(3600 * SECOND), move |_| {
-            tell.send(of_job.now().since(start)).unwrap();
+            tell.send(of_job.now().saturating_duration_since(start)).unwrap();
             async {}
         });
         let _jobs = Scheduler::new(redlock).job(job).start().unwrap();

@@ -22,7 +22,9 @@ fn each_runs_at_the_moment_that_it_waits_for_in_their_order() {
         drop(clock.spawn(async move {
             for pause in [first, second] {
                 of_task.sleep(pause * SECOND).await;
-                seen.lock().unwrap().push((name, of_task.now().since(start).as_secs()));
+                seen.lock()
+                    .unwrap()
+                    .push((name, of_task.now().saturating_duration_since(start).as_secs()));
             }
         }));
     }

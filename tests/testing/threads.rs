@@ -11,7 +11,9 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, LockError, LossCause, Redlock,
+    LockError, Redlock,
+    error::LossCause,
+    node::EmbeddedNodes,
     testing::{ManualClock, Nodes},
     time::Clock,
 };

@@ -64,7 +64,7 @@ fn contend(processes: usize, tasks: usize) -> Log {
                     let lock = redlock.lock("x").wait(MINUTE).await.unwrap();
                     if asked >= counted_from {
                         let mut log = log.lock().unwrap();
-                        log.waits.push(time.now().since(asked));
+                        log.waits.push(time.now().saturating_duration_since(asked));
                         log.processes.push(process);
                     }
                     time.sleep(HOLD).await;
@@ -73,7 +73,7 @@ fn contend(processes: usize, tasks: usize) -> Log {
             }));
         }
     }
-    clock.advance(until.since(clock.now()) + MINUTE);
+    clock.advance(until.saturating_duration_since(clock.now()) + MINUTE);
     std::mem::take(&mut *log.lock().unwrap())
 }
 

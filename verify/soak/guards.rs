@@ -1,6 +1,6 @@
 //! The guards that the locks are built with.
 
-use tower_redlock::{RedlockBuilder, RestartGuard};
+use tower_redlock::{RedlockBuilder, node::redis::RestartGuard};
 
 use crate::trial::Guards;
 

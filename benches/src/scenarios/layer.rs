@@ -11,7 +11,7 @@ use std::{
 
 use tokio::runtime::{Builder, Runtime};
 use tower::{Layer, Service, ServiceExt, service_fn, util::ServiceFn};
-use tower_redlock::{EmbeddedNodes, Redlock, RedlockLayer};
+use tower_redlock::{Redlock, RedlockLayer, node::EmbeddedNodes};
 
 use crate::{counter::Counter, options::Options, report::format::time, samples::tell};
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{error, get, some};
 use crate::{
-    KeyError, ResourceKey,
     key::{self, BodyKey, RequestHead},
+    layer::{KeyError, ResourceKey},
 };
 
 fn name_in(

@@ -146,7 +146,7 @@ fn an_extension_gives_names_or_none() {
     assert_eq!(name(&key, &with("ann")), some("all + ann"));
     assert_eq!(name(&key, &with("")), Ok(None));
     assert_eq!(name(&key.optional(), &get("/")), Ok(None));
-    let fails = key::extension(|_: &Principal| Err::<String, _>(crate::KeyError::new("no")));
+    let fails = key::extension(|_: &Principal| Err::<String, _>(crate::layer::KeyError::new("no")));
     assert_eq!(name(&fails.optional(), &with("ann")), error("no"));
 }
 

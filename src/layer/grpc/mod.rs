@@ -4,7 +4,7 @@
 //! use std::time::Duration;
 //! use http::Request;
 //! use tonic::{body::Body, transport::Server};
-//! use tower_redlock::{KeyError, Redlock, RedlockLayer};
+//! use tower_redlock::{layer::KeyError, Redlock, RedlockLayer};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {

@@ -43,7 +43,7 @@ impl<K> RedlockLayer<K> {
     /// | a TTL or wait that the manager refuses, a key at the wrong place | `INTERNAL` | | no |
     ///
     /// A lost lock is not `ABORTED`: clients take that for "not done, try again". The responses are marked
-    /// with a [`RequestOutcome`](crate::RequestOutcome) for layers outside.
+    /// with a [`RequestOutcome`](crate::reject::RequestOutcome) for layers outside.
     ///
     /// The lock is held until the response's trailers; a stream that outlives it ends with the
     /// status of a lost lock, as trailers. The [`LockContext`] is in the request's extensions; where

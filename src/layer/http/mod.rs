@@ -10,7 +10,6 @@ mod read_first;
 mod service;
 mod upgrade;
 
-pub use crate::reject::RequestOutcome;
 pub use body::{BodyError, HttpBody};
 pub use buffered_response::GATHER_LIMIT;
 pub use future::HttpFuture;

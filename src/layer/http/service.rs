@@ -51,7 +51,7 @@ impl<K> RedlockLayer<K> {
     /// | no usable key | 400 | none | no |
     /// | a TTL or wait that the manager refuses, a key at the wrong place | 500 | none | no |
     ///
-    /// The responses are marked with a [`RequestOutcome`](crate::RequestOutcome) for an
+    /// The responses are marked with a [`RequestOutcome`](crate::reject::RequestOutcome) for an
     /// [`OnceLayer`](crate::OnceLayer) outside.
     ///
     /// The error type stays that of the service. The [`LockContext`] is in the request's extensions (with

@@ -124,7 +124,7 @@ impl HeldUpgrade {
     ///
     /// [`LockError::Lost`] when the lock was lost while the work ran: the work was dropped. Also where
     /// the response did not upgrade the connection, with the cause
-    /// [`Released`](crate::LossCause::Released) or what ended the request: the work did not begin then.
+    /// [`Released`](crate::error::LossCause::Released) or what ended the request: the work did not begin then.
     ///
     /// # Cancel safety
     ///

@@ -248,7 +248,7 @@ impl SharedLease {
 
     /// Returns what the decision says about the load of the nodes.
     fn outcome(&self, decision: Option<&Result<(), Refusal>>, now: Timestamp) -> AttemptOutcome {
-        let (took, node_timeout) = (now.since(self.started), self.node_timeout);
+        let (took, node_timeout) = (now.saturating_duration_since(self.started), self.node_timeout);
         match decision {
             Some(Ok(()) | Err(Refusal::Held { .. })) => match took {
                 took if took <= node_timeout / 4 => AttemptOutcome::Prompt,
@@ -334,7 +334,9 @@ impl SharedLease {
         match (&decision, &lease, &ticket) {
             (Ok(()), Some(lease), ticket) => {
                 StallWatch::start(lease, &lease.plan);
-                ticket.iter().for_each(|ticket| ticket.holding(lease));
+                if let Some(ticket) = ticket {
+                    ticket.holding(lease);
+                }
             }
             (Err(error), _, Some(ticket)) if is_verdict => ticket.report(error),
             _ => {}

@@ -131,7 +131,7 @@ impl ActiveLease {
         &self.shared.id
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
+    pub(in crate::lock) fn core(&self) -> &Arc<Core> {
         &self.shared.core
     }
 
@@ -166,7 +166,7 @@ impl ActiveLease {
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        self.valid_until().since(self.now())
+        self.valid_until().saturating_duration_since(self.now())
     }
 
     /// P2: reads the clock, immediately before every poll of guarded work.
@@ -196,7 +196,7 @@ impl ActiveLease {
     pub(crate) fn soft_deadline(&self) -> Option<Timestamp> {
         let end = self.valid_until();
         let lead = self.plan.cap_lead(self.timers().lead());
-        (end > Timestamp::ZERO).then(|| end.minus(lead + self.plan.stop_margin))
+        (end > Timestamp::ZERO).then(|| end.saturating_sub(lead + self.plan.stop_margin))
     }
 
     /// Whether the validity ends at `max_hold`, so that no renewal extends it.
@@ -245,7 +245,7 @@ impl ActiveLease {
 
     /// The error for a grant that was taken after its validity: nothing ran under it.
     pub(crate) fn too_slow(&self) -> LockError {
-        let elapsed = self.now().since(self.started);
+        let elapsed = self.now().saturating_duration_since(self.started);
         LockError::TooSlow { elapsed, validity: self.plan.validity, votes: self.shared.votes() }
     }
 
@@ -294,7 +294,7 @@ impl ActiveLease {
         }
         state.grant.holder_gone = true;
         let now = self.now();
-        let held = state.grant.held_since.take().map(|since| now.since(since));
+        let held = state.grant.held_since.take().map(|since| now.saturating_duration_since(since));
         if let Some(time) = held {
             self.core().hold_times.record(self.resource(), time);
         }

@@ -204,7 +204,7 @@ impl SharedLease {
     /// P2: when a grant ends, so that its work is dropped before the end of the validity: the lead
     /// of timers earlier.
     pub(super) fn stop_at(state: &LeaseState, lead: Duration) -> Timestamp {
-        state.lease.end().minus(state.grant.plan.cap_lead(lead))
+        state.lease.end().saturating_sub(state.grant.plan.cap_lead(lead))
     }
 
     /// R10: handles jumps of servers' clocks and, under the strict guard, of the local one.
@@ -270,7 +270,7 @@ impl SharedLease {
             && state.announced
             // Records tell holders apart by the lease's nonce.
             && !state.grant.plan.keeps_records
-            && state.granted.is_some_and(|since| now.since(since) < LONGEST_STREAK)
+            && state.granted.is_some_and(|since| now.saturating_duration_since(since) < LONGEST_STREAK)
             && !self.core.is_closed()
             // A new attempt would find clock jumps.
             && self.core.clock_jumps.epoch() == self.first_epoch

@@ -51,7 +51,8 @@ impl Queue {
             HeadState::Refused(error) => Some(error.clone()),
             HeadState::Holding(lease) => {
                 let now = self.timers.clock().now();
-                let expires_in = lease.upgrade().map(|lease| lease.valid_until().since(now));
+                let expires_in =
+                    lease.upgrade().map(|lease| lease.valid_until().saturating_duration_since(now));
                 Some(self.held_here(expires_in))
             }
         }

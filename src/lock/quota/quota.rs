@@ -103,7 +103,7 @@ impl Quota {
             return Ok(usage);
         }
         let limit = used.records;
-        let retry_after = state.kept.next_end().map(|end| end.since(now));
+        let retry_after = state.kept.next_end().map(|end| end.saturating_duration_since(now));
         let warns = state.record_warnings.count(now);
         drop(state);
         metrics::over_quota("max_records");
@@ -204,7 +204,7 @@ impl Quota {
     fn refresh(&self, core: &Core) -> Timestamp {
         let now = self.timers.clock().now();
         let is_due = |read_at: Option<Timestamp>| {
-            read_at.is_none_or(|read_at| now.since(read_at) >= READ_INTERVAL)
+            read_at.is_none_or(|read_at| now.saturating_duration_since(read_at) >= READ_INTERVAL)
         };
         if is_due(sync::lock(&self.state).read_at) {
             let servers = ServerMemory::of(core);
@@ -278,7 +278,7 @@ impl WarnThrottle {
     /// the next one.
     pub(super) fn count(&mut self, now: Timestamp) -> Option<u64> {
         self.count += 1;
-        if self.last.is_some_and(|last| now.since(last) < WARN_INTERVAL) {
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) < WARN_INTERVAL) {
             return None;
         }
         self.last = Some(now);

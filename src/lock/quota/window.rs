@@ -109,7 +109,7 @@ mod tests {
             let end = bucket(Timestamp::from_nanos(5), retain);
             window.add(one(7), end);
             assert!(end >= Timestamp::from_nanos(5) + retain);
-            window.expire(end.minus(Duration::from_nanos(1)));
+            window.expire(end.saturating_sub(Duration::from_nanos(1)));
             assert_eq!(window.total(), one(7));
             window.expire(end);
             assert_eq!((window.total(), window.next_end()), (Usage::default(), None));

@@ -8,7 +8,8 @@ use std::{
 };
 
 use crate::{
-    Lock, LockRequest, LossCause, Redlock,
+    Lock, LockRequest, Redlock,
+    error::LossCause,
     node::ClockJump,
     testing::{ManualClock, Nodes},
 };

@@ -101,7 +101,7 @@ impl Streaks {
 
     /// Notes that the names, held since then, are about to be released.
     pub(super) fn returning(&self, resource: &Resource, since: Timestamp, now: Timestamp) {
-        if now.since(since) < LONGEST_STREAK {
+        if now.saturating_duration_since(since) < LONGEST_STREAK {
             return;
         }
         let mut state = crate::sync::lock(&self.state);
@@ -152,7 +152,8 @@ impl Streaks {
         let state = crate::sync::lock(&self.state);
         let mut streaks = resource.shared_names().iter().filter_map(|name| state.names.get(name));
         streaks.all(|streak| {
-            let lasts = streak.since.map_or(Duration::ZERO, |since| now.since(since));
+            let lasts =
+                streak.since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
             let is_unknown =
                 streak.is_stale(now) || matches!(streak.waiters, WaiterInfo::Unknown(_));
             is_unknown || lasts < LONGEST_STREAK || passes < 1 || (passes < 2 && lasts < LONG_TURN)
@@ -237,7 +238,9 @@ impl StreakState {
 
     /// Removes stale names, at intervals: each time would be quadratic.
     fn forget_stale(&mut self, now: Timestamp) {
-        if self.names.len() >= MANY && self.removed_at.is_none_or(|at| now.since(at) >= STALE) {
+        if self.names.len() >= MANY
+            && self.removed_at.is_none_or(|at| now.saturating_duration_since(at) >= STALE)
+        {
             self.removed_at = Some(now);
             self.names.retain(|_, streak| !streak.is_stale(now));
         }
@@ -255,13 +258,13 @@ impl Streak {
     }
 
     fn is_long(&self, now: Timestamp) -> bool {
-        self.since.is_some_and(|since| now.since(since) >= LONGEST_STREAK)
+        self.since.is_some_and(|since| now.saturating_duration_since(since) >= LONGEST_STREAK)
     }
 
     fn is_stale(&self, now: Timestamp) -> bool {
         let (WaiterInfo::Unknown(at) | WaiterInfo::Possible(at) | WaiterInfo::Confirmed(at)) =
             self.waiters;
-        now.since(at) >= STALE
+        now.saturating_duration_since(at) >= STALE
     }
 }
 

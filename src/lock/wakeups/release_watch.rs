@@ -127,7 +127,7 @@ impl NodeReports {
     /// Notes a release. Several within the length of a streak are one turn.
     fn release(&mut self, at: Moment) {
         self.freed = Some(at);
-        if self.counted.is_none_or(|last| at.0.since(last) >= LONGEST_STREAK) {
+        if self.counted.is_none_or(|last| at.0.saturating_duration_since(last) >= LONGEST_STREAK) {
             self.counted = Some(at.0);
             self.passed += 1;
         }

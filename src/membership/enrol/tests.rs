@@ -1,4 +1,7 @@
+//! Probations of sets of nodes.
+
 use super::*;
+use crate::protocol::names::View;
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -21,7 +24,7 @@ enum As {
 
 use As::{Active, Elsewhere, Moved, Out, Probation};
 
-/// Nodes that are told at once of each other's incarnations.
+/// Nodes that learn each other's incarnations at once.
 struct Set {
     enrolment: Enrolment,
     stands: Vec<As>,
@@ -47,7 +50,7 @@ impl Set {
         set
     }
 
-    /// The node stands differently now, and the others are told.
+    /// The node's status changes, and the other nodes are informed.
     fn see(&mut self, node: usize, stands: As, now: Timestamp) {
         self.turn(node, stands);
         self.look(now);
@@ -103,7 +106,7 @@ impl Set {
         self.enrolment.see(node, sight, now);
     }
 
-    fn due(&mut self, now: Timestamp) -> Vec<Step> {
+    fn due(&mut self, now: Timestamp) -> Vec<ActivationStep> {
         self.enrolment.due(now)
     }
 }
@@ -117,7 +120,7 @@ mod restart {
         assert_eq!(set.enrolment.next_wake(), Some(at(END)));
         assert_eq!(set.due(at(END - 1)), []);
         let steps = set.due(at(END));
-        assert_eq!(steps[0].how, ActivationPlan::Learn { from: vec![1, 2], needed: 2 });
+        assert_eq!(steps[0].plan, ActivationPlan::Learn { from: vec![1, 2], needed: 2 });
         assert_eq!(set.due(at(END)), [], "it is under way");
     }
 
@@ -127,11 +130,11 @@ mod restart {
         set.see(2, Out, at(END - 1));
         assert_eq!(set.enrolment.next_wake(), None);
         set.see(2, Active, at(60_000));
-        assert!(matches!(set.due(at(60_000))[0].how, ActivationPlan::Learn { .. }));
+        assert!(matches!(set.due(at(60_000))[0].plan, ActivationPlan::Learn { .. }));
     }
 
     #[test]
-    fn minority_that_forgot_waits_for_the_others() {
+    fn minority_that_forgot_waits_for_others() {
         for others in [[Active, Out], [Out, Out]] {
             let mut set = Set::of(&[Probation("a"), others[0], others[1]]);
             assert_eq!(set.due(at(600_000)), []);
@@ -140,8 +143,8 @@ mod restart {
         set.see(2, Probation("c"), at(60_000));
         assert_eq!(set.due(at(60_000 + END - 1)), []);
         let steps = set.due(at(60_000 + END));
-        assert_eq!(steps[0].how, ActivationPlan::Bootstrap { from: vec![1, 2] });
-        assert_eq!(steps[1].how, ActivationPlan::Bootstrap { from: vec![0, 1] });
+        assert_eq!(steps[0].plan, ActivationPlan::Bootstrap { from: vec![1, 2] });
+        assert_eq!(steps[1].plan, ActivationPlan::Bootstrap { from: vec![0, 1] });
     }
 
     #[test]
@@ -172,13 +175,13 @@ mod restart {
     fn longer_ttl_is_waited_and_failures_retried() {
         let mut set = Set::of(&[Probation("a"), Active, Active]);
         assert_eq!(set.due(at(END)).len(), 1);
-        set.enrolment.ended(0, Outcome::Longer(Duration::from_secs(20)), at(END));
+        set.enrolment.ended(0, ActivationOutcome::Longer(Duration::from_secs(20)), at(END));
         assert_eq!(set.enrolment.next_wake(), Some(at(20_202)));
         assert_eq!(set.due(at(20_202)).len(), 1);
-        set.enrolment.ended(0, Outcome::Failed, at(20_202));
+        set.enrolment.ended(0, ActivationOutcome::Failed, at(20_202));
         assert_eq!(set.enrolment.next_wake(), Some(at(20_402)));
         assert_eq!(set.due(at(20_402)).len(), 1);
-        set.enrolment.ended(0, Outcome::Later(Duration::from_millis(700)), at(20_402));
+        set.enrolment.ended(0, ActivationOutcome::Later(Duration::from_millis(700)), at(20_402));
         assert_eq!(set.enrolment.next_wake(), Some(at(21_102)));
     }
 }
@@ -191,7 +194,7 @@ mod bootstrap {
         let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
         let steps = set.due(at(END));
         assert_eq!(steps.len(), 2);
-        assert_eq!(steps[0].how, ActivationPlan::Bootstrap { from: vec![1] });
+        assert_eq!(steps[0].plan, ActivationPlan::Bootstrap { from: vec![1] });
         let mut one = Set::of(&[Probation("a")]);
         assert_eq!(one.due(at(END)).len(), 1, "a single node always does");
     }
@@ -204,11 +207,11 @@ mod bootstrap {
         assert_eq!(set.enrolment.next_wake(), Some(at(60_000 + END)));
         assert_eq!(set.due(at(60_000 + END)).len(), 2);
         // One of them votes before the other one's activation, which failed, is tried again.
-        set.enrolment.ended(0, Outcome::Done, at(60_000 + END));
+        set.enrolment.ended(0, ActivationOutcome::Done, at(60_000 + END));
         set.see(0, Active, at(60_000 + END));
-        set.enrolment.ended(1, Outcome::Failed, at(60_000 + END));
+        set.enrolment.ended(1, ActivationOutcome::Failed, at(60_000 + END));
         let steps = set.due(at(60_200 + END));
-        assert_eq!(steps[0].how, ActivationPlan::Bootstrap { from: vec![0] });
+        assert_eq!(steps[0].plan, ActivationPlan::Bootstrap { from: vec![0] });
     }
 
     #[test]
@@ -216,7 +219,7 @@ mod bootstrap {
         let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
         // Another client was faster with one of them, and is gone.
         set.see(0, Active, at(END - 1));
-        assert_eq!(set.due(at(END))[0].how, ActivationPlan::Bootstrap { from: vec![0] });
+        assert_eq!(set.due(at(END))[0].plan, ActivationPlan::Bootstrap { from: vec![0] });
         let mut later = Set::of(&[Probation("a"), Out, Out]);
         later.see(0, Active, at(60_000));
         later.see(1, Probation("b"), at(70_000));
@@ -234,7 +237,7 @@ mod bootstrap {
     }
 
     #[test]
-    fn waits_until_a_quorum_names_each_other() {
+    fn waits_until_quorum_names_each_other() {
         let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
         set.forgets(1, 0, at(1_000));
         assert_eq!(set.due(at(END)), []);
@@ -266,7 +269,7 @@ mod other_sets {
     }
 
     #[test]
-    fn no_start_beside_a_node_moved_by_half() {
+    fn half_moved_node_starts_with_nobody() {
         let mut set = Set::of(&[Moved, Probation("a"), Probation("b")]);
         assert_eq!(set.due(at(60_000)), []);
         set.see(0, Out, at(60_000));
@@ -274,7 +277,7 @@ mod other_sets {
     }
 
     #[test]
-    fn start_waits_for_the_locks_of_the_old_set() {
+    fn start_waits_for_old_sets_locks() {
         let mut set = Set::of(&[Elsewhere, Probation("b"), Probation("c")]);
         set.see(0, Probation("taken"), at(60_000));
         assert_eq!(set.due(at(60_000 + END - 1)), []);
@@ -288,7 +291,7 @@ mod other_sets {
         set.see(1, Active, at(60_000));
         set.see(2, Active, at(60_000));
         let steps = set.due(at(60_000 + END));
-        assert_eq!(steps[0].how, ActivationPlan::Learn { from: vec![1, 2], needed: 2 });
+        assert_eq!(steps[0].plan, ActivationPlan::Learn { from: vec![1, 2], needed: 2 });
     }
 }
 
@@ -312,7 +315,7 @@ mod names {
     }
 
     #[test]
-    fn newcomer_has_to_know_what_the_voters_know() {
+    fn newcomer_must_know_the_voters_owners() {
         let mut set = Set::of(&[Probation("a"), Active, Active, Active, Out]);
         set.forgets(0, 4, at(1_000));
         assert_eq!(set.enrolment.next_wake(), None);
@@ -351,7 +354,7 @@ mod names {
     }
 
     #[test]
-    fn displaced_node_is_reclaimed_after_a_probation() {
+    fn displaced_node_is_reclaimed_after_probation() {
         let set = displaced(at(1_000));
         assert_eq!(set.enrolment.displaced_since(0), Some(at(1_000)));
         assert_eq!(set.enrolment.displaced_since(1), None);
@@ -367,7 +370,7 @@ mod names {
     }
 
     #[test]
-    fn node_that_counts_with_nobody_is_a_stranger() {
+    fn node_that_counts_alone_is_stranger() {
         let mut set = Set::of(&[Active, Active, Active]);
         set.forgets(1, 2, at(1_000));
         assert_eq!(set.enrolment.strangers(), [0_usize; 0], "each of them counts with node 0");

@@ -1,3 +1,5 @@
+//! The claims of jobs' ticks on an embedded node.
+
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
@@ -7,19 +9,20 @@ use crate::{
 
 /// The claims of jobs' ticks that an embedded node keeps.
 #[derive(Debug, Default)]
-pub(super) struct Jobs {
-    kept: HashMap<Arc<str>, Kept>,
-    /// When the node lost what it knew, and 60 s: see [`Answer::Promised`].
+pub(super) struct EmbeddedJobs {
+    kept: HashMap<Arc<str>, JobEntry>,
+    /// The time at which the node lost its state, plus 60 s: see
+    /// [`PromisedAnswer`](crate::protocol::PromisedAnswer).
     floor: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct JobEntry {
     promised: u64,
     claim: Option<TickClaim>,
 }
 
-impl Jobs {
+impl EmbeddedJobs {
     pub(super) fn prepare(&mut self, job: &Arc<str>, token: u64) -> Result<Answer, Reason> {
         let floor = self.floor;
         let kept = self.promise(job, token)?;
@@ -36,11 +39,11 @@ impl Jobs {
     }
 
     pub(super) fn claims(&self, jobs: &[Arc<str>]) -> Answer {
-        let claim = |job| self.kept.get(job).and_then(|kept: &Kept| kept.claim.clone());
+        let claim = |job| self.kept.get(job).and_then(|kept: &JobEntry| kept.claim.clone());
         Answer::Claims(ClaimsAnswer { floor: self.floor, claims: jobs.iter().map(claim).collect() })
     }
 
-    fn promise(&mut self, job: &Arc<str>, token: u64) -> Result<&mut Kept, Reason> {
+    fn promise(&mut self, job: &Arc<str>, token: u64) -> Result<&mut JobEntry, Reason> {
         if !self.kept.contains_key(job) && self.kept.len() >= Op::MAX_JOBS {
             return Err(Reason::TooManyJobs);
         }
@@ -63,7 +66,8 @@ impl Jobs {
         for (job, known) in &other.kept {
             let kept = self.kept.entry(Arc::clone(job)).or_default();
             kept.promised = kept.promised.max(known.promised);
-            let order = |kept: &Kept| kept.claim.as_ref().map(|claim| (claim.token, claim.number));
+            let order =
+                |kept: &JobEntry| kept.claim.as_ref().map(|claim| (claim.token, claim.number));
             if order(known) > order(kept) {
                 kept.claim.clone_from(&known.claim);
             }

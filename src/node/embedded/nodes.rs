@@ -1,12 +1,14 @@
+//! A set of nodes inside the process.
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use super::store::Store;
+use super::store::EmbeddedStore;
 use crate::{
-    node::{Hints, Node, Reply, Subscription, listeners::Listeners},
+    node::{Hints, Node, Reply, Subscription, subscriptions::Subscriptions},
     protocol::Op,
     sync::Guard,
     time::{Clock, SteadyWall, SystemClock, Timestamp},
@@ -19,7 +21,7 @@ use crate::{
 /// process ends, and exclude nobody outside it.
 ///
 /// ```
-/// use tower_redlock::{EmbeddedNodes, Redlock};
+/// use tower_redlock::{node::EmbeddedNodes, Redlock};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let nodes = EmbeddedNodes::new(5);
@@ -36,20 +38,26 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct EmbeddedNodes {
-    nodes: Arc<[Server]>,
+    nodes: Arc<[EmbeddedServer]>,
     clock: Arc<SteadyWall>,
 }
 
-/// What one node keeps, apart for each key prefix.
+/// The state of one node, by key prefix.
 #[derive(Debug, Default)]
-struct Server {
+struct EmbeddedServer {
     namespaces: Mutex<HashMap<String, Namespace>>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Namespace {
-    store: Arc<Mutex<Store>>,
-    listeners: Arc<Listeners>,
+    store: Arc<Mutex<EmbeddedStore>>,
+    subscriptions: Arc<Subscriptions>,
+}
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Self { store: Arc::default(), subscriptions: Subscriptions::local() }
+    }
 }
 
 impl EmbeddedNodes {
@@ -60,44 +68,43 @@ impl EmbeddedNodes {
 
     /// A set of `count` fresh nodes that read time from `clock`.
     pub fn with_clock(count: usize, clock: impl Clock) -> Self {
-        let nodes = (0..count).map(|_| Server::default()).collect();
+        let nodes = (0..count).map(|_| EmbeddedServer::default()).collect();
         Self { nodes, clock: Arc::new(SteadyWall::new(Arc::new(clock))) }
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there are none; no manager can be built over such a set.
+    /// Returns whether there are no nodes; no manager can be built on an empty set.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// How many keys are stored on each node, of all prefixes; expired ones are not counted.
+    /// Returns the number of unexpired keys on each node, over all prefixes.
     pub fn key_counts(&self) -> Vec<usize> {
         let now = self.clock.now();
-        let count = |server: &Server| {
+        let count = |server: &EmbeddedServer| {
             let namespaces = crate::sync::lock(&server.namespaces);
             namespaces.values().map(|space| locked(&space.store).len(now)).sum()
         };
         self.nodes.iter().map(count).collect()
     }
 
-    /// What the nodes' clocks show, which are not set back.
+    /// Returns the nodes' wall clock, which never goes back.
     #[cfg(feature = "testing")]
     pub(crate) fn wall(&self) -> Duration {
         self.clock.read(self.clock.now())
     }
 
-    /// Lets all nodes lose what they keep, and grant no token up to `floor`. Who listens goes on
-    /// listening.
+    /// Clears all nodes, which then grant no token up to `floor`. Subscriptions stay.
     #[cfg(feature = "testing")]
     pub(crate) fn forget(&self, floor: u64) {
-        self.each_store(|_, store| *store = Store::above(floor));
+        self.each_store(|_, store| *store = EmbeddedStore::above(floor));
     }
 
-    /// The greatest fence.
+    /// Returns the greatest fence.
     #[cfg(feature = "testing")]
     pub(crate) fn greatest_fence(&self) -> u64 {
         let mut greatest = 0;
@@ -105,13 +112,13 @@ impl EmbeddedNodes {
         greatest
     }
 
-    /// Takes over the fences, claims and records that the nodes of another set keep.
+    /// Merges the fences, claims and records of another set.
     #[cfg(feature = "testing")]
     pub(crate) fn learn(&self, other: &Self) {
-        // One store after the other is locked: two sets may learn from each other.
+        // One store is locked at a time: two sets may learn from each other.
         let mut known = HashMap::new();
         other.each_store(|prefix, store| {
-            let mut copy = Store::default();
+            let mut copy = EmbeddedStore::default();
             copy.learn(store);
             known.insert(prefix.to_owned(), copy);
         });
@@ -123,7 +130,7 @@ impl EmbeddedNodes {
     }
 
     #[cfg(feature = "testing")]
-    fn each_store(&self, mut what: impl FnMut(&str, &mut Store)) {
+    fn each_store(&self, mut what: impl FnMut(&str, &mut EmbeddedStore)) {
         for server in &*self.nodes {
             for (prefix, space) in &*crate::sync::lock(&server.namespaces) {
                 what(prefix, &mut locked(&space.store));
@@ -131,8 +138,7 @@ impl EmbeddedNodes {
         }
     }
 
-    /// The nodes as a manager with this key prefix sees them: to be given to a builder one by one,
-    /// wrapped perhaps.
+    /// Returns the nodes as a manager with this key prefix uses them, for a builder.
     pub fn nodes(&self, prefix: &str) -> impl Iterator<Item = Arc<dyn Node>> {
         self.nodes.iter().enumerate().map(move |(i, server)| {
             let mut namespaces = crate::sync::lock(&server.namespaces);
@@ -146,7 +152,7 @@ impl EmbeddedNodes {
     }
 }
 
-fn locked(store: &Mutex<Store>) -> Guard<'_, Store> {
+fn locked(store: &Mutex<EmbeddedStore>) -> Guard<'_, EmbeddedStore> {
     crate::sync::lock(store)
 }
 
@@ -163,7 +169,7 @@ impl Node for EmbeddedNode {
         let result = locked(&self.space.store).run(&op, &self.clock, &mut freed);
         reply.send(result);
         for name in freed {
-            self.space.listeners.freed(&name);
+            self.space.subscriptions.released(&name, None);
         }
     }
 
@@ -172,11 +178,11 @@ impl Node for EmbeddedNode {
     }
 
     fn wall(&self, _: Timestamp, wall: Duration) -> Option<Duration> {
-        // One process, one clock: what differs is that the nodes' is not set back.
+        // The same clock as the process's, except that it never goes back.
         Some(wall.saturating_add(self.clock.back()))
     }
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
-        self.space.listeners.add(name, &hints)
+        self.space.subscriptions.add(name, &hints)
     }
 }

@@ -1,3 +1,5 @@
+//! The records on an embedded node.
+
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
@@ -7,27 +9,31 @@ use crate::{
 
 /// The records that an embedded node keeps.
 #[derive(Debug, Default)]
-pub(super) struct Records {
-    kept: HashMap<Arc<str>, Kept>,
+pub(super) struct EmbeddedRecords {
+    kept: HashMap<Arc<str>, RecordEntry>,
     /// The size at which records that have expired are swept out.
     sweep_at: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct RecordEntry {
     record: Arc<Record>,
     expires: Timestamp,
 }
 
 const FIRST_SWEEP: usize = 1_024;
 
-impl Records {
+impl EmbeddedRecords {
     pub(super) fn read(&self, name: &str, now: Timestamp) -> Answer {
         let kept = self.kept.get(name).filter(|kept| now < kept.expires);
-        Answer::Recorded(kept.map(|kept| (Arc::clone(&kept.record), kept.expires.since(now))))
+        Answer::Recorded(
+            kept.map(|kept| {
+                (Arc::clone(&kept.record), kept.expires.saturating_duration_since(now))
+            }),
+        )
     }
 
-    /// A record of work that is done is replaced by none but its own.
+    /// Stores a record, unless another lease's record of finished work exists.
     pub(super) fn keep(
         &mut self,
         name: &Arc<str>,
@@ -42,13 +48,13 @@ impl Records {
         });
         if !stands {
             self.sweep(now);
-            let kept = Kept { record: Arc::clone(record), expires: now + retain };
+            let kept = RecordEntry { record: Arc::clone(record), expires: now + retain };
             self.kept.insert(Arc::clone(name), kept);
         }
         self.read(name, now)
     }
 
-    /// A record of work that is done is left as it is.
+    /// Stores a record, unless one of finished work exists.
     pub(super) fn repair(
         &mut self,
         name: &Arc<str>,
@@ -65,7 +71,7 @@ impl Records {
     }
 
     pub(super) fn forget(&mut self, name: &str, nonce: Nonce, now: Timestamp) -> Answer {
-        let is_it = |kept: &Kept| now < kept.expires && kept.record.lease.nonce == nonce;
+        let is_it = |kept: &RecordEntry| now < kept.expires && kept.record.lease.nonce == nonce;
         let existed = self.kept.get(name).is_some_and(is_it);
         if existed {
             self.kept.remove(name);

@@ -1,10 +1,12 @@
+//! The state of one embedded node, and how operations change it.
+
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::Arc,
     time::Duration,
 };
 
-use super::{jobs::Jobs, records::Records};
+use super::{jobs::EmbeddedJobs, records::EmbeddedRecords};
 use crate::{
     error::Reason,
     protocol::{
@@ -18,48 +20,47 @@ use crate::{
     token::TOKEN_LEAD,
 };
 
-/// What one embedded node keeps: the keys with their expiry, and the fences.
+/// The keys and fences of an embedded node.
 #[derive(Debug)]
-pub(super) struct Store {
-    keys: HashMap<Arc<str>, Key>,
+pub(super) struct EmbeddedStore {
+    keys: HashMap<Arc<str>, StoredKey>,
     fences: Box<[u64]>,
-    jobs: Jobs,
-    records: Records,
+    jobs: EmbeddedJobs,
+    records: EmbeddedRecords,
     /// The size at which keys that expired unreleased are swept out.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
-struct Key {
+struct StoredKey {
     lease: StoredLease,
     expires: Timestamp,
-    /// Somebody was refused since it was stored.
+    /// A waiter was refused since it was stored.
     awaited: bool,
 }
 
 const FIRST_SWEEP: usize = 1024;
 
-impl Default for Store {
+impl Default for EmbeddedStore {
     fn default() -> Self {
         Self {
             keys: HashMap::new(),
             fences: vec![0; STRIPES].into_boxed_slice(),
-            jobs: Jobs::default(),
-            records: Records::default(),
+            jobs: EmbeddedJobs::default(),
+            records: EmbeddedRecords::default(),
             sweep_at: FIRST_SWEEP,
         }
     }
 }
 
-impl Key {
+impl StoredKey {
     fn is_of(&self, lease: &LeaseId, now: Timestamp) -> bool {
         now < self.expires && self.lease.nonce == lease.nonce()
     }
 }
 
-impl Store {
-    /// Runs an operation as a server would, at a moment of the clock. The
-    /// names that it gave back, and that somebody waits for, go to `freed`.
+impl EmbeddedStore {
+    /// Runs an operation as a server does. Adds the released names that have waiters to `freed`.
     pub(super) fn run(
         &mut self,
         op: &Op,
@@ -96,21 +97,20 @@ impl Store {
         }
     }
 
-    /// A store that begins after one that was lost: no token is granted up to `floor`, and ticks of
-    /// jobs up to the time that it stands for count as started.
+    /// Creates the store of a node that lost its state: it grants no token up to `floor`, and
+    /// counts ticks up to the time of `floor` as started.
     #[cfg(feature = "testing")]
     pub(super) fn above(floor: u64) -> Self {
         let fences = vec![floor; STRIPES].into_boxed_slice();
-        Self { fences, jobs: Jobs::above(floor), ..Self::default() }
+        Self { fences, jobs: EmbeddedJobs::above(floor), ..Self::default() }
     }
 
-    /// The greatest fence.
     #[cfg(feature = "testing")]
     pub(super) fn greatest_fence(&self) -> u64 {
         self.fences.iter().copied().max().unwrap_or(0)
     }
 
-    /// Takes over the fences, claims and records of another node.
+    /// Merges the fences, claims and records of another node.
     #[cfg(feature = "testing")]
     pub(super) fn learn(&mut self, other: &Self) {
         for (fence, known) in self.fences.iter_mut().zip(&other.fences) {
@@ -148,7 +148,7 @@ impl Store {
             return Ok(held);
         }
         if lease.resource().shared_names().len() > 1 {
-            // Granted again, a set is written anew, as on a server.
+            // A set that is granted again is written anew, as on a server.
             for name in lease.resource().shared_names() {
                 self.keys.remove(name);
             }
@@ -224,7 +224,7 @@ impl Store {
         }
     }
 
-    /// The answer if one of the keys is someone else's.
+    /// Returns the answer if another lease holds one of the keys.
     fn held(&self, lease: &LeaseId, fence: u64, now: Timestamp) -> Option<Answer> {
         let names = lease.resource().shared_names().iter();
         let other = names
@@ -232,7 +232,7 @@ impl Store {
             .find(|key| now < key.expires && key.lease.nonce != lease.nonce())?;
         Some(Answer::Held(HeldAnswer {
             owner: Some(Arc::clone(&other.lease.owner)),
-            remaining: Some(other.expires.since(now)),
+            remaining: Some(other.expires.saturating_duration_since(now)),
             fence,
         }))
     }
@@ -243,7 +243,9 @@ impl Store {
 
     fn inspect(&self, name: &str, now: Timestamp) -> Answer {
         let key = self.keys.get(name).filter(|key| now < key.expires);
-        let stored = |key: &Key| Stored::new(Some(key.lease.clone()), Some(key.expires.since(now)));
+        let stored = |key: &StoredKey| {
+            Stored::new(Some(key.lease.clone()), Some(key.expires.saturating_duration_since(now)))
+        };
         Answer::Inspected(key.map(stored).map(Box::new))
     }
 
@@ -256,12 +258,12 @@ impl Store {
             let owner = Arc::clone(lease.owner());
             let stored = StoredLease::new(lease.nonce(), token, lease.since(), owner);
             let entry = self.keys.entry(Arc::clone(name));
-            // A key that is renewed has been waited for all the same.
+            // Renewing a key keeps its waiters.
             let awaited = match &entry {
                 Entry::Occupied(key) => key.get().awaited && key.get().is_of(lease, now),
                 Entry::Vacant(_) => false,
             };
-            entry.insert_entry(Key { lease: stored, expires: now + ttl, awaited });
+            entry.insert_entry(StoredKey { lease: stored, expires: now + ttl, awaited });
         }
     }
 

@@ -1,20 +1,20 @@
-//! Which operations share a script call.
+//! Groups operations that share a script call.
 //!
-//! A call costs a server about as much as the work of one lease, so neighbours go in one, in their
-//! order.
+//! A call costs a server about as much as the work for one lease, so adjacent operations share one,
+//! in order.
 
-use super::node::Request;
+use super::request::NodeRequest;
 use crate::protocol::Op;
 
-/// Operations that are answered by one command: acquires and releases, or a single other one.
-pub(super) type Group = Vec<Request>;
+/// Operations of one command: acquires and releases, or a single other operation.
+pub(super) type Group = Vec<NodeRequest>;
 
-fn shares(request: &Request) -> bool {
+fn shares(request: &NodeRequest) -> bool {
     matches!(request.op, Op::Acquire(_) | Op::Release(_))
 }
 
-/// Cuts a batch into groups; the order stays.
-pub(super) fn group(requests: Vec<Request>) -> Vec<Group> {
+/// Splits a batch into groups, in order.
+pub(super) fn group(requests: Vec<NodeRequest>) -> Vec<Group> {
     if requests.iter().all(shares) {
         return vec![requests];
     }
@@ -34,10 +34,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        node::{Reply, redis::status::Status},
+        node::Reply,
         protocol::{AcquireOp, LeaseId, Nonce, RaiseOp},
         resource::Resource,
-        time::{SystemClock, Timestamp},
+        time::Timestamp,
     };
 
     fn lease(n: u8) -> Arc<LeaseId> {
@@ -45,13 +45,11 @@ mod tests {
         Arc::new(LeaseId::new(resource, Nonce::from_bytes([n; 16]), "me".into(), Duration::ZERO))
     }
 
-    fn request(op: Op) -> Request {
-        let clock = Arc::new(SystemClock::new());
-        let status = Arc::new(Status::new("n".into(), clock));
-        Request::new(op, Reply::from_fn(|_| {}), &status)
+    fn request(op: Op) -> NodeRequest {
+        NodeRequest::new(op, Reply::from_fn(|_| {}), &Arc::default())
     }
 
-    fn acquire(lease: &Arc<LeaseId>) -> Request {
+    fn acquire(lease: &Arc<LeaseId>) -> NodeRequest {
         request(Op::Acquire(AcquireOp {
             lease: Arc::clone(lease),
             ttl: Duration::from_secs(1),
@@ -63,17 +61,17 @@ mod tests {
         }))
     }
 
-    fn raise(lease: &Arc<LeaseId>) -> Request {
+    fn raise(lease: &Arc<LeaseId>) -> NodeRequest {
         request(Op::Raise(RaiseOp { lease: Arc::clone(lease), token: 2, block_end: 2 }))
     }
 
-    fn release(lease: &Arc<LeaseId>) -> Request {
+    fn release(lease: &Arc<LeaseId>) -> NodeRequest {
         request(Op::Release(Arc::clone(lease)))
     }
 
     /// `A1` is the acquire of lease 1, and so on.
     fn shown(groups: &[Group]) -> Vec<String> {
-        let show = |request: &Request| {
+        let show = |request: &NodeRequest| {
             let letter = match request.op {
                 Op::Acquire(_) => 'A',
                 Op::Raise(_) => 'X',
@@ -88,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn acquires_and_releases_share_a_call_and_keep_their_order() {
+    fn acquires_and_releases_share_ordered_call() {
         let [a, b, c, d] = [1, 2, 3, 4].map(lease);
         let groups = group(vec![release(&a), acquire(&b), release(&c), acquire(&d)]);
         assert_eq!(shown(&groups), ["R1 A2 R3 A4"]);

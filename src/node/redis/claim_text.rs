@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_claim_is_read_as_it_was_written(
+        fn claim_survives_a_round_trip(
             token: u64,
             run in runs(),
             owner in ".{0,40}",
@@ -109,7 +109,7 @@ mod tests {
         }
 
         #[test]
-        fn a_claim_of_an_earlier_version_is_read(
+        fn claim_of_earlier_version_is_read(
             token: u64,
             run in runs(),
             owner in "[^#].{0,40}",
@@ -121,7 +121,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_cut_off_before_the_owner_is_no_claim(run in runs(), keep in 0_usize..9) {
+        fn truncated_claim_is_rejected(run in runs(), keep in 0_usize..9) {
             let text = written(&TickClaim::new(7, run, "me".into(), None));
             let parts: Vec<&str> = text.split(' ').take(keep).collect();
             prop_assert_eq!(read(&parts.join(" ")), None);

@@ -1,3 +1,5 @@
+//! Opens streams to servers.
+
 use std::{fmt, future::Future, io, net::SocketAddr, path::PathBuf, pin::Pin, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -43,7 +45,7 @@ pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn IoStream>>>
 
 /// Opens the stream to a server: a seam for proxies, tunnels and simulated networks.
 ///
-/// TLS is spoken on top of what it opens.
+/// TLS is added on top of the stream.
 pub trait Connector: fmt::Debug + Send + Sync + 'static {
     /// Opens a stream. Given up, by dropping the future, when it takes too long.
     fn connect(&self, address: &Address) -> Connecting;
@@ -64,14 +66,14 @@ impl SocketConnector {
     }
 }
 
-/// The kernel finds out within about 25 s that the other side is gone without a word.
+/// The kernel detects a vanished peer within about 25 s.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Time that an address has to itself before the next one is tried as well (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// The stream of the first address that answers, or why the last one does not.
+/// Returns the first stream to connect, or the last error.
 async fn first_of<T, F>(
     addresses: Vec<SocketAddr>,
     connect: impl Fn(SocketAddr) -> F,
@@ -96,7 +98,7 @@ where
     }
 }
 
-/// The addresses with those of both families in turn, beginning with the first's.
+/// Interleaves the addresses of both families, beginning with the first address's family.
 fn by_turns(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let mut addresses = addresses.peekable();
     let ipv6_first = addresses.peek().is_some_and(SocketAddr::is_ipv6);
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dead_address_hides_no_good_one() {
+    async fn dead_address_hides_no_good_one() {
         for (all, answers, after) in [
             (&[GOOD, DEAD][..], GOOD, Duration::ZERO),
             (&[DEAD, GOOD], GOOD, ATTEMPT_DELAY),

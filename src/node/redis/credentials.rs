@@ -1,3 +1,5 @@
+//! Credentials of a server, fixed, from a file or from a callback.
+
 use std::{
     fmt,
     fs::File,
@@ -8,10 +10,10 @@ use std::{
 
 /// How to log in to a server. The password is never shown.
 #[derive(Clone)]
-pub struct Credentials(Source);
+pub struct Credentials(CredentialSource);
 
 #[derive(Clone)]
-enum Source {
+enum CredentialSource {
     Fixed { username: Option<Arc<str>>, password: Arc<str> },
     File { username: Option<Arc<str>>, path: Arc<Path> },
     Callback(Arc<dyn Fn() -> Credentials + Send + Sync>),
@@ -25,60 +27,60 @@ const MAX_FILE: u64 = 64 * 1024;
 impl Credentials {
     /// An ACL user and its password.
     pub fn new(username: impl Into<Arc<str>>, password: impl Into<Arc<str>>) -> Self {
-        Self(Source::Fixed { username: Some(username.into()), password: password.into() })
+        Self(CredentialSource::Fixed { username: Some(username.into()), password: password.into() })
     }
 
     /// The password of the default user (`requirepass`).
     pub fn password(password: impl Into<Arc<str>>) -> Self {
-        Self(Source::Fixed { username: None, password: password.into() })
+        Self(CredentialSource::Fixed { username: None, password: password.into() })
     }
 
     /// An ACL user, and the file that its password is in.
     ///
     /// The file is read by [`build`](crate::RedlockBuilder::build) and again at every connect, so
     /// that the password may change: it is the text of the file without a line break at its end. A
-    /// file that can't be read is a [`Reason::Auth`](crate::Reason::Auth) of the node until it can;
+    /// file that can't be read is a [`Reason::Auth`](crate::error::Reason::Auth) of the node until it can;
     /// connections that stand are not touched.
     pub fn from_file(username: impl Into<Arc<str>>, path: impl Into<PathBuf>) -> Self {
         let path: PathBuf = path.into();
-        Self(Source::File { username: Some(username.into()), path: path.into() })
+        Self(CredentialSource::File { username: Some(username.into()), path: path.into() })
     }
 
     /// The same for the default user (`requirepass`).
     pub fn password_from_file(path: impl Into<PathBuf>) -> Self {
         let path: PathBuf = path.into();
-        Self(Source::File { username: None, path: path.into() })
+        Self(CredentialSource::File { username: None, path: path.into() })
     }
 
-    /// Credentials that are asked for at every connect, so that they may rotate.
+    /// Credentials from a callback, called at every connect, so that they may rotate.
     ///
     /// The callback runs on the crate's own thread and must not block.
     pub fn callback(f: impl Fn() -> Credentials + Send + Sync + 'static) -> Self {
-        Self(Source::Callback(Arc::new(f)))
+        Self(CredentialSource::Callback(Arc::new(f)))
     }
 
-    /// Refuses a file that can't be read.
+    /// Checks that the file can be read.
     pub(crate) fn check(&self) -> Result<(), Arc<str>> {
         match &self.0 {
-            Source::File { path, .. } => password_in(path).map(|_| ()),
-            Source::Fixed { .. } | Source::Callback(_) => Ok(()),
+            CredentialSource::File { path, .. } => password_in(path).map(|_| ()),
+            CredentialSource::Fixed { .. } | CredentialSource::Callback(_) => Ok(()),
         }
     }
 
-    /// The user, if one is named, and the password, as of now; or why there are none.
+    /// Returns the user, if any, and the current password.
     pub(super) async fn resolve(&self) -> Result<UserAndPassword, Arc<str>> {
         let mut credentials = self.clone();
-        // A callback may hand over to another; a circle of them must not hang us.
+        // A callback may return another callback; a cycle must not hang.
         for _ in 0..8 {
             match credentials.0 {
-                Source::Fixed { username, password } => return Ok((username, password)),
-                Source::File { username, path } => {
+                CredentialSource::Fixed { username, password } => return Ok((username, password)),
+                CredentialSource::File { username, path } => {
                     // A slow disk must not keep the thread from renewals.
                     let reading = tokio::task::spawn_blocking(move || password_in(&path));
                     let password = reading.await.map_err(|error| Arc::from(error.to_string()))?;
                     return Ok((username, password?));
                 }
-                Source::Callback(f) => credentials = f(),
+                CredentialSource::Callback(f) => credentials = f(),
             }
         }
         Err("the credentials callback only calls itself".into())
@@ -108,14 +110,14 @@ fn password_in(path: &Path) -> Result<Arc<str>, Arc<str>> {
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let username = match &self.0 {
-            Source::Fixed { username, .. } | Source::File { username, .. } => {
+            CredentialSource::Fixed { username, .. } | CredentialSource::File { username, .. } => {
                 username.as_deref().unwrap_or("default")
             }
-            Source::Callback(_) => "(callback)",
+            CredentialSource::Callback(_) => "(callback)",
         };
         let mut shown = f.debug_struct("Credentials");
         shown.field("username", &username);
-        if let Source::File { path, .. } = &self.0 {
+        if let CredentialSource::File { path, .. } = &self.0 {
             shown.field("path", path);
         }
         shown.finish_non_exhaustive()

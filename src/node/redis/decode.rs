@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use ::redis::{ServerError, Value};
 
-use super::{claim_text, node::Request};
+use super::{claim_text, request::NodeRequest};
 use crate::{
     error::Reason,
     protocol::{
@@ -14,35 +14,35 @@ use crate::{
     time::MAX_DURATION,
 };
 
-/// What one command came back with.
+/// The decoded reply to one operation.
 #[derive(Debug, PartialEq)]
 pub(super) struct Decoded {
     pub(super) result: Result<Answer, Reason>,
-    /// The server's clock, where the answer tells it, in µs since the Unix epoch.
+    /// The server's clock in µs since the Unix epoch, if the reply contains it.
     pub(super) server_micros: Option<u64>,
-    /// Whether keys were stored by it: a grant, or one that was lost and is given again.
+    /// Whether the operation stored keys, now or in an earlier run whose reply was lost.
     pub(super) granted: bool,
 }
 
-/// The command is to be sent again.
+/// Why a command has to be sent again.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Redo {
-    /// The server has forgotten the script; nothing ran.
+pub(super) enum Retry {
+    /// The server lacks the script; nothing ran.
     WithText,
-    /// One of several operations may have spoilt it for all: a key that is not allowed to us, say.
-    /// What ran runs again without harm: it is told by its nonce.
+    /// One operation may have failed the call for all, for example by a denied key. Running the
+    /// others again is harmless: their nonces identify them.
     Apart,
 }
 
-/// The answers to a group of operations; in their order, and as many.
-pub(super) fn decode(group: &[Request], value: Value) -> Result<Vec<Decoded>, Redo> {
+/// Decodes the reply to a group of operations, in order.
+pub(super) fn decode(group: &[NodeRequest], value: Value) -> Result<Vec<Decoded>, Retry> {
     let all = |result: Result<Answer, Reason>| {
         let decoded = |_| Decoded { result: result.clone(), server_micros: None, granted: false };
         Ok(group.iter().map(decoded).collect())
     };
     let items = match value {
         Value::Array(items) => items,
-        Value::ServerError(error) if error.code() == "NOSCRIPT" => return Err(Redo::WithText),
+        Value::ServerError(error) if error.code() == "NOSCRIPT" => return Err(Retry::WithText),
         Value::ServerError(error) => {
             let reason = reason(&error);
             let of_the_server = matches!(
@@ -50,13 +50,13 @@ pub(super) fn decode(group: &[Request], value: Value) -> Result<Vec<Decoded>, Re
                 Reason::Loading | Reason::ReadOnly | Reason::Auth(_) | Reason::Busy
             );
             if group.len() > 1 && !of_the_server {
-                return Err(Redo::Apart);
+                return Err(Retry::Apart);
             }
             return all(Err(reason));
         }
         other => return all(Err(unexpected(&other))),
     };
-    // Acquires and releases are answered by a list of answers, the others by their answer itself.
+    // Acquires and releases are answered by a list of answers, others by a single one.
     if !matches!(group[0].op, Op::Acquire(_) | Op::Release(_)) {
         return Ok(vec![one(&group[0].op, Value::Array(items))]);
     }
@@ -144,14 +144,14 @@ fn owner(value: &Value) -> Option<Arc<str>> {
     lease(value).map(|lease| lease.owner)
 }
 
-/// What a key's value says, if it was written by this crate: nonce, token, date, owner.
+/// Parses a key's value; `None` if this crate did not write it.
 fn lease(value: &Value) -> Option<StoredLease> {
     let Value::BulkString(bytes) = value else { return None };
     lease_of(std::str::from_utf8(bytes).ok()?)
 }
 
 fn lease_of(text: &str) -> Option<StoredLease> {
-    // The mark that somebody was refused; no owner has a line feed.
+    // The trailing line feed marks a waiter; owners contain no line feed.
     let text = text.trim_end_matches('\n');
     let mut parts = text.splitn(4, ' ');
     let nonce = Nonce::from_hex(parts.next()?)?;
@@ -160,8 +160,8 @@ fn lease_of(text: &str) -> Option<StoredLease> {
     Some(StoredLease::new(nonce, token, since, parts.next()?.into()))
 }
 
-/// What is recorded of a name, and for how long: a record without a TTL stays for ever. What this
-/// crate did not write is no word that there is none.
+/// Parses a record and its remaining time; without a TTL it never expires. A foreign value is an
+/// error, as a record may be hidden behind it.
 fn recorded(items: &[Value]) -> Result<Option<(Arc<Record>, Duration)>, Reason> {
     let Some(value) = items.get(2) else { return Ok(None) };
     let record = record(value).ok_or_else(|| unexpected(value))?;
@@ -169,7 +169,7 @@ fn recorded(items: &[Value]) -> Result<Option<(Arc<Record>, Duration)>, Reason> 
     Ok(Some((Arc::new(record), remaining)))
 }
 
-/// A record, if it was written by this crate.
+/// Parses a record; `None` if this crate did not write it.
 fn record(value: &Value) -> Option<Record> {
     let Value::BulkString(bytes) = value else { return None };
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
@@ -178,7 +178,7 @@ fn record(value: &Value) -> Option<Record> {
     Some(Record::new(state == "d", lease_of(lease)?, payload.into()))
 }
 
-/// A job's claim, if there is one. What this crate did not write is no word that there is none.
+/// Parses a job's claim, if any. A foreign value is an error.
 fn claim(value: Option<&Value>) -> Result<Option<TickClaim>, Reason> {
     let Some(value) = value.filter(|value| **value != Value::Nil) else { return Ok(None) };
     let Value::BulkString(bytes) = value else { return Err(unexpected(value)) };
@@ -186,7 +186,7 @@ fn claim(value: Option<&Value>) -> Result<Option<TickClaim>, Reason> {
     claim.map(Some).ok_or_else(|| unexpected(value))
 }
 
-/// A number that is not negative.
+/// Returns a non-negative integer.
 pub(super) fn int(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
@@ -194,7 +194,7 @@ pub(super) fn int(value: &Value) -> Option<u64> {
     }
 }
 
-/// A text; empty if it is none.
+/// Returns a string; empty for other values.
 pub(super) fn text(value: &Value) -> Arc<str> {
     match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into(),
@@ -203,7 +203,7 @@ pub(super) fn text(value: &Value) -> Arc<str> {
     }
 }
 
-/// What the server's error means for the vote.
+/// Classifies a server's error.
 pub(super) fn reason(error: &ServerError) -> Reason {
     let text = || -> Arc<str> {
         let details = error.details().unwrap_or_default();
@@ -221,8 +221,8 @@ pub(super) fn reason(error: &ServerError) -> Reason {
     }
 }
 
-/// An error inside a script that comes wrapped into a general one: before Redis 7 any, with its code
-/// in the text; since Redis 7 a missing permission, without a code.
+/// Classifies an error inside a script that is wrapped into a general one: any error before Redis
+/// 7, with its code in the text; a missing permission since Redis 7, without a code.
 fn in_script(error: &ServerError) -> Option<Reason> {
     let details = error.details()?;
     let has = |code: &str| details.contains(&format!("-{code} ")) || details.starts_with(code);
@@ -242,7 +242,7 @@ fn in_script(error: &ServerError) -> Option<Reason> {
     })
 }
 
-/// How a script is told that its user lacks a permission: by Redis before 7.2, and after.
+/// Texts of permission errors inside scripts, before Redis 7.2 and since.
 const DENIED_IN_SCRIPT: [&str; 4] = [
     "can't run this command or subcommand",
     "can't access at least one of the keys",
@@ -255,8 +255,8 @@ fn unexpected(value: &Value) -> Reason {
     Reason::Protocol(Cow::Owned(shown))
 }
 
-/// Servers repeat arguments in some of their errors, a password or a nonce among them: what follows
-/// the words that introduce them is cut off, and digits in the number of a nonce's are taken out.
+/// Removes secrets from a server's error, which may repeat arguments: cuts off the argument list,
+/// and replaces digit sequences as long as a nonce.
 fn without_secrets(text: &str) -> String {
     const NONCE_DIGITS: usize = 32;
     const ARGUMENTS: &str = "with args beginning with";

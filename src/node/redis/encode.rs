@@ -4,7 +4,7 @@ use std::{io::Write, sync::Arc, time::Duration};
 
 use super::{
     claim_text,
-    node::Request,
+    request::NodeRequest,
     scripts::{self, Digests, Script},
     server_clock::ServerClock,
     wire::Command,
@@ -18,13 +18,13 @@ use crate::{
     time::Timestamp,
 };
 
-/// The names of the keys that one namespace uses.
+/// The keys of one namespace.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     pub(super) meta: String,
-    /// A hash of numbers that only rise, each with what belongs to it.
+    /// A hash of values that begin with an increasing number.
     pub(super) marks: String,
-    /// Where long-lived records are.
+    /// Prefix of records.
     pub(super) done_prefix: String,
     pub(super) lock_prefix: String,
 }
@@ -43,29 +43,29 @@ impl Keys {
 pub(super) struct Encoder<'a> {
     pub(super) keys: &'a Keys,
     pub(super) digests: &'a Digests,
-    /// What the node's tag must be; empty where it has no vote.
+    /// The expected tag; empty if the node has no vote.
     pub(super) tag: &'a str,
     /// The hash of our layout.
     pub(super) layout: &'a str,
     pub(super) server_clock: ServerClock,
     pub(super) now: Timestamp,
-    /// Whether keys that are gone may be stored again.
+    /// Whether an extension may store missing keys.
     pub(super) may_grant: bool,
-    /// What the scripts are told of the strict clock guard; empty without it.
+    /// The argument for the strict clock guard; empty without it.
     pub(super) strict: &'a str,
 }
 
-/// How a script is named to the server.
+/// How a script is passed to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum ScriptRef {
     Digest,
-    /// For a server that has forgotten its scripts.
+    /// For a server that lacks the script.
     Text,
 }
 
 impl Encoder<'_> {
-    /// The command for a group of operations.
-    pub(super) fn encode(&self, group: &[Request], by: By, cmd: &mut Command) {
+    /// Encodes a group of operations as one command.
+    pub(super) fn encode(&self, group: &[NodeRequest], by: ScriptRef, cmd: &mut Command) {
         cmd.clear();
         match &group[0].op {
             Op::Raise(RaiseOp { lease, token, block_end }) => {
@@ -77,7 +77,7 @@ impl Encoder<'_> {
             }
             Op::Extend(ExtendOp { lease, ttl, token, until, patience }) => {
                 // A key is never stored again after the end of the validity.
-                let patience = (*patience).min(until.since(self.now));
+                let patience = (*patience).min(until.saturating_duration_since(self.now));
                 let deadline =
                     if self.may_grant { self.server_clock.deadline(self.now, patience) } else { 0 };
                 self.call(cmd, by, scripts::EXTEND, &self.digests.extend, group, true);
@@ -92,7 +92,7 @@ impl Encoder<'_> {
                 cmd.arg(if self.strict.is_empty() { "" } else { "strict" });
             }
             Op::Prepare(PrepareOp { job, token, patience }) => {
-                self.claim(cmd, by, job, *token, *patience)
+                self.claim(cmd, by, job, *token, *patience);
             }
             Op::Claim(ClaimOp { job, claim, patience }) => {
                 self.claim(cmd, by, job, claim.token, *patience);
@@ -111,7 +111,7 @@ impl Encoder<'_> {
                 cmd.arg(self.tag);
             }
             Op::Record(RecordOp { lease, record, retain, until, patience }) => {
-                let patience = (*patience).min(until.since(self.now));
+                let patience = (*patience).min(until.saturating_duration_since(self.now));
                 name_script(cmd, by, scripts::RECORD, &self.digests.record);
                 cmd.arg("3").arg(&*self.keys.meta);
                 // A record has one name.
@@ -141,7 +141,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn acquires_and_releases(&self, cmd: &mut Command, group: &[Request], by: By) {
+    fn acquires_and_releases(&self, cmd: &mut Command, group: &[NodeRequest], by: ScriptRef) {
         let votes = group.iter().any(|request| matches!(request.op, Op::Acquire(_)));
         if votes {
             self.call(cmd, by, scripts::ACQUIRE, &self.digests.acquire, group, true);
@@ -150,7 +150,7 @@ impl Encoder<'_> {
                 stripe_fields(cmd, lease);
             }
         } else {
-            // Without a vote in it there is no need of the clock, the tag and the fences.
+            // Without a vote, the clock, tag and fences are not needed.
             self.call(cmd, by, scripts::RELEASE, &self.digests.release, group, false);
         }
         for (request, lease) in group.iter().zip(leases(group)) {
@@ -182,7 +182,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn claim(&self, cmd: &mut Command, by: By, job: &str, token: u64, patience: Duration) {
+    fn claim(&self, cmd: &mut Command, by: ScriptRef, job: &str, token: u64, patience: Duration) {
         self.marks_call(cmd, by, scripts::CLAIM, &self.digests.claim);
         cmd.arg(self.server_clock.deadline(self.now, patience));
         // A job has two fields.
@@ -193,20 +193,20 @@ impl Encoder<'_> {
         cmd.joined(&self.keys.done_prefix, name);
     }
 
-    /// A call about jobs, with their keys and the tag.
-    fn marks_call(&self, cmd: &mut Command, by: By, script: Script, digest: &str) {
+    /// Begins a call about jobs.
+    fn marks_call(&self, cmd: &mut Command, by: ScriptRef, script: Script, digest: &str) {
         name_script(cmd, by, script, digest);
         cmd.arg("2").arg(&*self.keys.meta).arg(&*self.keys.marks).arg(self.tag);
     }
 
-    /// What every call about locks begins with: the script, and the keys of all leases of the group.
+    /// Begins a call about locks: the script, and the keys of all leases of the group.
     fn call(
         &self,
         cmd: &mut Command,
-        by: By,
+        by: ScriptRef,
         script: Script,
         digest: &str,
-        group: &[Request],
+        group: &[NodeRequest],
         meta: bool,
     ) {
         let names = || leases(group).flat_map(|lease| lease.resource().shared_names());
@@ -221,19 +221,19 @@ impl Encoder<'_> {
     }
 }
 
-fn name_script(cmd: &mut Command, by: By, script: Script, digest: &str) {
+fn name_script(cmd: &mut Command, by: ScriptRef, script: Script, digest: &str) {
     match by {
-        By::Digest => cmd.arg("EVALSHA").arg(digest),
-        By::Text => cmd.arg("EVAL").arg(script.text),
+        ScriptRef::Digest => cmd.arg("EVALSHA").arg(digest),
+        ScriptRef::Text => cmd.arg("EVAL").arg(script.text),
     };
 }
 
-/// The leases that a group of operations belongs to: one for each operation.
-fn leases(group: &[Request]) -> impl Iterator<Item = &Arc<LeaseId>> {
+/// Returns the lease of each operation.
+fn leases(group: &[NodeRequest]) -> impl Iterator<Item = &Arc<LeaseId>> {
     group.iter().filter_map(|request| request.op.lease())
 }
 
-/// What is stored under a lock's key: nonce, token, since when (ms since the epoch), owner.
+/// Writes the value of a lock's key: nonce, token, time of the request (ms since the epoch), owner.
 fn value(cmd: &mut Command, lease: &LeaseId, token: u64) {
     let (nonce, since) = (lease.nonce().to_hex(), lease.since().as_millis());
     cmd.written(|text| {
@@ -243,8 +243,8 @@ fn value(cmd: &mut Command, lease: &LeaseId, token: u64) {
     });
 }
 
-/// What is stored of a record: state (`d`: done, `u`: unknown), nonce, token, since when, owner; and
-/// behind a line break, which no owner has, the payload.
+/// Writes a record: state (`d`: done, `u`: unknown), nonce, token, time, owner; the payload follows
+/// a line break, which no owner contains.
 fn write_record(cmd: &mut Command, record: &Record) {
     let StoredLease { nonce, token, since, owner } = &record.lease;
     let state = if record.is_done { b'd' } else { b'u' };
@@ -257,7 +257,7 @@ fn write_record(cmd: &mut Command, record: &Record) {
     });
 }
 
-/// One field for each of the lease's keys.
+/// Adds the fence field of each key.
 fn stripe_fields(cmd: &mut Command, lease: &LeaseId) {
     for stripe in stripes(lease.resource()) {
         cmd.written(|text| {
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ttls_are_rounded_up_to_the_millisecond() {
+    fn ttls_are_rounded_up_to_millisecond() {
         assert_eq!(millis(Duration::from_micros(1)), 1);
         assert_eq!(millis(Duration::from_millis(10)), 10);
         assert_eq!(millis(Duration::from_nanos(10_000_001)), 11);

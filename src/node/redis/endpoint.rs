@@ -1,3 +1,5 @@
+//! Parses a server's URL.
+
 use std::sync::Arc;
 
 use ::redis::{ConnectionAddr, IntoConnectionInfo};
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_urls_are_refused_without_showing_a_password() {
+    fn malformed_urls_hide_the_password() {
         let bad = [
             "",
             "localhost:6379",

@@ -1,4 +1,4 @@
-//! The greeting: get in, load the scripts, read the server's clock.
+//! Opens connections: login, scripts, first health check.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,22 +8,21 @@ use super::{
     Access, Endpoint, IoStream,
     credentials::UserAndPassword,
     decode::{reason, text},
-    enrol::{Check, NodeReport, add_check, info},
+    enrol::{EnrolCheck, Membership, NodeReport, add_check, info},
     scripts::{self, Digests},
     server_clock::ServerClock,
-    supervisor::Member,
     wire::Wire,
 };
 use crate::{error::Reason, time::Timestamp};
 
-/// A server that is slower than this to greet is not usable.
+/// Timeout for opening a connection.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
-/// The oldest server that is supported.
+/// Minimum server version.
 const MIN_VERSION: (u32, u32) = (6, 2);
-/// The same under the strict clock guard, for PEXPIRETIME.
+/// Minimum server version for the strict clock guard, which needs PEXPIRETIME.
 const MIN_STRICT_VERSION: (u32, u32) = (7, 0);
 
-/// The first server whose scripts may say that they are to run where memory is short.
+/// First version with script flags, which let scripts run when memory is short.
 const FLAGS_VERSION: (u32, u32) = (7, 0);
 
 /// A connection that is ready for operations.
@@ -32,25 +31,25 @@ pub(super) struct Link {
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
     pub(super) version: Option<Arc<str>>,
-    pub(super) look: Look,
+    pub(super) report: TimedReport,
 }
 
-/// What a look at the server showed, between two moments of our clock.
-pub(super) struct Look {
+/// The result of a health check, with the times of sending and receiving.
+pub(super) struct TimedReport {
     pub(super) sent: Timestamp,
     pub(super) received: Timestamp,
-    /// How it stands, or why it can't be enrolled at present.
+    /// The report, or why the server can't be enrolled at present.
     pub(super) report: Result<NodeReport, Reason>,
 }
 
-pub(super) async fn connect(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
+pub(super) async fn connect(endpoint: &Endpoint, member: &Membership) -> Result<Link, Reason> {
     match tokio::time::timeout(TIMEOUT, greet(endpoint, member)).await {
         Ok(result) => result,
         Err(_) => Err(Reason::NotConnected(format!("no greeting within {TIMEOUT:?}").into())),
     }
 }
 
-async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
+async fn greet(endpoint: &Endpoint, member: &Membership) -> Result<Link, Reason> {
     let access = &member.set.settings.access;
     let credentials = credentials(endpoint, access).await?;
     let wire = Wire::new(open(endpoint, access).await?);
@@ -61,7 +60,7 @@ async fn greet(endpoint: &Endpoint, member: &Member) -> Result<Link, Reason> {
 async fn greet_as(
     credentials: Option<&UserAndPassword>,
     endpoint: &Endpoint,
-    member: &Member,
+    member: &Membership,
     mut wire: Wire,
 ) -> Result<Link, Reason> {
     let settings = &member.set.settings;
@@ -96,26 +95,30 @@ async fn greet_as(
     let (version, number) =
         version(&next(), if strict { MIN_STRICT_VERSION } else { MIN_VERSION })?;
     member.set.set_knows_flags(member.index, number >= FLAGS_VERSION);
-    // Not along with the login: who is not logged in may not send commands of many arguments.
+    // After the login: unauthenticated clients may not send commands of many arguments.
     let mut pipeline = Pipeline::with_capacity(4);
-    add_look(&mut pipeline, member, true);
+    add_health_check(&mut pipeline, member, true);
     let begun = settings.clock.now();
     let answers = wire.ask(&pipeline).await?;
     let received = settings.clock.now();
-    let report = look(&mut answers.into_iter())?;
-    let look = Look { sent: begun, received, report };
+    let report = parse_report(&mut answers.into_iter())?;
+    let report = TimedReport { sent: begun, received, report };
     // The clock is known before any vote.
-    let server_clock = match &look.report {
+    let server_clock = match &report.report {
         Ok(report) => ServerClock::new(begun, report.server_micros),
         Err(_) => ServerClock::new(begun, time(&mut wire).await?),
     };
-    Ok(Link { wire, digests, server_clock, version, look })
+    Ok(Link { wire, digests, server_clock, version, report })
 }
 
-/// Asks how the server stands; `is_fresh`: its name was looked up for this connection just now.
-pub(super) fn add_look(pipeline: &mut Pipeline, Member { set, index }: &Member, is_fresh: bool) {
+/// Adds a health check. `is_fresh`: the connection was opened after a new lookup of the name.
+pub(super) fn add_health_check(
+    pipeline: &mut Pipeline,
+    Membership { set, index }: &Membership,
+    is_fresh: bool,
+) {
     let (least_epoch, reclaims) = set.enrols_as(*index, is_fresh);
-    let check = Check {
+    let check = EnrolCheck {
         meta: &set.keys.meta,
         layout: &set.layout,
         restart: set.settings.guards.restart,
@@ -130,9 +133,9 @@ pub(super) fn add_look(pipeline: &mut Pipeline, Member { set, index }: &Member, 
     add_check(pipeline, &check);
 }
 
-/// How the server stands. A full one that can't be enrolled is of use all the same: it may renew
-/// what it keeps. A replica is of none.
-pub(super) fn look(
+/// Parses a health check. A full server can't be enrolled, but may renew existing keys; a replica
+/// is an error.
+pub(super) fn parse_report(
     answers: &mut impl Iterator<Item = Value>,
 ) -> Result<Result<NodeReport, Reason>, Reason> {
     match NodeReport::parse(answers) {
@@ -145,7 +148,7 @@ pub(super) fn look(
     }
 }
 
-/// Opens a connection beside the one that votes, for what is long.
+/// Opens a separate connection for bulk data.
 pub(super) async fn open_beside(endpoint: &Endpoint, access: &Access) -> Result<Wire, Reason> {
     let opening = async {
         let mut wire = open_for_pushes(endpoint, access).await?;
@@ -161,7 +164,7 @@ pub(super) async fn open_beside(endpoint: &Endpoint, access: &Access) -> Result<
     tokio::time::timeout(TIMEOUT, opening).await.unwrap_or(Err(Reason::TimedOut))
 }
 
-/// Opens a connection on which the server speaks by itself.
+/// Opens a connection without a database, for pushed messages.
 pub(super) async fn open_for_pushes(endpoint: &Endpoint, access: &Access) -> Result<Wire, Reason> {
     let credentials = credentials(endpoint, access).await?;
     let mut wire = Wire::new(open(endpoint, access).await?);
@@ -212,7 +215,7 @@ async fn credentials(
     }
 }
 
-/// A server may repeat what it was sent.
+/// Hides the password in an error, as a server may repeat it.
 fn hide(reason: Reason, credentials: Option<&UserAndPassword>) -> Reason {
     let Some((_, password)) = credentials.filter(|(_, password)| !password.is_empty()) else {
         return reason;
@@ -241,8 +244,8 @@ fn digest(value: Value) -> Result<String, Reason> {
 /// Major and minor.
 type Version = (u32, u32);
 
-/// The server's version, and that of Redis which it is compatible with; unknown, and zero, where INFO
-/// is not allowed to us.
+/// Returns the server's version, and the Redis version that it is compatible with; `None` and zero
+/// if INFO is denied.
 fn version(answer: &Value, oldest: Version) -> Result<(Option<Arc<str>>, Version), Reason> {
     let field = |name: &str| info(answer, name);
     // Valkey gives the version of Redis that it is compatible with under the old name.

@@ -8,14 +8,14 @@
 //! | operation → command, answer → vote | `batch`, `encode`, `decode` |
 //! | bytes out and in | `wire` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
-//! | connection kept up, replaced, batched | `supervisor`, `session` |
+//! | connection kept up, replaced, batched | `supervisor`, `session`, `backoff` |
 //! | which commands the server denies to our user | `permissions` |
-//! | connection by which releases are told, while somebody waits | `listener` |
-//! | a server that is no node | `single` |
+//! | connection that reports releases, open while a waiter subscribes | `listener` |
+//! | a server that is no node | `single_server` |
 //! | which of the set's servers may vote | `enrol` |
 //! | what outlives a connection: clock readings, unanswered grants | `reconnect_state` |
 
-mod access;
+mod backoff;
 mod batch;
 mod claim_text;
 mod connector;
@@ -24,36 +24,38 @@ mod decode;
 mod encode;
 mod endpoint;
 mod enrol;
-mod guards;
 mod handshake;
 mod listener;
-mod news;
 mod node;
 mod permissions;
 mod reconnect_state;
+mod request;
 mod scripts;
 mod server_clock;
 mod session;
+mod settings;
 #[cfg(feature = "http")]
-mod single;
+mod single_server;
 mod status;
+mod status_detail;
+mod status_event;
 mod supervisor;
 #[cfg(feature = "tls")]
 mod tls;
 mod tls_options;
+mod vote_bar;
 mod wire;
 
-pub(crate) use access::Access;
 pub use connector::{Address, Connecting, Connector, IoStream, SocketConnector};
 pub use credentials::Credentials;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use enrol::{Layout, Lowering, NodeSet, adopt, count};
-pub(crate) use guards::Guards;
-pub use guards::{EvictionGuard, RestartGuard};
 pub(crate) use listener::Listener;
-pub(crate) use node::{RedisNode, RedisSettings};
+pub(crate) use node::RedisNode;
+pub(crate) use settings::{Access, Guards, RedisSettings};
+pub use settings::{EvictionGuard, RestartGuard};
 #[cfg(feature = "http")]
-pub(crate) use single::Single;
+pub(crate) use single_server::SingleServer;
 pub(crate) use supervisor::Supervisor;
 #[cfg(feature = "tls")]
 pub(crate) use tls::tls_config;

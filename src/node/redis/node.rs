@@ -1,3 +1,5 @@
+//! The sending half of a node.
+
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -6,14 +8,16 @@ use std::{
 use tokio::sync::mpsc;
 
 use super::{
-    Access, Endpoint, Listener, Supervisor, enrol::NodeSet, guards::Guards, listener::Board,
-    status::Status, supervisor::Member,
+    Endpoint, Listener, Supervisor,
+    enrol::{Membership, NodeSet},
+    request::NodeRequest,
+    status::Status,
 };
 use crate::{
     error::Reason,
-    node::{Hints, Node, NodeHealth, Reply, Subscription},
-    protocol::{Answer, Op, names::View},
-    time::{Clock, Timestamp},
+    node::{Hints, Node, NodeHealth, Reply, Subscription, subscriptions::Subscriptions},
+    protocol::Op,
+    time::Timestamp,
 };
 
 /// Beyond so many unanswered operations a node takes no more.
@@ -24,64 +28,8 @@ const MAX_IN_FLIGHT: usize = 131_072;
 #[derive(Debug)]
 pub(crate) struct RedisNode {
     status: Arc<Status>,
-    requests: mpsc::UnboundedSender<Request>,
-    board: Arc<Board>,
-}
-
-#[derive(Debug)]
-pub(super) struct Request {
-    pub(super) op: Op,
-    pub(super) reply: Reply,
-    /// It met another tag than it was sent with, and is sent once more.
-    begun_again: bool,
-    /// Counts as long as the request is there.
-    counted: Counted,
-}
-
-#[derive(Debug)]
-struct Counted(Arc<Status>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Request {
-    pub(super) fn new(op: Op, reply: Reply, status: &Arc<Status>) -> Self {
-        status.in_flight.fetch_add(1, Ordering::Relaxed);
-        Self { op, reply, begun_again: false, counted: Counted(Arc::clone(status)) }
-    }
-
-    /// True the first time.
-    pub(super) fn begin_again(&mut self) -> bool {
-        !std::mem::replace(&mut self.begun_again, true)
-    }
-
-    /// Answers, and is counted no more by the time of the answer.
-    pub(super) fn answer(self, result: Result<Answer, Reason>, view: Option<Arc<View>>) {
-        let Self { reply, counted, .. } = self;
-        drop(counted);
-        reply.send_with_view(result, view);
-    }
-
-    pub(super) fn not_sent(self, reason: Reason) {
-        let Self { reply, counted, .. } = self;
-        drop(counted);
-        reply.not_sent(reason);
-    }
-}
-
-/// What all nodes of a set have in common.
-#[derive(Clone, Debug)]
-pub(crate) struct RedisSettings {
-    pub(crate) prefix: Arc<str>,
-    pub(crate) guards: Guards,
-    pub(crate) max_ttl: Duration,
-    pub(crate) drift_factor: f64,
-    pub(crate) node_timeout: Duration,
-    pub(crate) access: Access,
-    pub(crate) clock: Arc<dyn Clock>,
+    requests: mpsc::UnboundedSender<NodeRequest>,
+    subscriptions: Arc<Subscriptions>,
 }
 
 impl RedisNode {
@@ -98,17 +46,17 @@ impl RedisNode {
             let (requests, receiver) = mpsc::unbounded_channel();
             let (admin, admin_receiver) = mpsc::unbounded_channel();
             members.push((Arc::clone(&status), admin, endpoint.clone()));
-            let member = Member { set: Arc::clone(set), index };
-            let board = Board::new(&set.settings.prefix);
+            let member = Membership { set: Arc::clone(set), index };
+            let subscriptions = Subscriptions::remote();
             let listener = Listener::new(
                 endpoint.clone(),
                 member.clone(),
                 Arc::clone(&status),
-                Arc::clone(&board),
+                Arc::clone(&subscriptions),
             );
             let supervisor =
                 Supervisor::new(endpoint, member, Arc::clone(&status), receiver, admin_receiver);
-            nodes.push((Self { status, requests, board }, supervisor, listener));
+            nodes.push((Self { status, requests, subscriptions }, supervisor, listener));
         }
         set.join(members);
         nodes
@@ -127,7 +75,7 @@ impl Node for RedisNode {
             return reply.not_sent(Reason::Overloaded);
         }
         self.status.stamp();
-        let request = Request::new(op, reply, &self.status);
+        let request = NodeRequest::new(op, reply, &self.status.in_flight);
         if let Err(mpsc::error::SendError(request)) = self.requests.send(request) {
             request.not_sent(Reason::NotConnected("the node's task has ended".into()));
         }
@@ -150,12 +98,12 @@ impl Node for RedisNode {
     }
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
-        self.board.add(name, &hints)
+        self.subscriptions.add(name, &hints)
     }
 }
 
 impl Drop for RedisNode {
     fn drop(&mut self) {
-        self.board.close();
+        self.subscriptions.close();
     }
 }

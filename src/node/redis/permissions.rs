@@ -1,4 +1,4 @@
-//! Which commands the server denies to our user, of those that the README lists.
+//! Detects which of the commands that the README lists the server denies to the user.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,25 +12,25 @@ use super::{
 };
 use crate::error::Reason;
 
-/// Without these, who waits is not woken, and all else works.
+/// Needed only for wake-ups.
 const WAKE_UPS: [&str; 5] = ["ping", "publish", "pubsub|numsub", "subscribe", "unsubscribe"];
 
-/// What is known to be denied.
+/// The commands known to be denied.
 #[derive(Debug, Default)]
 pub(super) struct Denied {
     /// Found by trying each command.
     found: Vec<Arc<str>>,
-    /// Met by the connection that listens for releases.
+    /// Found by the listener.
     listening: BTreeSet<&'static str>,
 }
 
 impl Denied {
-    /// Takes what [`answer`] found.
+    /// Records the result of [`answer`].
     pub(super) fn found(&mut self, commands: Vec<Arc<str>>) {
         self.found = commands;
     }
 
-    /// The listener's command was allowed or denied.
+    /// Records whether a command of the listener was denied.
     pub(super) fn listening(&mut self, command: &'static str, denied: bool) {
         if denied {
             self.listening.insert(command);
@@ -39,7 +39,7 @@ impl Denied {
         }
     }
 
-    /// All of them, in alphabetical order.
+    /// Returns all denied commands in alphabetical order.
     pub(super) fn commands(&self) -> Arc<[Arc<str>]> {
         let all: BTreeSet<Arc<str>> = self
             .found
@@ -50,7 +50,7 @@ impl Denied {
         all.into_iter().collect()
     }
 
-    /// Whether one of them is needed for more than wake-ups.
+    /// Returns whether a denied command is needed for more than wake-ups.
     pub(super) fn are_needed(&self) -> bool {
         let is_for_wake_ups = |rule: &str| rule.starts_with('&') || WAKE_UPS.contains(&rule);
         self.found.iter().any(|rule| !is_for_wake_ups(rule))
@@ -60,7 +60,7 @@ impl Denied {
 /// No script has it.
 const NO_DIGEST: &str = "0000000000000000000000000000000000000000";
 
-/// Asks which commands are denied.
+/// Adds the commands of the check.
 pub(super) fn ask(pipeline: &mut Pipeline, settings: &RedisSettings, keys: &Keys) {
     pipeline.cmd("EVALSHA").arg(NO_DIGEST).arg(0);
     pipeline
@@ -73,7 +73,7 @@ pub(super) fn ask(pipeline: &mut Pipeline, settings: &RedisSettings, keys: &Keys
         .arg(if settings.guards.clock.is_some() { "strict" } else { "" });
 }
 
-/// The answer to [`ask`]; `None` where that can't be told at present.
+/// Parses the answer to [`ask`]; `None` if it can't be determined at present.
 pub(super) fn answer(answers: Vec<Value>) -> Option<Vec<Arc<str>>> {
     let [by_digest, tried] = <[Value; 2]>::try_from(answers).ok()?;
     let Value::Array(commands) = tried else { return None };

@@ -1,4 +1,4 @@
-//! What is remembered of a server from one connection to the next.
+//! The state of a server that survives a reconnect.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -12,13 +12,13 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct ReconnectState {
     pub(super) offsets: Offsets,
-    /// How often our clock had been put forward when `offsets` was last told.
+    /// Number of corrections of the local clock that `offsets` includes.
     pub(super) corrections: u64,
-    /// What `offsets` was told of by how much that may have been too much.
+    /// The overestimate of these corrections that `offsets` includes.
     pub(super) overestimate: Duration,
-    /// Grants whose answers are missing: the connection broke, and they may still come to run.
+    /// Grants without an answer, which may still run.
     unsettled: HashMap<Nonce, Unsettled>,
-    /// With so many entries it is looked which are over: seldom enough to cost nothing each.
+    /// Number of entries at which expired ones are removed.
     sweep_at: usize,
 }
 
@@ -26,9 +26,9 @@ const FEW: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Unsettled {
-    /// By the server's clock, in µs: after it the operation does not run.
+    /// Time on the server's clock in µs after which the operation does not run.
     deadline: u64,
-    /// After this there is nothing left to release.
+    /// Time after which nothing is left to release.
     until: Timestamp,
 }
 
@@ -43,7 +43,7 @@ impl ReconnectState {
         }
     }
 
-    /// An operation's answer will never come. `sent` and `clock` are what its deadline was made of.
+    /// Records an operation whose answer is lost. `sent` and `clock` determined its deadline.
     pub(super) fn unanswered(&mut self, op: &Op, sent: Timestamp, clock: ServerClock) {
         let (lease, ttl, patience) = match op {
             Op::Acquire(AcquireOp { lease, ttl, patience, .. })
@@ -61,7 +61,7 @@ impl ReconnectState {
         entry.until = entry.until.max(until);
     }
 
-    /// Whether a release that the server ran at `server_micros` is the last word.
+    /// Returns whether a release that ran at `server_micros` is final: no grant can run after it.
     pub(super) fn settles(&mut self, nonce: Nonce, server_micros: u64) -> bool {
         if self.unsettled.is_empty() {
             return true;
@@ -85,7 +85,7 @@ mod tests {
     use crate::{protocol::LeaseId, resource::Resource};
 
     #[test]
-    fn a_release_is_final_once_the_server_is_past_the_deadline_of_what_is_unanswered() {
+    fn release_is_final_after_pending_deadline() {
         let second = Duration::from_secs(1);
         let mut memory = ReconnectState::new(Offsets::new(second, 0.01));
         let nonce = Nonce::from_bytes([7; 16]);

@@ -1,4 +1,4 @@
-//! What runs on the server. The text of each script says what it takes and what it answers.
+//! The scripts. Each file documents its arguments and replies.
 
 use ::redis::Pipeline;
 
@@ -8,8 +8,8 @@ pub(super) struct Script {
     pub(super) text: &'static str,
 }
 
-/// A script that a node's enrolment needs, on a full server as well: one that restarted with its data
-/// has to be enrolled anew before it may renew what it keeps.
+/// A script for enrolment, which also runs on a full server: one that restarted with its data has
+/// to be enrolled again before it may renew its keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Enrolling {
     plain: &'static str,
@@ -17,8 +17,8 @@ pub(super) struct Enrolling {
 }
 
 impl Enrolling {
-    /// The text for a server that knows the flags of scripts (Redis 7), or for an older one, which
-    /// lets no script store anything when it is full.
+    /// Returns the text for a server with script flags (Redis 7), or for an older one, where no
+    /// script can write when memory is full.
     pub(super) const fn text(self, knows_flags: bool) -> &'static str {
         if knows_flags { self.when_full } else { self.plain }
     }
@@ -77,7 +77,7 @@ pub(super) const COPIED: Enrolling = enrolling!("scripts/copied.lua");
 
 pub(super) const PERMISSIONS: Script = Script { text: include_str!("scripts/permissions.lua") };
 
-/// Asks a server to keep the scripts of operations; answered by their [`Digests`], in that order.
+/// Adds SCRIPT LOAD for the scripts of operations; the replies are the [`Digests`], in order.
 pub(super) fn load(pipeline: &mut Pipeline) {
     let operations = [
         ACQUIRE,
@@ -97,8 +97,7 @@ pub(super) fn load(pipeline: &mut Pipeline) {
     }
 }
 
-/// The digests under which a server keeps the scripts. They are asked for at every connect, so
-/// that no copy of SHA-1 is needed here.
+/// The digests of the scripts, read at every connect, so that no SHA-1 is needed here.
 #[derive(Clone, Debug)]
 pub(super) struct Digests {
     pub(super) acquire: String,

@@ -1,11 +1,13 @@
+//! Estimates a server's clock, for the deadlines of commands.
+
 use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// What is known of a server's clock: it showed `server` after `sent`.
+/// A reading of a server's clock: it showed `server_micros` after `sent`.
 ///
-/// The upper end of the estimate is what deadlines are made of: too late a deadline lets a late
-/// command run, too early a one costs a vote.
+/// Deadlines use the upper bound: too late a deadline lets a late command run, too early a one
+/// costs a vote.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServerClock {
     sent: Timestamp,
@@ -20,7 +22,7 @@ impl ServerClock {
 
     /// The latest time that the server's clock can show at `now`, in µs since the Unix epoch.
     fn latest(self, now: Timestamp) -> u64 {
-        let passed = now.since(self.sent).as_micros();
+        let passed = now.saturating_duration_since(self.sent).as_micros();
         self.server_micros.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
@@ -36,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_deadline_counts_from_the_latest_time_the_server_can_show() {
+    fn deadline_counts_from_latest_server_time() {
         let at = |ms| Timestamp::ZERO + Duration::from_millis(ms);
         let clock = ServerClock::new(at(1_000), 5_000_000);
         assert_eq!(clock.deadline(at(1_250), Duration::from_millis(100)), 5_350_000);

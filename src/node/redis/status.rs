@@ -1,3 +1,5 @@
+//! The status of a server, shared by its connection and the senders.
+
 use std::{
     sync::{
         Arc, Mutex,
@@ -8,141 +10,46 @@ use std::{
 
 use super::{
     enrol::NodeReport,
-    news::{News, Outbox},
     permissions::Denied,
+    status_detail::{ConnectionState, Copied, StatusDetail},
+    status_event::StatusEvent,
+    vote_bar::{VoteBar, VoteBarKind},
 };
 use crate::{
     error::Reason,
-    membership::offsets::Interval,
-    node::{Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeHealth, NodeState},
+    node::{Blocked, ClockOffset, Finding, Memory, NodeHealth},
     protocol::Op,
     time::{Clock, Timestamp},
 };
 
-/// What the supervisor knows of its server, shared with those who send.
+/// The status of a server.
 ///
-/// What changes is queued under the mutex, and told by [`tell`](Self::tell) when that is unlocked:
-/// subscribers may ask for the node's health. A thread that is telling tells what others queue
-/// meanwhile, so that everything is told in its order.
+/// Changes queue events under the mutex; [`emit`](Self::emit) emits them after it is unlocked, as
+/// subscribers may ask for the node's health. One thread emits at a time, in order.
 #[derive(Debug)]
-pub(super) struct Status {
+pub(crate) struct Status {
     name: Arc<str>,
     clock: Arc<dyn Clock>,
-    /// Read on every operation; the rest only where one is set.
+    /// Read on every operation; the rest only if one is set.
     down: AtomicBool,
     refusing: AtomicBool,
     barred: AtomicBool,
-    /// By how many µs the server's wall clock is ahead of our clock, at least.
+    /// Minimum by which the server's wall clock is ahead of the local clock, in µs.
     ahead: AtomicI64,
-    pub(super) in_flight: AtomicUsize,
-    /// When the first operation came that the connection's task has not taken yet; zero without one.
+    pub(super) in_flight: Arc<AtomicUsize>,
+    /// Arrival of the first operation that the connection has not taken; zero if none.
     stamp: AtomicU64,
-    /// How long operations waited before they were written, in ns.
+    /// Time that operations waited before they were written, in ns.
     queue_delay: AtomicU64,
-    detail: Mutex<Detail>,
+    detail: Mutex<StatusDetail>,
 }
 
-#[derive(Debug)]
-struct Detail {
-    state: State,
-    bars: [Option<(Bar, Timestamp)>; 5],
-    /// Records are being copied to the server: how many by now, and since when.
-    copying: Option<(Copied, Timestamp)>,
-    /// What else is known of a server that is there.
-    known: NodeHealth,
-    denied: Denied,
-    /// What the last try to end a probation ran into, and how many have failed.
-    blocked: Option<(Blocked, u32)>,
-    outbox: Outbox,
-}
-
-/// What was copied to a server by the client that does so.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Copied {
-    pub(super) records: u64,
-    pub(super) bytes: u64,
-}
-
-#[derive(Debug)]
-enum State {
-    Connecting,
-    Up,
-    /// `confirmed`: not by a single vote, which may be refused for the sake of its name.
-    Refusing {
-        reason: Reason,
-        since: Timestamp,
-        confirmed: bool,
-    },
-    Down {
-        reason: Reason,
-        since: Timestamp,
-    },
-}
-
-/// Of a server whose clock was not read by the present connection.
+/// Value before the present connection has read the clock.
 const UNKNOWN: i64 = i64::MIN;
-
-/// Why a server that is there has no vote at present.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Bar {
-    Probation { until: Timestamp },
-    Clock { until: Timestamp, by: Interval },
-    Reason(Reason),
-}
-
-/// Where a bar comes from; they come and go apart from each other, and the first is shown.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum BarKind {
-    SameServer,
-    Enrolment,
-    Names,
-    Eviction,
-    Clock,
-}
-
-impl Bar {
-    /// What it says to a vote; nothing once it is over.
-    fn reason(&self, now: Timestamp) -> Option<Reason> {
-        match self {
-            Self::Probation { until } => Some(Reason::Probation { remaining: until.since(now) }),
-            Self::Clock { until, .. } if now >= *until => None,
-            Self::Clock { by, .. } => {
-                Some(Reason::ClockJumped { by_micros: by.low.midpoint(by.high) })
-            }
-            Self::Reason(reason) => Some(reason.clone()),
-        }
-    }
-
-    /// What is told when it is set.
-    fn news(&self, now: Timestamp) -> Option<News> {
-        match self {
-            Self::Probation { until } => Some(News::Probation { votes_in: until.since(now) }),
-            // Told where it is found out, with what was done about it.
-            Self::Clock { .. } => None,
-            Self::Reason(reason) => Some(News::NoVote { reason: reason.clone() }),
-        }
-    }
-
-    fn is_like(&self, other: &Self) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
-            && match (self, other) {
-                (Self::Reason(reason), Self::Reason(other)) => reason == other,
-                _ => true,
-            }
-    }
-}
 
 impl Status {
     pub(super) fn new(name: Arc<str>, clock: Arc<dyn Clock>) -> Self {
-        let detail = Detail {
-            state: State::Connecting,
-            bars: [const { None }; 5],
-            copying: None,
-            known: NodeHealth::voting(&name),
-            denied: Denied::default(),
-            blocked: None,
-            outbox: Outbox::default(),
-        };
+        let detail = StatusDetail::new(&name);
         Self {
             name,
             clock,
@@ -150,7 +57,7 @@ impl Status {
             refusing: AtomicBool::new(false),
             barred: AtomicBool::new(false),
             ahead: AtomicI64::new(UNKNOWN),
-            in_flight: AtomicUsize::new(0),
+            in_flight: Arc::default(),
             stamp: AtomicU64::new(0),
             queue_delay: AtomicU64::new(0),
             detail: Mutex::new(detail),
@@ -161,33 +68,33 @@ impl Status {
         &self.name
     }
 
-    /// What the server's wall clock shows, if it is connected: the time since the Unix epoch.
+    /// Returns the server's wall clock while connected, as the time since the Unix epoch.
     pub(super) fn wall(&self, now: Timestamp) -> Option<Duration> {
         let ahead = Some(self.ahead.load(Ordering::Relaxed)).filter(|ahead| *ahead != UNKNOWN)?;
         let micros = (now.as_nanos() / 1_000).checked_add_signed(ahead)?;
         Some(Duration::from_micros(micros))
     }
 
-    /// Takes by how much its wall clock is ahead of our clock, in µs.
+    /// Sets the minimum by which its wall clock is ahead of the local clock, in µs.
     pub(super) fn set_ahead(&self, micros: i64) {
         self.ahead.store(micros, Ordering::Relaxed);
     }
 
-    /// Our clock was put forward.
+    /// Adjusts to a correction of the local clock.
     pub(super) fn put_forward(&self, by: Duration) {
         let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
         let less = |ahead: i64| (ahead != UNKNOWN).then(|| ahead.saturating_sub(by));
         let _ = self.ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// Notes when an operation came, if it is the first since the last call of `take_stamp`.
+    /// Records the arrival of an operation if it is the first since `take_stamp`.
     pub(super) fn stamp(&self) {
         if self.stamp.load(Ordering::Relaxed) == 0 {
             self.stamp.store(self.clock.now().as_nanos(), Ordering::Relaxed);
         }
     }
 
-    /// When the first operation came since the last call.
+    /// Returns the arrival of the first operation since the last call.
     pub(super) fn take_stamp(&self) -> Option<Timestamp> {
         let stamp = self.stamp.swap(0, Ordering::Relaxed);
         (stamp > 0).then(|| Timestamp::from_nanos(stamp))
@@ -199,18 +106,20 @@ impl Status {
         crate::metrics::queue_delay(&self.name, delay);
     }
 
-    /// Why operations fail at once, if they do.
+    /// Returns the reason while the server is down.
     pub(super) fn down(&self) -> Option<Reason> {
         if !self.down.load(Ordering::Acquire) {
             return None;
         }
         match &self.detail().state {
-            State::Down { reason, .. } => Some(reason.clone()),
-            State::Connecting | State::Up | State::Refusing { .. } => None,
+            ConnectionState::Down { reason, .. } => Some(reason.clone()),
+            ConnectionState::Connecting
+            | ConnectionState::Up
+            | ConnectionState::Refusing { .. } => None,
         }
     }
 
-    /// Why the node has no vote, if it is so.
+    /// Returns the reason while the node has no vote.
     pub(super) fn barred(&self) -> Option<Reason> {
         if !self.barred.load(Ordering::Acquire) {
             return None;
@@ -220,8 +129,8 @@ impl Status {
         detail.bars.iter().flatten().find_map(|(bar, _)| bar.reason(now))
     }
 
-    /// Why the node is not asked for this now. One that may not grant may still keep and release
-    /// what it has; not so one that may not be the owner of its name.
+    /// Returns the reason not to send an operation. A node that may not grant may still renew and
+    /// release; a node that may not own its name may not renew.
     pub(super) fn bars(&self, op: &Op) -> Option<Reason> {
         let reason = self.barred()?;
         let renews = !matches!(
@@ -235,102 +144,116 @@ impl Status {
         barred.then_some(reason)
     }
 
-    pub(super) fn set_bar(&self, kind: BarKind, bar: Option<Bar>) {
+    pub(super) fn set_bar(&self, kind: VoteBarKind, bar: Option<VoteBar>) {
         self.queue_bar(kind, bar);
-        self.tell();
+        self.emit();
     }
 
-    /// As [`set_bar`](Self::set_bar), for callers that hold a mutex: they [`tell`](Self::tell) when
-    /// it is unlocked.
-    pub(super) fn queue_bar(&self, kind: BarKind, bar: Option<Bar>) {
+    /// As [`set_bar`](Self::set_bar), for callers that hold a mutex; they call [`emit`](Self::emit)
+    /// after unlocking it.
+    pub(super) fn queue_bar(&self, kind: VoteBarKind, bar: Option<VoteBar>) {
         let now = self.clock.now();
         let mut detail = self.detail();
         let slot = &mut detail.bars[kind as usize];
-        let (since, news) = match (&*slot, &bar) {
+        let (since, event) = match (&*slot, &bar) {
             (Some((old, since)), Some(new)) if old.is_like(new) => (*since, None),
-            (_, Some(new)) => (now, new.news(now)),
-            (Some(_), None) => (now, Some(News::MayVote)),
+            (_, Some(new)) => (now, new.event(now)),
+            (Some(_), None) => (now, Some(StatusEvent::MayVote)),
             (None, None) => (now, None),
         };
-        if matches!(kind, BarKind::Enrolment) && !matches!(bar, Some(Bar::Probation { .. })) {
+        if matches!(kind, VoteBarKind::Enrolment) && !matches!(bar, Some(VoteBar::Probation { .. }))
+        {
             detail.blocked = None;
         }
         detail.bars[kind as usize] = bar.map(|bar| (bar, since));
         let any = detail.bars.iter().any(Option::is_some);
         self.barred.store(any, Ordering::Release);
-        detail.queue(news);
+        detail.queue(event);
     }
 
     pub(super) fn set_up(&self, version: Option<Arc<str>>, round_trip: Duration) {
         self.change(|detail, now| {
-            let news = match &detail.state {
-                State::Down { since, .. } => News::UpAgain { outage: now.since(*since) },
-                State::Connecting | State::Up | State::Refusing { .. } => News::Up,
+            let event = match &detail.state {
+                ConnectionState::Down { since, .. } => {
+                    StatusEvent::UpAgain { outage: now.saturating_duration_since(*since) }
+                }
+                ConnectionState::Connecting
+                | ConnectionState::Up
+                | ConnectionState::Refusing { .. } => StatusEvent::Up,
             };
-            detail.state = State::Up;
+            detail.state = ConnectionState::Up;
             detail.known.version = version;
             detail.known.round_trip = Some(round_trip);
             self.down.store(false, Ordering::Release);
-            Some(news)
+            Some(event)
         });
     }
 
     pub(super) fn set_down(&self, reason: Reason) {
         self.change(|detail, now| {
-            let (since, news) = match &detail.state {
-                State::Down { since, reason: known } if *known == reason => (*since, None),
-                State::Down { since, .. } => {
-                    (*since, Some(News::StillDown { reason: reason.clone() }))
+            let (since, event) = match &detail.state {
+                ConnectionState::Down { since, reason: known } if *known == reason => {
+                    (*since, None)
                 }
-                State::Connecting | State::Up | State::Refusing { .. } => {
-                    (now, Some(News::Down { reason: reason.clone() }))
+                ConnectionState::Down { since, .. } => {
+                    (*since, Some(StatusEvent::StillDown { reason: reason.clone() }))
+                }
+                ConnectionState::Connecting
+                | ConnectionState::Up
+                | ConnectionState::Refusing { .. } => {
+                    (now, Some(StatusEvent::Down { reason: reason.clone() }))
                 }
             };
-            detail.state = State::Down { reason, since };
+            detail.state = ConnectionState::Down { reason, since };
             detail.known.round_trip = None;
             detail.known.findings.clear();
             self.ahead.store(UNKNOWN, Ordering::Relaxed);
             self.refusing.store(false, Ordering::Release);
             self.down.store(true, Ordering::Release);
-            news
+            event
         });
     }
 
-    /// The server is there, and refuses votes. A refusal is told of once it is `confirmed`.
+    /// Records that the server refuses votes. Logged once `confirmed`.
     pub(super) fn set_refusing(&self, reason: &Reason, confirmed: bool) {
-        if matches!(&self.detail().state, State::Refusing { reason: known, confirmed: was, .. } if known == reason && *was >= confirmed)
+        if matches!(&self.detail().state, ConnectionState::Refusing { reason: known, confirmed: was, .. } if known == reason && *was >= confirmed)
         {
             return;
         }
         self.change(|detail, now| {
             let (since, was_confirmed) = match &detail.state {
-                State::Refusing { since, confirmed, .. } => (*since, *confirmed),
-                State::Connecting | State::Up | State::Down { .. } => (now, false),
+                ConnectionState::Refusing { since, confirmed, .. } => (*since, *confirmed),
+                ConnectionState::Connecting
+                | ConnectionState::Up
+                | ConnectionState::Down { .. } => (now, false),
             };
             let is_news = confirmed && !was_confirmed;
             let confirmed = confirmed || was_confirmed;
-            detail.state = State::Refusing { reason: reason.clone(), since, confirmed };
+            detail.state = ConnectionState::Refusing { reason: reason.clone(), since, confirmed };
             self.refusing.store(true, Ordering::Release);
-            is_news.then(|| News::Refuses { reason: reason.clone() })
+            is_news.then(|| StatusEvent::Refuses { reason: reason.clone() })
         });
     }
 
-    /// A vote counted. `stored`: it stored something, which a full server, say, refuses while it
-    /// still tells who holds a name.
+    /// Records a vote that counted. `stored`: it stored something; a full server still answers who
+    /// holds a name.
     pub(super) fn set_obliging(&self, stored: bool) {
-        // Asked on every grant: it is nearly always so.
         if !self.refuses() {
             return;
         }
         self.change(|detail, now| {
-            let State::Refusing { reason, since, confirmed } = &detail.state else { return None };
+            let ConnectionState::Refusing { reason, since, confirmed } = &detail.state else {
+                return None;
+            };
             if !stored && !matches!(reason, Reason::ClockOff | Reason::TokenAhead) {
                 return None;
             }
-            let news = confirmed.then(|| News::RefusesNoLonger { outage: now.since(*since) });
-            detail.state = State::Up;
+            let event = confirmed.then(|| StatusEvent::RefusesNoLonger {
+                outage: now.saturating_duration_since(*since),
+            });
+            detail.state = ConnectionState::Up;
             self.refusing.store(false, Ordering::Release);
-            news
+            event
         });
     }
 
@@ -338,14 +261,14 @@ impl Status {
         self.refusing.load(Ordering::Acquire)
     }
 
-    /// What a look at the server showed.
+    /// Records a health check.
     pub(super) fn set_known(&self, report: &NodeReport, clock: ClockOffset, round_trip: Duration) {
         self.change(|detail, _| {
             let known = &mut detail.known;
             let evicts = report.memory.as_ref().filter(|memory| memory.evicts());
             let is_new =
                 |memory: &Memory| !known.memory.as_ref().is_some_and(|old| old.is_set_as(memory));
-            let news = evicts.filter(|memory| is_new(memory)).map(|memory| News::Evicts {
+            let event = evicts.filter(|memory| is_new(memory)).map(|memory| StatusEvent::Evicts {
                 policy: Arc::clone(&memory.policy),
                 limit: memory.limit,
             });
@@ -356,11 +279,11 @@ impl Status {
             known.memory.clone_from(&report.memory);
             known.persistence = report.persistence;
             known.max_ttl = (!report.max_ttl.is_zero()).then_some(report.max_ttl);
-            news
+            event
         });
     }
 
-    /// Which commands the server denies to our user: `change` says what was found out.
+    /// Updates the denied commands.
     pub(super) fn set_denied(&self, change: impl FnOnce(&mut Denied)) {
         self.change(|detail, _| {
             change(&mut detail.denied);
@@ -370,26 +293,26 @@ impl Status {
             }
             detail.known.denied = Arc::clone(&commands);
             let needed = detail.denied.are_needed();
-            (!commands.is_empty()).then_some(News::Denied { commands, needed })
+            (!commands.is_empty()).then_some(StatusEvent::Denied { commands, needed })
         });
     }
 
-    /// Whether anything is known to be denied.
+    /// Returns whether a command is denied.
     pub(super) fn is_denied_something(&self) -> bool {
         !self.detail().known.denied.is_empty()
     }
 
-    /// A try to end the node's probation failed: what the node that was asked said.
+    /// Records a failure to end the probation, with the answer of the node that caused it.
     pub(super) fn not_activated(&self, asked: &Arc<str>, reason: Reason) {
         self.change(|detail, _| {
             let blocked = Blocked::new(Arc::clone(asked), reason.clone());
             let before = detail.blocked.take();
             let failed = before.as_ref().map_or(0, |(_, failed)| *failed).saturating_add(1);
-            // One may fail because the nodes come one after the other.
+            // The first failure may be due to the order in which nodes are activated.
             let is_new =
                 failed == 2 || (failed > 2 && before.is_some_and(|(before, _)| before != blocked));
             detail.blocked = Some((blocked, failed));
-            Some(News::NotActivated { asked: Arc::clone(asked), reason, is_new })
+            Some(StatusEvent::NotActivated { asked: Arc::clone(asked), reason, is_new })
         });
     }
 
@@ -397,7 +320,7 @@ impl Status {
         self.detail().known.findings = findings;
     }
 
-    /// Whether records are being copied to the server.
+    /// Sets whether records are being copied to the server.
     pub(super) fn set_copying(&self, is_copying: bool) {
         let now = self.clock.now();
         let mut detail = self.detail();
@@ -409,7 +332,7 @@ impl Status {
         crate::metrics::copying(&self.name, is_copying);
     }
 
-    /// How far the copying of records is.
+    /// Sets the progress of copying.
     pub(super) fn set_copied(&self, copied: Copied) {
         if let Some((known, _)) = &mut self.detail().copying {
             *known = copied;
@@ -421,96 +344,58 @@ impl Status {
     }
 
     pub(super) fn health(&self) -> NodeHealth {
-        let now = self.clock.now();
-        let detail = self.detail();
-        let bar = detail
-            .bars
-            .iter()
-            .flatten()
-            .find_map(|(bar, since)| Some((bar.reason(now)?, now.since(*since))));
-        let state = match (&detail.state, bar) {
-            (State::Connecting, _) => NodeState::Connecting,
-            (State::Down { reason, since }, _) => {
-                NodeState::Down { reason: reason.clone(), since: now.since(*since) }
-            }
-            (_, Some((Reason::Probation { remaining }, since))) => {
-                let blocked = detail.blocked.as_ref().map(|(blocked, _)| blocked.clone());
-                NodeState::Probation { remaining, since, blocked }
-            }
-            (_, Some((reason, since))) => NodeState::Refusing { reason, since },
-            (State::Refusing { reason, since, .. }, None) => {
-                NodeState::Refusing { reason: reason.clone(), since: now.since(*since) }
-            }
-            (State::Up, None) => NodeState::Voting,
-        };
-        let is_there = !matches!(state, NodeState::Connecting | NodeState::Down { .. });
-        let copying = detail.copying.filter(|_| is_there).map(|(copied, since)| {
-            CopyProgress::new(copied.records, copied.bytes, now.since(since))
-        });
         NodeHealth {
-            state,
-            copying,
             in_flight: self.in_flight.load(Ordering::Relaxed),
             queue_delay: Duration::from_nanos(self.queue_delay.load(Ordering::Relaxed)),
-            ..detail.known.clone()
+            ..self.detail().health(self.clock.now())
         }
     }
 
-    /// Tells what is queued, unless another thread is about it.
-    pub(super) fn tell(&self) {
+    /// Emits queued events, unless another thread does.
+    pub(super) fn emit(&self) {
         let _telling = {
             let mut detail = self.detail();
-            if detail.outbox.news.is_empty() || detail.outbox.telling {
+            if detail.events.queue.is_empty() || detail.events.emitting {
                 return;
             }
-            detail.outbox.telling = true;
-            Telling(self)
+            detail.events.emitting = true;
+            EmitGuard(self)
         };
-        while let Some(news) = self.next_news() {
-            news.tell(&self.name);
+        while let Some(event) = self.next_event() {
+            event.emit(&self.name);
         }
     }
 
-    /// The next that is to be told. Without any, nobody is telling any more.
-    fn next_news(&self) -> Option<News> {
+    /// Takes the next event; without one, ends the emission.
+    fn next_event(&self) -> Option<StatusEvent> {
         let mut detail = self.detail();
-        let news = detail.outbox.news.pop_front();
-        detail.outbox.telling = news.is_some();
-        news
+        let event = detail.events.queue.pop_front();
+        detail.events.emitting = event.is_some();
+        event
     }
 
-    fn change(&self, change: impl FnOnce(&mut Detail, Timestamp) -> Option<News>) {
+    fn change(&self, change: impl FnOnce(&mut StatusDetail, Timestamp) -> Option<StatusEvent>) {
         let now = self.clock.now();
         {
             let mut detail = self.detail();
-            let news = change(&mut detail, now);
-            detail.queue(news);
+            let event = change(&mut detail, now);
+            detail.queue(event);
         }
-        self.tell();
+        self.emit();
     }
 
-    fn detail(&self) -> crate::sync::Guard<'_, Detail> {
+    fn detail(&self) -> crate::sync::Guard<'_, StatusDetail> {
         crate::sync::lock(&self.detail)
     }
 }
 
-impl Detail {
-    fn queue(&mut self, news: Option<News>) {
-        let is_up = matches!(self.state, State::Up | State::Refusing { .. });
-        let is_barred = self.bars.iter().any(Option::is_some);
-        let is_voting = matches!(self.state, State::Up) && !is_barred;
-        self.outbox.news.extend(news);
-        self.outbox.news.push_back(News::Gauges { is_up, is_voting });
-    }
-}
+/// Held while a thread emits. If a subscriber panics, the next change emits the rest.
+struct EmitGuard<'a>(&'a Status);
 
-/// A thread tells what is queued. Where a subscriber panics, the next change has the rest told.
-struct Telling<'a>(&'a Status);
-
-impl Drop for Telling<'_> {
+impl Drop for EmitGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.detail().outbox.telling = false;
+            self.0.detail().events.emitting = false;
         }
     }
 }

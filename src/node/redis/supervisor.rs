@@ -1,4 +1,4 @@
-//! Keeps one server connected: connects, serves, fails fast while it is down, connects again.
+//! Keeps one server connected: connects, serves, and reconnects with backoff.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -7,58 +7,49 @@ use tokio::sync::mpsc;
 
 use super::{
     Endpoint,
-    enrol::{Admin, NodeSet},
+    backoff::Backoff,
+    enrol::{AdminRequest, Membership},
     handshake::{self, Link},
-    node::Request,
     reconnect_state::ReconnectState,
-    session::{Ending, Inlets, Session},
+    request::NodeRequest,
+    session::{NodeChannels, Session, SessionEnd},
     status::Status,
 };
 use crate::{error::Reason, membership::offsets::Offsets};
 
-pub(super) const FIRST_BACKOFF: Duration = Duration::from_millis(20);
-pub(super) const LAST_BACKOFF: Duration = Duration::from_secs(1);
-
-/// The task behind a [`RedisNode`](super::RedisNode); it ends when the node is dropped.
+/// The connection task of a [`RedisNode`](super::RedisNode); it ends when the node is dropped.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     endpoint: Endpoint,
-    member: Member,
+    member: Membership,
     status: Arc<Status>,
-    inlets: Inlets,
+    inlets: NodeChannels,
     reconnect: ReconnectState,
-    backoff: Duration,
-}
-
-/// A node's place in its set.
-#[derive(Clone, Debug)]
-pub(super) struct Member {
-    pub(super) set: Arc<NodeSet>,
-    pub(super) index: usize,
+    backoff: Backoff,
 }
 
 impl Supervisor {
     pub(super) fn new(
         endpoint: Endpoint,
-        member: Member,
+        member: Membership,
         status: Arc<Status>,
-        requests: mpsc::UnboundedReceiver<Request>,
-        admin: mpsc::UnboundedReceiver<Admin>,
+        requests: mpsc::UnboundedReceiver<NodeRequest>,
+        admin: mpsc::UnboundedReceiver<AdminRequest>,
     ) -> Self {
         let settings = &member.set.settings;
         let reconnect = ReconnectState::new(Offsets::new(settings.max_ttl, settings.drift_factor));
-        let inlets = Inlets { requests, admin };
-        Self { endpoint, member, status, inlets, reconnect, backoff: FIRST_BACKOFF }
+        let inlets = NodeChannels { requests, admin };
+        Self { endpoint, member, status, inlets, reconnect, backoff: Backoff::default() }
     }
 
     pub(crate) async fn run(mut self) {
-        // Operations wait for the first connection; later ones are told at once that it is gone.
+        // Operations wait for the first connection; afterwards they fail at once while it is down.
         let mut next = None;
         loop {
             let round = AssertUnwindSafe(self.connect_and_serve(next.take())).catch_unwind();
             let reason = match round.await {
-                Ok(Ending::Closed) => return,
-                Ok(Ending::Broken(reason)) => reason,
+                Ok(SessionEnd::Closed) => return,
+                Ok(SessionEnd::Broken(reason)) => reason,
                 // A callback for credentials, or a connector, is foreign code.
                 Err(_) => Reason::NotConnected("connecting or serving panicked".into()),
             };
@@ -69,33 +60,32 @@ impl Supervisor {
         }
     }
 
-    /// One connection from its opening to its end, after a pause if there was one before.
-    async fn connect_and_serve(&mut self, last: Option<Reason>) -> Ending {
+    /// Opens a connection, after a pause if one failed before, and serves it until it ends.
+    async fn connect_and_serve(&mut self, last: Option<Reason>) -> SessionEnd {
         let link = match &last {
             None => handshake::connect(&self.endpoint, &self.member).await,
             Some(reason) => match self.reconnect(reason).await {
                 Some(link) => link,
-                None => return Ending::Closed,
+                None => return SessionEnd::Closed,
             },
         };
         match link {
             Ok(link) => {
-                self.backoff = FIRST_BACKOFF;
+                self.backoff = Backoff::default();
                 let session = Session::new(link, &self.member, &self.status, &mut self.reconnect);
                 session.serve(&mut self.inlets).await
             }
-            Err(reason) => Ending::Broken(reason),
+            Err(reason) => SessionEnd::Broken(reason),
         }
     }
 
-    /// Waits for the backoff and connects, turning operations away meanwhile. `None` when the node
-    /// was dropped.
+    /// Waits for the backoff and connects, rejecting operations meanwhile. Returns `None` when the
+    /// node was dropped.
     async fn reconnect(&mut self, reason: &Reason) -> Option<Result<Link, Reason>> {
-        let backoff = self.backoff;
-        self.backoff = (backoff * 2).min(LAST_BACKOFF);
+        let pause = self.backoff.next();
         let Self { endpoint, member, inlets, .. } = self;
         let connecting = async {
-            tokio::time::sleep(jittered(backoff)).await;
+            tokio::time::sleep(pause).await;
             handshake::connect(endpoint, member).await
         };
         tokio::pin!(connecting);
@@ -106,7 +96,7 @@ impl Supervisor {
                     request?.not_sent(reason.clone());
                 }
                 Some(admin) = inlets.admin.recv() => {
-                    if let Admin::Run(_, waiting) = admin {
+                    if let AdminRequest::Run(_, waiting) = admin {
                         let _ = waiting.send(Err(reason.clone()));
                     }
                 }
@@ -114,10 +104,4 @@ impl Supervisor {
             }
         }
     }
-}
-
-/// Half to all of the backoff, so that a fleet does not come back in step.
-pub(super) fn jittered(backoff: Duration) -> Duration {
-    let random = crate::random::below(u64::try_from(backoff.as_micros()).unwrap_or(u64::MAX) / 2);
-    backoff / 2 + Duration::from_micros(random)
 }

@@ -1,3 +1,5 @@
+//! TLS over the connector's streams.
+
 use std::{
     fmt,
     fs::File,
@@ -20,9 +22,9 @@ use crate::error::BuildError;
 
 /// How to speak TLS, where a node asks for it.
 #[derive(Clone)]
-pub(crate) struct TlsConfig(Option<Arc<Client>>);
+pub(crate) struct TlsConfig(Option<Arc<TlsClient>>);
 
-struct Client {
+struct TlsClient {
     options: TlsOptions,
     server_name: Option<ServerName<'static>>,
     /// What was made of the files as they were read last.
@@ -57,12 +59,12 @@ pub(crate) fn tls_config(
         );
         return Err(BuildError::Tls { reason });
     }
-    let client = Client::new(options.cloned().unwrap_or_default());
+    let client = TlsClient::new(options.cloned().unwrap_or_default());
     let client = client.map_err(|reason| BuildError::Tls { reason })?;
     Ok(TlsConfig(Some(Arc::new(client))))
 }
 
-impl Client {
+impl TlsClient {
     fn new(options: TlsOptions) -> Result<Self, String> {
         let server_name = match &options.server_name {
             None => None,

@@ -1,3 +1,5 @@
+//! TLS options.
+
 use std::{fmt, path::PathBuf};
 
 /// How `rediss://` nodes are verified, and how we identify ourselves to them.
@@ -5,7 +7,7 @@ use std::{fmt, path::PathBuf};
 /// Certificates and keys are PEM, given as text or as files. Files are read by
 /// [`build`](crate::RedlockBuilder::build), and again at every connect, so that they may change: new
 /// connections use what is in them then. Files that can't be used are a
-/// [`Reason::NotConnected`](crate::Reason::NotConnected) of the node until they can; connections
+/// [`Reason::NotConnected`](crate::error::Reason::NotConnected) of the node until they can; connections
 /// that stand are not touched. Needs the feature `tls`.
 #[derive(Clone, Default)]
 pub struct TlsOptions {
@@ -21,8 +23,8 @@ pub struct TlsOptions {
     pub client_key: Option<Vec<u8>>,
     /// The file of our certificate's key, in place of `client_key`.
     pub client_key_file: Option<PathBuf>,
-    /// The name that the servers' certificates are to have, which they are told as well (SNI).
-    /// Default: the host of each URL.
+    /// The name expected in the servers' certificates, also sent as SNI. Default: the host of each
+    /// URL.
     pub server_name: Option<String>,
 }
 

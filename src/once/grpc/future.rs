@@ -35,7 +35,7 @@ use crate::{
 /// # Panics
 ///
 /// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
-/// [`Unknown`](crate::Unknown).
+/// [`UnknownOutcome`](crate::once::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct GrpcFuture<S, B, A, C, R>

@@ -9,7 +9,7 @@ pub enum CallOutcome {
     Done,
     /// It is not done, and can be tried again: the key is free at once.
     NotDone,
-    /// Nobody knows how far it came: see [`Unknown`](crate::Unknown). A WARN says so.
+    /// Nobody knows how far it came: see [`UnknownOutcome`](crate::once::UnknownOutcome). A WARN says so.
     Unknown,
 }
 
@@ -49,7 +49,7 @@ impl From<Code> for CallOutcome {
 /// ([`complete_when`](crate::OnceLayer::complete_when)); without one, [`CallOutcome::from`].
 ///
 /// Not asked where the response says by itself what became of the call
-/// ([`RequestOutcome`](crate::RequestOutcome)). Without that, a call that ends without a status is unknown.
+/// ([`RequestOutcome`](crate::reject::RequestOutcome)). Without that, a call that ends without a status is unknown.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what a gRPC status means",
     note = "`complete_when` of a layer with `.grpc()` takes a closure from `tonic::Code` to \

@@ -14,8 +14,8 @@ use super::{
     slot::{Out, Writer},
 };
 use crate::{
-    layer::http::RequestOutcome,
     once::{Completes, completion::Verdict},
+    reject::RequestOutcome,
     sync,
 };
 

@@ -16,7 +16,10 @@ use crate::{
     error::LockError,
     layer::{ResourceKey, grpc::timeout::timeout, token_header::TokenHeader},
     once::{
-        Missing, OnceLayer, OnceService, call::OnceCall, detach::Detach, http::call::HttpCall,
+        OnceLayer, OnceService,
+        call::OnceCall,
+        detach::Detach,
+        http::{Missing, call::HttpCall},
         service::begin,
     },
     reject::{DefaultResponse, OnReject, Rejection},
@@ -39,7 +42,7 @@ impl<K, C> OnceLayer<K, C> {
     /// | the key is free | the method's | the method's | yes |
     /// | done before | `ALREADY_EXISTS`, with the metadata `once: duplicate` | `ErrorInfo`: `DUPLICATE` | no |
     /// | another call with the key runs | `ABORTED` | `ErrorInfo`: `IN_PROGRESS`; `RetryInfo`: an estimate of when that one ends | no |
-    /// | its outcome is unknown, and [held](crate::Unknown::Hold) | `FAILED_PRECONDITION` | `ErrorInfo`: `UNKNOWN_OUTCOME` | no |
+    /// | its outcome is unknown, and [held](crate::once::UnknownOutcome::Hold) | `FAILED_PRECONDITION` | `ErrorInfo`: `UNKNOWN_OUTCOME` | no |
     /// | no key | `INVALID_ARGUMENT`; or see [`missing`](Self::missing) | | no |
     /// | a key that is no key | `INVALID_ARGUMENT` | | no |
     /// | no quorum, too slow, shutting down | `UNAVAILABLE` | `RetryInfo`: 1 s | no |
@@ -53,7 +56,7 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// # What a call's status means
     ///
-    /// What a response says of itself ([`RequestOutcome`](crate::RequestOutcome), in the extensions of its
+    /// What a response says of itself ([`RequestOutcome`](crate::reject::RequestOutcome), in the extensions of its
     /// head) goes before its status, which also may come later or not at all. So a lock's layer inside that
     /// turns a call away leaves the key free, over HTTP too. Without that:
     ///
@@ -71,7 +74,7 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// ```
     /// use tonic::Code;
-    /// use tower_redlock::{OnceLayer, Redlock, key, once::CallOutcome};
+    /// use tower_redlock::{key, once::grpc::CallOutcome, OnceLayer, Redlock};
     ///
     /// let once = OnceLayer::new(Redlock::embedded(), "orders", key::header("request-id"))
     ///     .complete_when(|code| match code {
@@ -111,7 +114,7 @@ impl<K, C> OnceLayer<K, C> {
 impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
     /// What becomes of a call without a key. Default: [`Missing::Reject`], with `INVALID_ARGUMENT`.
     ///
-    /// A key that is a closure says so with [`KeyError::missing`](crate::KeyError::missing); one that
+    /// A key that is a closure says so with [`KeyError::missing`](crate::layer::KeyError::missing); one that
     /// returns `None` lets the call run in any case.
     pub fn missing(mut self, missing: Missing) -> Self {
         self.face.missing = missing;
@@ -121,7 +124,7 @@ impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
     /// Whether a call that has begun continues when its client disconnects, its deadline is over, or a
     /// layer outside drops it. Default: yes. Its response is read to its end then, also a stream, and its
     /// status is recorded. Otherwise it is dropped, as if the process had crashed: see
-    /// [`Unknown`](crate::Unknown).
+    /// [`Unknown`](crate::once::UnknownOutcome).
     ///
     /// The task is that of a request over HTTP: see there.
     pub fn detached(mut self, detached: bool) -> Self {

@@ -106,8 +106,7 @@ where
         layer.face.token_header.strip(request.headers_mut());
         let (parts, body) = request.into_parts();
         let ByBody { limit, timeout } = layer.face.mode;
-        let read =
-            ReadBody::new(&parts.headers, body, limit).for_layer(layer.redlock.core(), timeout);
+        let read = ReadBody::new(&parts.headers, body, limit).for_layer(&layer.redlock, timeout);
         let ready = OnceService::new(self.take_ready(), self.layer.clone());
         ByBodyFuture { state: ByBodyState::Reading { read, start: Some((ready, parts)) } }
     }
@@ -125,7 +124,7 @@ where
 /// # Panics
 ///
 /// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
-/// [`Unknown`](crate::Unknown).
+/// [`UnknownOutcome`](crate::once::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct ByBodyFuture<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {

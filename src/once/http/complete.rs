@@ -2,8 +2,8 @@ use http::{Response, StatusCode};
 
 use super::ServerErrors;
 use crate::{
-    layer::http::RequestOutcome,
     once::{Always, Completes, completion::Verdict},
+    reject::RequestOutcome,
 };
 
 /// Tells which responses mean that a key is done: closures do

@@ -31,7 +31,7 @@ pub(super) type Call<S, B, C> = OnceCall<HttpCall<S, B>, Unchecked, Successes<C>
 /// # Panics
 ///
 /// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
-/// [`Unknown`](crate::Unknown).
+/// [`UnknownOutcome`](crate::once::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct HttpFuture<S: Service<Request<B>>, B, C, R> {

@@ -22,7 +22,7 @@ pub enum ServerErrors {
     /// sender is told at its next try that the event was handled, and stops.
     Keep,
     /// It is held for so long, from the response on, as that of work whose outcome is unknown, until a
-    /// person or a reconciler decides: see [`Unknown::Hold`](crate::Unknown::Hold). Where the layer
+    /// person or a reconciler decides: see [`UnknownOutcome::Hold`](crate::once::UnknownOutcome::Hold). Where the layer
     /// holds such keys anyhow, that one's time counts.
     ///
     /// Costs a round trip after the response. Where too few nodes keep it, the key is free; a WARN
@@ -33,7 +33,7 @@ pub enum ServerErrors {
 impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     /// What becomes of a key whose request was answered with a 5xx. Default: [`ServerErrors::Free`].
     ///
-    /// Two things go before it: what the response itself [says](crate::RequestOutcome), and
+    /// Two things go before it: what the response itself [says](crate::reject::RequestOutcome), and
     /// [`complete_when`](OnceLayer::complete_when): a 5xx that this calls done is done, and of the
     /// others the server errors are dealt with as it is said here.
     ///
@@ -41,14 +41,14 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tower_redlock::{OnceLayer, Redlock, Unknown, key, once::ServerErrors};
+    /// use tower_redlock::{key, once::{http::ServerErrors, UnknownOutcome}, OnceLayer, Redlock};
     ///
     /// let hold = Duration::from_secs(24 * 3600);
     /// # let _layer: OnceLayer<_, _, tower_redlock::once::http::Http> =
     /// OnceLayer::new(Redlock::embedded(), "ledger", key::header("webhook-id"))
     ///     .http()
     ///     // A person looks into what failed, in whatever way.
-    ///     .unknown(Unknown::Hold(hold))
+    ///     .unknown(UnknownOutcome::Hold(hold))
     ///     .server_errors(ServerErrors::Hold(hold));
     /// ```
     pub fn server_errors(mut self, errors: ServerErrors) -> Self {

@@ -57,12 +57,12 @@ impl<K, C> OnceLayer<K, C> {
     /// | the key is free | the handler's | the handler's | yes |
     /// | done before | 200, empty, `once: duplicate` | | no |
     /// | another request with the key runs | 409, `in-progress` | an estimate of when that one ends | no |
-    /// | stopped in the middle, and [held](crate::Unknown::Hold) | 409, `unknown-outcome` | none: nobody knows when it is decided | no |
+    /// | stopped in the middle, and [held](crate::once::UnknownOutcome::Hold) | 409, `unknown-outcome` | none: nobody knows when it is decided | no |
     /// | no key | 400, `bad-key`; or see [`missing`](Self::missing) | none | no |
     /// | a key that is no key | 400, `bad-key` | none | no |
     /// | no quorum, too slow, shutting down | 503 | 1 s | no |
     /// | the lock was lost while it ran, or `max_hold` was over | 500, `lost`, `outcome: unknown` | none | yes, to some point |
-    /// | the handler, or a layer around it, says that the outcome is [unknown](crate::RequestOutcome) | as it is | as it is | yes; then [`unknown`](OnceLayer::unknown) says what becomes of the key |
+    /// | the handler, or a layer around it, says that the outcome is [unknown](crate::reject::RequestOutcome) | as it is | as it is | yes; then [`unknown`](OnceLayer::unknown) says what becomes of the key |
     /// | the sender went away | nobody is there | | yes, to its end: see [`detached`](Self::detached) |
     /// | a TTL or wait that the manager refuses, a set of names as a key | 500 | none | no |
     /// | a gRPC request with a key: see `grpc()` | 500 | none | no |
@@ -75,7 +75,7 @@ impl<K, C> OnceLayer<K, C> {
     /// has made its response, before that is sent: a body that fails on its way changes nothing. If too few
     /// nodes keep the record, the response is sent all the same, with a WARN: the sender must not retry.
     ///
-    /// A [`RequestOutcome`](crate::RequestOutcome) in the response takes precedence over its status: that
+    /// A [`RequestOutcome`](crate::reject::RequestOutcome) in the response takes precedence over its status: that
     /// of a [`RedlockLayer`](crate::RedlockLayer) inside whose lock was lost leaves an unknown outcome.
     ///
     /// # Signatures come first
@@ -147,7 +147,7 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
 
     /// Whether a request that has begun continues when its client disconnects, or a layer outside drops
     /// it (a timeout, say). Default: yes, so that it is done at the client's next try. Otherwise it is
-    /// dropped, as if the process had crashed: see [`Unknown`](crate::Unknown).
+    /// dropped, as if the process had crashed: see [`Unknown`](crate::once::UnknownOutcome).
     ///
     /// It continues as a task of the tokio runtime that polled it, in its span and under its lock:
     /// renewed, stopped at [`max_hold`](OnceLayer::max_hold) at the latest, and awaited by

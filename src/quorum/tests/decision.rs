@@ -128,7 +128,7 @@ proptest! {
             }
             // A slow answer comes at the last moment before the time is up.
             if let (true, Some(at)) = (slow, run.lease.next_wake()) {
-                run.now = at.minus(Duration::from_nanos(1));
+                run.now = at.saturating_sub(Duration::from_nanos(1));
             }
             loop {
                 let sent = run.sent();

@@ -126,7 +126,7 @@ impl Node {
         let key = self.key(now).filter(|key| key.lease != Some(lease))?;
         Some(Answer::Held(HeldAnswer {
             owner: key.lease.map(|other| format!("lease {other}").into()),
-            remaining: key.expires.map(|at| at.since(now)),
+            remaining: key.expires.map(|at| at.saturating_duration_since(now)),
             fence: self.fence,
         }))
     }

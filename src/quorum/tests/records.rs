@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::safety::config;
 use crate::{
-    membership::copying::Sources,
+    protocol::rules::Sources,
     protocol::{Nonce, Record, StoredLease, rules},
     quorum::records::{RecordStatus, status},
 };

@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     error::Reason,
-    membership::enrol::{ActivationPlan, Enrolment, NodeStatus, Outcome},
+    membership::{
+        enrol::Enrolment,
+        node_status::{ActivationOutcome, ActivationPlan, NodeStatus},
+    },
     protocol::{
         names::{Incarnation, View},
         rules,
@@ -257,7 +260,7 @@ impl World {
                     .map(|n| n.fence)
                     .collect()
             };
-            let learnt = match &step.how {
+            let learnt = match &step.plan {
                 ActivationPlan::Learn { from, needed } => {
                     let fences = fences(from, &|node| node.active);
                     (fences.len() >= *needed).then(|| fences.into_iter().max().unwrap_or(0))
@@ -270,18 +273,18 @@ impl World {
             let node = &mut self.nodes[step.node];
             let same = node.restarts.to_string() == *step.tag && !node.active;
             let Some(fence) = learnt.filter(|_| reached(&step.node)) else {
-                enrolment.ended(step.node, Outcome::Failed, self.now);
+                enrolment.ended(step.node, ActivationOutcome::Failed, self.now);
                 continue;
             };
             if same {
                 node.active = true;
                 node.fence = node.fence.max(fence);
-                match step.how {
+                match step.plan {
                     ActivationPlan::Learn { .. } => self.tally.learnt += 1,
                     ActivationPlan::Bootstrap { .. } => self.tally.bootstrapped += 1,
                 }
             }
-            enrolment.ended(step.node, Outcome::Done, self.now);
+            enrolment.ended(step.node, ActivationOutcome::Done, self.now);
         }
     }
 

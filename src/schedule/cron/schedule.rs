@@ -1,3 +1,5 @@
+//! Cron schedules as users write them.
+
 use std::{sync::Arc, time::Duration};
 
 use super::ticks::CronTicks;
@@ -6,7 +8,7 @@ use crate::schedule::{Schedule, ScheduleError};
 /// The ticks of a cron expression; see [`Schedule::cron`].
 ///
 /// ```
-/// use tower_redlock::schedule::{Schedule, WallTime};
+/// use tower_redlock::{schedule::WallTime, Schedule};
 ///
 /// let nightly: Schedule = Schedule::cron("0 3 * * *")?.in_tz("Europe/Berlin")?.into();
 /// // Midnight UTC of 1 July 2025; in Berlin it is then two o'clock.

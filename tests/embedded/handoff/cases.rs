@@ -2,12 +2,12 @@
 
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
-use tower_redlock::{LockError, LossCause, Released};
+use tower_redlock::{LockError, error::LossCause, lock::Released};
 
 use super::scene::{NODES, Scene, TTL, VALIDITY, granted, poll, waiting};
 
 #[test]
-fn a_hundred_waiters_are_served_in_their_order_by_five_leases() {
+fn five_leases_serve_hundred_in_order() {
     let scene = Scene::new();
     let first = scene.lock("x");
     let mut last = first.fencing_token();
@@ -25,7 +25,7 @@ fn a_hundred_waiters_are_served_in_their_order_by_five_leases() {
 }
 
 #[test]
-fn the_former_holder_has_nothing_left_when_the_next_one_has_it() {
+fn former_holder_keeps_nothing() {
     let scene = Scene::new();
     let lock = scene.lock("x");
     let (context, mut lost, mut stopping) =
@@ -55,7 +55,7 @@ fn the_former_holder_has_nothing_left_when_the_next_one_has_it() {
 }
 
 #[test]
-fn a_release_that_hands_on_is_done_at_once() {
+fn handing_on_completes_release_at_once() {
     let scene = Scene::new();
     let lock = scene.lock("x");
     let mut waiter = scene.waiter("x");
@@ -66,7 +66,7 @@ fn a_release_that_hands_on_is_done_at_once() {
 }
 
 #[test]
-fn what_was_handed_on_and_not_fetched_goes_to_the_next_in_line() {
+fn unfetched_hand_off_goes_to_next() {
     let scene = Scene::new();
     let lock = scene.lock("x");
     let (second, mut third, fourth) = (scene.waiter("x"), scene.waiter("x"), scene.waiter("x"));
@@ -82,7 +82,7 @@ fn what_was_handed_on_and_not_fetched_goes_to_the_next_in_line() {
 }
 
 #[test]
-fn who_leaves_the_line_is_passed_over() {
+fn who_leaves_line_is_passed_over() {
     let scene = Scene::new();
     let lock = scene.lock("x");
     let mut waiters: Vec<_> = (0..4).map(|_| scene.waiter("x")).collect();
@@ -96,7 +96,7 @@ fn who_leaves_the_line_is_passed_over() {
 }
 
 #[test]
-fn a_single_attempt_is_told_who_holds_it_before_and_after_a_hand_off() {
+fn failed_attempt_names_the_present_holder() {
     let scene = Scene::new();
     let single = || match poll(&mut scene.request("x").wait(Duration::ZERO).into_future()) {
         Poll::Ready(Err(LockError::Held { owner, expires_in: Some(after), .. })) => {
@@ -117,7 +117,7 @@ fn a_single_attempt_is_told_who_holds_it_before_and_after_a_hand_off() {
 }
 
 #[test]
-fn a_set_is_handed_on_to_who_wants_just_that_set() {
+fn set_is_handed_to_same_set() {
     let scene = Scene::new();
     let request = |names: [&str; 2]| scene.redlock.lock(names).wait(TTL);
     let lock = granted(&mut request(["a", "b"]).into_future());
@@ -142,7 +142,7 @@ fn a_set_is_handed_on_to_who_wants_just_that_set() {
 }
 
 #[tokio::test]
-async fn the_servers_name_the_owner_as_before() {
+async fn servers_name_owner_as_before() {
     let scene = Scene::new();
     let lock = scene.lock("x");
     let first = lock.fencing_token();

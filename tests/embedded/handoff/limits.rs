@@ -2,13 +2,13 @@
 
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
-use tower_redlock::{LockError, LockRequest, LossCause};
+use tower_redlock::{LockError, LockRequest, error::LossCause};
 
 use super::scene::{NODES, Scene, TTL, VALIDITY, WAIT, granted, poll, waiting};
 use crate::support::HANG_GUARD;
 
 #[test]
-fn a_lease_is_handed_on_no_more_often_than_the_limit() {
+fn hand_offs_are_limited() {
     for (limit, leases) in [(0, 7), (1, 4), (2, 3), (5, 2), (6, 1)] {
         let scene = Scene::with(|builder| builder.handoff_limit(limit));
         let lock = scene.lock("x");
@@ -22,7 +22,7 @@ fn a_lease_is_handed_on_no_more_often_than_the_limit() {
 }
 
 #[test]
-fn a_lease_is_not_handed_on_beyond_its_block_of_tokens() {
+fn hand_offs_end_with_token_block() {
     let scene = Scene::with(|builder| builder.handoff_limit(u32::MAX));
     let lock = scene.lock("x");
     let first = lock.fencing_token().get();
@@ -55,14 +55,14 @@ fn another_ttl_needs_another_lease() {
 }
 
 #[tokio::test]
-async fn while_another_process_waits_a_row_ends_after_5_ms_with_a_pause() {
+async fn contended_streak_ends_with_a_pause() {
     // The pause does not depend on how seldom one tries that is not woken.
     let scene = Scene::with(|builder| builder.retry_delay(WAIT..=WAIT));
     let other = scene.other();
     let lock = scene.lock("x");
     let refused = other.lock("x").wait(WAIT).into_future();
     assert!(poll(&mut { refused }).is_pending());
-    // The nodes tell that another process was refused: from now on it is known.
+    // The nodes report that another process was refused.
     drop(lock);
     let lock = scene.lock("x");
     assert_eq!(scene.leases(), 2);
@@ -90,7 +90,7 @@ async fn while_another_process_waits_a_row_ends_after_5_ms_with_a_pause() {
 }
 
 #[test]
-fn a_single_try_by_another_process_ends_no_row() {
+fn single_try_ends_no_streak() {
     let asks: [fn(LockRequest) -> LockRequest; 2] =
         [|request| request, |request| request.wait(WAIT).max_attempts(1)];
     for ask in asks {
@@ -113,7 +113,7 @@ fn a_single_try_by_another_process_ends_no_row() {
 }
 
 #[test]
-fn after_a_row_of_100_ms_the_lock_goes_back_before_the_next_one_asks() {
+fn streak_of_100_ms_releases_lock() {
     let scene = Scene::new();
     let lock = scene.lock("x");
     let mut waiter = scene.waiter("x");
@@ -136,7 +136,7 @@ fn after_a_row_of_100_ms_the_lock_goes_back_before_the_next_one_asks() {
 }
 
 #[test]
-fn a_lock_that_hung_past_its_validity_is_lost_and_not_handed_on() {
+fn hung_lock_past_validity_is_lost() {
     let scene = Scene::new();
     let lock = granted(&mut scene.request("x").auto_extend(false).into_future());
     let mut waiter = scene.waiter("x");
@@ -148,7 +148,7 @@ fn a_lock_that_hung_past_its_validity_is_lost_and_not_handed_on() {
 }
 
 #[tokio::test]
-async fn a_shut_down_manager_hands_nothing_on() {
+async fn shut_down_manager_hands_nothing_on() {
     let scene = Scene::new();
     let lock = scene.lock("x");
     let waiter = scene.waiter("x");

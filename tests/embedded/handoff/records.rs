@@ -3,13 +3,16 @@
 use std::{future::Future, pin::Pin};
 
 use tokio::sync::oneshot;
-use tower_redlock::{Once, OnceError, Resource};
+use tower_redlock::{
+    Resource,
+    once::{Once, OnceError},
+};
 
 use super::scene::{Scene, TTL, WAIT, granted, poll};
 
 type Run = Pin<Box<dyn Future<Output = Result<Once<()>, OnceError<&'static str>>>>>;
 
-/// Work that is begun once for `k`, and fails when it is told to.
+/// Work for `k` that runs once, and fails on request.
 fn once(scene: &Scene) -> (Run, oneshot::Sender<()>) {
     let (end, ended) = oneshot::channel();
     let work = |_| async move {
@@ -22,7 +25,7 @@ fn once(scene: &Scene) -> (Run, oneshot::Sender<()>) {
 }
 
 #[test]
-fn work_that_is_done_once_hands_its_lease_on_to_nobody() {
+fn once_work_hands_on_nothing() {
     let scene = Scene::new();
     let (mut run, end) = once(&scene);
     let mut plain = scene.waiter(&Resource::of_once("k").unwrap());
@@ -33,7 +36,7 @@ fn work_that_is_done_once_hands_its_lease_on_to_nobody() {
 }
 
 #[test]
-fn work_that_is_done_once_takes_over_no_lease() {
+fn once_work_takes_over_no_lease() {
     let scene = Scene::new();
     let plain = scene.lock(&Resource::of_once("k").unwrap());
     let (mut run, end) = once(&scene);

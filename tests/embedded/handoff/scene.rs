@@ -12,9 +12,10 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, Lock, LockRequest, Redlock, RedlockBuilder, Resource, ResourceError,
+    Lock, LockRequest, Redlock, RedlockBuilder, Resource,
+    error::ResourceError,
     lock::Acquire,
-    node::{Node, Op},
+    node::{EmbeddedNodes, Node, Op},
 };
 
 use crate::support::{
@@ -72,7 +73,7 @@ impl Scene {
         builder.clock(self.clock.clone()).owner("other").build().unwrap()
     }
 
-    /// How many leases were asked for.
+    /// Number of acquired leases.
     pub(crate) fn leases(&self) -> usize {
         self.counts.acquires.load(Ordering::SeqCst) / NODES
     }

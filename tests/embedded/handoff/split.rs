@@ -19,7 +19,7 @@ use super::scene::{WAIT, granted, waiting};
 use crate::support::{hand_clock::HandClock, mock_node::MockNode};
 
 #[test]
-fn who_gave_back_a_minority_of_votes_has_not_kept_the_name_from_others() {
+fn minority_release_blocks_nobody() {
     let clock = HandClock::new();
     let (one, others) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicBool>::default());
     let acquires = Arc::<AtomicUsize>::default();
@@ -55,7 +55,7 @@ fn who_gave_back_a_minority_of_votes_has_not_kept_the_name_from_others() {
     let lock = granted(&mut second);
     assert_eq!(acquires.load(Ordering::SeqCst), before, "handed on");
     drop(lock);
-    // Now it has: the next one gives way, once its turn of 20 ms is over.
+    // The next one yields after its turn of 20 ms.
     let lock = granted(&mut redlock.lock("x").wait(WAIT).into_future());
     clock.advance(Duration::from_millis(20));
     let mut fourth = waiting(redlock.lock("x").wait(WAIT));

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{EmbeddedNodes, Lock, LockError, Redlock};
+use tower_redlock::{Lock, LockError, Redlock, node::EmbeddedNodes};
 
 use crate::support::{HANG_GUARD, eventually_async};
 
@@ -58,7 +58,7 @@ impl Inside {
     }
 }
 
-/// Polls a future so often at the most, then drops it.
+/// Polls a future at most a number of times, then drops it.
 async fn some_polls<F: Future>(future: F, polls: u64) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;

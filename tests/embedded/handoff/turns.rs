@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{EmbeddedNodes, Redlock};
+use tower_redlock::{Redlock, node::EmbeddedNodes};
 
 use crate::support::HANG_GUARD;
 

@@ -11,7 +11,9 @@ use std::{
 };
 
 use tower_redlock::{
-    EmbeddedNodes, Lock, LossCause, Redlock,
+    Lock, Redlock,
+    error::LossCause,
+    node::EmbeddedNodes,
     time::{Clock, Timestamp},
 };
 
@@ -21,12 +23,12 @@ use crate::support::HANG_GUARD;
 const WITHIN: Duration = Duration::from_millis(100);
 /// TTL − (1 % + 2 ms) − 3 times what clocks may differ by.
 const VALIDITY: Duration = Duration::from_millis(9_598);
-/// So often, at least, the wall clock is looked at.
+/// Maximum interval between readings of the wall clock.
 const LOOK: Duration = Duration::from_millis(250);
 const NANO: Duration = Duration::from_nanos(1);
 const MICRO: Duration = Duration::from_micros(1);
 
-/// Both stand still until they are moved, each by itself.
+/// Two clocks, each moved by hand.
 #[derive(Clone, Debug)]
 struct TwoClocks {
     now: Arc<AtomicU64>,
@@ -67,7 +69,7 @@ impl Clock for TwoClocks {
     }
 }
 
-/// A lock that nobody renews, and one who waits for it, for as long as is said.
+/// An unrenewed lock, and a waiter for it with this timeout.
 fn scene() -> (TwoClocks, Redlock, Lock, tower_redlock::lock::Acquire) {
     let clock = TwoClocks::new();
     let nodes = EmbeddedNodes::with_clock(3, clock.clone());
@@ -80,7 +82,7 @@ fn scene() -> (TwoClocks, Redlock, Lock, tower_redlock::lock::Acquire) {
 }
 
 #[tokio::test]
-async fn the_next_holders_validity_ends_when_the_leases_does_by_the_wall_clock() {
+async fn next_holders_wall_validity_ends_too() {
     let (clock, _redlock, lock, mut next) = scene();
     let token = lock.fencing_token().get();
     let early = VALIDITY / 4;
@@ -92,14 +94,14 @@ async fn the_next_holders_validity_ends_when_the_leases_does_by_the_wall_clock()
     assert!(lock.is_valid());
     clock.put_wall_forward(MICRO);
     assert!(!lock.is_valid());
-    // Nobody asks: the wall clock is looked at now and then.
+    // Without requests, the wall clock is read periodically.
     clock.advance(LOOK);
     let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.unwrap();
     assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
 }
 
 #[tokio::test]
-async fn work_under_a_lock_that_was_handed_on_is_not_polled_past_the_end_by_the_wall_clock() {
+async fn handed_on_work_stops_by_wall() {
     let (clock, redlock, lock, next) = scene();
     drop(next);
     let request = redlock.lock("x").auto_extend(false).wait(WAIT);
@@ -116,7 +118,7 @@ async fn work_under_a_lock_that_was_handed_on_is_not_polled_past_the_end_by_the_
 }
 
 #[tokio::test]
-async fn with_less_than_half_of_the_validity_by_the_wall_clock_nothing_is_handed_on() {
+async fn half_spent_lease_is_not_passed() {
     for (by, handed_on) in [((VALIDITY / 2).saturating_sub(MICRO), true), (VALIDITY / 2, false)] {
         let (clock, _redlock, lock, mut next) = scene();
         let token = lock.fencing_token().get();
@@ -129,7 +131,7 @@ async fn with_less_than_half_of_the_validity_by_the_wall_clock_nothing_is_handed
 }
 
 #[tokio::test]
-async fn what_the_next_holder_prolongs_counts_by_the_wall_clock_as_well() {
+async fn next_holders_extension_counts_by_wall() {
     let (clock, _redlock, lock, mut next) = scene();
     drop(lock);
     let lock = granted(&mut next);

@@ -16,9 +16,9 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::{Body, Frame};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
-    OnceLayer, Redlock, Unknown,
+    OnceLayer, Redlock,
     once::{
-        Always, OnceState,
+        Always, OnceState, UnknownOutcome,
         grpc::{Grpc, GrpcBody},
     },
 };
@@ -58,7 +58,7 @@ fn trailers(trailers: HeaderMap) -> io::Result<Frame<Bytes>> {
 }
 
 fn layer<K>(redlock: &Redlock, key: K) -> OnceLayer<K, Always, Grpc> {
-    OnceLayer::new(redlock.clone(), "orders", key).unknown(Unknown::Hold(HOUR)).grpc()
+    OnceLayer::new(redlock.clone(), "orders", key).unknown(UnknownOutcome::Hold(HOUR)).grpc()
 }
 
 /// The answer of a service with these headers and this body, for the order 7.

@@ -8,8 +8,8 @@ use http_body_util::Empty;
 use tonic::{Code, Status};
 use tower::{Layer, Service, service_fn};
 use tower_redlock::{
-    LockError, Redlock, Unknown,
-    once::{Missing, OnceState},
+    LockError, Redlock,
+    once::{OnceState, UnknownOutcome, http::Missing},
     reject::{RejectReason, Rejection},
 };
 
@@ -50,7 +50,7 @@ async fn in_progress_is_aborted() {
 
 #[tokio::test]
 async fn held_unknown_is_a_failed_precondition() {
-    let site = Site::open(|layer| layer.unknown(Unknown::Hold(HOUR))).await;
+    let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR))).await;
     assert_eq!(site.place("7", "code 13").await.unwrap_err().code(), Code::Internal);
     let status = site.place("7", "").await.unwrap_err();
     assert_info(&status, Code::FailedPrecondition, "UNKNOWN_OUTCOME", "unknown");

@@ -12,8 +12,9 @@ use http_body_util::{BodyExt, Full};
 use tonic::{Code, Status, body::Body};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
-    OnceLayer, Redlock, RequestOutcome, Unknown, key,
-    once::{CallOutcome, OnceState},
+    OnceLayer, Redlock, key,
+    once::{OnceState, UnknownOutcome, grpc::CallOutcome},
+    reject::RequestOutcome,
 };
 
 use super::site::{HOUR, Site, assert_duplicate, assert_info, layer, serve_orders};
@@ -32,7 +33,7 @@ fn failures() -> impl Iterator<Item = Code> {
 
 #[tokio::test]
 async fn each_status_decides_on_the_key() {
-    let site = Site::open(|layer| layer.unknown(Unknown::Hold(HOUR))).await;
+    let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR))).await;
     let mut unknown = Vec::new();
     for code in failures() {
         let (order, item) = (format!("{code:?}"), format!("code {}", i32::from(code)));
@@ -73,7 +74,7 @@ async fn complete_when_decides_by_the_code() {
             Code::Unavailable => CallOutcome::Unknown,
             code => code.into(),
         })
-        .unknown(Unknown::Hold(HOUR))
+        .unknown(UnknownOutcome::Hold(HOUR))
         .grpc();
     let client = serve_orders(layer, &Orders::default()).await;
     for (item, state) in [
@@ -104,7 +105,7 @@ async fn marked_outcome_precedes_the_status() {
                 response.extensions_mut().insert(outcome);
                 ready(Ok::<_, Infallible>(response))
             });
-            let call = layer(&redlock).unknown(Unknown::Hold(HOUR)).layer(answer);
+            let call = layer(&redlock).unknown(UnknownOutcome::Hold(HOUR)).layer(answer);
             let request = Request::post("/").header("order-id", "7").body(()).unwrap();
             call.oneshot(request).await.unwrap();
             let found = redlock.once("orders:7").status().await.unwrap();
@@ -132,7 +133,7 @@ async fn marked_head_holds_to_the_end() {
                 response.extensions_mut().insert(outcome);
                 ready(Ok::<_, Infallible>(response))
             });
-            let call = layer(&redlock).unknown(Unknown::Hold(HOUR)).layer(answer);
+            let call = layer(&redlock).unknown(UnknownOutcome::Hold(HOUR)).layer(answer);
             let request = Request::post("/").header("order-id", "7").body(()).unwrap();
             let body = call.oneshot(request).await.unwrap().into_body().collect().await.unwrap();
             assert_eq!(body.trailers().is_some(), status.is_some(), "they are handed on");
@@ -173,7 +174,7 @@ async fn inner_layer_marks_the_outcome() {
 #[tokio::test]
 async fn lost_lock_leaves_unknown_outcome() {
     let hold = Duration::from_secs(1);
-    let site = Site::open(|layer| layer.max_hold(hold).unknown(Unknown::Hold(HOUR))).await;
+    let site = Site::open(|layer| layer.max_hold(hold).unknown(UnknownOutcome::Hold(HOUR))).await;
     assert_lost(&site.place("7", "stuck").await.unwrap_err());
     let status = site.place("7", "").await.unwrap_err();
     assert_info(&status, Code::FailedPrecondition, "UNKNOWN_OUTCOME", "unknown");
@@ -181,7 +182,7 @@ async fn lost_lock_leaves_unknown_outcome() {
 
 #[tokio::test]
 async fn method_that_panics_leaves_unknown_outcome() {
-    let site = Site::open(|layer| layer.unknown(Unknown::Hold(HOUR))).await;
+    let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR))).await;
     site.place("7", "panicking").await.unwrap_err();
     site.becomes("7", Some(OnceState::Unknown)).await;
 }
@@ -189,8 +190,8 @@ async fn method_that_panics_leaves_unknown_outcome() {
 #[tokio::test]
 async fn an_unknown_outcome_is_a_warning() {
     for (unknown, text) in [
-        (Unknown::Release, "the next request with the key runs it again"),
-        (Unknown::Hold(HOUR), "its key is held until somebody decides"),
+        (UnknownOutcome::Release, "the next request with the key runs it again"),
+        (UnknownOutcome::Hold(HOUR), "its key is held until somebody decides"),
     ] {
         let log = Log::new();
         let redlock = Redlock::embedded();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tonic::Code;
-use tower_redlock::{Unknown, once::OnceState};
+use tower_redlock::once::{OnceState, UnknownOutcome};
 
 use super::site::{HOUR, Site, assert_duplicate};
 use crate::{orders::generated::PlaceRequest, site::of, support::eventually_async};
@@ -40,8 +40,8 @@ async fn a_deadline_does_not_end_it() {
 
 #[tokio::test]
 async fn undetached_call_ends_with_its_client() {
-    let hold = Unknown::Hold(HOUR);
-    for (unknown, state) in [(Unknown::Release, None), (hold, Some(OnceState::Unknown))] {
+    let hold = UnknownOutcome::Hold(HOUR);
+    for (unknown, state) in [(UnknownOutcome::Release, None), (hold, Some(OnceState::Unknown))] {
         let site = Site::open(|layer| layer.unknown(unknown).detached(false)).await;
         give_up(&site).await;
         eventually_async("it is dropped", async || site.orders.left() == 1).await;

@@ -6,7 +6,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use tonic::{Code, body::Body, transport::Server};
 use tower::{Layer, ServiceExt, service_fn};
-use tower_redlock::{LockContext, Redlock, RedlockLayer, Unknown, key};
+use tower_redlock::{LockContext, Redlock, RedlockLayer, key, once::UnknownOutcome};
 
 use super::site::{HOUR, assert_duplicate, assert_info, layer};
 use crate::{
@@ -89,7 +89,7 @@ async fn inner_http_rejection_frees_the_key() {
         Ok::<_, Infallible>(Response::new(Body::empty()))
     });
     let inner = RedlockLayer::new(redlock.clone(), |_: &Request<()>| "account").http();
-    let call = layer(&redlock).unknown(Unknown::Hold(HOUR)).layer(inner.layer(unreached));
+    let call = layer(&redlock).unknown(UnknownOutcome::Hold(HOUR)).layer(inner.layer(unreached));
     let request = Request::post("/").header("order-id", "7").body(()).unwrap();
     let response = call.oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::CONFLICT);

@@ -3,7 +3,7 @@
 use std::{error::Error, time::Duration};
 
 use tonic::Code;
-use tower_redlock::{Unknown, once::OnceState};
+use tower_redlock::once::{OnceState, UnknownOutcome};
 
 use super::site::{HOUR, Site, assert_duplicate, assert_info};
 use crate::{
@@ -42,7 +42,7 @@ async fn a_stream_of_nothing_is_done() {
 
 #[tokio::test]
 async fn failure_in_trailers_is_not_done() {
-    let site = Site::open(|layer| layer.unknown(Unknown::Hold(HOUR))).await;
+    let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR))).await;
     for (failure, state) in
         [(own_failure(), None), (tonic::Status::internal("as asked for"), Some(OnceState::Unknown))]
     {
@@ -77,7 +77,7 @@ async fn stream_is_drained_without_its_client() {
 
 #[tokio::test]
 async fn undetached_dropped_stream_is_unknown() {
-    let site = Site::open(|layer| layer.unknown(Unknown::Hold(HOUR)).detached(false)).await;
+    let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR)).detached(false)).await;
     let sender = site.orders.stream("7");
     let mut stream = site.track("7").await;
     sender.send(Ok(event(1))).await.unwrap();
@@ -91,7 +91,7 @@ async fn undetached_dropped_stream_is_unknown() {
 #[tokio::test]
 async fn overlong_stream_ends_with_a_status() {
     let hold = Duration::from_secs(1);
-    let site = Site::open(|layer| layer.max_hold(hold).unknown(Unknown::Hold(HOUR))).await;
+    let site = Site::open(|layer| layer.max_hold(hold).unknown(UnknownOutcome::Hold(HOUR))).await;
     let sender = site.orders.stream("7");
     let mut stream = site.track("7").await;
     sender.send(Ok(event(1))).await.unwrap();

@@ -10,9 +10,9 @@ use std::{
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tower_redlock::{
-    EmbeddedNodes, LockContext, LockError, RedlockBuilder,
+    LockContext, LockError, RedlockBuilder,
     layer::http::{BodyError, HttpBody},
-    node::Op,
+    node::{EmbeddedNodes, Op},
 };
 
 use super::scripted::{Broken, Scripted, Step, frame};

@@ -14,7 +14,7 @@ async fn guarded(servers: &[RedisServer]) -> Redlock {
     let builder: RedlockBuilder = Redlock::builder().ttl(TTL).node_timeout(TTL / 10);
     let redlock = builder.nodes(servers.iter().map(RedisServer::url)).build().unwrap();
     eventually_async("every node votes", async || {
-        redlock.health().iter().all(tower_redlock::NodeHealth::is_voting)
+        redlock.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
     })
     .await;
     redlock

@@ -53,7 +53,7 @@ pub(super) fn patient() -> RedlockBuilder {
 pub(super) async fn manager(servers: &[RedisServer], builder: RedlockBuilder) -> Redlock {
     let redlock = over(builder, servers.iter().map(RedisServer::url)).build().unwrap();
     eventually_async("every node votes", async || {
-        redlock.health().iter().all(tower_redlock::NodeHealth::is_voting)
+        redlock.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
     })
     .await;
     redlock

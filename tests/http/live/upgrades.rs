@@ -27,7 +27,8 @@ use tokio_tungstenite::{
     tungstenite::{self, protocol::Role},
 };
 use tower_redlock::{
-    LockContext, LockError, LossCause, RedlockLayer,
+    LockContext, LockError, RedlockLayer,
+    error::LossCause,
     layer::http::{HeldUpgrade, Http},
 };
 

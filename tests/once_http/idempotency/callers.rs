@@ -4,7 +4,7 @@ use axum::{Router, body::Body, routing::post};
 use http::{HeaderMap, Request};
 use tower_redlock::{
     OnceLayer, key,
-    once::{Missing, Scope},
+    once::http::{Missing, Scope},
 };
 
 use super::tools::{layer, pay, pay_as};

@@ -8,7 +8,10 @@ use futures_util::FutureExt;
 use http::{HeaderMap, Request};
 use http_body::Frame;
 use http_body_util::{BodyExt, channel::Channel};
-use tower_redlock::{LockContext, Unknown, once::Missing};
+use tower_redlock::{
+    LockContext,
+    once::{UnknownOutcome, http::Missing},
+};
 
 use super::tools::{layer, pay};
 use crate::site::{HOUR, Runs, Site, TTL, serve, soon};
@@ -121,7 +124,7 @@ async fn what_can_not_be_known_is_not_answered_as_done() {
             pending::<()>().await;
         }),
     );
-    let once = |redlock| layer(redlock).unknown(Unknown::Hold(HOUR));
+    let once = |redlock| layer(redlock).unknown(UnknownOutcome::Hold(HOUR));
     let blue = serve(app.clone().route_layer(once(&site.at_blue))).await;
     let green = serve(app.route_layer(once(&site.at_green))).await;
 

@@ -2,7 +2,7 @@
 
 use axum::{Router, body::Body, routing::post};
 use http::{Response, StatusCode};
-use tower_redlock::once::{KeptStatuses, ServerErrors};
+use tower_redlock::once::http::{KeptStatuses, ServerErrors};
 
 use super::tools::{Layer, layer, pay};
 use crate::site::{Site, serve};

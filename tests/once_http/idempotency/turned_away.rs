@@ -3,8 +3,12 @@
 use axum::{Extension, Json, Router, body::Body, routing::post};
 use http::{Request, Response, StatusCode};
 use tower_redlock::{
-    FencingLayer, OnceLayer, Redlock, RedlockLayer, RequestOutcome, Unknown, key,
-    once::{KeptStatuses, ServerErrors},
+    FencingLayer, OnceLayer, Redlock, RedlockLayer, key,
+    once::{
+        UnknownOutcome,
+        http::{KeptStatuses, ServerErrors},
+    },
+    reject::RequestOutcome,
 };
 
 use super::tools::{Layer, layer, pay};
@@ -194,7 +198,7 @@ async fn a_handler_may_say_what_becomes_of_one_answer() {
     // And where such keys are held, it is.
     let site = Site::new();
     let app = Router::new().route("/pay", post(async || Extension(RequestOutcome::Unknown)));
-    let once = keeping_all(&site.at_blue).unknown(Unknown::Hold(HOUR));
+    let once = keeping_all(&site.at_blue).unknown(UnknownOutcome::Hold(HOUR));
     let client = serve(app.route_layer(once)).await;
     assert_eq!(client.send(pay("k", "")).await.code(), 200);
     client.send(pay("k", "")).await.assert_problem(409, None, "unknown-outcome", "unknown");

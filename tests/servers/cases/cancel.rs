@@ -21,7 +21,7 @@ async fn is_free(scene: &Scene, redlock: &Redlock) {
 }
 
 #[tokio::test]
-async fn an_acquire_that_was_dropped_before_its_first_poll_sent_nothing() {
+async fn acquire_dropped_unpolled_sends_nothing() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     drop(redlock.lock("x").into_future());
@@ -29,7 +29,7 @@ async fn an_acquire_that_was_dropped_before_its_first_poll_sent_nothing() {
 }
 
 #[tokio::test]
-async fn an_acquire_that_is_dropped_while_its_requests_are_on_their_way_leaves_no_key() {
+async fn acquire_dropped_in_flight_leaves_nothing() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     scene.proxies.iter().for_each(Proxy::stall);
@@ -44,7 +44,7 @@ async fn an_acquire_that_is_dropped_while_its_requests_are_on_their_way_leaves_n
 }
 
 #[tokio::test]
-async fn an_acquire_that_is_dropped_when_granted_keys_are_not_known_of_yet_leaves_no_key() {
+async fn acquire_dropped_before_answers_leaves_nothing() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     scene.proxies.iter().for_each(|proxy| proxy.set_delay(Duration::from_millis(100)));
@@ -56,7 +56,7 @@ async fn an_acquire_that_is_dropped_when_granted_keys_are_not_known_of_yet_leave
 }
 
 #[tokio::test]
-async fn an_acquire_that_is_dropped_between_two_tries_leaves_no_key_and_no_place_in_line() {
+async fn acquire_dropped_between_tries_leaves_nothing() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient().retry_delay(LONG..=LONG)).await;
     scene.servers[..2].iter().for_each(|server| server.set(&key("x"), "foreign"));
@@ -79,7 +79,7 @@ async fn an_acquire_that_is_dropped_between_two_tries_leaves_no_key_and_no_place
 }
 
 #[tokio::test]
-async fn an_acquire_that_is_dropped_after_any_number_of_microseconds_leaves_no_key() {
+async fn acquire_dropped_anytime_leaves_nothing() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     for micros in (0..4_000).step_by(40) {
@@ -90,7 +90,7 @@ async fn an_acquire_that_is_dropped_after_any_number_of_microseconds_leaves_no_k
 }
 
 #[tokio::test]
-async fn a_waiter_that_is_dropped_in_the_local_line_lets_the_others_through() {
+async fn waiter_dropped_in_line_unblocks_others() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     let lock = redlock.lock("x").await.unwrap();
@@ -104,7 +104,7 @@ async fn a_waiter_that_is_dropped_in_the_local_line_lets_the_others_through() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_dropped_in_the_middle_of_its_work_leaves_no_key() {
+async fn run_dropped_halfway_leaves_no_key() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     let mut running = Box::pin(redlock.lock("x").run(|_| std::future::pending::<()>()));
@@ -118,7 +118,7 @@ async fn a_run_that_is_dropped_in_the_middle_of_its_work_leaves_no_key() {
 }
 
 #[tokio::test]
-async fn work_that_panics_gives_the_lock_back() {
+async fn work_that_panics_gives_lock_back() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     let run = redlock.lock("x").run(|_| async { panic!("on purpose") });
@@ -148,7 +148,7 @@ async fn work_that_panics_gives_the_lock_back() {
 }
 
 #[test]
-fn a_lock_that_is_dropped_where_no_runtime_runs_is_given_back() {
+fn lock_dropped_outside_runtime_is_released() {
     let scene = Scene::new(3);
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
@@ -161,7 +161,7 @@ fn a_lock_that_is_dropped_where_no_runtime_runs_is_given_back() {
 }
 
 #[tokio::test]
-async fn the_answer_to_a_dropped_acquire_is_not_mistaken_for_the_next_ones() {
+async fn dropped_acquires_answer_is_not_reused() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     let other = scene.direct(patient().owner("other")).await;

@@ -98,7 +98,7 @@ async fn token_at_once(scene: &Scene, redlock: &Redlock) -> FencingToken {
 }
 
 #[tokio::test]
-async fn one_server_whose_fences_are_an_hour_ahead_stops_nobody() {
+async fn fences_hour_ahead_stop_nobody() {
     for ahead in 0..3 {
         let scene = Scene::new(3);
         let (one, two) = (scene.direct(patient()).await, scene.direct(patient()).await);
@@ -115,7 +115,7 @@ async fn one_server_whose_fences_are_an_hour_ahead_stops_nobody() {
 }
 
 #[tokio::test]
-async fn a_token_is_raised_past_one_server_whose_fences_are_an_hour_ahead() {
+async fn token_passes_fences_hour_ahead() {
     for ahead in 0..3 {
         let scene = Scene::new(3);
         let right = scene.direct(patient()).await;

@@ -1,6 +1,6 @@
 //! Keys that this crate did not write and that never expire.
 
-use tower_redlock::{LockError, Released};
+use tower_redlock::{LockError, lock::Released};
 
 use super::scene::{Scene, key, patient};
 use crate::support::{RedisServer, eventually};
@@ -20,7 +20,7 @@ fn untouched(servers: &[RedisServer]) {
 }
 
 #[tokio::test]
-async fn a_minority_of_foreign_keys_neither_blocks_nor_is_touched() {
+async fn foreign_minority_neither_blocks_nor_changes() {
     let scene = Scene::new(5);
     plant(&scene.servers[..2]);
     let redlock = scene.direct(patient()).await;
@@ -33,7 +33,7 @@ async fn a_minority_of_foreign_keys_neither_blocks_nor_is_touched() {
 }
 
 #[tokio::test]
-async fn a_majority_of_foreign_keys_is_held_without_an_end_and_without_an_owner() {
+async fn foreign_majority_holds_without_end() {
     let scene = Scene::new(5);
     plant(&scene.servers[2..]);
     let redlock = scene.direct(patient()).await;

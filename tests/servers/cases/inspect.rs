@@ -1,9 +1,11 @@
-//! Who holds a name, and taking it away from them.
+//! Inspecting and revoking a lock.
 
 use std::time::{Duration, SystemTime};
 
 use tower_redlock::{
-    LockError, LossCause, Reason, RedlockBuilder, ReleaseError, Released, VoteOutcome,
+    LockError, RedlockBuilder,
+    error::{LossCause, Reason, ReleaseError, VoteOutcome},
+    lock::Released,
 };
 
 use super::scene::{LONG, Scene, key, patient};
@@ -14,7 +16,7 @@ fn holder() -> RedlockBuilder {
 }
 
 #[tokio::test]
-async fn a_holder_is_told_with_all_that_is_known_of_it() {
+async fn holder_is_reported_in_full() {
     let scene = Scene::new(3);
     let redlock = scene.direct(holder()).await;
     assert!(redlock.inspect("x").await.unwrap().is_none());
@@ -31,7 +33,7 @@ async fn a_holder_is_told_with_all_that_is_known_of_it() {
     assert!(left <= LONG && left > LONG / 2, "{left:?}");
     assert_eq!(told.token, lock.fencing_token());
     assert!(told.is_quorum);
-    let by_holder = |vote: &tower_redlock::Vote| matches!(&vote.outcome, VoteOutcome::Held { owner: Some(owner), remaining: Some(left) } if &**owner == "holder" && *left <= LONG);
+    let by_holder = |vote: &tower_redlock::error::Vote| matches!(&vote.outcome, VoteOutcome::Held { owner: Some(owner), remaining: Some(left) } if &**owner == "holder" && *left <= LONG);
     assert!(told.votes.iter().all(by_holder), "{}", told.votes);
     let names: Vec<_> = told.votes.iter().map(|vote| &*vote.node).collect();
     assert_eq!(names, ["node-1", "node-2", "node-3"]);
@@ -46,7 +48,7 @@ async fn a_holder_is_told_with_all_that_is_known_of_it() {
 }
 
 #[tokio::test]
-async fn the_remaining_time_ends_when_fewer_than_a_quorum_keep_the_key() {
+async fn remaining_time_ends_with_the_quorum() {
     let scene = Scene::new(3);
     let redlock = scene.direct(holder()).await;
     let _lock = redlock.lock("x").await.unwrap();
@@ -64,7 +66,7 @@ async fn the_remaining_time_ends_when_fewer_than_a_quorum_keep_the_key() {
 }
 
 #[tokio::test]
-async fn what_a_minority_keeps_is_told_as_no_quorum() {
+async fn minority_keys_are_no_quorum() {
     let scene = Scene::new(3);
     let redlock = scene.direct(holder()).await;
     let lock = redlock.lock("x").await.unwrap();
@@ -79,7 +81,7 @@ async fn what_a_minority_keeps_is_told_as_no_quorum() {
 }
 
 #[tokio::test]
-async fn of_a_set_of_names_the_first_that_is_held_is_told() {
+async fn first_held_name_is_reported() {
     let scene = Scene::new(3);
     let redlock = scene.direct(holder()).await;
     let _b = redlock.lock("b").await.unwrap();
@@ -91,7 +93,7 @@ async fn of_a_set_of_names_the_first_that_is_held_is_told() {
 }
 
 #[tokio::test]
-async fn a_foreign_key_has_no_owner_and_is_not_revoked() {
+async fn foreign_key_is_not_revoked() {
     let scene = Scene::new(3);
     let redlock = scene.direct(holder()).await;
     scene.servers.iter().for_each(|server| server.set(&key("x"), "foreign"));
@@ -127,7 +129,7 @@ async fn too_few_answers_are_no_quorum() {
 }
 
 #[tokio::test]
-async fn silent_servers_are_no_quorum_after_the_node_timeout() {
+async fn silent_servers_are_no_quorum() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient().node_timeout(Duration::from_millis(200))).await;
     scene.servers[..2].iter().for_each(crate::support::RedisServer::freeze);
@@ -140,7 +142,7 @@ async fn silent_servers_are_no_quorum_after_the_node_timeout() {
 }
 
 #[tokio::test]
-async fn a_crashed_holder_is_revoked_and_the_name_is_free_at_once() {
+async fn revoking_crashed_holder_frees_name() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
     let crashed = scene.proxied(holder()).await;
@@ -156,7 +158,7 @@ async fn a_crashed_holder_is_revoked_and_the_name_is_free_at_once() {
 }
 
 #[tokio::test]
-async fn who_came_after_is_not_hit_by_a_revocation() {
+async fn revocation_spares_a_later_holder() {
     let scene = Scene::new(3);
     let redlock = scene.direct(holder()).await;
     let first = redlock.lock("x").await.unwrap();
@@ -173,7 +175,7 @@ async fn who_came_after_is_not_hit_by_a_revocation() {
 }
 
 #[tokio::test]
-async fn a_living_holder_learns_that_another_has_the_lock_now() {
+async fn living_holder_learns_of_its_successor() {
     let scene = Scene::new(3);
     let redlock = scene.direct(holder()).await;
     let other = scene.direct(patient().owner("other")).await;

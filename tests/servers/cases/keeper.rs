@@ -1,4 +1,4 @@
-//! Renewal goes on whatever becomes of the runtime of the work, and costs little.
+//! Renewal does not depend on the runtime of the work, and is cheap.
 
 use std::{
     sync::mpsc,
@@ -16,7 +16,7 @@ const TTL: Duration = Duration::from_secs(1);
 
 /// The only thread of the only runtime sleeps for three TTLs, inside a poll of the guarded work.
 #[test]
-fn a_runtime_that_is_blocked_for_three_ttls_does_not_cost_the_lock() {
+fn blocked_runtime_keeps_the_lock() {
     let servers = RedisServer::start_n(3);
     let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
     let (begin, at_work) = mpsc::channel();
@@ -37,7 +37,7 @@ fn a_runtime_that_is_blocked_for_three_ttls_does_not_cost_the_lock() {
         })
     });
     at_work.recv_timeout(HANG_GUARD).unwrap();
-    // The votes of slower nodes come in meanwhile.
+    // The votes of slower nodes arrive meanwhile.
     crate::support::eventually("every server keeps the key", || {
         servers.iter().all(|server| server.exists(&key("x")))
     });
@@ -85,7 +85,7 @@ async fn ten_thousand_locks_are_renewed_by_few_writes_and_no_tasks_of_ours() {
 }
 
 #[tokio::test]
-async fn a_lock_is_not_renewed_beyond_max_hold_and_its_work_is_stopped() {
+async fn max_hold_ends_renewal_and_work() {
     let scene = Scene::new(3);
     let redlock = scene.direct(Redlock::builder().ttl(TTL)).await;
     let hold = TTL * 2;
@@ -97,7 +97,7 @@ async fn a_lock_is_not_renewed_beyond_max_hold_and_its_work_is_stopped() {
         matches!(
             &result,
             Err(tower_redlock::LockError::Lost {
-                cause: tower_redlock::LossCause::MaxHold { limit }
+                cause: tower_redlock::error::LossCause::MaxHold { limit }
             }) if *limit == hold
         ),
         "{result:?}"

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason};
 
 use super::scene::{Scene, brisk, reasons};
 use crate::support::{HANG_GUARD, eventually_async};
@@ -18,7 +18,7 @@ async fn late(builder: RedlockBuilder) -> (Scene, Redlock) {
 }
 
 #[tokio::test]
-async fn every_vote_times_out_before_the_answers_come_and_no_key_stays() {
+async fn late_votes_leave_no_key() {
     let (scene, redlock) = late(Redlock::builder().ttl(SHORT)).await;
     // A busy machine may need more than the node timeout (a tenth of the TTL: 20 ms) to send.
     eventually_async("all requests are sent, and time out", async || {
@@ -33,7 +33,7 @@ async fn every_vote_times_out_before_the_answers_come_and_no_key_stays() {
 }
 
 #[tokio::test]
-async fn a_wait_that_meets_only_late_answers_ends_with_no_quorum_as_the_last_word() {
+async fn wait_with_late_answers_lacks_quorum() {
     let (scene, redlock) = late(Redlock::builder().ttl(SHORT)).await;
     let result = redlock.lock("x").wait(Duration::from_millis(300)).await;
     let Err(LockError::WaitTimedOut { last, waited }) = result else { panic!("{result:?}") };
@@ -43,7 +43,7 @@ async fn a_wait_that_meets_only_late_answers_ends_with_no_quorum_as_the_last_wor
 }
 
 #[tokio::test]
-async fn keys_that_were_granted_too_late_are_released_and_not_left_to_their_ttl() {
+async fn late_grants_are_released() {
     let (scene, redlock) = late(brisk()).await;
     for _ in 0..3 {
         let result = redlock.lock("x").await;

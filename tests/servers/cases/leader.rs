@@ -12,7 +12,7 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
 };
-use tower_redlock::{Job, Leadership, Redlock, Schedule, Scheduler, Term};
+use tower_redlock::{Job, Redlock, Schedule, Scheduler, Term, leader::Leadership};
 
 use super::{
     child::{Kin, orders},
@@ -112,7 +112,7 @@ impl Company {
 }
 
 #[test]
-fn a_killed_process_is_followed_by_another() {
+fn killed_process_is_followed_by_another() {
     let mut company = Company::start(3);
     for terms in 2..4 {
         let leader = company.take_leader();
@@ -125,7 +125,7 @@ fn a_killed_process_is_followed_by_another() {
 
 /// Frozen, it can't drop its work in time; thawed, it must not poll it any more.
 #[test]
-fn a_frozen_process_is_followed_and_does_not_work_when_it_is_thawed() {
+fn thawed_process_does_not_work() {
     let mut company = Company::start(2);
     let frozen = company.take_leader();
     frozen.signal(Signal::STOP);
@@ -142,14 +142,15 @@ fn a_frozen_process_is_followed_and_does_not_work_when_it_is_thawed() {
 }
 
 #[tokio::test]
-async fn a_thread_that_hangs_is_told_of_and_loses_the_lock() {
+async fn hanging_thread_loses_the_lock() {
     const LIMIT: Duration = Duration::from_millis(400);
     let scene = Scene::new(3);
     let log = Log::new();
     let spawner = LoggedSpawner::start(&log);
     let hanging = scene.direct(Redlock::builder().ttl(TTL).spawner(spawner)).await;
     let (go_on, blocked) = mpsc::channel::<()>();
-    let (told, mut causes) = tokio::sync::mpsc::unbounded_channel::<tower_redlock::LossCause>();
+    let (told, mut causes) =
+        tokio::sync::mpsc::unbounded_channel::<tower_redlock::error::LossCause>();
     let leader = hanging.leader("x").stall_limit(LIMIT).on_lost(move |cause| {
         told.send(cause).unwrap();
     });
@@ -158,7 +159,7 @@ async fn a_thread_that_hangs_is_told_of_and_loses_the_lock() {
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(leader.run(|_| async {
-            // The second term does not block: nobody is there to be waited for.
+            // The second term has no work to wait for.
             let _ = blocked.lock().unwrap().recv_timeout(HANG_GUARD);
             std::future::ready(()).await;
         }))
@@ -185,7 +186,7 @@ async fn a_thread_that_hangs_is_told_of_and_loses_the_lock() {
 
 /// The only worker thread of its runtime is busy: nothing of the scheduler is polled.
 #[tokio::test]
-async fn led_jobs_run_elsewhere_while_the_leaders_runtime_hangs() {
+async fn jobs_move_while_leaders_runtime_hangs() {
     const LIMIT: Duration = Duration::from_millis(400);
     let scene = Scene::new(3);
     let runs = |redlock: &Redlock| {
@@ -228,7 +229,7 @@ async fn led_jobs_run_elsewhere_while_the_leaders_runtime_hangs() {
 }
 
 #[tokio::test]
-async fn when_the_run_has_ended_the_lock_is_free() {
+async fn ended_run_frees_the_lock() {
     let scene = Scene::new(5);
     let (a, b) = (scene.direct(patient()).await, scene.direct(patient()).await);
     for _ in 0..50 {
@@ -247,7 +248,7 @@ async fn when_the_run_has_ended_the_lock_is_free() {
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_resigns_is_followed_within_a_few_round_trips() {
+async fn resigning_leader_is_followed_soon() {
     const ROUNDS: usize = 40;
     let scene = Scene::new(5);
     let mut candidates = Vec::new();

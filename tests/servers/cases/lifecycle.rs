@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::time::timeout;
-use tower_redlock::{LockError, NodeState, Redlock, Released};
+use tower_redlock::{LockError, Redlock, lock::Released, node::NodeState};
 
 use super::{
     child::{Kin, orders},
@@ -22,7 +22,7 @@ fn in_a_runtime<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn a_manager_built_outside_any_runtime_serves_two_runtimes_in_succession() {
+fn manager_serves_two_runtimes_in_succession() {
     let scene = Scene::new(3);
     let urls = scene.servers.iter().map(RedisServer::url);
     let redlock = over(patient(), urls).build().unwrap();
@@ -37,7 +37,7 @@ fn a_manager_built_outside_any_runtime_serves_two_runtimes_in_succession() {
 }
 
 #[test]
-fn a_lock_is_renewed_while_no_runtime_runs() {
+fn lock_is_renewed_without_runtime() {
     let scene = Scene::new(3);
     let ttl = Duration::from_secs(1);
     let redlock = in_a_runtime(scene.direct(Redlock::builder().ttl(ttl)));
@@ -52,7 +52,7 @@ fn a_lock_is_renewed_while_no_runtime_runs() {
 }
 
 #[tokio::test]
-async fn servers_that_are_down_at_the_start_are_connected_when_they_come_up() {
+async fn late_servers_are_connected() {
     let mut servers = RedisServer::start_n(3);
     servers.iter_mut().for_each(RedisServer::kill);
     let redlock = over(brisk(), servers.iter().map(RedisServer::url)).build().unwrap();
@@ -70,14 +70,14 @@ async fn servers_that_are_down_at_the_start_are_connected_when_they_come_up() {
 }
 
 #[tokio::test]
-async fn the_first_request_waits_for_the_first_connections() {
+async fn first_request_waits_for_first_connections() {
     let servers = RedisServer::start_n(3);
     let redlock = over(patient(), servers.iter().map(RedisServer::url)).build().unwrap();
     drop(redlock.lock("x").await.expect("not turned away for want of a connection"));
 }
 
 #[tokio::test]
-async fn after_a_shutdown_no_key_is_left_and_nothing_is_locked_any_more() {
+async fn shutdown_leaves_no_key_or_lock() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     let clone = redlock.clone();
@@ -102,7 +102,7 @@ async fn after_a_shutdown_no_key_is_left_and_nothing_is_locked_any_more() {
 }
 
 #[tokio::test]
-async fn a_shutdown_does_not_wait_for_a_frozen_node_as_long_as_for_a_ttl() {
+async fn shutdown_does_not_await_frozen_node() {
     let scene = Scene::new(3);
     let redlock = scene.direct(brisk()).await;
     scene.servers[0].freeze();
@@ -114,7 +114,7 @@ async fn a_shutdown_does_not_wait_for_a_frozen_node_as_long_as_for_a_ttl() {
 }
 
 #[tokio::test]
-async fn who_waits_for_another_client_at_a_shutdown_is_told() {
+async fn shutdown_ends_waits_for_other_clients() {
     let scene = Scene::new(3);
     let other = scene.direct(patient()).await;
     let redlock = scene.direct(patient()).await;
@@ -129,7 +129,7 @@ async fn who_waits_for_another_client_at_a_shutdown_is_told() {
 }
 
 #[tokio::test]
-async fn the_last_handle_and_the_last_lock_may_go_in_any_order() {
+async fn last_handle_and_lock_drop_anyhow() {
     let scene = Scene::new(3);
     for lock_first in [true, false] {
         let redlock = scene.direct(patient()).await;
@@ -180,7 +180,7 @@ fn census() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_background_thread_ends_with_the_last_handle() {
+fn background_thread_ends_with_last_handle() {
     let servers = RedisServer::start_n(3);
     let urls = servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(" ");
     Kin::start(module_path!(), "census", &urls).finish();

@@ -54,7 +54,7 @@ async fn one_killed_node_of_five_costs_nothing_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_lock_held_through_the_loss_of_a_minority_is_renewed_and_released() {
+async fn held_lock_survives_lost_minority() {
     let mut scene = Scene::new(5);
     let redlock = scene.direct(patient()).await;
     let lock = redlock.lock("x").await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tower_redlock::{NodeHealth, Reason};
+use tower_redlock::{error::Reason, node::NodeHealth};
 
 use crate::support::mock_node::MockNode;
 use tower_redlock::{

@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use tower_redlock::{LockError, NodeState, Reason, Redlock};
+use tower_redlock::{LockError, Redlock, error::Reason, node::NodeState};
 
 use super::scene::{Scene, all_vote, brisk, patient, poll_once, reasons};
 use crate::support::{HANG_GUARD, RedisServer, eventually_async};
@@ -15,7 +15,7 @@ async fn all_are_known_to_be_down(redlock: &Redlock) {
 }
 
 #[tokio::test]
-async fn with_all_nodes_down_an_attempt_fails_at_its_first_poll_and_says_no_quorum() {
+async fn all_nodes_down_fail_first_poll() {
     let mut scene = Scene::new(3);
     let redlock = scene.direct(brisk()).await;
     scene.servers.iter_mut().for_each(RedisServer::kill);
@@ -29,7 +29,7 @@ async fn with_all_nodes_down_an_attempt_fails_at_its_first_poll_and_says_no_quor
 }
 
 #[tokio::test]
-async fn nodes_that_die_while_the_lock_is_held_by_another_turn_held_into_no_quorum() {
+async fn dying_nodes_leave_no_quorum() {
     let mut scene = Scene::new(3);
     let holder = scene.direct(patient().owner("holder")).await;
     let other = scene.direct(patient().owner("other")).await;
@@ -48,7 +48,7 @@ async fn nodes_that_die_while_the_lock_is_held_by_another_turn_held_into_no_quor
 }
 
 #[tokio::test]
-async fn with_all_nodes_frozen_every_vote_times_out_and_a_thaw_leaves_no_key() {
+async fn frozen_nodes_keep_no_key_thawed() {
     let scene = Scene::new(3);
     let redlock = scene.direct(brisk()).await;
     scene.servers.iter().for_each(RedisServer::freeze);

@@ -4,7 +4,8 @@
 use std::{os::unix::process::ExitStatusExt, sync::mpsc, thread, time::Duration};
 
 use tower_redlock::{
-    Job, LockError, LockRequest, LossCause, Overrun, Redlock, RedlockBuilder, Schedule, Scheduler,
+    Job, LockError, LockRequest, Redlock, RedlockBuilder, Schedule, Scheduler, error::LossCause,
+    lock::Overrun,
 };
 
 use super::{
@@ -21,7 +22,7 @@ const TTL: Duration = Duration::from_millis(500);
 /// The work goes on blocking until the warning is there: nobody but the manager's thread can have
 /// written it.
 #[tokio::test]
-async fn a_warning_names_the_resource_and_by_how_much() {
+async fn warning_names_resource_and_overrun() {
     let server = RedisServer::start();
     let log = Log::new();
     let (url, spawner) = (server.url(), LoggedSpawner::start(&log));
@@ -47,7 +48,7 @@ async fn a_warning_names_the_resource_and_by_how_much() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_of_work_that_is_stopped_in_time() {
+async fn timely_stop_logs_nothing() {
     let server = RedisServer::start();
     let log = Log::new();
     let builder = Redlock::builder().ttl(TTL).spawner(LoggedSpawner::start(&log));
@@ -63,7 +64,7 @@ async fn nothing_is_said_of_work_that_is_stopped_in_time() {
 }
 
 #[test]
-fn a_process_is_aborted_where_the_manager_or_what_was_asked_for_says_so() {
+fn process_aborts_where_configured() {
     let server = RedisServer::start();
     let children = [
         "blocks_under_a_manager_that_aborts",

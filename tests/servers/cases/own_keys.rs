@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder, node::Answer};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason, node::Answer};
 
 use super::{
     nodes::noted,
@@ -26,7 +26,7 @@ async fn noting(scene: &Scene) -> (Redlock, Redlock, impl Fn() -> Vec<super::nod
 }
 
 #[tokio::test]
-async fn a_retry_is_not_blocked_by_the_key_of_a_try_that_timed_out() {
+async fn retry_passes_its_timed_out_key() {
     let scene = Scene::new(3);
     let (_lender, redlock, notes) = noting(&scene).await;
     // The servers grant, and their answers come too late to count: again and again.
@@ -45,7 +45,7 @@ async fn a_retry_is_not_blocked_by_the_key_of_a_try_that_timed_out() {
 }
 
 #[tokio::test]
-async fn a_retry_is_not_blocked_for_a_ttl_by_keys_whose_grant_was_lost_on_the_way() {
+async fn retry_passes_its_lost_grant() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     scene.proxies.iter().for_each(|proxy| proxy.set_delay(HANG_GUARD));

@@ -110,7 +110,7 @@ fn processes_with_tasks_fight_for_one_name_and_never_hold_it_together() {
 }
 
 #[test]
-fn processes_with_tasks_have_about_the_same_number_of_turns() {
+fn processes_have_similar_numbers_of_turns() {
     for hold in [1, 20] {
         let turns = turns(hold);
         assert_eq!(turns.len(), PROCESSES, "every process had a turn: {turns:?}");

@@ -18,7 +18,7 @@ use super::{
 use crate::support::{HANG_GUARD, Proxy};
 
 #[tokio::test]
-async fn waiters_are_served_in_the_order_of_their_arrival() {
+async fn waiters_are_served_in_order() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
     let lock = redlock.lock("x").await.unwrap();
@@ -41,7 +41,7 @@ async fn waiters_are_served_in_the_order_of_their_arrival() {
 }
 
 #[tokio::test]
-async fn a_waiter_whose_time_is_over_is_told_that_we_hold_it_ourselves() {
+async fn waiter_timeout_names_own_process() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient().owner("ourselves")).await;
     let _lock = redlock.lock("x").await.unwrap();
@@ -57,7 +57,7 @@ async fn a_waiter_whose_time_is_over_is_told_that_we_hold_it_ourselves() {
 }
 
 #[tokio::test]
-async fn a_single_attempt_on_what_we_hold_fails_at_its_first_poll_and_asks_nobody() {
+async fn local_conflict_fails_without_asking() {
     let scene = Scene::new(3);
     let lender = scene.direct(patient()).await;
     let (nodes, notes) = noted(&lender);
@@ -107,10 +107,10 @@ async fn overlapping_sets_exclude_each_other_and_do_not_deadlock() {
 }
 
 #[tokio::test]
-async fn a_single_attempt_ends_although_the_future_at_the_head_of_the_line_is_not_polled() {
+async fn single_attempt_ignores_unpolled_head() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
-    // As in a `select!` whose other branch wants the same name while this one stands still.
+    // As in a `select!` whose other branch wants the same name while this one is not polled.
     let mut head = redlock.lock("x").into_future();
     scene.proxies.iter().for_each(Proxy::stall);
     assert!(poll_once(&mut head).is_pending());
@@ -123,7 +123,7 @@ async fn a_single_attempt_ends_although_the_future_at_the_head_of_the_line_is_no
 }
 
 #[tokio::test]
-async fn after_max_attempts_the_last_error_comes_back_whatever_is_left_of_the_wait() {
+async fn max_attempts_return_the_last_error() {
     let scene = Scene::new(3);
     let lender = scene.direct(patient()).await;
     let (nodes, notes) = noted(&lender);

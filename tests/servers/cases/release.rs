@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tower_redlock::{ReleaseError, Released};
+use tower_redlock::{error::ReleaseError, lock::Released};
 
 use super::scene::{Scene, brisk, key, patient};
 use crate::support::{HANG_GUARD, RedisServer, eventually};
 
 #[tokio::test]
-async fn a_release_that_a_quorum_acknowledged_is_released() {
+async fn release_that_quorum_acknowledged_is_released() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
     let lock = redlock.lock("x").await.unwrap();
@@ -17,7 +17,7 @@ async fn a_release_that_a_quorum_acknowledged_is_released() {
 }
 
 #[tokio::test]
-async fn a_release_that_finds_its_keys_deleted_says_already_lost() {
+async fn release_of_deleted_keys_is_late() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
     let lock = redlock.lock("x").await.unwrap();
@@ -28,7 +28,7 @@ async fn a_release_that_finds_its_keys_deleted_says_already_lost() {
 }
 
 #[tokio::test]
-async fn a_release_that_finds_a_thiefs_keys_says_already_lost_and_leaves_them() {
+async fn release_leaves_the_thiefs_keys() {
     let scene = Scene::new(5);
     let redlock = scene.direct(patient()).await;
     let lock = redlock.lock("x").await.unwrap();
@@ -40,7 +40,7 @@ async fn a_release_that_finds_a_thiefs_keys_says_already_lost_and_leaves_them() 
 }
 
 #[tokio::test]
-async fn a_release_that_lost_a_minority_of_its_keys_is_released() {
+async fn release_may_lack_a_minority() {
     let scene = Scene::new(5);
     let redlock = scene.direct(patient()).await;
     let lock = redlock.lock("x").await.unwrap();
@@ -50,7 +50,7 @@ async fn a_release_that_lost_a_minority_of_its_keys_is_released() {
 }
 
 #[tokio::test]
-async fn a_release_that_no_quorum_acknowledges_is_an_error_and_repeated_until_the_keys_are_gone() {
+async fn unacknowledged_release_is_repeated() {
     let scene = Scene::new(5);
     let redlock = scene.direct(brisk().node_timeout(Duration::from_millis(500))).await;
     let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_release_that_no_quorum_acknowledges_is_an_error_and_repeated_until_th
 }
 
 #[tokio::test]
-async fn a_dropped_lock_that_a_frozen_majority_does_not_hear_of_is_released_after_the_thaw() {
+async fn frozen_majority_releases_after_thaw() {
     let scene = Scene::new(3);
     let redlock = scene.direct(brisk().node_timeout(Duration::from_millis(200))).await;
     let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();

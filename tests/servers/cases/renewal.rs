@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{LockError, LossCause, Redlock};
+use tower_redlock::{LockError, Redlock, error::LossCause};
 
 use super::scene::{LONG, LONGEST_LEAD, Scene, key, patient, poll_once};
 use crate::support::{HANG_GUARD, eventually};
@@ -13,7 +13,7 @@ use crate::support::{HANG_GUARD, eventually};
 const TTL: Duration = Duration::from_secs(1);
 
 #[tokio::test]
-async fn a_lock_outlives_three_ttls_and_its_keys_never_expire() {
+async fn lock_outlives_three_ttls() {
     let scene = Scene::new(3);
     let redlock = scene.direct(Redlock::builder().ttl(TTL)).await;
     let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();
@@ -33,7 +33,7 @@ async fn a_lock_outlives_three_ttls_and_its_keys_never_expire() {
 }
 
 #[tokio::test]
-async fn without_renewal_a_lock_is_lost_before_the_end_of_its_validity() {
+async fn unrenewed_lock_is_lost_early() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
     let request = redlock.lock("x").ttl(TTL).auto_extend(false).wait(HANG_GUARD);
@@ -50,7 +50,7 @@ async fn without_renewal_a_lock_is_lost_before_the_end_of_its_validity() {
 }
 
 #[tokio::test]
-async fn without_renewal_a_lock_can_be_extended_by_hand() {
+async fn unrenewed_lock_can_be_extended() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
     let lock = redlock.lock("x").auto_extend(false).await.unwrap();
@@ -68,7 +68,7 @@ async fn without_renewal_a_lock_can_be_extended_by_hand() {
 }
 
 #[tokio::test]
-async fn max_hold_ends_a_lock_whose_renewals_succeed_and_its_keys_go_with_the_handle() {
+async fn max_hold_beats_successful_renewals() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
     let limit = Duration::from_millis(300);
@@ -85,7 +85,7 @@ async fn max_hold_ends_a_lock_whose_renewals_succeed_and_its_keys_go_with_the_ha
 }
 
 #[tokio::test]
-async fn max_hold_of_several_ttls_stops_the_renewals() {
+async fn long_max_hold_stops_renewals() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
     let limit = TTL * 2;
@@ -95,13 +95,13 @@ async fn max_hold_of_several_ttls_stops_the_renewals() {
     let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.expect("it is lost");
     assert_eq!(cause, LossCause::MaxHold { limit });
     assert!(before.elapsed() + LONGEST_LEAD >= limit);
-    // The holder does not let go, and blocks nobody for longer than a TTL.
+    // The holder keeps the lock, and blocks others for at most a TTL.
     scene.all_keys_gone().await;
     drop(lock);
 }
 
 #[tokio::test]
-async fn nodes_that_lost_the_key_are_given_it_again() {
+async fn nodes_regain_a_lost_key() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
     let lock = redlock.lock("x").await.unwrap();

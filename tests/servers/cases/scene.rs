@@ -7,7 +7,11 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{NodeHealth, Reason, Redlock, RedlockBuilder, VoteOutcome, Votes};
+use tower_redlock::{
+    Redlock, RedlockBuilder,
+    error::{Reason, VoteOutcome, Votes},
+    node::NodeHealth,
+};
 
 use crate::support::{Proxy, RedisServer, eventually_async, over};
 

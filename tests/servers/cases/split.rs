@@ -53,21 +53,21 @@ async fn a_retry_wins(count: usize) {
 }
 
 #[tokio::test]
-async fn one_to_one_both_attempts_end_without_waiting_for_a_timeout() {
+async fn one_to_one_ends_before_timeout() {
     both_attempts_end(2).await;
 }
 
 #[tokio::test]
-async fn two_to_two_both_attempts_end_without_waiting_for_a_timeout() {
+async fn two_to_two_ends_before_timeout() {
     both_attempts_end(4).await;
 }
 
 #[tokio::test]
-async fn after_one_to_one_a_retry_wins() {
+async fn after_one_to_one_retry_wins() {
     a_retry_wins(2).await;
 }
 
 #[tokio::test]
-async fn after_two_to_two_a_retry_wins() {
+async fn after_two_to_two_retry_wins() {
     a_retry_wins(4).await;
 }

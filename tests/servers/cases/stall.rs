@@ -1,4 +1,4 @@
-//! A majority that says nothing for a while, during a renewal.
+//! A majority that is silent for a while during a renewal.
 
 use std::{
     task::Poll,
@@ -29,7 +29,7 @@ async fn survives(scene: &Scene, lock: Lock, speak_again: impl FnOnce()) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     speak_again();
-    // Renewal goes on by itself: the deadline moves away, and so do the keys' ends.
+    // Renewal continues: the deadline and the expiry of the keys advance.
     eventually_async("the deadline grows", async || {
         assert!(lock.is_valid());
         end_of(&lock) > before + STALL / 2
@@ -59,7 +59,7 @@ async fn held(redlock: &Redlock) -> Lock {
 }
 
 #[tokio::test]
-async fn a_lock_survives_two_stalled_links_of_three_during_a_renewal() {
+async fn lock_survives_two_stalled_links() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(Redlock::builder().ttl(TTL)).await;
     let lock = held(&redlock).await;
@@ -68,7 +68,7 @@ async fn a_lock_survives_two_stalled_links_of_three_during_a_renewal() {
 }
 
 #[tokio::test]
-async fn a_lock_survives_two_frozen_servers_of_three_during_a_renewal() {
+async fn lock_survives_two_frozen_servers() {
     let scene = Scene::new(3);
     let redlock = scene.direct(Redlock::builder().ttl(TTL)).await;
     let lock = held(&redlock).await;

@@ -24,7 +24,7 @@ async fn who_waits_gets_what_another_client_gives_back() {
 }
 
 #[tokio::test]
-async fn who_waits_in_vain_is_told_who_held_it_last_and_leaves_no_key() {
+async fn failed_wait_names_last_holder() {
     let scene = Scene::new(3);
     let holder = scene.direct(patient().owner("holder")).await;
     let redlock = scene.direct(patient()).await;
@@ -42,7 +42,7 @@ async fn who_waits_in_vain_is_told_who_held_it_last_and_leaves_no_key() {
 }
 
 #[tokio::test]
-async fn the_last_try_is_made_when_the_wait_ends() {
+async fn last_try_ends_the_wait() {
     let scene = Scene::new(3);
     // The pause is longer than the wait: there is a try at the start and one at the end.
     let redlock = scene.direct(patient().retry_delay(LONG..=LONG)).await;

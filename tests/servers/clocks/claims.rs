@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{Reason, RedlockBuilder, node::Op};
+use tower_redlock::{RedlockBuilder, error::Reason, node::Op};
 
 use super::scene::{MINUTES, Scene, in_time, patient};
 use crate::{
@@ -17,7 +17,7 @@ fn strict() -> RedlockBuilder {
 }
 
 #[tokio::test]
-async fn a_server_whose_clock_is_off_neither_promises_nor_keeps_a_claim() {
+async fn wrong_clock_keeps_no_claim() {
     for off in [MINUTES, -MINUTES, 5.0, -5.0] {
         let scene = Scene::new();
         scene.servers[0].set_clock_offset(off);
@@ -36,14 +36,14 @@ async fn a_server_whose_clock_is_off_neither_promises_nor_keeps_a_claim() {
 }
 
 #[tokio::test]
-async fn a_server_that_began_another_history_neither_promises_nor_keeps_a_claim() {
+async fn other_history_keeps_no_claim() {
     for op in [prepare("a", 5), claim("a", &of_tick(5, 100))] {
         let server = RedisServer::with(&["--enable-debug-command", "yes"]);
         let redlock = over(strict(), [server.url()]).build().unwrap();
         in_time(redlock.ready()).await.unwrap();
         let node = &redlock.nodes()[0];
         assert_eq!(in_time(ask(node, prepare("a", 1))).await, promised(None));
-        // A look may come in between, after which the new history is the known one.
+        // A health check may run in between and make the new history known.
         eventually_async("the script finds it out", async || {
             let before = (history(&server), server.cli(&["HGETALL", MARKS]));
             server.cli(&["DEBUG", "CHANGE-REPL-ID"]);

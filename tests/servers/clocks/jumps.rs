@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use tower_redlock::{LossCause, Reason, Redlock, VoteOutcome};
+use tower_redlock::{
+    Redlock,
+    error::{LossCause, Reason, VoteOutcome},
+};
 
 use super::{
     own_clock::OwnClock,
@@ -11,7 +14,7 @@ use super::{
 use crate::support::eventually_async;
 
 #[tokio::test]
-async fn the_first_vote_after_a_jump_does_not_count() {
+async fn first_vote_after_jump_is_void() {
     // Keys live on after a small jump or one back, and commands come in time: nothing but the clock
     // speaks against such a grant. After a large one the command is too late, or too early.
     for by in [2.0, -2.0, MINUTES, -MINUTES] {
@@ -34,7 +37,7 @@ async fn the_first_vote_after_a_jump_does_not_count() {
 }
 
 #[tokio::test]
-async fn a_server_whose_clock_jumped_has_no_vote_for_max_ttl_and_says_so() {
+async fn jump_bars_votes_for_max_ttl() {
     let max_ttl = Duration::from_secs(2);
     for by in [MINUTES, -MINUTES] {
         let scene = Scene::new();
@@ -69,7 +72,7 @@ async fn a_server_whose_clock_jumped_has_no_vote_for_max_ttl_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_lock_without_enough_other_nodes_is_lost_as_soon_as_the_jump_is_seen() {
+async fn lock_without_quorum_ends_at_jump() {
     for by in [MINUTES, -MINUTES] {
         let mut scene = Scene::new();
         // No timer of a lock is due before a third of its TTL, or the node timeout of its grant.
@@ -95,7 +98,7 @@ async fn a_lock_without_enough_other_nodes_is_lost_as_soon_as_the_jump_is_seen()
 }
 
 #[tokio::test]
-async fn an_extension_counts_where_the_key_is_still_there() {
+async fn extension_counts_where_key_remains() {
     let mut scene = Scene::new();
     let redlock = scene.manager(patient()).await;
     let lock = redlock.lock("a").await.unwrap();
@@ -108,7 +111,7 @@ async fn an_extension_counts_where_the_key_is_still_there() {
 }
 
 #[tokio::test]
-async fn a_key_that_vanished_is_not_given_back_to_a_server_whose_clock_jumped() {
+async fn jumped_server_does_not_regrant_key() {
     let scene = Scene::new();
     let redlock = scene.manager(patient()).await;
     let lock = redlock.lock("a").await.unwrap();
@@ -120,7 +123,7 @@ async fn a_key_that_vanished_is_not_given_back_to_a_server_whose_clock_jumped() 
 }
 
 #[tokio::test]
-async fn nobody_gets_a_vanished_key_while_its_holder_believes_in_it() {
+async fn vanished_key_stays_unavailable() {
     let mut scene = Scene::new();
     let (first, second) = (scene.manager(patient()).await, scene.manager(patient()).await);
     // The first holds it on two servers, as the third comes up after that.
@@ -144,7 +147,7 @@ async fn nobody_gets_a_vanished_key_while_its_holder_believes_in_it() {
 
 /// What the strict guard is for.
 #[tokio::test]
-async fn a_jump_that_is_taken_back_between_two_looks_is_missed_as_documented() {
+async fn undone_jump_between_checks_is_missed() {
     let mut scene = Scene::new();
     let clock = OwnClock::default();
     let first = scene.manager(patient().clock(clock.clone())).await;
@@ -164,7 +167,7 @@ async fn a_jump_that_is_taken_back_between_two_looks_is_missed_as_documented() {
 
 /// The drift allowance of `max_ttl` is 0.6 s, that of the lock 22 ms.
 #[tokio::test]
-async fn a_jump_that_is_small_beside_max_ttl_is_seen_where_it_ends_a_short_lock() {
+async fn small_jump_matters_to_short_lock() {
     let scene = Scene::new();
     let way = crate::support::Proxy::start(scene.servers[2].addr());
     let urls = vec![scene.servers[0].url(), scene.servers[1].url(), way.url()];

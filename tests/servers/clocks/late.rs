@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use tower_redlock::{LockError, NodeState, Redlock, RedlockBuilder};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, node::NodeState};
 
 use super::scene::{KEY, LONG, in_time};
 use crate::support::{HANG_GUARD, Proxy, RedisServer, Resp, eventually, eventually_async, over};
@@ -27,7 +27,7 @@ async fn way(builder: RedlockBuilder) -> Way {
 }
 
 impl Way {
-    /// A connection whose acquire is on the way, while the client goes on to another one.
+    /// A connection whose acquire is in flight, while the client uses another one.
     async fn with_a_late_acquire() -> Self {
         let way = way(Redlock::builder().node_timeout(TIMEOUT)).await;
         way.proxy.hold();
@@ -83,7 +83,7 @@ impl Way {
         assert_eq!(self.count("set"), 0, "what is on the way has not come");
     }
 
-    /// The server is past the deadline of what is on the way, and was asked again after that.
+    /// The server has passed the deadline of the command in flight, and answered another since.
     async fn is_released_for_good(&self) {
         eventually_async("it is released again until there is nothing left", async || {
             self.count("evalsha") > 1 && self.pending() == 0
@@ -93,7 +93,7 @@ impl Way {
 }
 
 #[tokio::test]
-async fn an_acquire_that_runs_behind_its_release_is_undone() {
+async fn acquire_behind_its_release_is_undone() {
     let way = Way::with_a_late_acquire().await;
     way.is_released_once().await;
     way.proxy.deliver();
@@ -104,7 +104,7 @@ async fn an_acquire_that_runs_behind_its_release_is_undone() {
 }
 
 #[tokio::test]
-async fn an_acquire_that_comes_after_the_last_release_is_not_run() {
+async fn acquire_after_last_release_is_dropped() {
     let way = Way::with_a_late_acquire().await;
     way.is_released_for_good().await;
     way.proxy.deliver();
@@ -113,7 +113,7 @@ async fn an_acquire_that_comes_after_the_last_release_is_not_run() {
 }
 
 #[tokio::test]
-async fn a_renewal_that_runs_behind_its_release_is_undone() {
+async fn renewal_behind_its_release_is_undone() {
     let way = Way::with_a_late_renewal().await;
     way.is_released_once().await;
     way.proxy.deliver();
@@ -124,7 +124,7 @@ async fn a_renewal_that_runs_behind_its_release_is_undone() {
 }
 
 #[tokio::test]
-async fn a_renewal_that_comes_after_the_last_release_stores_no_key() {
+async fn renewal_after_last_release_stores_nothing() {
     let way = Way::with_a_late_renewal().await;
     way.is_released_for_good().await;
     way.proxy.deliver();
@@ -133,7 +133,7 @@ async fn a_renewal_that_comes_after_the_last_release_stores_no_key() {
 }
 
 #[tokio::test]
-async fn a_renewal_is_not_run_after_the_validity_it_was_to_prolong() {
+async fn renewal_after_its_validity_is_dropped() {
     // The validity ends long before two node timeouts have passed.
     let way = way(Redlock::builder().node_timeout(TIMEOUT)).await;
     let lock = way.redlock.lock("a").max_hold(TIMEOUT / 4).await.unwrap();
@@ -153,7 +153,7 @@ async fn a_renewal_is_not_run_after_the_validity_it_was_to_prolong() {
 }
 
 #[tokio::test]
-async fn a_server_that_stood_still_keeps_nothing_of_what_it_was_sent_meanwhile() {
+async fn paused_server_keeps_nothing_late() {
     // The connection is given up after ten of these, and what was sent on it has to run within two.
     let way = way(Redlock::builder().node_timeout(Duration::from_millis(50))).await;
     way.server.freeze();
@@ -173,7 +173,7 @@ async fn a_server_that_stood_still_keeps_nothing_of_what_it_was_sent_meanwhile()
 }
 
 #[tokio::test]
-async fn a_server_that_wakes_up_within_the_deadline_keeps_nothing_either() {
+async fn server_resuming_in_time_keeps_nothing() {
     let way = way(Redlock::builder().node_timeout(TIMEOUT)).await;
     way.server.freeze();
     let before = way.proxy.bytes_up();
@@ -192,7 +192,7 @@ async fn a_server_that_wakes_up_within_the_deadline_keeps_nothing_either() {
 }
 
 #[tokio::test]
-async fn every_attempt_has_a_nonce_of_its_own() {
+async fn every_attempt_has_its_own_nonce() {
     let way = way(Redlock::builder().node_timeout(TIMEOUT)).await;
     way.server.set(KEY, "somebody's");
     way.server.set_config("slowlog-max-len", "1000");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::{LossCause, NodeHealth};
+use tower_redlock::{error::LossCause, node::NodeHealth};
 
 use super::scene::{Scene, in_time, is_jump, patient, refusal};
 use crate::{
@@ -42,7 +42,7 @@ async fn is_found_out_by_the_third() {
 
 /// The limit: nobody is left who could tell.
 #[tokio::test]
-async fn is_taken_for_a_pause_without_the_third() {
+async fn is_taken_for_pause_without_third() {
     let mut scene = Scene::new();
     let redlock = scene.manager(patient()).await;
     scene.servers[2].kill();

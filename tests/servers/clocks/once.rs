@@ -2,7 +2,10 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use tower_redlock::{LockError, Once, OnceError, Redlock, RedlockBuilder};
+use tower_redlock::{
+    LockError, Redlock, RedlockBuilder,
+    once::{Once, OnceError},
+};
 
 use super::{
     own_clock::OwnClock,
@@ -34,7 +37,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn a_server_whose_clock_is_off_keeps_no_record_until_it_is_right_again() {
+async fn wrong_clock_keeps_no_record() {
     for off in [MINUTES, -MINUTES, 5.0, -5.0] {
         let scene = Scene::new();
         scene.servers[0].set_clock_offset(off);
@@ -65,7 +68,7 @@ async fn work_that_ends_on_servers_whose_clocks_are_off_is_not_called_done() {
 
 /// The process was asleep, or its clock was put forward: others may be at work.
 #[tokio::test]
-async fn work_that_ends_past_its_validity_by_the_wall_clock_is_not_called_done() {
+async fn late_work_by_wall_is_undone() {
     let scene = Scene::new();
     let clock = OwnClock::default();
     let redlock = scene.manager(strict().clock(clock.clone())).await;

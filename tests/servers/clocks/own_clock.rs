@@ -1,3 +1,5 @@
+//! A process whose own wall clock is wrong.
+
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -19,22 +21,22 @@ struct State {
 
 impl State {
     fn now(&self) -> Timestamp {
-        self.held.unwrap_or_else(|| SystemClock::new().now().minus(self.behind))
+        self.held.unwrap_or_else(|| SystemClock::new().now().saturating_sub(self.behind))
     }
 }
 
 impl OwnClock {
-    /// It shows the same time until it goes on.
+    /// Shows the same time until it is resumed.
     pub(super) fn hold(&self) {
         let mut state = self.0.lock().unwrap();
         state.held = Some(state.now());
     }
 
-    /// It goes on from where it stood.
+    /// Continues from where it stopped.
     pub(super) fn go_on(&self) {
         let mut state = self.0.lock().unwrap();
         let held = state.held.take().expect("it is held");
-        state.behind = SystemClock::new().now().since(held);
+        state.behind = SystemClock::new().now().saturating_duration_since(held);
     }
 
     /// From now on the wall clock is ahead.

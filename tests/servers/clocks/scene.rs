@@ -3,7 +3,9 @@
 use std::{thread, time::Duration};
 
 use tower_redlock::{
-    LockError, NodeHealth, NodeState, Reason, Redlock, RedlockBuilder, VoteOutcome,
+    LockError, Redlock, RedlockBuilder,
+    error::{Reason, VoteOutcome},
+    node::{NodeHealth, NodeState},
 };
 
 use crate::facts::log::{Log, LoggedSpawner};
@@ -52,7 +54,7 @@ impl Scene {
         self.servers.iter().map(|server| server.exists(KEY)).collect()
     }
 
-    /// A server's clock jumps forward and back again, for just so long that its keys expire.
+    /// Moves a server's clock forward and back, just long enough for its keys to expire.
     pub(super) fn blink(&self, server: usize) {
         self.servers[server].set_clock_offset(MINUTES);
         assert!(self.servers[server].cli(&["TTL", KEY]).int() != 0);

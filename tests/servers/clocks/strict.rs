@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tower_redlock::{LockError, LossCause, Reason, RedlockBuilder, VoteOutcome};
+use tower_redlock::{
+    LockError, RedlockBuilder,
+    error::{LossCause, Reason, VoteOutcome},
+};
 
 use super::{
     own_clock::OwnClock,
@@ -24,7 +27,7 @@ fn strict() -> RedlockBuilder {
 }
 
 #[tokio::test]
-async fn a_server_whose_clock_is_off_grants_nothing_and_the_others_go_on() {
+async fn wrong_clock_grants_nothing() {
     for off in [MINUTES, -MINUTES, 5.0, -5.0] {
         let mut scene = Scene::new();
         scene.servers[0].set_clock_offset(off);
@@ -42,7 +45,7 @@ async fn a_server_whose_clock_is_off_grants_nothing_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn a_server_whose_clock_is_off_does_not_prolong_either() {
+async fn wrong_clock_extends_nothing() {
     let scene = Scene::new();
     let redlock = scene.manager(strict()).await;
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
@@ -59,7 +62,7 @@ async fn a_server_whose_clock_is_off_does_not_prolong_either() {
 }
 
 #[tokio::test]
-async fn a_jump_that_is_taken_back_between_two_looks_costs_no_key() {
+async fn undone_jump_costs_no_key() {
     let mut scene = Scene::new();
     let clock = OwnClock::default();
     let first = scene.manager(strict().clock(clock.clone())).await;
@@ -81,7 +84,7 @@ async fn a_jump_that_is_taken_back_between_two_looks_costs_no_key() {
 
 /// The client's own clock counts too: it has been asleep, or was put forward.
 #[tokio::test]
-async fn a_wall_clock_that_is_put_forward_ends_the_validity_of_a_lock_that_nobody_polls() {
+async fn wall_jump_ends_unpolled_validity() {
     let scene = Scene::new();
     let clock = OwnClock::default();
     // No timer of a lock is due before a third of its TTL, or the node timeout of its grant.
@@ -101,7 +104,7 @@ async fn a_wall_clock_that_is_put_forward_ends_the_validity_of_a_lock_that_nobod
 }
 
 #[tokio::test]
-async fn guarded_work_is_dropped_when_the_wall_clock_is_put_forward() {
+async fn wall_jump_drops_guarded_work() {
     let scene = Scene::new();
     let clock = OwnClock::default();
     let redlock = scene.manager(strict().clock(clock.clone())).await;
@@ -114,7 +117,7 @@ async fn guarded_work_is_dropped_when_the_wall_clock_is_put_forward() {
 }
 
 #[tokio::test]
-async fn a_wall_clock_that_is_put_forward_by_less_than_the_validity_shortens_it() {
+async fn small_wall_jump_shortens_validity() {
     let scene = Scene::new();
     let clock = OwnClock::default();
     let redlock = scene.manager(strict().clock(clock.clone())).await;
@@ -130,7 +133,7 @@ async fn a_wall_clock_that_is_put_forward_by_less_than_the_validity_shortens_it(
 }
 
 #[tokio::test]
-async fn the_validity_is_shorter_by_three_times_what_clocks_may_differ_by() {
+async fn validity_subtracts_three_clock_margins() {
     let scene = Scene::new();
     let redlock = scene.manager(strict()).await;
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
@@ -142,7 +145,7 @@ async fn the_validity_is_shorter_by_three_times_what_clocks_may_differ_by() {
 }
 
 #[tokio::test]
-async fn what_is_told_of_a_lease_is_without_the_backstop() {
+async fn reported_lease_excludes_the_backstop() {
     let scene = Scene::new();
     let redlock = scene.manager(strict().owner("holder")).await;
     let other = scene.manager(strict()).await;
@@ -169,7 +172,7 @@ async fn what_is_told_of_a_lease_is_without_the_backstop() {
 }
 
 #[tokio::test]
-async fn a_lock_is_extended_on_full_servers() {
+async fn lock_is_extended_on_full_servers() {
     let scene = Scene::new();
     let redlock = scene.manager(strict()).await;
     let lock = in_time(async { redlock.lock(["a", "b"]).await }).await.unwrap();

@@ -53,7 +53,7 @@ async fn takes(redlock: &Redlock, names: &[&str]) -> Result<Lock, LockError> {
 }
 
 #[tokio::test]
-async fn a_crashed_holders_key_is_taken_over_when_its_lease_is_over() {
+async fn expired_lease_is_taken_over() {
     let scene = Scene::new().await;
     let lock = takes(&scene.crashed, &["a"]).await.unwrap();
     scene.everywhere(KEY).await;
@@ -74,7 +74,7 @@ async fn a_crashed_holders_key_is_taken_over_when_its_lease_is_over() {
 }
 
 #[tokio::test]
-async fn a_set_of_names_is_taken_over_as_a_whole() {
+async fn set_is_taken_over_as_whole() {
     let scene = Scene::new().await;
     let lock = takes(&scene.crashed, &["a", "b"]).await.unwrap();
     let later = takes(&scene.crashed, &["c"]).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_set_of_names_is_taken_over_as_a_whole() {
 }
 
 #[tokio::test]
-async fn a_foreign_key_is_never_taken_over() {
+async fn foreign_key_is_never_taken_over() {
     let scene = Scene::new().await;
     // Without a TTL, and with less and more of one than the backstop.
     for ttl in [None, Some("60000"), Some("90000000")] {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use tower_redlock::{
-    Finding, LockError, Reason, Redlock, VoteOutcome, time::Clock, time::SystemClock,
+    LockError, Redlock,
+    error::{Reason, VoteOutcome},
+    node::Finding,
+    time::{Clock, SystemClock},
 };
 
 use super::{
@@ -67,10 +70,13 @@ mod of_the_client {
             eventually_async("it is found", async || own_is_off(&redlock, by)).await;
             let way = if by < 0 { "back" } else { "forward" };
             scene.log.wait_for("WARN", &[OWN, way]).await;
-            // It stays so when all have been looked at again.
+            // It stays so after the next health checks.
             let looked = clock.now();
             let again = Duration::from_millis(2_500);
-            eventually_async("looks", async || clock.now().since(looked) > again).await;
+            eventually_async("looks", async || {
+                clock.now().saturating_duration_since(looked) > again
+            })
+            .await;
             assert!(own_is_off(&redlock, by));
             clock.put_wall_right();
             assert!(token(&redlock).await > last);
@@ -101,7 +107,7 @@ mod of_a_server {
     use super::*;
 
     #[tokio::test]
-    async fn is_told_and_costs_its_vote_at_most() {
+    async fn error_costs_one_vote_at_most() {
         let hours = HOURS.as_secs_f64();
         for by in [hours, -hours] {
             let scene = Scene::new();
@@ -132,7 +138,7 @@ mod of_a_server {
     }
 
     #[tokio::test]
-    async fn is_named_where_it_keeps_a_quorum_away() {
+    async fn error_is_named_without_quorum() {
         let mut scene = Scene::new();
         for server in &scene.servers[..2] {
             server.set_clock_offset(HOURS.as_secs_f64());

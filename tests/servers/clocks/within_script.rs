@@ -35,7 +35,7 @@ fn strict() -> RedlockBuilder {
     Redlock::builder().ttl(ttl).node_timeout(ttl / 10).clock_guard(Duration::from_secs(1))
 }
 
-/// What the scripts are told of the clock.
+/// The script's reading of the clock.
 fn guard(server: &RedisServer) -> String {
     let history = server.info("replication", "master_replid").expect("a master");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after the epoch").as_micros();
@@ -66,7 +66,7 @@ fn run(server: &RedisServer, script: &str, args: &[&str]) -> Vec<Resp> {
 }
 
 #[tokio::test]
-async fn a_lease_is_not_over_because_the_clock_jumps_within_the_script() {
+async fn jump_within_script_ends_no_lease() {
     let server = RedisServer::with_clock(&[]);
     let redlock = over(strict(), [server.url()]).build().unwrap();
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
@@ -83,7 +83,7 @@ async fn a_lease_is_not_over_because_the_clock_jumps_within_the_script() {
 }
 
 #[tokio::test]
-async fn a_lease_ends_when_it_was_told_though_the_clock_jumps_within_the_script() {
+async fn lease_ends_despite_jump_within_script() {
     let server = RedisServer::with_clock(&[]);
     let redlock = over(strict(), [server.url()]).build().unwrap();
     let lock = in_time(async { redlock.lock("a").auto_extend(false).await }).await.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tower_redlock::node::{Answer, ClaimsAnswer, Op, ReleasedAnswer, ScheduleMark, TickClaim};
-use tower_redlock::{MAX_NAME_BYTES, Reason};
+use tower_redlock::{Resource, error::Reason};
 
 use super::Subject;
 use crate::jobs::{
@@ -64,7 +64,7 @@ async fn what_is_refused_changes_nothing(subject: &Subject) {
     let kept = of_tick(10, 100);
     assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
     assert_eq!(say(subject, prepare("a", 20)).await, promised(Some(&kept)));
-    // Who has the older token was slow: its claim was made before the promise.
+    // The client with the older token was slow: its claim came before the promise.
     assert_eq!(say(subject, claim("a", &of_tick(15, 200))).await, SUPERSEDED);
     assert_eq!(say(subject, prepare("a", 15)).await, SUPERSEDED);
     assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]));
@@ -164,9 +164,9 @@ async fn owners_come_back_as_they_are(subject: &Subject) {
     }
 }
 
-/// Names that are easily mistaken for others, and as long as can be.
+/// Names that are easily confused, and the longest ones.
 fn names() -> Vec<String> {
-    let long = "x".repeat(MAX_NAME_BYTES - 1);
+    let long = "x".repeat(Resource::MAX_NAME_BYTES - 1);
     let odd = [
         "a",
         "a ",
@@ -244,7 +244,7 @@ async fn assert_full(subject: &Subject, known: &str) {
 }
 
 #[tokio::test]
-async fn an_embedded_node_keeps_claims_of_so_many_jobs_and_no_more() {
+async fn embedded_node_limits_its_jobs() {
     let subject = Subject::embedded();
     for i in 0..Op::MAX_JOBS {
         assert_eq!(say(&subject, prepare(&format!("job {i}"), 1)).await, promised(None));
@@ -253,7 +253,7 @@ async fn an_embedded_node_keeps_claims_of_so_many_jobs_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_server_keeps_claims_of_so_many_jobs_and_no_more() {
+async fn server_limits_its_jobs() {
     let subject = Subject::server().await;
     // All but the last.
     let fill = "for i = 2, ARGV[1] do redis.call('HSET', KEYS[1], 'promise:job ' .. i, 1, \

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::Reason;
+use tower_redlock::error::Reason;
 use tower_redlock::node::{Answer, HeldAnswer, ReleasedAnswer};
 
 use super::party::TTL;
@@ -72,7 +72,7 @@ async fn a_set_is_extended_all_or_none(subject: &Subject) {
     assert_eq!(subject.party("a").acquire().await, granted(false, 0));
 }
 
-/// How long "a" has to live, as a stranger is told.
+/// The remaining time of "a", as reported to another lease.
 async fn remaining(subject: &Subject) -> Duration {
     match subject.party("a").acquire().await {
         Ok(Answer::Held(HeldAnswer { remaining: Some(left), .. })) => left,

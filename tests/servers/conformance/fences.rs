@@ -1,6 +1,6 @@
 //! The fencing token's way through a node.
 
-use tower_redlock::Reason;
+use tower_redlock::error::Reason;
 use tower_redlock::node::{Answer, ReleasedAnswer};
 
 use super::{Subject, assert_held, fence_of, granted, now_token};

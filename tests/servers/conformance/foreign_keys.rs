@@ -8,7 +8,7 @@ use super::{Subject, assert_held, granted, now_token, raised};
 use crate::support::{Resp, over};
 
 #[tokio::test]
-async fn a_foreign_key_without_a_time_to_live_is_respected() {
+async fn foreign_key_without_ttl_is_respected() {
     let subject = Subject::server().await;
     let long = "z".repeat(100_000);
     for value in ["", "x", "0123456789abcdef0123456789abcdef", "not ours at all", "a b c d", &long]
@@ -24,7 +24,7 @@ async fn a_foreign_key_without_a_time_to_live_is_respected() {
 }
 
 #[tokio::test]
-async fn a_foreign_key_of_another_type_counts_for_nobody_and_is_left_alone() {
+async fn foreign_type_is_left_alone() {
     let subject = Subject::server().await;
     subject.redis().cli(&["RPUSH", "redlock:lock:a", "item"]);
     let party = subject.party("a");
@@ -35,7 +35,7 @@ async fn a_foreign_key_of_another_type_counts_for_nobody_and_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_lock_on_a_foreign_key_is_refused_as_held_by_nobody_known() {
+async fn foreign_key_is_held_by_unknown() {
     let subject = Subject::server().await;
     subject.redis().set("redlock:lock:a", "by hand");
     let manager = manager(&subject, "redlock").await;
@@ -46,7 +46,7 @@ async fn a_lock_on_a_foreign_key_is_refused_as_held_by_nobody_known() {
 }
 
 #[tokio::test]
-async fn a_key_tells_people_whose_it_is_and_since_when() {
+async fn key_shows_owner_and_time() {
     let subject = Subject::server().await;
     let t = now_token();
     let party = subject.party_named("app@host:7", "two words");
@@ -67,7 +67,7 @@ async fn a_key_tells_people_whose_it_is_and_since_when() {
 const FIELDS: i64 = 1024 + 5;
 
 #[tokio::test]
-async fn the_fences_are_kept_without_expiry_in_one_hash_of_fixed_size() {
+async fn fences_stay_in_one_hash() {
     let subject = Subject::server().await;
     let redis = subject.redis();
     assert_eq!(redis.cli(&["HLEN", "redlock:meta"]), Resp::Int(FIELDS));
@@ -82,7 +82,7 @@ async fn the_fences_are_kept_without_expiry_in_one_hash_of_fixed_size() {
 }
 
 #[tokio::test]
-async fn a_key_without_a_time_to_live_that_is_ours_gets_one_again() {
+async fn own_key_regains_its_ttl() {
     let subject = Subject::server().await;
     let party = subject.party_named("alice", "a");
     assert_eq!(party.acquire().await, granted(false, 0));
@@ -104,7 +104,7 @@ async fn managers_with_different_prefixes_do_not_see_each_others_locks() {
 }
 
 #[test]
-fn a_prefix_that_could_be_another_prefix_and_a_name_is_refused() {
+fn ambiguous_prefix_is_refused() {
     for prefix in ["app:lock:x", "app:lock", ":lock:"] {
         let error = Redlock::builder().nodes(["redis://h"]).key_prefix(prefix).build();
         let error = error.unwrap_err().to_string();

@@ -1,8 +1,8 @@
-//! Who gets the key.
+//! Grants and refusals.
 
 use std::time::Duration;
 
-use tower_redlock::Reason;
+use tower_redlock::error::Reason;
 use tower_redlock::node::{Answer, ReleasedAnswer};
 
 use super::party::TTL;

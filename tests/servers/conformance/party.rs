@@ -1,10 +1,10 @@
-//! Who asks the node, and what is expected of its answers.
+//! A client of the node, and what it expects.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
-use tower_redlock::Reason;
+use tower_redlock::error::Reason;
 use tower_redlock::node::{
     AcquireOp, Answer, ExtendOp, GrantedAnswer, HeldAnswer, LeaseId, Node, Op, RaiseOp,
     RaisedAnswer, Reply,

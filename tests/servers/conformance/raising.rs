@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_redlock::Reason;
+use tower_redlock::error::Reason;
 use tower_redlock::node::{Answer, HeldAnswer, ReleasedAnswer};
 
 use super::party::TTL;

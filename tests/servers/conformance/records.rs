@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
-    Reason,
+    error::Reason,
     node::{Answer, ForgetOp, Op, Record, RecordOp, ReleasedAnswer, RepairOp, StoredLease},
 };
 

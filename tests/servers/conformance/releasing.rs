@@ -4,11 +4,11 @@ use tower_redlock::node::{Answer, ReleasedAnswer};
 
 use super::{Subject, assert_held, granted};
 
-const EXISTED: Result<Answer, tower_redlock::Reason> =
+const EXISTED: Result<Answer, tower_redlock::error::Reason> =
     Ok(Answer::Released(ReleasedAnswer::new(true, false)));
-const AWAITED: Result<Answer, tower_redlock::Reason> =
+const AWAITED: Result<Answer, tower_redlock::error::Reason> =
     Ok(Answer::Released(ReleasedAnswer::new(true, true)));
-const NOTHING: Result<Answer, tower_redlock::Reason> =
+const NOTHING: Result<Answer, tower_redlock::error::Reason> =
     Ok(Answer::Released(ReleasedAnswer::new(false, false)));
 
 on_both! {

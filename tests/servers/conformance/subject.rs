@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tower_redlock::node::{LeaseId, Node, Nonce};
-use tower_redlock::{EmbeddedNodes, Redlock, Resource};
+use tower_redlock::{Redlock, Resource, node::EmbeddedNodes};
 
 use super::Party;
 use super::party::TTL;

@@ -1,4 +1,4 @@
-//! Who listens for a name is told of its release, where somebody was refused before it.
+//! Subscribers are notified of a release if a waiter was refused before.
 
 use std::sync::{
     Arc,
@@ -60,7 +60,7 @@ async fn a_release_is_told_where_somebody_was_refused(subject: &Subject) {
     assert_held(&other.acquire().await, "someone");
     assert_eq!(other.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
     assert_eq!(holder.release().await, Ok(released(true)));
-    // Had the first release been told, or the refused one's, it would be more.
+    // A hint of the first release, or of the refused lease, would make it more.
     told(&ear, 1).await;
     assert_eq!(other.acquire().await, granted(false, 0));
     assert_eq!(other.release().await, Ok(released(false)));

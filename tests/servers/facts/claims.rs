@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
-    Reason, Redlock,
+    Redlock,
+    error::Reason,
     node::{Answer, ClaimOp, Node, Op, PrepareOp},
 };
 
@@ -20,7 +21,7 @@ async fn say(node: &Arc<dyn Node>, op: Op) -> Said {
 }
 
 #[tokio::test]
-async fn a_server_that_forgot_its_scripts_is_asked_by_their_text() {
+async fn forgotten_scripts_are_sent_as_text() {
     let server = RedisServer::start();
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
@@ -41,7 +42,7 @@ async fn a_server_that_forgot_its_scripts_is_asked_by_their_text() {
 }
 
 #[tokio::test]
-async fn a_user_without_the_key_of_the_claims_lacks_permission_for_them_alone() {
+async fn denied_claims_key_affects_claims_only() {
     let server = RedisServer::start();
     let rules = ["~redlock:meta", "~redlock:lock:*", "+@all"];
     let user = ["ACL", "SETUSER", "app", "on", ">word"];
@@ -61,7 +62,7 @@ async fn a_user_without_the_key_of_the_claims_lacks_permission_for_them_alone() 
 }
 
 #[tokio::test]
-async fn what_is_no_claim_of_ours_is_no_word_and_another_type_is_an_error() {
+async fn foreign_claim_is_an_error() {
     let server = RedisServer::start();
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
@@ -85,7 +86,7 @@ async fn what_is_no_claim_of_ours_is_no_word_and_another_type_is_an_error() {
     }
 }
 
-/// A full server keeps no claim, and goes on telling those that it has.
+/// A full server stores no claim, and still returns stored ones.
 #[tokio::test]
 async fn a_full_server_keeps_no_claim() {
     let server = RedisServer::start();

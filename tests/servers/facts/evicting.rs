@@ -1,6 +1,10 @@
 //! Servers that may evict keys.
 
-use tower_redlock::{EvictionGuard, LockError, NodeState, Reason, Redlock, VoteOutcome};
+use tower_redlock::{
+    LockError, Redlock,
+    error::{Reason, VoteOutcome},
+    node::{NodeState, redis::EvictionGuard},
+};
 
 use super::log::{Log, LoggedSpawner};
 use super::scene::{all_vote, in_time, patient, urls, works};
@@ -30,7 +34,7 @@ fn evicts() -> Reason {
 }
 
 #[tokio::test]
-async fn a_server_that_may_evict_is_named_in_a_warning_and_in_health_and_votes() {
+async fn evicting_server_warns_and_votes() {
     let servers = RedisServer::start_n(3);
     evicting(&servers[0]);
     let log = Log::new();
@@ -60,7 +64,7 @@ async fn a_server_that_may_evict_is_named_in_a_warning_and_in_health_and_votes()
 }
 
 #[tokio::test]
-async fn a_server_that_may_evict_has_no_vote_where_that_is_refused_until_it_is_put_right() {
+async fn evicting_server_may_be_refused() {
     let mut servers = RedisServer::start_n(3);
     evicting(&servers[0]);
     let log = Log::new();

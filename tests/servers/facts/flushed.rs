@@ -6,7 +6,7 @@ use super::scene::{all_vote, manager, urls};
 use crate::support::{RedisServer, eventually_async};
 
 #[tokio::test]
-async fn a_server_that_forgot_its_scripts_gets_all_of_them_at_the_first_operation() {
+async fn forgotten_scripts_are_loaded_at_once() {
     let servers = RedisServer::start_n(3);
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
@@ -26,7 +26,7 @@ async fn a_server_that_forgot_its_scripts_gets_all_of_them_at_the_first_operatio
 }
 
 #[tokio::test]
-async fn a_lock_is_extended_and_given_back_by_servers_that_forgot_their_scripts() {
+async fn forgotten_scripts_extend_and_release() {
     let servers = RedisServer::start_n(3);
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
@@ -42,7 +42,7 @@ async fn a_lock_is_extended_and_given_back_by_servers_that_forgot_their_scripts(
 }
 
 #[tokio::test]
-async fn locks_that_are_dropped_while_scripts_are_forgotten_leave_no_key() {
+async fn drops_with_forgotten_scripts_leave_nothing() {
     let servers = RedisServer::start_n(3);
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, pin::pin, task::Poll};
 
-use tower_redlock::{NodeState, Reason, Redlock, Released};
+use tower_redlock::{Redlock, error::Reason, lock::Released, node::NodeState};
 
 use super::log::{Log, LoggedSpawner};
 use super::scene::{
@@ -22,7 +22,7 @@ fn limit(servers: &[RedisServer], maxmemory: &str) {
 }
 
 #[tokio::test]
-async fn a_server_that_is_full_from_the_start_says_so() {
+async fn server_full_from_start_says_so() {
     let args = ["--maxmemory", "1", "--maxmemory-policy", "noeviction"];
     let servers = [RedisServer::with(&args), RedisServer::with(&args)];
     let urls = servers.each_ref().map(RedisServer::url);
@@ -30,7 +30,7 @@ async fn a_server_that_is_full_from_the_start_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_filled_up_says_so() {
+async fn server_filled_up_says_so() {
     let args = ["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"];
     let servers = [RedisServer::with(&args), RedisServer::with(&args)];
     servers.iter().for_each(RedisServer::fill_memory);
@@ -39,7 +39,7 @@ async fn a_server_that_was_filled_up_says_so() {
 }
 
 #[tokio::test]
-async fn a_lock_is_extended_and_given_back_on_full_servers() {
+async fn full_servers_extend_and_release() {
     let servers = RedisServer::start_n(3);
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
@@ -61,7 +61,7 @@ async fn a_lock_is_extended_and_given_back_on_full_servers() {
 }
 
 #[tokio::test]
-async fn a_full_server_really_renews_the_time_to_live() {
+async fn full_server_renews_the_ttl() {
     let servers = RedisServer::start_n(3);
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
@@ -78,7 +78,7 @@ async fn a_full_server_really_renews_the_time_to_live() {
 }
 
 #[tokio::test]
-async fn a_lock_that_a_full_server_has_lost_is_kept_by_the_others() {
+async fn others_keep_what_full_server_lost() {
     let servers = RedisServer::start_n(3);
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
@@ -107,7 +107,7 @@ async fn is_ready(redlock: &Redlock) -> bool {
     poll_fn(|cx| Poll::Ready(ready.as_mut().poll(cx).is_ready())).await
 }
 
-/// Waits until each server was looked at twice more.
+/// Waits for two more health checks of each server.
 async fn looked_at(servers: &[RedisServer]) {
     let looks = |server: &RedisServer| -> u64 {
         let stats = server.cli(&["INFO", "commandstats"]).text();
@@ -123,7 +123,7 @@ async fn looked_at(servers: &[RedisServer]) {
 }
 
 #[tokio::test]
-async fn a_node_at_its_limit_is_shown_as_refusing_until_it_has_room_again() {
+async fn full_node_shows_as_refusing() {
     let log = Log::new();
     let servers = RedisServer::start_n(3);
     let builder = patient(urls(&servers)).spawner(LoggedSpawner::start(&log));
@@ -142,7 +142,7 @@ async fn a_node_at_its_limit_is_shown_as_refusing_until_it_has_room_again() {
     assert!(!is_ready(&redlock).await);
     assert_eq!(log.count("WARN"), 3, "{}", log.text());
 
-    // Nobody asks for a lock: the nodes are looked at by themselves.
+    // Health checks run without requests.
     limit(&servers[..1], "0");
     eventually_async("the node votes again", async || redlock.health()[0].is_voting()).await;
     log.wait_for("INFO", &["node refuses no longer", "node-1"]).await;
@@ -155,7 +155,7 @@ async fn a_node_at_its_limit_is_shown_as_refusing_until_it_has_room_again() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_at_its_limit_from_the_start_is_shown_as_refusing() {
+async fn node_full_from_start_shows_refusing() {
     let servers = [RedisServer::with(&["--maxmemory", "1"])];
     let redlock = manager(urls(&servers));
     refusing(&redlock, &[0]).await;

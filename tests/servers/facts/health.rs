@@ -1,8 +1,11 @@
-//! What is told of a server that is well.
+//! Health of a server without faults.
 
 use std::time::Duration;
 
-use tower_redlock::{NodeHealth, Redlock, Role};
+use tower_redlock::{
+    Redlock,
+    node::{NodeHealth, Role},
+};
 
 use super::scene::{all_vote, patient};
 use crate::support::{RedisServer, eventually_async};
@@ -18,7 +21,7 @@ async fn of(server: &RedisServer) -> Redlock {
 }
 
 #[tokio::test]
-async fn a_server_is_told_by_version_run_incarnation_limits_and_round_trip() {
+async fn health_describes_the_server() {
     let server = RedisServer::start();
     let builder = Redlock::builder().named_node("one", server.url());
     let redlock = builder.ttl(Duration::from_secs(1)).max_ttl(Duration::from_secs(3)).build();
@@ -56,7 +59,7 @@ async fn a_restarted_server_is_another_run() {
 }
 
 #[tokio::test]
-async fn the_servers_clock_is_compared_with_ours() {
+async fn servers_clock_is_compared_with_ours() {
     let server = RedisServer::with_clock(&[]);
     let redlock = of(&server).await;
     for offset in [0, 120, -45] {
@@ -72,7 +75,7 @@ async fn the_servers_clock_is_compared_with_ours() {
 }
 
 #[tokio::test]
-async fn what_a_server_keeps_when_it_restarts_is_told() {
+async fn health_shows_persistence() {
     let none = RedisServer::start();
     let aof = RedisServer::with(&["--appendonly", "yes"]);
     let snapshots = RedisServer::with(&["--save", "900 1"]);

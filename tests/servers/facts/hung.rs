@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tower_redlock::node::redis::{Address, Connecting, Connector, IoStream, SocketConnector};
 use tower_redlock::node::{Answer, Nonce, Op, Reply};
-use tower_redlock::{Reason, Redlock, VoteOutcome};
+use tower_redlock::{
+    Redlock,
+    error::{Reason, VoteOutcome},
+};
 
 use super::fake;
 use super::scene::{
@@ -27,7 +30,7 @@ fn behind_a_proxy() -> (Vec<RedisServer>, Proxy, Redlock) {
 }
 
 #[tokio::test]
-async fn a_hung_connection_is_found_out_and_replaced() {
+async fn hung_connection_is_replaced() {
     let (_servers, proxy, redlock) = behind_a_proxy();
     all_vote(&redlock).await;
     let before = proxy.connections();
@@ -43,13 +46,13 @@ async fn a_hung_connection_is_found_out_and_replaced() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_down_answers_at_once() {
+async fn node_down_answers_at_once() {
     let (_servers, proxy, redlock) = behind_a_proxy();
     all_vote(&redlock).await;
     proxy.stall();
     down(&redlock, 2).await;
     for _ in 0..100 {
-        // Within the call itself: nothing is waited for.
+        // Within the call, without waiting.
         let said = answered_within_the_call(&redlock, 2);
         assert!(said.is_some_and(|said| said.is_err()), "no answer within the call");
     }
@@ -78,7 +81,7 @@ async fn a_hung_minority_costs_no_time() {
 }
 
 #[tokio::test]
-async fn a_node_that_was_not_awaited_is_not_said_to_have_timed_out() {
+async fn unawaited_node_has_not_timed_out() {
     let busy = || fake::greeting(|_| Reaction::error("BUSY Redis is busy running a script"));
     let servers = [busy(), busy(), fake::greeting(|_| Reaction::Silence)];
     let redlock = manager(servers.each_ref().map(FakeServer::url));
@@ -92,7 +95,7 @@ async fn a_node_that_was_not_awaited_is_not_said_to_have_timed_out() {
 }
 
 #[tokio::test]
-async fn what_a_hung_server_was_told_is_undone_when_it_comes_back() {
+async fn hung_servers_commands_are_undone() {
     let (servers, proxy, redlock) = behind_a_proxy();
     all_vote(&redlock).await;
     proxy.stall();
@@ -109,7 +112,7 @@ async fn what_a_hung_server_was_told_is_undone_when_it_comes_back() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_frozen_while_it_greets_is_connected_when_it_goes_on() {
+async fn frozen_greeting_completes_after_thaw() {
     let servers = RedisServer::start_n(3);
     servers[0].freeze();
     let redlock = watchful(urls(&servers));
@@ -119,7 +122,7 @@ async fn a_server_that_is_frozen_while_it_greets_is_connected_when_it_goes_on() 
     all_vote(&redlock).await;
 }
 
-/// Opens connections that never have to be waited for, to one address.
+/// Opens connections to one address that are always ready.
 #[derive(Debug)]
 struct Flooding(String);
 
@@ -134,7 +137,7 @@ impl Connector for Flooding {
     }
 }
 
-/// Once it is asked for a lock, it never comes to the end of its answer.
+/// Never ends its answer to the first lock request.
 struct Flood {
     stream: Box<dyn IoStream>,
     asked: bool,
@@ -177,7 +180,7 @@ impl AsyncWrite for Flood {
 }
 
 #[tokio::test]
-async fn a_server_that_never_stops_talking_is_found_out_and_keeps_nobody_waiting() {
+async fn endless_talker_keeps_nobody_waiting() {
     let servers = RedisServer::start_n(3);
     let flooding = Flooding(servers[2].addr().to_string());
     let redlock = watchful_builder(urls(&servers)).connector(flooding).build().unwrap();

@@ -1,7 +1,7 @@
 //! Servers that don't speak as servers do.
 
 use tokio::sync::oneshot;
-use tower_redlock::Reason;
+use tower_redlock::error::Reason;
 use tower_redlock::node::{Nonce, Op, Reply};
 
 use super::fake;
@@ -42,7 +42,7 @@ fn misfits() -> Vec<Reaction> {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_kind_is_no_vote() {
+async fn wrong_answer_is_no_vote() {
     for reaction in misfits() {
         let server = {
             let reaction = reaction.clone();
@@ -72,7 +72,7 @@ async fn two_servers_that_talk_nonsense_are_named_and_one_does_no_harm() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_protocol_break_the_connection() {
+async fn bytes_no_protocol_break_connection() {
     for garbage in
         ["HTTP/1.1 400 Bad Request\r\n\r\n", "?\r\n", "$x\r\n", ":one\r\n", "*1\r\n!!\r\n"]
     {
@@ -84,7 +84,7 @@ async fn bytes_that_are_no_protocol_break_the_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_ends_keeps_nobody_from_the_other_servers() {
+async fn endless_answer_blocks_no_other_server() {
     for begun in ["$9000000\r\n", "*2\r\n$9000000\r\n", "-ERR ", "+", ":1"] {
         let server = || fake::greeting(|_| Reaction::Endless(begun.into()));
         let servers = [server(), server()];
@@ -96,7 +96,7 @@ async fn an_answer_that_never_ends_keeps_nobody_from_the_other_servers() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_asked_for_breaks_the_connection() {
+async fn unsolicited_answer_breaks_connection() {
     let server = fake::greeting(|_| Reaction::Reply(b"$-1\r\n$-1\r\n".to_vec()));
     let redlock = manager([server.url()]);
     settled(&redlock).await;
@@ -105,7 +105,7 @@ async fn an_answer_that_nobody_asked_for_breaks_the_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_an_unknown_outcome() {
+async fn truncated_answer_is_unknown() {
     for part in ["", "*", "*3\r\n:1\r\n", "*3\r\n:1\r\n:2\r\n$100\r\nabc", "-ERR half an err"] {
         let server = || fake::greeting(|_| Reaction::Truncated(part.into()));
         let servers = [server(), server()];
@@ -120,7 +120,7 @@ fn is_no_answer(reason: &Reason) -> bool {
 }
 
 #[tokio::test]
-async fn a_greeting_of_another_kind_is_no_voting_node() {
+async fn wrong_greeting_is_no_node() {
     for reaction in misfits() {
         let server = FakeServer::start(move |_| reaction.clone());
         let redlock = manager([server.url()]);
@@ -132,7 +132,7 @@ async fn a_greeting_of_another_kind_is_no_voting_node() {
 }
 
 #[tokio::test]
-async fn a_greeting_that_breaks_off_anywhere_is_no_voting_node() {
+async fn truncated_greeting_is_no_node() {
     for name in ["SCRIPT", "INFO", "EVAL"] {
         for reaction in [Reaction::Close, Reaction::Truncated("*2\r\n$".into())] {
             let server = FakeServer::start(move |command| {
@@ -164,7 +164,7 @@ async fn a_greeting_without_end_is_cut() {
 }
 
 #[tokio::test]
-async fn an_error_of_another_kind_is_passed_on_in_the_servers_words() {
+async fn unknown_error_is_passed_on() {
     for (error, words) in [
         ("ERR unknown command 'EVALSHA'", "unknown command"),
         ("CROSSSLOT Keys in request don't hash to the same slot", "CROSSSLOT"),
@@ -184,7 +184,7 @@ async fn an_error_of_another_kind_is_passed_on_in_the_servers_words() {
 }
 
 #[tokio::test]
-async fn a_nonce_that_a_server_repeats_is_not_shown() {
+async fn repeated_nonce_is_hidden() {
     // As servers do that lack the command: "unknown command 'EVALSHA', with args beginning with".
     let lacking = RedisServer::with(&["--rename-command", "EVALSHA", ""]);
     assert_nonce_not_shown(lacking.url()).await;
@@ -209,7 +209,7 @@ async fn assert_nonce_not_shown(url: String) {
 }
 
 #[tokio::test]
-async fn errors_inside_a_script_of_a_server_before_redis_7_are_told_apart() {
+async fn script_errors_before_redis_7_differ() {
     for (cause, expected) in [
         ("-OOM command not allowed when used memory > 'maxmemory'.", Reason::OutOfMemory),
         ("-READONLY You can't write against a read only replica.", Reason::ReadOnly),

@@ -1,8 +1,8 @@
-//! A server goes and comes back, and people are told.
+//! Logs and health of an outage.
 
 use std::time::Duration;
 
-use tower_redlock::{Credentials, Reason};
+use tower_redlock::{error::Reason, node::redis::Credentials};
 
 use super::log::{Log, LoggedSpawner};
 use super::scene::{all_vote, down, patient, urls, works};
@@ -11,7 +11,7 @@ use crate::support::{RedisServer, eventually_async};
 const SECRET: &str = "s3cret-0f-the-servers";
 
 #[tokio::test]
-async fn a_killed_server_is_down_with_a_reason_and_votes_again_after_its_restart() {
+async fn killed_server_votes_after_restart() {
     let mut servers = RedisServer::start_n(3);
     let redlock = patient(urls(&servers)).build().unwrap();
     all_vote(&redlock).await;
@@ -31,7 +31,7 @@ async fn a_killed_server_is_down_with_a_reason_and_votes_again_after_its_restart
 }
 
 #[tokio::test]
-async fn servers_that_are_down_at_the_start_are_connected_when_they_come_up() {
+async fn late_servers_are_connected() {
     let mut servers = RedisServer::start_n(3);
     servers.iter_mut().for_each(RedisServer::kill);
     let redlock = patient(urls(&servers)).build().unwrap();
@@ -44,7 +44,7 @@ async fn servers_that_are_down_at_the_start_are_connected_when_they_come_up() {
 }
 
 #[tokio::test]
-async fn an_outage_is_a_warning_and_its_end_a_piece_of_information() {
+async fn outage_logs_warning_and_end() {
     let mut server = RedisServer::start();
     let log = Log::new();
     let spawner = LoggedSpawner::start(&log);
@@ -60,15 +60,15 @@ async fn an_outage_is_a_warning_and_its_end_a_piece_of_information() {
 }
 
 #[tokio::test]
-async fn an_outage_that_lasts_does_not_fill_the_log() {
+async fn long_outage_does_not_fill_log() {
     let mut server = RedisServer::start();
     server.kill();
     let log = Log::new();
     let redlock = patient([server.url()]).spawner(LoggedSpawner::start(&log)).build().unwrap();
     down(&redlock, 0).await;
-    // So many tries to connect, in vain.
+    // Number of failed attempts to connect.
     eventually_async("it is down for a while", async || match &redlock.health()[0].state {
-        tower_redlock::NodeState::Down { since, .. } => *since > Duration::from_millis(500),
+        tower_redlock::node::NodeState::Down { since, .. } => *since > Duration::from_millis(500),
         _ => false,
     })
     .await;

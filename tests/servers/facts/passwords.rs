@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tower_redlock::{Credentials, NodeHealth, Reason};
+use tower_redlock::{
+    error::Reason,
+    node::{NodeHealth, redis::Credentials},
+};
 
 use super::scene::{
     a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
@@ -28,28 +31,28 @@ fn is_auth(reason: &Reason) -> bool {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_a_password_says_so() {
+async fn server_that_needs_password_says_so() {
     let servers = [protected(), protected()];
     let urls = servers.each_ref().map(RedisServer::url);
     a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_auth).await;
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_from_a_server_that_is_down() {
+async fn wrong_password_is_the_reason() {
     let servers = [protected(), protected()];
     let urls = servers.each_ref().map(|server| url_with(server, &format!(":{WRONG}")));
     a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_auth).await;
 }
 
 #[tokio::test]
-async fn an_unknown_user_is_refused_as_one() {
+async fn unknown_user_is_refused_as_one() {
     let servers = [protected(), protected()];
     let urls = servers.each_ref().map(|server| url_with(server, &format!("nobody:{SECRET}")));
     a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_auth).await;
 }
 
 #[tokio::test]
-async fn the_right_password_works_from_the_url_and_from_the_credentials() {
+async fn password_works_from_url_or_credentials() {
     let server = protected();
     works(&manager([url_with(&server, &format!(":{SECRET}"))])).await;
     works(&manager([url_with(&server, &format!("default:{SECRET}"))])).await;
@@ -59,7 +62,7 @@ async fn the_right_password_works_from_the_url_and_from_the_credentials() {
 }
 
 #[tokio::test]
-async fn a_url_with_credentials_goes_before_those_of_the_set() {
+async fn url_credentials_come_before_the_sets() {
     let server = protected();
     let wrong = Credentials::password(WRONG);
     let urls = [url_with(&server, &format!(":{SECRET}"))];
@@ -72,7 +75,7 @@ async fn a_url_with_credentials_goes_before_those_of_the_set() {
 }
 
 #[tokio::test]
-async fn a_password_with_every_kind_of_character_is_sent_as_it_is() {
+async fn password_with_any_character_works() {
     let password = "p@ss:w/o?r#d %41 é";
     let server = RedisServer::start();
     let rules = ["ACL", "SETUSER", "app", "on", &format!(">{password}"), "~*", "&*", "+@all"];
@@ -84,7 +87,7 @@ async fn a_password_with_every_kind_of_character_is_sent_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_callback_is_asked_again_at_every_connect_so_passwords_may_rotate() {
+async fn callback_runs_at_every_connect() {
     let server = RedisServer::start();
     set_password(&server, "one");
     let turn = Arc::new(AtomicUsize::new(0));
@@ -150,7 +153,7 @@ async fn password_files_are_read_at_every_connect() {
 }
 
 #[tokio::test]
-async fn a_callback_that_only_calls_itself_is_an_authentication_failure() {
+async fn cyclic_callback_is_authentication_failure() {
     fn circle() -> Credentials {
         Credentials::callback(circle)
     }
@@ -161,7 +164,7 @@ async fn a_callback_that_only_calls_itself_is_an_authentication_failure() {
 }
 
 #[tokio::test]
-async fn a_server_that_repeats_the_password_in_its_error_does_not_get_it_shown() {
+async fn repeated_password_is_hidden() {
     // As servers do whose AUTH was renamed: "unknown command 'AUTH', with args beginning with …".
     let server = RedisServer::with(&["--rename-command", "AUTH", ""]);
     // Of a long one it repeats the beginning.
@@ -174,7 +177,7 @@ async fn a_server_that_repeats_the_password_in_its_error_does_not_get_it_shown()
 }
 
 #[tokio::test]
-async fn a_server_without_room_for_another_client_is_not_taken_for_one_that_refuses_the_password() {
+async fn full_server_is_no_wrong_password() {
     let server = protected();
     server.set_config("maxclients", "1");
     let holder = manager([url_with(&server, &format!(":{SECRET}"))]);
@@ -185,7 +188,7 @@ async fn a_server_without_room_for_another_client_is_not_taken_for_one_that_refu
 }
 
 #[tokio::test]
-async fn a_callback_that_panics_takes_down_its_own_node_alone_and_until_it_panics_no_more() {
+async fn panicking_callback_affects_one_node() {
     let servers = RedisServer::start_n(3);
     for server in &servers {
         set_password(server, "one");
@@ -223,7 +226,7 @@ async fn a_callback_that_panics_takes_down_its_own_node_alone_and_until_it_panic
 }
 
 #[tokio::test]
-async fn a_callback_that_panics_at_the_first_connection_is_asked_again() {
+async fn callback_is_called_again_after_panic() {
     let server = RedisServer::start();
     set_password(&server, "one");
     let asked = Arc::new(AtomicUsize::new(0));

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use tower_redlock::{LockError, NodeState, Reason, Redlock, VoteOutcome, Votes};
+use tower_redlock::{
+    LockError, Redlock,
+    error::{Reason, VoteOutcome, Votes},
+    node::NodeState,
+};
 
 use super::fake;
 use super::scene::{
@@ -49,17 +53,17 @@ async fn a_user_without_scripts_lacks_permission() {
 }
 
 #[tokio::test]
-async fn a_user_without_the_keys_lacks_permission() {
+async fn user_without_keys_lacks_permission() {
     refuses_with(&["~other:*", "+@all"]).await;
 }
 
 #[tokio::test]
-async fn a_user_without_the_lock_keys_lacks_permission() {
+async fn user_without_lock_keys_lacks_permission() {
     refuses_with(&["~redlock:meta", "+@all"]).await;
 }
 
 #[tokio::test]
-async fn a_user_without_a_command_that_the_scripts_call_lacks_permission() {
+async fn denied_script_command_is_no_permission() {
     refuses_with(&["~*", "+@all", "-set"]).await;
     refuses_with(&["~*", "+@all", "-hset", "-hmget"]).await;
 }
@@ -97,7 +101,7 @@ async fn documented_rules_suffice() {
     works(&redlock).await;
     let lock = redlock.lock(["a", "b"]).await.unwrap();
     lock.extend().await.unwrap();
-    // Who waits can leave word for the holder.
+    // A waiter can leave a mark for the holder.
     let refused = manager(urls(&servers)).lock("a").wait(Duration::from_millis(1)).await;
     assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");
     assert!(servers[0].get("redlock:lock:a").unwrap().ends_with(b"\n"));
@@ -121,7 +125,7 @@ fn shows(redlock: &Redlock, rule: &str) -> bool {
 }
 
 #[tokio::test]
-async fn each_documented_rule_that_is_missing_shows() {
+async fn each_documented_rule_missing_shows() {
     let server = RedisServer::start();
     let rules: Vec<_> = acl::rules();
     let is_of_use = |rule: &&str| rule.starts_with(['+', '&']);
@@ -177,7 +181,7 @@ async fn newer_servers_words_are_understood() {
 
 /// Requests share commands, and one key that is not allowed spoils its command.
 #[tokio::test]
-async fn names_that_are_allowed_are_locked_beside_some_that_are_not() {
+async fn allowed_names_lock_beside_denied_ones() {
     const ROUNDS: usize = 10;
     let servers = RedisServer::start_n(3);
     let redlock = manager(logins(&servers, &["~redlock:meta", "~redlock:lock:ok*", "+@all"]));

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tower_redlock::{NodeState, Reason, Role};
+use tower_redlock::{
+    error::Reason,
+    node::{NodeState, Role},
+};
 
 use super::fake;
 use super::scene::{
@@ -15,7 +18,7 @@ use super::scene::{
 use crate::support::{FakeServer, Reaction, RedisServer, Resp, eventually, eventually_async};
 
 #[tokio::test]
-async fn a_replica_of_a_blank_server_does_not_vote() {
+async fn replica_of_blank_server_cannot_vote() {
     let master = RedisServer::start();
     let replicas = [replica_of(&master), replica_of(&master)];
     let urls = replicas.each_ref().map(RedisServer::url);
@@ -24,7 +27,7 @@ async fn a_replica_of_a_blank_server_does_not_vote() {
 }
 
 #[tokio::test]
-async fn a_replica_of_a_server_that_votes_does_not_vote() {
+async fn replica_of_voting_server_cannot_vote() {
     let master = RedisServer::start();
     works(&manager([master.url()])).await;
     let replicas = [replica_of(&master), replica_of(&master)];
@@ -34,7 +37,7 @@ async fn a_replica_of_a_server_that_votes_does_not_vote() {
 }
 
 #[tokio::test]
-async fn a_server_that_becomes_a_replica_stops_to_vote_and_votes_again_when_promoted() {
+async fn replica_votes_again_when_promoted() {
     let (master, server) = (RedisServer::start(), RedisServer::start());
     let redlock = manager([server.url()]);
     works(&redlock).await;
@@ -54,7 +57,7 @@ fn replica_of(master: &RedisServer) -> RedisServer {
 }
 
 #[tokio::test]
-async fn a_server_that_is_loading_says_so() {
+async fn server_loading_says_so() {
     let loading = || fake::erring("LOADING Redis is loading the dataset in memory");
     let servers = [loading(), loading()];
     let urls = servers.each_ref().map(FakeServer::url);
@@ -63,7 +66,7 @@ async fn a_server_that_is_loading_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_persist_says_so() {
+async fn server_that_cannot_persist_says_so() {
     let servers = RedisServer::start_n(2);
     for server in &servers {
         break_persistence(server);
@@ -74,7 +77,7 @@ async fn a_server_that_cannot_persist_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_votes_and_cannot_persist_any_more_says_so() {
+async fn failing_persistence_is_reported() {
     let server = RedisServer::start();
     let redlock = manager([server.url()]);
     works(&redlock).await;
@@ -85,7 +88,7 @@ async fn a_server_that_votes_and_cannot_persist_any_more_says_so() {
 }
 
 #[tokio::test]
-async fn a_node_that_cannot_persist_is_shown_as_refusing_until_it_can() {
+async fn failing_persistence_shows_as_refusing() {
     let broken = Arc::new(AtomicBool::new(false));
     let is_broken = broken.clone();
     let server = FakeServer::start(move |command| {
@@ -122,7 +125,7 @@ fn break_persistence(server: &RedisServer) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_runs_somebodys_script_is_busy_until_it_ends() {
+async fn foreign_script_makes_server_busy() {
     let servers = RedisServer::start_n(3);
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
@@ -169,7 +172,7 @@ async fn one_busy_server_of_three_does_no_harm() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_too_old_does_not_vote_and_says_why() {
+async fn old_server_does_not_vote() {
     let servers = [old_server(), old_server()];
     let urls = servers.each_ref().map(FakeServer::url);
     let is_too_old = |reason: &Reason| {
@@ -193,7 +196,7 @@ pub(super) fn old_server() -> FakeServer {
 }
 
 #[tokio::test]
-async fn a_replica_is_not_shown_as_voting() {
+async fn replica_is_not_shown_as_voting() {
     let master = RedisServer::start();
     works(&manager([master.url()])).await;
     let replica = replica_of(&master);

@@ -6,8 +6,10 @@ use std::time::Duration;
 use tower_redlock::node::{LeaseId, Nonce};
 use tower_redlock::time::{Clock, SystemClock};
 use tower_redlock::{
-    LockError, NodeHealth, NodeState, Reason, Redlock, RedlockBuilder, Released, Resource,
-    VoteOutcome, Votes,
+    LockError, Redlock, RedlockBuilder, Resource,
+    error::{Reason, VoteOutcome, Votes},
+    lock::Released,
+    node::{NodeHealth, NodeState},
 };
 
 use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};

@@ -1,9 +1,9 @@
-//! What a reader of the log is told of a lock's life.
+//! Spans and log messages of a lock.
 
 use std::future::pending;
 use std::time::Duration;
 
-use tower_redlock::{EmbeddedNodes, LockError, LossCause, Redlock, RedlockBuilder};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, error::LossCause, node::EmbeddedNodes};
 use tracing::Level;
 
 use super::log::{Log, LoggedSpawner, Span};
@@ -34,7 +34,7 @@ fn only_acquire(log: &Log) -> Span {
 }
 
 #[tokio::test]
-async fn an_acquire_is_one_span_with_the_attempt_the_votes_the_outcome_and_the_time() {
+async fn acquire_is_one_span() {
     let log = Log::new();
     let (builder, _) = embedded(&log, &HandClock::new());
     let redlock = builder.build().unwrap();
@@ -58,11 +58,13 @@ async fn an_acquire_is_one_span_with_the_attempt_the_votes_the_outcome_and_the_t
 }
 
 #[tokio::test]
-async fn a_refusal_is_the_outcome_of_the_span() {
+async fn refusal_is_outcome_of_span() {
     let log = Log::new();
-    let (builder, nodes) = embedded(&log, &HandClock::new());
+    let clock = HandClock::new();
+    let (builder, nodes) = embedded(&log, &clock);
     let redlock = builder.build().unwrap();
-    let other = Redlock::builder().ttl(TTL * 6).nodes_from(&nodes).owner("another").build();
+    let other =
+        Redlock::builder().ttl(TTL * 6).nodes_from(&nodes).clock(clock).owner("another").build();
     let _held = other.unwrap().lock("invoice:42").await.unwrap();
     let error = log.during(async { redlock.lock("invoice:42").await.unwrap_err() }).await;
     assert!(matches!(error, LockError::Held { .. }), "{error}");
@@ -76,7 +78,7 @@ async fn a_refusal_is_the_outcome_of_the_span() {
 }
 
 #[tokio::test]
-async fn tries_that_follow_each_other_are_one_span_with_the_number_of_the_last() {
+async fn later_tries_share_the_span() {
     let log = Log::new();
     let nodes = EmbeddedNodes::new(3);
     let build = |builder: RedlockBuilder| builder.ttl(TTL * 6).nodes_from(&nodes).build().unwrap();
@@ -94,7 +96,7 @@ async fn tries_that_follow_each_other_are_one_span_with_the_number_of_the_last()
 }
 
 #[tokio::test]
-async fn votes_are_counted_in_success_and_named_without_a_quorum() {
+async fn votes_are_counted_or_named() {
     let mut servers: Vec<_> =
         (0..3).map(|_| RedisServer::with(&["--requirepass", SECRET])).collect();
     let urls = servers.iter().map(|server| format!("redis://:{SECRET}@{}", server.addr()));
@@ -122,7 +124,7 @@ async fn votes_are_counted_in_success_and_named_without_a_quorum() {
 }
 
 #[tokio::test]
-async fn a_renewal_is_told_when_it_begins_and_when_it_is_confirmed() {
+async fn renewal_is_traced() {
     let log = Log::new();
     let clock = HandClock::new();
     let (builder, _) = embedded(&log, &clock);
@@ -140,7 +142,7 @@ async fn a_renewal_is_told_when_it_begins_and_when_it_is_confirmed() {
 }
 
 #[tokio::test]
-async fn a_loss_is_a_warning_with_the_resource_and_the_cause() {
+async fn loss_is_a_warning() {
     let log = Log::new();
     let clock = HandClock::new();
     let (builder, _) = embedded(&log, &clock);
@@ -155,7 +157,7 @@ async fn a_loss_is_a_warning_with_the_resource_and_the_cause() {
 }
 
 #[tokio::test]
-async fn an_end_that_was_planned_is_told_and_no_warning() {
+async fn planned_end_is_no_warning() {
     let log = Log::new();
     let clock = HandClock::new();
     let (builder, _) = embedded(&log, &clock);
@@ -175,7 +177,7 @@ async fn an_end_that_was_planned_is_told_and_no_warning() {
 }
 
 #[tokio::test]
-async fn a_hard_stop_is_a_warning_with_the_resource_the_token_and_the_cause() {
+async fn hard_stop_is_a_warning() {
     let log = Log::new();
     let clock = HandClock::new();
     let (builder, _) = embedded(&log, &clock);
@@ -193,7 +195,7 @@ async fn a_hard_stop_is_a_warning_with_the_resource_the_token_and_the_cause() {
     assert!(log.text().lines().any(|told| told == line), "{line}\n{}", log.text());
     assert_eq!((log.count(stopped), log.count("WARN message=lock lost")), (1, 1));
 
-    // Work that holds its thread when the lock ends cannot be stopped there, and is told so.
+    // Work that blocks its thread when the lock ends can't be stopped; this is logged.
     let work = redlock.lock("b").run(|_| async { clock.advance(TTL) });
     log.during(work).await.unwrap();
     let overran = "WARN message=guarded work was inside a poll when its lock ended";

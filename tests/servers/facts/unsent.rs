@@ -1,13 +1,13 @@
 //! What was never sent is known not to have run: nothing is left to undo.
 
-use tower_redlock::{Redlock, VoteOutcome};
+use tower_redlock::{Redlock, error::VoteOutcome};
 
 use super::refusing::old_server;
 use super::scene::{all_vote, down, manager, refused, settled, watchful, works};
 use crate::support::{Proxy, RedisServer};
 
 #[tokio::test]
-async fn a_node_that_never_greeted_well_has_no_releases_waiting() {
+async fn ungreeted_node_has_no_pending_releases() {
     let servers = RedisServer::start_n(2);
     let denied = RedisServer::start();
     denied.cli(&["ACL", "SETUSER", "app", "on", ">word", "~other:*", "+@all"]);
@@ -21,7 +21,7 @@ async fn a_node_that_never_greeted_well_has_no_releases_waiting() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_down_has_no_releases_waiting_of_locks_that_came_later() {
+async fn later_locks_leave_no_pending_releases() {
     let servers = RedisServer::start_n(3);
     let proxy = Proxy::start(servers[2].addr());
     let urls = [servers[0].url(), servers[1].url(), proxy.url()];
@@ -42,7 +42,7 @@ async fn assert_nothing_waits(redlock: &Redlock, i: usize) {
 }
 
 #[tokio::test]
-async fn a_node_says_the_same_to_who_waited_for_its_first_greeting_and_to_who_came_later() {
+async fn early_and_late_callers_agree() {
     let server = old_server();
     let redlock = manager([server.url()]);
     let first = refused(&redlock).await;

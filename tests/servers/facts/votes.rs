@@ -11,7 +11,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use tower_redlock::{LockError, NodeState, Reason, Redlock};
+use tower_redlock::{LockError, Redlock, error::Reason, node::NodeState};
 
 use super::{
     fake,
@@ -76,7 +76,7 @@ async fn a_token_ahead_shows() {
 }
 
 #[tokio::test]
-async fn a_denied_command_shows_until_it_is_granted() {
+async fn denied_command_shows_until_granted() {
     let log = Log::new();
     let server = RedisServer::start();
     let rules = acl::rules();
@@ -97,7 +97,7 @@ async fn a_denied_command_shows_until_it_is_granted() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_denied_later_shows() {
+async fn command_denied_later_shows() {
     let server = RedisServer::start();
     let redlock = manager([server.url()]);
     works(&redlock).await;
@@ -118,7 +118,7 @@ async fn a_clock_that_is_off_shows() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_not_allowed_says_nothing_of_others() {
+async fn denied_name_affects_no_other() {
     let log = Log::new();
     let server = RedisServer::start();
     let keys = ["~redlock:meta", "~redlock:lock:", "~redlock:lock:ok"];
@@ -135,7 +135,7 @@ async fn a_name_that_is_not_allowed_says_nothing_of_others() {
 }
 
 #[tokio::test]
-async fn a_name_that_others_hold_is_no_refusal() {
+async fn held_name_is_no_refusal() {
     let server = RedisServer::start();
     let (redlock, other) = (manager([server.url()]), manager([server.url()]));
     all_vote(&redlock).await;

@@ -1,3 +1,5 @@
+//! A wall clock at a chosen time.
+
 use std::time::Duration;
 
 use tower_redlock::time::{Clock, SystemClock, Timestamp};

@@ -20,7 +20,7 @@ pub(super) struct Company {
     dir: TempDir,
 }
 
-/// A replica that stood still: from a moment after `from`, until one after `to`.
+/// A replica paused from after `from` until after `to`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Freeze {
     pub(super) replica: usize,
@@ -75,7 +75,7 @@ impl Company {
         at
     }
 
-    /// Waits for a run that starts after this call, for as long as a test may wait.
+    /// Waits for a run that starts after this call, up to the test's timeout.
     pub(super) fn next_run(&mut self, what: &str, is_it: impl Fn(&Line) -> bool) -> Line {
         let seen = self.journal.lines().len();
         self.run_since(seen, what, is_it)

@@ -64,7 +64,7 @@ impl Writer {
     }
 }
 
-/// Reads what comes in.
+/// Reads new lines.
 pub(super) struct Reader {
     file: File,
     rest: String,

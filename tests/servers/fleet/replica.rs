@@ -11,7 +11,7 @@ use std::{
 };
 
 use tokio::signal::unix::{SignalKind, signal};
-use tower_redlock::{Job, JobContext, Redlock, Scheduler, schedule::Schedule, scheduler::Claim};
+use tower_redlock::{Job, JobContext, Redlock, Schedule, Scheduler, scheduler::Claim};
 
 use super::{
     clock::{WanderingClock, mix},
@@ -32,7 +32,7 @@ pub(super) struct Orders {
 pub(super) enum Plan {
     /// Short runs, each tick at most once.
     Short,
-    /// A first attempt that does not end by itself; who takes over is done at once.
+    /// A first attempt that never ends; its successor ends at once.
     Long,
 }
 

@@ -26,12 +26,12 @@ pub(super) struct Verdict {
     /// Starts whose token is not above that of the start before.
     backward: usize,
     late_polls: usize,
-    /// Runs that were frozen past the end of their lock, and those of them that went on.
+    /// Runs frozen past the end of their lock, and those of them that continued.
     frozen: usize,
     went_on: usize,
     /// Runs that were broken off by a kill.
     killed: usize,
-    /// Starts of others while a frozen run's replica stood still.
+    /// Starts of other runs during the pause of a replica.
     meanwhile: usize,
     /// Lines that whoever checks tokens would have turned away.
     stale: usize,

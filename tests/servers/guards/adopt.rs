@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use tower_redlock::{
-    AdoptError, LockError, Reason, Redlock, RedlockBuilder, RestartGuard, VoteOutcome,
+    LockError, Redlock, RedlockBuilder,
+    error::{AdoptError, Reason, VoteOutcome},
+    node::redis::RestartGuard,
 };
 
 use super::scene::{
@@ -52,7 +54,7 @@ async fn moves(new: &[usize]) {
     let wait = client.adopt(&operator).await.unwrap();
     assert_eq!(wait, MAX_TTL.mul_f64(1.01) + Duration::from_millis(2));
 
-    // The old set can't grant any more, and is told why.
+    // The old set can't grant any more, and reports why.
     refused(&holder, "y").await;
     for node in 0..3 {
         assert!(matches!(refusal(&holder, node).await, Reason::OtherLayout { .. }));
@@ -74,22 +76,22 @@ async fn moves(new: &[usize]) {
 }
 
 #[tokio::test]
-async fn a_set_grows_from_three_to_five_and_never_do_two_hold_one_lock() {
+async fn set_grows_from_three_to_five() {
     moves(&[0, 1, 2, 3, 4]).await;
 }
 
 #[tokio::test]
-async fn a_set_grows_from_three_to_seven_and_never_do_two_hold_one_lock() {
+async fn set_grows_from_three_to_seven() {
     moves(&[0, 1, 2, 3, 4, 5, 6]).await;
 }
 
 #[tokio::test]
-async fn a_set_moves_to_three_other_servers_and_never_do_two_hold_one_lock() {
+async fn set_moves_to_three_others() {
     moves(&[3, 4, 5]).await;
 }
 
 #[tokio::test]
-async fn a_set_shrinks_from_three_to_one_and_never_do_two_hold_one_lock() {
+async fn set_shrinks_from_three_to_one() {
     moves(&[1]).await;
 }
 
@@ -110,7 +112,7 @@ async fn cut_off(servers: &[RedisServer]) -> (Redlock, Vec<Proxy>) {
 }
 
 #[tokio::test]
-async fn an_adoption_that_reaches_too_few_old_nodes_says_so_and_is_run_again() {
+async fn adoption_short_of_old_nodes_repeats() {
     let servers = RedisServer::start_n(5);
     let holder = set(picked(&servers, 0..3));
     all_vote(&holder).await;
@@ -132,7 +134,7 @@ async fn an_adoption_that_reaches_too_few_old_nodes_says_so_and_is_run_again() {
         "{text}"
     );
 
-    // The old set goes on with what it has, and the new one does not begin.
+    // The old set continues with its nodes, and the new one does not start.
     let also = taken(&holder, "y").await;
     let error = in_time(async { client.lock("z").wait(MAX_TTL * 3).await }).await.unwrap_err();
     assert!(matches!(error.root(), LockError::NoQuorum { .. }), "{error}");
@@ -159,7 +161,7 @@ async fn all_vote_but(redlock: &Redlock, but: usize) {
 /// The node that was moved and two blank ones are a majority of the new set; the two that were not
 /// moved are one of the old set.
 #[tokio::test]
-async fn a_set_that_was_adopted_by_half_does_not_begin_where_the_old_nodes_are_out_of_sight() {
+async fn half_adopted_set_does_not_start() {
     let servers = RedisServer::start_n(5);
     let holder = set(picked(&servers, 0..3));
     all_vote(&holder).await;
@@ -184,7 +186,7 @@ async fn a_set_that_was_adopted_by_half_does_not_begin_where_the_old_nodes_are_o
 }
 
 #[tokio::test]
-async fn an_adoption_that_reaches_too_few_new_nodes_says_so_and_is_run_again() {
+async fn adoption_short_of_new_nodes_repeats() {
     let mut servers = RedisServer::start_n(6);
     let holder = set(picked(&servers, 0..3));
     all_vote(&holder).await;
@@ -199,7 +201,8 @@ async fn an_adoption_that_reaches_too_few_new_nodes_says_so_and_is_run_again() {
     servers[5].restart();
     eventually_async("the new nodes are up", async || {
         client.health().iter().all(|health| {
-            matches!(health.state, tower_redlock::NodeState::Probation { .. }) || health.is_voting()
+            matches!(health.state, tower_redlock::node::NodeState::Probation { .. })
+                || health.is_voting()
         })
     })
     .await;
@@ -209,7 +212,7 @@ async fn an_adoption_that_reaches_too_few_new_nodes_says_so_and_is_run_again() {
 }
 
 #[tokio::test]
-async fn an_old_node_that_was_away_is_moved_by_another_run() {
+async fn absent_old_node_is_moved_later() {
     let servers = RedisServer::start_n(5);
     let way = Proxy::start(servers[2].addr());
     let over = |nodes: std::ops::Range<usize>| {
@@ -264,7 +267,7 @@ async fn another_prefix_and_another_guard_are_adopted_too() {
 /// The former server of a name that moved, and one that the operator does not reach, are a majority of
 /// the old set; the name's blank server does not stop it.
 #[tokio::test]
-async fn blank_server_does_not_count_for_the_old_one() {
+async fn blank_server_does_not_stand_in() {
     let [former, blank, b, c] = [(); 4].map(|()| RedisServer::start());
     let holder = guarded(quick(), [former.url(), b.url(), c.url()]).build().unwrap();
     all_vote(&holder).await;

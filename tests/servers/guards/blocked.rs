@@ -1,6 +1,10 @@
 //! Probations that can't be ended say why.
 
-use tower_redlock::{NodeState, Reason, Redlock, node::Blocked};
+use tower_redlock::{
+    Redlock,
+    error::Reason,
+    node::{Blocked, NodeState},
+};
 
 use super::scene::{MAX_TTL, all_vote, guarded, quick, settled, urls};
 use crate::facts::log::{Log, LoggedSpawner};
@@ -20,7 +24,7 @@ async fn blocked(redlock: &Redlock, node: usize) -> Blocked {
 }
 
 #[tokio::test]
-async fn a_denied_read_names_the_other_node() {
+async fn denied_read_names_other_node() {
     let mut servers = RedisServer::start_n(3);
     drop(settled(&servers).await);
     let rules: Vec<_> = acl::rules().into_iter().filter(|rule| *rule != "+hgetall").collect();

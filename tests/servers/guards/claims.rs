@@ -6,7 +6,8 @@ use std::{
 };
 
 use tower_redlock::{
-    Reason, Redlock,
+    Redlock,
+    error::Reason,
     node::{Answer, ClaimsAnswer, Op, PromisedAnswer, TickClaim},
 };
 
@@ -46,7 +47,7 @@ fn each_question() -> [Op; 3] {
 }
 
 #[tokio::test]
-async fn a_node_that_forgot_keeps_the_promises_and_the_latest_claim_of_the_others() {
+async fn blank_node_learns_promises_and_claims() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     let (old, new) = (of_tick(9, 300), of_tick(10, 200));
@@ -76,7 +77,7 @@ async fn a_node_that_forgot_keeps_the_promises_and_the_latest_claim_of_the_other
 }
 
 #[tokio::test]
-async fn a_node_that_went_back_to_older_data_has_the_newer_claim_before_it_votes() {
+async fn outdated_node_learns_the_newer_claim() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     let (old, new) = (of_tick(5, 100), of_tick(6, 200));
@@ -94,7 +95,7 @@ async fn a_node_that_went_back_to_older_data_has_the_newer_claim_before_it_votes
 
 /// They don't know any more which ticks were started, and say so.
 #[tokio::test]
-async fn a_majority_that_forgot_tells_since_when() {
+async fn majority_that_forgot_tells_since_when() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     for node in 0..3 {
@@ -115,7 +116,7 @@ async fn a_majority_that_forgot_tells_since_when() {
 }
 
 #[tokio::test]
-async fn a_node_with_another_tag_gives_no_word_and_keeps_nothing() {
+async fn other_tag_gives_no_answer() {
     let servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     for (node, op) in each_question().into_iter().enumerate() {
@@ -129,7 +130,7 @@ async fn a_node_with_another_tag_gives_no_word_and_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn a_node_of_another_set_gives_no_word() {
+async fn other_set_gives_no_answer() {
     let servers = RedisServer::start_n(3);
     let _redlock = settled(&servers).await;
     let other = guarded(quick(), urls(&servers[..1])).build().unwrap();
@@ -143,7 +144,7 @@ async fn a_node_of_another_set_gives_no_word() {
 
 /// It comes to have the claims of its master, which would count twice.
 #[tokio::test]
-async fn a_replica_of_another_node_gives_no_word() {
+async fn replica_of_node_gives_no_answer() {
     let servers = Arc::new(RedisServer::start_n(3));
     let redlock = settled(&servers).await;
     assert_eq!(say(&redlock, 0, claim("job", &of_tick(5, 100))).await, CLAIMED);

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use tower_redlock::{CopyProgress, NodeState, Redlock};
+use tower_redlock::{
+    Redlock,
+    node::{CopyProgress, NodeState},
+};
 
 use super::scene::{all_vote, guarded, meta, probation, quick, settled, votes, works};
 use crate::{

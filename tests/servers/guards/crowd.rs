@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use tower_redlock::{NodeState, Redlock};
+use tower_redlock::{Redlock, node::NodeState};
 
 use super::scene::{
     LONG, MAX_TTL, all_vote, enrolment, guarded, in_time, manager, meta, probation, quick, tag,
@@ -17,7 +17,7 @@ use crate::{
 const CLIENTS: usize = 10;
 
 #[tokio::test]
-async fn many_clients_enrol_a_new_set_at_once_and_each_node_is_activated_once() {
+async fn many_clients_activate_each_node_once() {
     let mut servers = RedisServer::start_n(3);
     let log = Log::new();
     let client =
@@ -72,7 +72,7 @@ async fn tokens_are_unique_and_grow(clients: &[Redlock]) {
 }
 
 fn remaining(redlock: &Redlock) -> Vec<Duration> {
-    let of = |health: tower_redlock::NodeHealth| match health.state {
+    let of = |health: tower_redlock::node::NodeHealth| match health.state {
         NodeState::Probation { remaining, .. } => remaining,
         other => panic!("not in probation: {other:?}"),
     };
@@ -80,7 +80,7 @@ fn remaining(redlock: &Redlock) -> Vec<Duration> {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_during_a_probation_leaves_it_to_those_who_watched() {
+async fn client_may_leave_during_probation() {
     let servers = RedisServer::start_n(3);
     let first = manager(&servers);
     probation(&first, &[0, 1, 2]).await;
@@ -111,7 +111,7 @@ async fn enroller() {
 }
 
 #[tokio::test]
-async fn a_process_that_is_killed_during_a_probation_leaves_nothing_stuck() {
+async fn killed_client_leaves_nothing_stuck() {
     let servers = RedisServer::start_n(3);
     let child = Kin::start(module_path!(), "enroller", &urls(&servers).join(" "));
     eventually_async("every server is enrolled", async || {
@@ -129,7 +129,7 @@ async fn a_process_that_is_killed_during_a_probation_leaves_nothing_stuck() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_late_in_a_probation_counts_for_itself_and_uses_the_others_end() {
+async fn late_client_uses_the_others_end() {
     let servers = RedisServer::start_n(3);
     let first = manager(&servers);
     probation(&first, &[0, 1, 2]).await;

@@ -1,7 +1,11 @@
 //! One server under two names: it would vote twice.
 
 use tokio::net::{TcpListener, TcpStream};
-use tower_redlock::{LockError, NodeState, Reason, Redlock, RedlockBuilder, RestartGuard};
+use tower_redlock::{
+    LockError, Redlock, RedlockBuilder,
+    error::Reason,
+    node::{NodeState, redis::RestartGuard},
+};
 
 use super::scene::{
     MAX_TTL, all_vote, guarded, in_time, quick, reason, refusal, refused, taken, urls, votes, works,
@@ -52,7 +56,7 @@ async fn one_server_by_two_ways_has_no_vote_by_either() {
 }
 
 #[tokio::test]
-async fn the_other_nodes_go_on_where_they_are_enough() {
+async fn remaining_nodes_suffice() {
     for guard in GUARDS {
         let servers = RedisServer::start_n(4);
         let mut urls = urls(&servers);
@@ -66,7 +70,7 @@ async fn the_other_nodes_go_on_where_they_are_enough() {
 }
 
 #[tokio::test]
-async fn a_duplicate_that_comes_later_takes_the_vote_from_both() {
+async fn late_duplicate_bars_both_names() {
     for guard in GUARDS {
         let servers = RedisServer::start_n(2);
         let proxy = Proxy::start(servers[0].addr());
@@ -86,7 +90,7 @@ async fn a_duplicate_that_comes_later_takes_the_vote_from_both() {
 /// Requests that come before the first connection wait for it, and it shows only then that the
 /// server has no vote.
 #[tokio::test]
-async fn a_request_that_waited_for_the_connections_gets_one_vote_of_one_server() {
+async fn early_request_gets_one_shared_vote() {
     for _ in 0..20 {
         let servers = RedisServer::start_n(1);
         let dead = unused_port();
@@ -99,7 +103,7 @@ async fn a_request_that_waited_for_the_connections_gets_one_vote_of_one_server()
 
 /// It is known by its process, which is another after a restart.
 #[tokio::test]
-async fn a_way_that_is_led_to_another_server_votes_again() {
+async fn redirected_name_votes_again() {
     let mut servers = RedisServer::start_n(3);
     let redlock = guarded(quick(), urls(&servers)).build().unwrap();
     all_vote(&redlock).await;
@@ -108,13 +112,13 @@ async fn a_way_that_is_led_to_another_server_votes_again() {
         server.restart();
         all_vote(&redlock).await;
     }
-    let fine = |health: tower_redlock::NodeHealth| health.state == NodeState::Voting;
+    let fine = |health: tower_redlock::node::NodeHealth| health.state == NodeState::Voting;
     assert!(redlock.health().into_iter().all(fine));
 }
 
 /// A node's address leads to another node's server for one of two clients.
 #[tokio::test]
-async fn a_server_by_two_ways_does_not_renew_twice() {
+async fn shared_server_does_not_renew_twice() {
     let mut servers = RedisServer::start_n(4);
     let way = Proxy::start(servers[2].addr());
     let first = named([("a", servers[0].url()), ("b", servers[1].url()), ("c", way.url())]);
@@ -142,7 +146,7 @@ async fn a_server_by_two_ways_does_not_renew_twice() {
 
 /// A duplicate that is gone does not keep the vote of the node that stayed.
 #[tokio::test]
-async fn a_duplicate_that_is_gone_takes_no_vote() {
+async fn duplicate_gone_takes_no_vote() {
     let servers = RedisServer::start_n(2);
     let way = Proxy::start(servers[0].addr());
     let redlock = named([("a", servers[0].url()), ("b", servers[1].url()), ("c", way.url())]);

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{NodeHealth, Redlock, lock::Spawner};
+use tower_redlock::{Redlock, lock::Spawner, node::NodeHealth};
 
 use super::scene::{guarded, hash, meta, quick, tag, urls};
 use crate::support::{HANG_GUARD, RedisServer, Resp};
@@ -42,7 +42,7 @@ fn calls(server: &RedisServer, command: &str) -> usize {
     stat.map_or(0, |stat| stat.split(['=', ',']).nth(1).unwrap().parse().unwrap())
 }
 
-/// Measures round trips to one server until it is asked for them.
+/// Measures round trips to one server until stopped.
 struct Pings {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Duration>>,

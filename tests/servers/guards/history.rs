@@ -5,7 +5,7 @@ use super::scene::{
     votes,
 };
 use crate::support::{RedisServer, eventually};
-use tower_redlock::{Reason, Redlock};
+use tower_redlock::{Redlock, error::Reason};
 
 /// Two servers, and the one that forgets between them.
 fn three_with(forgetful: RedisServer) -> Vec<RedisServer> {
@@ -22,7 +22,7 @@ async fn take_some(redlock: &Redlock) {
 }
 
 #[tokio::test]
-async fn a_server_that_is_flushed_goes_through_a_probation() {
+async fn server_flushed_enters_probation() {
     for command in ["FLUSHALL", "FLUSHDB"] {
         let servers = RedisServer::start_n(3);
         let redlock = settled(&servers).await;
@@ -31,7 +31,7 @@ async fn a_server_that_is_flushed_goes_through_a_probation() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_flushed_has_no_vote_from_that_moment() {
+async fn flushed_server_loses_vote_at_once() {
     let servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     servers[1].cli(&["FLUSHALL"]);
@@ -41,13 +41,13 @@ async fn a_server_that_is_flushed_has_no_vote_from_that_moment() {
     for node in [1, 2] {
         let why = reason(&said, node);
         let found_out =
-            matches!(why, Reason::WrongTag { .. } | tower_redlock::Reason::Probation { .. });
+            matches!(why, Reason::WrongTag { .. } | tower_redlock::error::Reason::Probation { .. });
         assert!(found_out, "{said}");
     }
 }
 
 #[tokio::test]
-async fn a_server_with_an_older_snapshot_goes_through_a_probation() {
+async fn server_with_older_snapshot_enters_probation() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     let old = servers[1].save_snapshot();
@@ -56,7 +56,7 @@ async fn a_server_with_an_older_snapshot_goes_through_a_probation() {
 }
 
 #[tokio::test]
-async fn a_server_that_kept_its_data_goes_through_a_probation() {
+async fn server_with_data_enters_probation() {
     let mut servers =
         three_with(RedisServer::with(&["--appendonly", "yes", "--appendfsync", "always"]));
     let redlock = settled(&servers).await;
@@ -67,7 +67,7 @@ async fn a_server_that_kept_its_data_goes_through_a_probation() {
 }
 
 #[tokio::test]
-async fn a_server_with_another_ones_data_goes_through_a_probation() {
+async fn server_with_foreign_data_enters_probation() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     let others = servers[0].save_snapshot();
@@ -75,7 +75,7 @@ async fn a_server_with_another_ones_data_goes_through_a_probation() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_a_replica_for_a_while_goes_through_a_probation() {
+async fn server_replica_for_while_enters_probation() {
     let servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     let stranger = RedisServer::start();
@@ -87,7 +87,7 @@ async fn a_server_that_was_a_replica_for_a_while_goes_through_a_probation() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_a_replica_of_another_node_goes_through_a_probation() {
+async fn replica_of_other_node_enters_probation() {
     let servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     forgets(&redlock, 1, || {
@@ -100,7 +100,7 @@ async fn a_server_that_was_a_replica_of_another_node_goes_through_a_probation() 
 
 /// The hardest to tell: the same process, and the very tag that it had. Only its history is another.
 #[tokio::test]
-async fn a_server_that_took_its_own_older_data_from_a_replica_goes_through_a_probation() {
+async fn server_synced_backwards_enters_probation() {
     let servers = RedisServer::start_n(3);
     let replica = RedisServer::start();
     // Before the set begins: a server's first replica gives it another history, for a probation.
@@ -120,7 +120,7 @@ async fn a_server_that_took_its_own_older_data_from_a_replica_goes_through_a_pro
 }
 
 #[tokio::test]
-async fn a_promoted_replica_at_the_nodes_address_goes_through_a_probation() {
+async fn promoted_replica_enters_probation() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     let replica = RedisServer::start();
@@ -132,7 +132,7 @@ async fn a_promoted_replica_at_the_nodes_address_goes_through_a_probation() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_after_the_loss_finds_it_out_as_well() {
+async fn late_client_detects_the_loss() {
     let mut servers = RedisServer::start_n(3);
     let first = settled(&servers).await;
     take_some(&first).await;

@@ -1,6 +1,6 @@
 //! Clients that are not configured alike.
 
-use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder, RestartGuard};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason, node::redis::RestartGuard};
 
 use super::scene::{
     MAX_TTL, all_vote, guarded, in_time, manager, quick, reason, refusal, refused, settled, taken,
@@ -24,7 +24,7 @@ fn assert_other_layout(reason: &Reason, found: &str, ours: &str) {
 
 /// Two majorities that share no node: {a, b} of the one, {c, d} of the other.
 #[tokio::test]
-async fn clients_of_overlapping_sets_never_both_hold_a_lock() {
+async fn overlapping_sets_exclude_each_other() {
     let servers = RedisServer::start_n(4);
     let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
     let [a, b, c] = [0, 1, 2].map(|i: usize| proxies[i].url());
@@ -55,7 +55,7 @@ async fn clients_of_overlapping_sets_never_both_hold_a_lock() {
 }
 
 #[tokio::test]
-async fn overlapping_sets_that_start_at_the_same_time_never_both_hold_a_lock() {
+async fn simultaneous_overlapping_sets_exclude_each_other() {
     let servers = RedisServer::start_n(4);
     let node = |i: usize| (["a", "b", "c", "d"][i], servers[i].url());
     let first = named(quick(), &[node(0), node(1), node(2)]);
@@ -66,7 +66,7 @@ async fn overlapping_sets_that_start_at_the_same_time_never_both_hold_a_lock() {
 }
 
 #[tokio::test]
-async fn the_same_servers_by_other_hosts_are_another_set_unless_they_are_named() {
+async fn unnamed_hosts_make_another_set() {
     let servers = RedisServer::start_n(3);
     let by_name: Vec<_> = servers.iter().map(RedisServer::url_by_name).collect();
     let first = quick().nodes(urls(&servers)).build().unwrap();
@@ -85,7 +85,7 @@ async fn the_same_servers_by_other_hosts_are_another_set_unless_they_are_named()
 }
 
 #[tokio::test]
-async fn the_same_names_by_other_hosts_and_in_another_order_are_the_same_set() {
+async fn named_hosts_make_the_same_set() {
     let servers = RedisServer::start_n(3);
     let node = |i: usize| (["a", "b", "c"][i], servers[i].url());
     let by_name = |i: usize| (["a", "b", "c"][i], servers[i].url_by_name());

@@ -7,8 +7,9 @@ use std::{
 
 use tokio::sync::oneshot;
 use tower_redlock::{
-    LowerError, NodeState, Reason, Redlock, RedlockBuilder, Resource, VoteOutcome,
-    node::{Answer, ExtendOp, LeaseId, Node, Nonce, Op, Reply},
+    Redlock, RedlockBuilder, Resource,
+    error::{LowerError, Reason, VoteOutcome},
+    node::{Answer, ExtendOp, LeaseId, Node, NodeState, Nonce, Op, Reply},
     time::Timestamp,
 };
 

@@ -1,8 +1,8 @@
-//! Clients with different `max_ttl`: the longest is waited for.
+//! Clients with different values of `max_ttl` use the longest.
 
 use std::time::{Duration, Instant};
 
-use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder};
+use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason};
 
 use super::scene::{
     MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, reason, refusal, settled,
@@ -24,7 +24,7 @@ fn stored(servers: &[RedisServer]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_ttl_above_max_ttl_is_refused_before_anything_is_sent() {
+async fn ttl_above_max_ttl_is_refused() {
     let servers = RedisServer::start_n(3);
     let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
     let redlock = guarded(quick(), proxies.iter().map(Proxy::url)).build().unwrap();
@@ -40,7 +40,7 @@ async fn a_ttl_above_max_ttl_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_longer_max_ttl_is_raised_on_nodes_that_vote_without_a_wait_and_never_lowered() {
+async fn longer_max_ttl_is_raised_only() {
     let servers = RedisServer::start_n(3);
     let short = settled(&servers).await;
     assert_eq!(stored(&servers), ["1000"; 3]);
@@ -56,7 +56,7 @@ async fn a_longer_max_ttl_is_raised_on_nodes_that_vote_without_a_wait_and_never_
 }
 
 #[tokio::test]
-async fn max_ttl_is_raised_only_where_a_quorum_votes() {
+async fn raising_max_ttl_needs_a_quorum() {
     let servers = RedisServer::start_n(3);
     drop(settled(&servers).await);
     servers[1].freeze();
@@ -75,7 +75,7 @@ async fn max_ttl_is_raised_only_where_a_quorum_votes() {
 }
 
 #[tokio::test]
-async fn a_node_in_probation_is_waited_for_by_all_as_long_as_the_longest_needs() {
+async fn probation_lasts_for_longest_max_ttl() {
     let mut servers = RedisServer::start_n(3);
     let short = settled(&servers).await;
     let long = guarded(longer(), urls(&servers)).build().unwrap();
@@ -90,7 +90,7 @@ async fn a_node_in_probation_is_waited_for_by_all_as_long_as_the_longest_needs()
 
 /// The one who used it is gone, and the node itself knows no more of it.
 #[tokio::test]
-async fn a_longer_max_ttl_is_learnt_from_the_others_and_waited_for() {
+async fn longer_max_ttl_is_learnt() {
     let mut servers = RedisServer::start_n(3);
     let short = settled(&servers).await;
     let long: Redlock = guarded(longer(), urls(&servers)).build().unwrap();
@@ -106,7 +106,7 @@ async fn a_longer_max_ttl_is_learnt_from_the_others_and_waited_for() {
 }
 
 #[tokio::test]
-async fn a_lock_of_the_longest_ttl_is_not_given_away_by_a_client_of_shorter_ones() {
+async fn short_client_respects_longest_ttl() {
     let mut servers = RedisServer::start_n(3);
     let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
     let short = settled(&servers).await;
@@ -123,7 +123,7 @@ async fn a_lock_of_the_longest_ttl_is_not_given_away_by_a_client_of_shorter_ones
 }
 
 #[tokio::test]
-async fn a_new_set_waits_for_the_longest_max_ttl_of_its_clients() {
+async fn new_set_awaits_longest_ttl() {
     let servers = RedisServer::start_n(3);
     let started = Instant::now();
     let long = guarded(longer(), urls(&servers)).build().unwrap();
@@ -136,7 +136,7 @@ async fn a_new_set_waits_for_the_longest_max_ttl_of_its_clients() {
 
 /// Between two looks it is the script that refuses: on whichever way through it.
 #[tokio::test]
-async fn a_node_that_knows_of_a_shorter_max_ttl_grants_no_longer_one() {
+async fn node_with_shorter_max_ttl_refuses() {
     let servers = RedisServer::start_n(1);
     let redlock = settled(&servers).await;
     for names in [&["x"][..], &["x", "y"]] {
@@ -157,7 +157,7 @@ async fn a_node_that_knows_of_a_shorter_max_ttl_grants_no_longer_one() {
 /// Two of three forgot, so they start by themselves. The third, which says nothing for a while,
 /// knows of a longer TTL than they do.
 #[tokio::test]
-async fn nodes_that_start_by_themselves_wait_for_the_word_of_one_that_is_there() {
+async fn starting_nodes_await_a_reachable_one() {
     let mut servers = RedisServer::start_n(3);
     let proxy = Proxy::start(servers[2].addr());
     let log = Log::new();

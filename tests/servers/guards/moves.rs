@@ -13,8 +13,9 @@ use std::{
 
 use tokio::task::JoinHandle;
 use tower_redlock::{
-    Once, Redlock,
+    Redlock,
     node::redis::{Address, Connecting, Connector, SocketConnector},
+    once::Once,
 };
 
 use super::scene::{all_vote, guarded, in_probation, in_time};
@@ -94,7 +95,7 @@ impl Ledger {
     }
 }
 
-/// Takes and gives back locks until it is told to stop.
+/// Acquires and releases locks until stopped.
 async fn work(redlock: Redlock, client: usize, ledger: Arc<Mutex<Ledger>>, stop: Arc<AtomicBool>) {
     let mut round = client;
     while !stop.load(Ordering::Relaxed) {

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use tower_redlock::{NodeHealth, NodeState, Reason, Redlock};
+use tower_redlock::{
+    Redlock,
+    error::Reason,
+    node::{NodeHealth, NodeState},
+};
 
 use super::scene::{
     LONG, MAX_TTL, all_vote, enrolment, guarded, in_probation, in_time, quick, reason, refused,
@@ -71,7 +75,7 @@ async fn two_servers_make_no_two_holders() {
 }
 
 #[tokio::test]
-async fn lock_held_before_the_move_is_not_granted_again() {
+async fn held_lock_survives_the_move() {
     let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
     let before = Client::of([&old, &b, &c]);
     all_vote(&before.redlock).await;
@@ -166,7 +170,7 @@ async fn displaced_server_is_reclaimed_where_its_name_leads_there() {
 }
 
 #[tokio::test]
-async fn restarted_server_is_known_to_the_others() {
+async fn restarted_server_is_known_to_others() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     for _ in 0..2 {
@@ -181,7 +185,7 @@ async fn restarted_server_is_known_to_the_others() {
 }
 
 #[tokio::test]
-async fn set_of_an_earlier_version_goes_on() {
+async fn set_of_earlier_version_goes_on() {
     let servers = RedisServer::start_n(3);
     drop(settled(&servers).await);
     for server in &servers {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{NodeState, Reason, time::SystemClock};
+use tower_redlock::{error::Reason, node::NodeState, time::SystemClock};
 
 use super::scene::{
     LONG, MAX_TTL, Slow, all_vote, guarded, in_time, manager, meta, probation, quick, reason,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_new_set_is_usable_after_max_ttl_and_ready_waits_for_it() {
+async fn new_set_works_after_probation() {
     for count in [1, 2, 3, 5] {
         let servers = RedisServer::start_n(count);
         let started = Instant::now();
@@ -29,7 +29,7 @@ async fn a_new_set_is_usable_after_max_ttl_and_ready_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_new_set_says_until_when_it_waits() {
+async fn new_set_reports_its_probation() {
     let servers = RedisServer::start_n(3);
     let log = Log::new();
     let spawner = LoggedSpawner::start(&log);
@@ -60,7 +60,7 @@ async fn a_new_set_says_until_when_it_waits() {
 }
 
 #[tokio::test]
-async fn a_new_set_with_a_dead_minority_is_usable_and_the_minority_joins_later() {
+async fn dead_minority_joins_new_set_later() {
     let mut servers = RedisServer::start_n(5);
     servers[1].kill();
     servers[3].kill();
@@ -73,7 +73,7 @@ async fn a_new_set_with_a_dead_minority_is_usable_and_the_minority_joins_later()
 }
 
 #[tokio::test]
-async fn a_new_set_with_a_dead_majority_is_not_usable() {
+async fn dead_majority_keeps_new_set_unusable() {
     let mut servers = RedisServer::start_n(3);
     servers[1].kill();
     servers[2].kill();
@@ -90,7 +90,7 @@ async fn a_new_set_with_a_dead_majority_is_not_usable() {
 
 /// A loss of all data looks like a new set: no token of before may come again.
 #[tokio::test]
-async fn a_set_that_forgot_everything_goes_on_above_all_its_tokens() {
+async fn blank_set_continues_above_its_tokens() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     let mut last = 0;
@@ -101,7 +101,7 @@ async fn a_set_that_forgot_everything_goes_on_above_all_its_tokens() {
     }
     drop(redlock);
     servers.iter_mut().for_each(RedisServer::restart);
-    // One that knows nothing of the tokens, and whose clock would let it propose lower ones.
+    // A client that knows no tokens, with a clock that proposes lower ones.
     let slow = guarded(quick().clock(Slow(SystemClock::new())), urls(&servers)).build().unwrap();
     all_vote(&slow).await;
     let lock = taken(&slow, "x").await;
@@ -111,7 +111,7 @@ async fn a_set_that_forgot_everything_goes_on_above_all_its_tokens() {
 }
 
 #[tokio::test]
-async fn a_lock_of_before_a_total_loss_is_over_when_the_set_votes_again() {
+async fn total_loss_outlasts_earlier_locks() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     let held = Arc::new(taken(&redlock, "x").await);

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use tower_redlock::{NodeHealth, NodeState, NotReady, RestartGuard};
+use tower_redlock::{
+    lock::NotReady,
+    node::{NodeHealth, NodeState, redis::RestartGuard},
+};
 
 use super::scene::{MAX_TTL, guarded, in_time, manager, quick, refusal, settled, urls, works};
 use crate::{

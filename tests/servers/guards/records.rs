@@ -23,7 +23,7 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn a_node_that_forgot_has_the_highest_marks_before_it_votes() {
+async fn blank_node_learns_the_highest_marks() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     marks(
@@ -82,7 +82,7 @@ async fn a_node_that_forgot_has_the_highest_marks_before_it_votes() {
 }
 
 #[tokio::test]
-async fn a_node_that_went_back_keeps_its_own_marks_where_they_are_higher() {
+async fn outdated_node_keeps_its_higher_marks() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     marks(&servers[1], &[("a", "1"), ("b", "20 own"), ("c", "3 own")]);
@@ -132,7 +132,7 @@ fn is_copying(server: &RedisServer) -> bool {
 }
 
 #[tokio::test]
-async fn records_are_taken_over_after_the_activation_and_until_then_it_is_shown() {
+async fn records_are_copied_after_activation() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     eventually_async("a new set has none", async || {
@@ -164,7 +164,7 @@ async fn records_are_taken_over_after_the_activation_and_until_then_it_is_shown(
 
 /// Nodes 1 and 2 forget one after the other: they are a quorum, and no new set.
 #[tokio::test]
-async fn a_quorum_that_copies_waits_for_the_node_that_has_the_records() {
+async fn copying_quorum_awaits_the_records() {
     let mut servers = RedisServer::start_n(3);
     let log = Log::new();
     let settings = quick().spawner(LoggedSpawner::start(&log));
@@ -271,7 +271,7 @@ async fn of_many_clients_one_copies() {
 }
 
 #[tokio::test]
-async fn a_node_that_was_flushed_during_the_copying_takes_all_records_over_again() {
+async fn node_flushed_while_copying_restarts_copy() {
     let servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     record(&servers[0]);
@@ -284,7 +284,7 @@ async fn a_node_that_was_flushed_during_the_copying_takes_all_records_over_again
 }
 
 #[tokio::test]
-async fn marks_and_records_of_nodes_that_lost_them_together_come_from_the_one_that_kept_them() {
+async fn survivor_restores_marks_and_records() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     record(&servers[2]);
@@ -304,7 +304,7 @@ async fn marks_and_records_of_nodes_that_lost_them_together_come_from_the_one_th
 
 /// All keys may be deleted while records are copied: the next activation has the same tag.
 #[test]
-fn a_copy_that_was_begun_before_the_records_were_lost_again_completes_nothing() {
+fn stale_copy_completes_nothing() {
     const COPIED: &str = include_str!("../../../src/node/redis/scripts/copied.lua");
     let server = RedisServer::start();
     let tag = "a 0123456789abcdef0123456789abcdef 0123456789abcdef";

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tower_redlock::{
-    Lock, LockError, NodeState, Reason, Redlock, RedlockBuilder, RestartGuard, VoteOutcome,
+    Lock, LockError, Redlock, RedlockBuilder,
+    error::{Reason, VoteOutcome},
+    node::{NodeState, redis::RestartGuard},
     time::SystemClock,
 };
 
@@ -48,7 +50,7 @@ impl Two {
 }
 
 #[tokio::test]
-async fn a_lock_is_not_given_away_by_a_server_that_forgot_it() {
+async fn server_that_forgot_grants_nothing() {
     let ttl = Duration::from_secs(2);
     let mut two = Two::new(|| quick().ttl(ttl), RestartGuard::Quarantine).await;
     let held = two.held_and_forgotten().await;
@@ -59,7 +61,7 @@ async fn a_lock_is_not_given_away_by_a_server_that_forgot_it() {
 }
 
 #[tokio::test]
-async fn without_the_guard_such_a_server_gives_the_lock_away() {
+async fn unguarded_server_gives_lock_away() {
     let mut two = Two::new(|| quick().ttl(LONG), RestartGuard::Off).await;
     let held = two.held_and_forgotten().await;
     let next = taken(&two.second, "x").await;
@@ -67,7 +69,7 @@ async fn without_the_guard_such_a_server_gives_the_lock_away() {
 }
 
 #[tokio::test]
-async fn a_blank_server_is_in_probation_says_so_and_votes_after_max_ttl() {
+async fn blank_server_waits_out_probation() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     servers[2].kill();
@@ -102,7 +104,7 @@ async fn a_blank_server_is_in_probation_says_so_and_votes_after_max_ttl() {
 }
 
 #[tokio::test]
-async fn a_blank_server_has_the_fences_of_the_others_before_it_votes() {
+async fn blank_server_learns_fences_first() {
     let mut two = Two::new(quick, RestartGuard::Quarantine).await;
     let mut last = 0;
     for name in ["a", "b", "x", "x", "x"] {

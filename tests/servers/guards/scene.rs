@@ -6,8 +6,9 @@ use std::{
 };
 
 use tower_redlock::{
-    Lock, LockError, NodeHealth, NodeState, Reason, Redlock, RedlockBuilder, RestartGuard,
-    VoteOutcome, Votes,
+    Lock, LockError, Redlock, RedlockBuilder,
+    error::{Reason, VoteOutcome, Votes},
+    node::{NodeHealth, NodeState, redis::RestartGuard},
     time::{Clock, SystemClock, Timestamp},
 };
 
@@ -114,7 +115,7 @@ pub(crate) async fn forgets(redlock: &Redlock, node: usize, act: impl FnOnce()) 
     act();
     let acted = Instant::now();
     probation(redlock, &[node]).await;
-    // It is looked at every second.
+    // Health checks run every second.
     assert!(acted.elapsed() < Duration::from_secs(3), "found out after {:?}", acted.elapsed());
     votes(redlock, node).await;
     assert!(started.elapsed() > MAX_TTL, "it votes after {:?}", started.elapsed());

@@ -1,6 +1,6 @@
 //! What must not make two majorities of two sets out of one fleet.
 
-use tower_redlock::{Reason, Redlock, RedlockBuilder};
+use tower_redlock::{Redlock, RedlockBuilder, error::Reason};
 
 use super::scene::{MAX_TTL, all_vote, in_time, quick, refusal, tag, taken};
 use crate::support::{Proxy, RedisServer};
@@ -22,7 +22,7 @@ fn named(nodes: &[(String, String)]) -> Redlock {
 
 /// Two of three servers are replaced by blank ones, and nobody has adopted yet.
 #[tokio::test]
-async fn a_new_set_does_not_begin_when_the_node_that_still_belongs_to_another_is_lost_from_sight() {
+async fn hidden_foreign_node_blocks_new_set() {
     let servers = RedisServer::start_n(5);
     let old = set((0..3).map(|i| servers[i].url()));
     all_vote(&old).await;
@@ -45,7 +45,7 @@ async fn a_new_set_does_not_begin_when_the_node_that_still_belongs_to_another_is
 /// One server becomes three; a client of the old configuration still runs when the first one loses
 /// its data.
 #[tokio::test]
-async fn an_old_client_does_not_take_a_node_that_forgot_back_to_a_set_that_was_moved() {
+async fn old_client_takes_no_blank_node() {
     let servers = RedisServer::start_n(3);
     let old = set([servers[0].url()]);
     all_vote(&old).await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tower_redlock::{LockError, Reason, Redlock};
+use tower_redlock::{LockError, Redlock, error::Reason};
 
 use super::scene::{MAX_TTL, all_vote, guarded, quick, refusal, taken};
 use crate::{

@@ -12,7 +12,9 @@ use std::{
 };
 
 use tower::{Layer, Service, ServiceExt, service_fn};
-use tower_redlock::{KeyError, LockContext, Redlock, RedlockLayer, Released, layer::Error};
+use tower_redlock::{
+    LockContext, Redlock, RedlockLayer, layer::Error, layer::KeyError, lock::Released,
+};
 
 use crate::support::HANG_GUARD;
 
@@ -60,7 +62,7 @@ fn key(errand: &Errand) -> Result<Option<&'static str>, KeyError> {
 }
 
 #[tokio::test]
-async fn the_service_that_was_made_ready_is_the_one_that_is_called() {
+async fn service_made_ready_is_one_called() {
     let strict = Strict::default();
     let calls = Arc::clone(&strict.calls);
     let layer = RedlockLayer::new(Redlock::embedded(), key).wait(HANG_GUARD);
@@ -79,7 +81,7 @@ async fn the_service_that_was_made_ready_is_the_one_that_is_called() {
 }
 
 #[tokio::test]
-async fn a_bad_key_is_an_error_and_the_service_is_not_touched() {
+async fn bad_key_does_not_reach_service() {
     let strict = Strict::default();
     let calls = Arc::clone(&strict.calls);
     let mut service = RedlockLayer::new(Redlock::embedded(), key).layer(strict);
@@ -91,7 +93,7 @@ async fn a_bad_key_is_an_error_and_the_service_is_not_touched() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_key_runs_unguarded_and_beside_a_guarded_one() {
+async fn request_without_key_runs_unguarded() {
     let redlock = Redlock::embedded();
     let service = RedlockLayer::new(redlock.clone(), key).layer(service_fn(|_: Errand| async {
         Ok::<_, Infallible>(LockContext::current().map(|cx| cx.resource().to_string()))
@@ -104,7 +106,7 @@ async fn a_request_without_a_key_runs_unguarded_and_beside_a_guarded_one() {
     assert_eq!(guarded.unwrap().as_deref(), Some("a"));
 }
 
-/// Is ready when it is told so, or fails.
+/// Becomes ready, or fails, on request.
 #[derive(Clone)]
 struct Moody {
     is_ready: Arc<AtomicBool>,
@@ -143,7 +145,7 @@ fn readiness_is_the_inner_services() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_and_nothing_called_before_the_first_poll() {
+async fn nothing_happens_before_first_poll() {
     let strict = Strict::default();
     let calls = Arc::clone(&strict.calls);
     let redlock = Redlock::embedded();
@@ -156,7 +158,7 @@ async fn nothing_is_asked_and_nothing_called_before_the_first_poll() {
 }
 
 #[tokio::test]
-async fn a_dropped_answer_drops_the_inner_future_and_frees_the_key() {
+async fn dropped_answer_frees_the_key() {
     let redlock = Redlock::embedded();
     let service = RedlockLayer::new(redlock.clone(), key)
         .layer(service_fn(|_: Errand| std::future::pending::<Result<(), Infallible>>()));

@@ -1,4 +1,4 @@
-//! What a caller is told when a request does not run, or not to its end; and tower's timeouts.
+//! Errors for callers whose request does not run to its end; tower's timeouts.
 
 use std::{
     convert::Infallible,
@@ -13,7 +13,11 @@ use std::{
 };
 
 use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn, timeout::error::Elapsed};
-use tower_redlock::{LockError, LossCause, Redlock, RedlockLayer, ResourceError, layer::Error};
+use tower_redlock::{
+    LockError, Redlock, RedlockLayer,
+    error::{LossCause, ResourceError},
+    layer::Error,
+};
 
 use crate::support::{HANG_GUARD, eventually_async};
 
@@ -40,7 +44,7 @@ async fn is_free(redlock: &Redlock) {
 #[tokio::test]
 async fn each_cause_has_its_own_error() {
     let redlock = Redlock::builder()
-        .nodes_from(&tower_redlock::EmbeddedNodes::new(3))
+        .nodes_from(&tower_redlock::node::EmbeddedNodes::new(3))
         .owner("ourselves")
         .build()
         .unwrap();
@@ -83,7 +87,7 @@ async fn each_cause_has_its_own_error() {
 }
 
 #[tokio::test]
-async fn a_timeout_outside_ends_the_wait_for_the_lock_and_the_work_and_frees_the_key() {
+async fn outer_timeout_ends_wait_and_work() {
     let redlock = Redlock::embedded();
     let service = ServiceBuilder::new()
         .timeout(Duration::from_millis(50))
@@ -105,7 +109,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 
 /// The timeout's clock is moved by hand, the locks' is not.
 #[tokio::test(start_paused = true)]
-async fn a_timeout_inside_counts_the_work_alone_and_is_the_services_error() {
+async fn inner_timeout_is_the_services_error() {
     let redlock = Redlock::embedded();
     let works = Arc::<AtomicBool>::default();
     let is_stuck = Arc::clone(&works);
@@ -148,7 +152,7 @@ impl Drop for Running {
 }
 
 #[tokio::test]
-async fn a_request_that_is_lost_is_dropped_before_the_caller_is_told() {
+async fn lost_request_drops_before_its_error() {
     let redlock = Redlock::embedded();
     let running = Arc::<AtomicBool>::default();
     let flag = Arc::clone(&running);

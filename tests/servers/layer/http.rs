@@ -9,7 +9,7 @@ use super::site::Site;
 use crate::support::{HANG_GUARD, eventually_async};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_requests_over_five_keys_all_run_and_never_overlap_on_a_key() {
+async fn requests_never_overlap_on_a_key() {
     let site = Arc::new(Site::open(HANG_GUARD * 6).await);
     let requests = (0..200).map(|i| {
         let site = Arc::clone(&site);
@@ -27,7 +27,7 @@ async fn two_hundred_requests_over_five_keys_all_run_and_never_overlap_on_a_key(
 }
 
 #[tokio::test]
-async fn tokens_in_the_handler_grow_from_request_to_request() {
+async fn handler_tokens_grow() {
     let site = Site::open(HANG_GUARD).await;
     let mut last = 0_u64;
     for _ in 0..10 {
@@ -40,14 +40,14 @@ async fn tokens_in_the_handler_grow_from_request_to_request() {
 }
 
 #[tokio::test]
-async fn reads_pass_unguarded_while_the_key_is_held() {
+async fn reads_pass_while_key_is_held() {
     let site = Site::open(Duration::ZERO).await;
     let _lock = site.redlock.lock("a").await.unwrap();
     assert_eq!(site.request("GET", "/task/a").await, (200, "unguarded".into()));
 }
 
 #[tokio::test]
-async fn a_request_for_what_is_held_is_told_who_holds_it() {
+async fn conflict_names_the_holder() {
     let site = Site::open(Duration::ZERO).await;
     let lock = site.redlock.lock("a").await.unwrap();
     let (status, text) = site.request("POST", "/task/a").await;
@@ -59,7 +59,7 @@ async fn a_request_for_what_is_held_is_told_who_holds_it() {
 }
 
 #[tokio::test]
-async fn a_bad_key_is_a_bad_request_and_reaches_no_handler() {
+async fn bad_key_is_a_bad_request() {
     let site = Site::open(Duration::ZERO).await;
     let (status, text) = site.request("POST", "/task/").await;
     assert_eq!((status, text.as_str()), (400, "invalid resource: a resource's name is empty"));

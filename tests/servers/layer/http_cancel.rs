@@ -4,7 +4,7 @@ use super::site::Site;
 use crate::support::{HANG_GUARD, eventually_async};
 
 #[tokio::test]
-async fn a_client_that_hangs_up_frees_the_key() {
+async fn client_that_hangs_up_frees_key() {
     let site = Site::open(HANG_GUARD).await;
     let stream = site.send("POST", "/task/stuck").await;
     eventually_async("the handler runs", async || site.entered() == 1).await;
@@ -15,7 +15,7 @@ async fn a_client_that_hangs_up_frees_the_key() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_while_it_waits_gives_up_its_place() {
+async fn hang_up_while_waiting_leaves_line() {
     let site = Site::open(HANG_GUARD * 6).await;
     let lock = site.redlock.lock("a").await.unwrap();
     let mut waiting = Vec::new();
@@ -34,7 +34,7 @@ async fn a_client_that_hangs_up_while_it_waits_gives_up_its_place() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_frees_the_key() {
+async fn handler_that_panics_frees_key() {
     let site = Site::open(HANG_GUARD).await;
     let (status, _) = site.request("POST", "/task/panic").await;
     assert_eq!(status, 0, "the server hangs up");

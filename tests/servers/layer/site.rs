@@ -24,7 +24,7 @@ use tokio::{
 };
 use tower::ServiceBuilder;
 use tower_redlock::{
-    KeyError, LockContext, LockError, Redlock, RedlockLayer, Resource, layer::Error,
+    LockContext, LockError, Redlock, RedlockLayer, Resource, layer::Error, layer::KeyError,
 };
 
 use crate::support::{RedisServer, eventually_async, over};

@@ -1,9 +1,12 @@
-//! Processes that stand still, or are killed, in the middle of the work.
+//! Processes that are frozen or killed during their work.
 
 use std::{convert::Infallible, path::Path, time::Duration};
 
 use rustix::process::Signal;
-use tower_redlock::{LockError, Once, OnceError, Redlock, RedlockBuilder, Unknown};
+use tower_redlock::{
+    LockError, Redlock, RedlockBuilder,
+    once::{Once, OnceError, UnknownOutcome},
+};
 
 use crate::{
     cases::{
@@ -30,7 +33,7 @@ async fn worker() {
     let mut orders = orders.split(' ');
     let (kind, files) = (orders.next().unwrap(), Path::new(orders.next().unwrap()));
     let redlock = connected(over(settings().owner("worker"), orders)).await;
-    let unknown = if kind == "hold" { Unknown::Hold(HOUR) } else { Unknown::Release };
+    let unknown = if kind == "hold" { UnknownOutcome::Hold(HOUR) } else { UnknownOutcome::Release };
     let ended = redlock.once(KEY).unknown(unknown).wait(HOUR).run(|_| async {
         std::fs::write(files.join(WORKING), "").unwrap();
         // Within one poll, so that its end is seen, however late that is.
@@ -72,7 +75,7 @@ async fn run(redlock: &Redlock) -> Result<Once<()>, OnceError<Infallible>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_was_frozen_past_its_validity_is_refused_and_says_so() {
+async fn process_frozen_past_validity_is_refused() {
     let servers = RedisServer::start_n(3);
     let worker = Worker::start("release", &servers);
     worker.signal(Signal::STOP);
@@ -91,7 +94,7 @@ async fn a_process_that_was_frozen_past_its_validity_is_refused_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_is_killed_frees_its_key_after_the_ttl() {
+async fn killed_process_frees_key_after_ttl() {
     let servers = RedisServer::start_n(3);
     let worker = Worker::start("release", &servers);
     let redlock = connected(over(settings(), servers.iter().map(RedisServer::url))).await;
@@ -102,7 +105,7 @@ async fn a_process_that_is_killed_frees_its_key_after_the_ttl() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_is_killed_leaves_its_key_to_somebody_who_decides() {
+async fn killed_process_leaves_unknown_key() {
     let servers = RedisServer::start_n(3);
     let worker = Worker::start("hold", &servers);
     let redlock = connected(over(settings(), servers.iter().map(RedisServer::url))).await;

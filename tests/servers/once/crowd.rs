@@ -10,7 +10,10 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use tower_redlock::{Once, OnceError, Redlock};
+use tower_redlock::{
+    Redlock,
+    once::{Once, OnceError},
+};
 
 use crate::{
     cases::scene::{Scene, patient},
@@ -20,7 +23,7 @@ use crate::{
 const KEYS: usize = 200;
 const DUPLICATES: usize = 50;
 
-/// As a sender does: again until it is told that it is done. Whether it ran here.
+/// Retries as a sender does until the work is done; returns whether it ran here.
 async fn deliver(redlock: Redlock, key: String, effects: Arc<AtomicUsize>) -> bool {
     loop {
         let work = |_| async {
@@ -65,11 +68,11 @@ async fn of_fifty_duplicates_of_each_of_two_hundred_keys_one_runs() {
 }
 
 #[tokio::test]
-async fn scripts_that_a_server_has_forgotten_are_sent_again() {
+async fn forgotten_scripts_are_sent_again() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
     let flush = |server: &RedisServer| drop(server.cli(&["SCRIPT", "FLUSH"]));
-    let unknown = tower_redlock::Unknown::Hold(Duration::from_secs(3600));
+    let unknown = tower_redlock::once::UnknownOutcome::Hold(Duration::from_secs(3600));
     let run = redlock.once("a").unknown(unknown).run(|_| async {
         scene.servers.iter().for_each(flush);
         Ok::<_, Infallible>(1)

@@ -1,8 +1,11 @@
-//! What a person is told who looks into the log.
+//! Log messages for operators.
 
 use std::{convert::Infallible, time::Duration};
 
-use tower_redlock::{LockError, Once, OnceError, Redlock};
+use tower_redlock::{
+    LockError, Redlock,
+    once::{Once, OnceError},
+};
 
 use crate::{
     cases::scene::{Scene, connected},
@@ -18,7 +21,7 @@ async fn proxied(scene: &Scene) -> Redlock {
 }
 
 #[tokio::test]
-async fn work_that_was_done_and_not_recorded_is_a_warning_with_key_and_token() {
+async fn unrecorded_work_is_a_warning() {
     let (log, scene) = (Log::new(), Scene::new(3));
     let redlock = proxied(&scene).await;
     let run = redlock.once("order:7").run(|cx| {
@@ -33,7 +36,7 @@ async fn work_that_was_done_and_not_recorded_is_a_warning_with_key_and_token() {
 }
 
 #[tokio::test]
-async fn work_that_was_stopped_is_a_warning_with_key_and_token() {
+async fn stopped_work_is_a_warning() {
     let (log, scene) = (Log::new(), Scene::new(3));
     let redlock = proxied(&scene).await;
     let mut token = None;

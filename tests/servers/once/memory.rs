@@ -3,7 +3,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use futures_util::future::join_all;
-use tower_redlock::{Once, Redlock};
+use tower_redlock::{Redlock, once::Once};
 
 use crate::{
     cases::scene::connected,
@@ -16,7 +16,7 @@ const MARKERS: usize = 10_000;
 const SAID: u64 = 300;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_done_key_takes_no_more_memory_than_is_said() {
+async fn done_key_keeps_to_documented_memory() {
     let server = RedisServer::start();
     let settings =
         Redlock::builder().ttl(Duration::from_secs(60)).node_timeout(Duration::from_secs(3));

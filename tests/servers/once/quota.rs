@@ -17,7 +17,7 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use tokio::net::TcpListener;
-use tower_redlock::{OnceLayer, Redlock, RedlockBuilder, once::Scope};
+use tower_redlock::{OnceLayer, Redlock, RedlockBuilder, once::http::Scope};
 
 use crate::{
     cases::scene::{Scene, all_vote, patient},
@@ -151,7 +151,7 @@ async fn large_answers_leave_room_for_locks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_quota_above_the_servers_memory_leaves_a_quarter_of_it() {
+async fn oversized_quota_leaves_a_quarter() {
     let site = Site::new();
     let builder = || patient().max_stored_response_bytes(1 << 30);
     let (blue, green) = (site.manager(builder()).await, site.manager(builder()).await);
@@ -166,7 +166,7 @@ async fn a_quota_above_the_servers_memory_leaves_a_quarter_of_it() {
 }
 
 #[tokio::test]
-async fn the_memory_in_use_is_told_by_each_look() {
+async fn each_check_reports_used_memory() {
     let scene = Scene::new(1);
     let redlock = scene.direct(patient()).await;
     let used = || redlock.health()[0].memory.as_ref().map_or(0, |memory| memory.used);

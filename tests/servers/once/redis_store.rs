@@ -11,10 +11,12 @@ use http_body_util::BodyExt;
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use tower::ServiceExt;
 use tower_redlock::{
-    BuildError, Credentials, FencingToken, OnceLayer,
+    FencingToken, OnceLayer,
+    error::BuildError,
+    node::redis::Credentials,
     once::{
-        RedisStore, RedisStoreBuilder, ResponseStore, Scope, StoreError, StoredBy, StoredHeaders,
-        StoredResponse,
+        RedisStore, RedisStoreBuilder, ResponseStore, StoreError, StoredBy, StoredHeaders,
+        StoredResponse, http::Scope,
     },
 };
 
@@ -100,7 +102,7 @@ struct Known {
 }
 
 #[test]
-fn it_does_as_a_list_does_that_is_searched_from_end_to_end() {
+fn store_matches_a_linear_search() {
     let server = RedisServer::start();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut runner = TestRunner::new(ProptestConfig { cases: 40, ..ProptestConfig::default() });
@@ -200,7 +202,7 @@ async fn many_at_once_are_all_served() {
 }
 
 #[tokio::test]
-async fn a_restart_is_not_noticed_and_an_outage_is_an_error_at_once() {
+async fn outage_is_an_error_at_once() {
     let mut server = RedisServer::with(&["--appendonly", "yes"]);
     let store = store(&server);
     assert!(put(&store, "a", 1, DAY, 1).await);
@@ -221,7 +223,7 @@ async fn a_restart_is_not_noticed_and_an_outage_is_an_error_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_the_server_hangs_each_ends_in_its_time() {
+async fn hung_server_ends_in_time() {
     let server = RedisServer::start();
     let store = RedisStore::builder(server.plain_url()).timeout(TIMEOUT).build().unwrap();
     assert!(put(&store, "a", 1, DAY, 1).await);
@@ -251,7 +253,7 @@ async fn where_the_server_hangs_each_ends_in_its_time() {
 }
 
 #[tokio::test]
-async fn a_crowd_that_waits_for_a_hung_server_is_bounded() {
+async fn crowd_on_hung_server_is_bounded() {
     let server = RedisServer::start();
     let store = RedisStore::builder(server.plain_url()).timeout(TIMEOUT).build().unwrap();
     server.freeze();
@@ -352,7 +354,7 @@ async fn send(replica: &Router, key: &str) -> (u16, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_run_and_are_done_whatever_becomes_of_the_store() {
+async fn requests_survive_store_faults() {
     let (scene, mut answers) = (Scene::new(3), RedisServer::start());
     let [blue, green] = replicas(&scene, &answers).await;
     let first = send(&blue, "first").await;

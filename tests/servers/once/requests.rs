@@ -21,7 +21,7 @@ use hyper_util::{
 use tokio::net::TcpListener;
 use tower_redlock::{
     OnceLayer, Redlock, key,
-    once::{MemoryStore, Scope},
+    once::{MemoryStore, http::Scope},
 };
 
 use crate::cases::scene::{Scene, patient};
@@ -156,7 +156,7 @@ async fn of_fifty_copies_of_each_request_one_runs_and_all_get_its_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_gives_the_same_bytes_and_the_nodes_keep_little() {
+async fn store_keeps_bytes_off_the_nodes() {
     let (scene, effects, store) = (Scene::new(3), Effects::new(), MemoryStore::new());
     let apps = both(&scene).await.map(|redlock| {
         let once = OnceLayer::idempotency(redlock, "pay").scope(Scope::none()).store(store.clone());

@@ -2,7 +2,10 @@
 
 use std::convert::Infallible;
 
-use tower_redlock::{LockError, Once, OnceError, Redlock, Unknown};
+use tower_redlock::{
+    LockError, Redlock,
+    once::{Once, OnceError, UnknownOutcome},
+};
 
 use crate::{
     guards::scene::{forgets, in_time, manager, settled},
@@ -26,7 +29,7 @@ async fn complete(servers: &[RedisServer]) -> Redlock {
 
 /// The nodes of a new set take over each other's records, of which there are none.
 #[tokio::test]
-async fn a_set_that_is_ready_tells_of_records() {
+async fn set_ready_tells_of_records() {
     for count in [2, 3, 5] {
         let servers = RedisServer::start_n(count);
         let redlock = manager(&servers);
@@ -37,7 +40,7 @@ async fn a_set_that_is_ready_tells_of_records() {
     }
 }
 
-/// Has the servers take over records again, of which they say nothing until they are done with it.
+/// Has the servers copy records again, and withhold them meanwhile.
 fn take_over(servers: &[RedisServer]) {
     for server in servers {
         server.cli(&["HSET", "redlock:meta", "once", "copying"]);
@@ -45,10 +48,11 @@ fn take_over(servers: &[RedisServer]) {
 }
 
 #[tokio::test]
-async fn a_request_that_waits_outlasts_the_taking_over_of_records() {
+async fn waiting_request_outlasts_copying() {
     let servers = RedisServer::start_n(3);
     let redlock = complete(&servers).await;
-    for (key, unknown) in [("a", Unknown::Release), ("b", Unknown::Hold(HANG_GUARD))] {
+    for (key, unknown) in [("a", UnknownOutcome::Release), ("b", UnknownOutcome::Hold(HANG_GUARD))]
+    {
         take_over(&servers);
         let ended = redlock.once(key).run(|_| async { Ok::<_, Infallible>(()) }).await;
         assert!(matches!(ended, Err(OnceError::Lock(LockError::NoQuorum { .. }))), "{ended:?}");
@@ -84,7 +88,7 @@ async fn done_keys_survive_that_one_server_after_another_is_flushed() {
 }
 
 #[tokio::test]
-async fn a_done_key_survives_the_loss_of_a_minority() {
+async fn done_key_survives_loss_of_minority() {
     let mut servers = RedisServer::start_n(5);
     let redlock = complete(&servers).await;
     assert_eq!(run(&redlock, "a").await, Once::Ran(()));
@@ -98,13 +102,13 @@ async fn a_done_key_survives_the_loss_of_a_minority() {
 
 /// What is copied last says the most, or what is copied first.
 #[tokio::test]
-async fn what_is_known_of_most_of_a_key_is_copied() {
+async fn majority_of_a_key_is_copied() {
     const MINUTE: usize = 60_000;
     let servers = RedisServer::start_n(3);
     let redlock = complete(&servers).await;
     let at = |key: &str| format!("redlock:done:once:{key}");
     let mut begun = None;
-    let request = redlock.once("a").unknown(Unknown::Hold(HANG_GUARD)).run(|_| {
+    let request = redlock.once("a").unknown(UnknownOutcome::Hold(HANG_GUARD)).run(|_| {
         begun = servers[0].get(&at("a"));
         async { Ok::<_, Infallible>(()) }
     });

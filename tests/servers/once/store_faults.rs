@@ -6,8 +6,7 @@ use std::sync::{
 };
 
 use tower_redlock::{
-    Credentials,
-    node::redis::{Address, Connecting, Connector, SocketConnector},
+    node::redis::{Address, Connecting, Connector, Credentials, SocketConnector},
     once::{RedisStore, ResponseStore},
 };
 
@@ -37,7 +36,7 @@ impl Connector for VirtualAddress {
 }
 
 #[tokio::test]
-async fn a_failover_behind_one_address_is_followed() {
+async fn failover_behind_one_address_is_followed() {
     let (master, replica) = (RedisServer::start(), RedisServer::start());
     replica.replica_of(&master);
     let address = VirtualAddress::of(&master);
@@ -55,7 +54,7 @@ async fn a_failover_behind_one_address_is_followed() {
 }
 
 #[tokio::test]
-async fn a_replica_is_asked_over_a_new_connection_each_time() {
+async fn replica_gets_new_connection_each_time() {
     let (master, replica) = (RedisServer::start(), RedisServer::start());
     replica.replica_of(&master);
     let address = VirtualAddress::of(&replica);
@@ -84,7 +83,7 @@ fn store(server: &FakeServer) -> RedisStore {
 }
 
 #[tokio::test]
-async fn answers_that_a_new_connection_may_heal_end_the_old_one() {
+async fn curable_errors_end_the_connection() {
     for error in [
         "READONLY You can't write against a read only replica.",
         "LOADING Redis is loading the dataset in memory",
@@ -123,7 +122,7 @@ async fn other_errors_keep_the_connection() {
 }
 
 #[tokio::test]
-async fn a_user_that_lost_its_permissions_is_replaced() {
+async fn user_without_permissions_is_replaced() {
     let server = RedisServer::start();
     let grant = |user: &str| {
         let rules = ["on", ">password", "~redlock:answer:*", "-@all", "+eval", "+get", "+set"];

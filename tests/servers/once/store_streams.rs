@@ -32,10 +32,10 @@ enum Panic {
     Drop,
 }
 
-/// Where a reply comes in that nobody asked for.
+/// When an unsolicited reply arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Surplus {
-    /// While nothing is asked.
+    /// While no command is outstanding.
     Idle,
     /// After the next question, before its answer.
     Asked,
@@ -150,7 +150,7 @@ fn store(server: &RedisServer, faulty: &Faulty, log: &Log) -> RedisStore {
 }
 
 #[tokio::test]
-async fn a_panic_is_an_error_and_the_next_is_served() {
+async fn panic_does_not_stop_the_store() {
     let mut server = RedisServer::with(&["--appendonly", "yes"]);
     let (log, faulty) = (Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
@@ -230,7 +230,7 @@ async fn a_surplus_reply_is_nobodys_answer() {
 }
 
 #[tokio::test]
-async fn a_reply_to_another_question_is_an_error() {
+async fn reply_to_another_question_is_error() {
     let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
     assert!(put(&store, "a", 1, DAY, 1).await);
@@ -253,7 +253,7 @@ async fn a_reply_to_another_question_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_response_that_was_moved_to_another_key_is_an_error() {
+async fn response_under_wrong_key_is_error() {
     let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
     assert!(put(&store, "a", 1, DAY, 1).await);

@@ -2,7 +2,9 @@
 
 use tower_redlock::node::redis::{Address, Connecting, Connector, SocketConnector};
 use tower_redlock::{
-    BuildError, LockError, Reason, Redlock, RedlockBuilder, TlsOptions, VoteOutcome,
+    LockError, Redlock, RedlockBuilder,
+    error::{BuildError, Reason, VoteOutcome},
+    node::redis::TlsOptions,
 };
 
 use crate::support::{HANG_GUARD, Port, RedisServer, TempDir, eventually_async, over, unused_port};
@@ -64,7 +66,7 @@ async fn locks_work_over_tls_by_name_and_by_address() {
 
 #[cfg(feature = "http")]
 #[tokio::test]
-async fn a_store_of_answers_speaks_tls_as_nodes_do() {
+async fn store_speaks_tls_like_nodes() {
     use tower_redlock::once::{RedisStore, ResponseStore};
     let (_server, port) = server("no");
     let store = |ca| {
@@ -78,7 +80,7 @@ async fn a_store_of_answers_speaks_tls_as_nodes_do() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_is_shown_to_servers_that_want_one() {
+async fn client_certificate_is_sent_on_request() {
     let (_server, port) = server("yes");
     let options = trusting(CA).client(CLIENT_CERT, CLIENT_KEY);
     let redlock = manager(&port, "localhost", options);
@@ -90,7 +92,7 @@ async fn a_client_certificate_is_shown_to_servers_that_want_one() {
 }
 
 #[tokio::test]
-async fn a_server_of_an_unknown_authority_does_not_vote() {
+async fn unknown_authority_does_not_vote() {
     let (_server, port) = server("no");
     let redlock = manager(&port, "localhost", trusting(STRANGER_CA));
     let text = assert_not_connected(&redlock).await;

@@ -16,7 +16,7 @@ use crate::support::{HANG_GUARD, RedisServer};
 const MANAGERS: usize = 8;
 
 #[tokio::test]
-async fn of_many_that_wait_one_at_a_time_gets_the_lock_and_all_get_it() {
+async fn many_waiters_all_get_the_lock() {
     let servers = RedisServer::start_n(5);
     let holder = connected(patient(), urls(&servers)).await;
     let lock = holder.lock("x").await.unwrap();
@@ -44,7 +44,7 @@ async fn of_many_that_wait_one_at_a_time_gets_the_lock_and_all_get_it() {
 }
 
 #[tokio::test]
-async fn the_first_of_many_is_served_without_a_second_release() {
+async fn first_waiter_needs_one_release() {
     let servers = RedisServer::start_n(5);
     let holder = connected(woken_or_never(), urls(&servers)).await;
     let lock = holder.lock("x").await.unwrap();

@@ -1,4 +1,4 @@
-//! Hints that are lost, refused or late: the fallback brings the lock all the same.
+//! Lost, refused and late hints: the fallback still acquires the lock.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::facts::{
 use crate::support::{FakeServer, Proxy, Reaction, RedisServer, Resp, eventually_async};
 
 #[tokio::test]
-async fn a_subscription_that_breaks_is_made_again() {
+async fn subscription_that_breaks_is_made_again() {
     let servers = RedisServer::start_n(3);
     let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
     let holder = connected(woken_or_never(), urls(&servers)).await;
@@ -27,7 +27,7 @@ async fn a_subscription_that_breaks_is_made_again() {
     proxies.iter().for_each(Proxy::heal);
     listening(&servers, "x", 1).await;
     eventually_async("every node votes again", async || {
-        waiter.health().iter().all(tower_redlock::NodeHealth::is_voting)
+        waiter.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
     })
     .await;
     settled_calls(&servers).await;
@@ -64,7 +64,7 @@ async fn many_subscriptions_that_break_at_once_are_all_made_again() {
     proxies.iter().for_each(Proxy::heal);
     all(NAMES).await;
     eventually_async("every node votes again", async || {
-        waiter.health().iter().all(tower_redlock::NodeHealth::is_voting)
+        waiter.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
     })
     .await;
     settled_calls(&servers).await;
@@ -73,7 +73,7 @@ async fn many_subscriptions_that_break_at_once_are_all_made_again() {
     for one in waiting {
         drop(granted(one).await);
     }
-    // Nobody waits any more, and soon nothing is listened for.
+    // Without waiters, the subscription soon ends.
     all(0).await;
 }
 
@@ -135,7 +135,7 @@ async fn a_server_that_restarts_tells_again() {
 }
 
 #[tokio::test]
-async fn a_hint_that_never_comes_is_made_up_for_by_the_fallback() {
+async fn fallback_replaces_missing_hints() {
     let servers = RedisServer::start_n(3);
     let holder = connected(patient(), urls(&servers)).await;
     let waiter = connected(patient(), urls(&servers)).await;
@@ -187,7 +187,7 @@ async fn users_without_leave_for_channels_get_their_locks_by_trying() {
 }
 
 #[tokio::test]
-async fn users_with_the_channels_alone_are_woken() {
+async fn users_with_channels_alone_are_woken() {
     let servers = RedisServer::start_n(3);
     for server in &servers {
         let command = ["ACL", "SETUSER", "app", "on", ">word", "~*", "+@all", "resetchannels"];
@@ -224,7 +224,7 @@ async fn a_silent_minority_keeps_nobody_asleep() {
 }
 
 #[tokio::test]
-async fn a_wait_that_ends_unserved_ends_in_time_and_leaves_nothing_behind() {
+async fn unserved_wait_leaves_nothing_behind() {
     let servers = RedisServer::start_n(3);
     let holder = connected(patient(), urls(&servers)).await;
     let waiter = connected(patient(), urls(&servers)).await;

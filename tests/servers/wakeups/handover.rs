@@ -1,3 +1,5 @@
+//! A release wakes a waiter in another process.
+
 use std::{future::IntoFuture, time::Duration};
 
 use tower_redlock::LockError;
@@ -9,7 +11,7 @@ use super::scene::{
 use crate::support::{RedisServer, eventually_async};
 
 #[tokio::test]
-async fn a_release_is_followed_by_one_try_and_before_it_nothing_is_asked() {
+async fn release_causes_exactly_one_try() {
     let servers = RedisServer::start_n(5);
     let holder = connected(woken_or_never(), urls(&servers)).await;
     let waiter = connected(woken_or_never(), urls(&servers)).await;

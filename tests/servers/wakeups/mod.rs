@@ -1,4 +1,4 @@
-//! Who waits is woken by the release: by the servers' word, without asking again and again.
+//! A release wakes the waiters, which don't poll.
 
 mod scene;
 

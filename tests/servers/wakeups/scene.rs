@@ -1,9 +1,9 @@
-//! Servers, and what they were asked for.
+//! Servers, and counts of their commands.
 
 use std::{future::IntoFuture, time::Duration};
 
 use tokio::task::JoinHandle;
-use tower_redlock::{Lock, LockError, NodeHealth, Redlock, RedlockBuilder};
+use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder, node::NodeHealth};
 
 use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
 
@@ -11,7 +11,7 @@ pub(super) const LONG: Duration = Duration::from_secs(60);
 /// No pause of this length ends within a test.
 const NEVER: Duration = Duration::from_secs(600);
 
-/// Who is not woken looks again when the test has failed already.
+/// A waiter that is not woken retries only after the test has failed.
 pub(super) fn woken_or_never() -> RedlockBuilder {
     patient().retry_delay(NEVER..=NEVER)
 }
@@ -62,7 +62,7 @@ pub(super) fn calls(server: &RedisServer) -> u64 {
     calls.map_or(0, |calls| calls.parse().unwrap())
 }
 
-/// The sums of [`calls`], once nothing is asked for any more.
+/// The sums of [`calls`] once no more commands arrive.
 pub(super) async fn settled_calls(servers: &[RedisServer]) -> u64 {
     let sum = || servers.iter().map(calls).sum::<u64>();
     let mut last = sum();

@@ -53,7 +53,7 @@ async fn greedy(
     }
 }
 
-/// The longest row of grants that one manager had to wait for.
+/// The longest streak of grants that one manager waited for.
 async fn longest_row(
     (managers, tasks): (usize, usize),
     ask: fn(LockRequest) -> LockRequest,
@@ -90,13 +90,13 @@ fn waits(request: LockRequest) -> LockRequest {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_wants_it_at_times_has_turns_among_the_tasks_of_a_greedy_one() {
+async fn occasional_waiter_beats_greedy_tasks() {
     let most = longest_row((1, 8), waits, SHORT).await;
     assert!(most < OTHERS, "{most} grants in a row");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_wants_it_at_times_has_turns_beside_a_single_greedy_task() {
+async fn occasional_waiter_beats_greedy_task() {
     let most = longest_row((1, 1), waits, SHORT).await;
     assert!(most < OTHERS, "{most} grants in a row");
 }
@@ -114,7 +114,7 @@ async fn who_waits_has_turns_beside_one_that_does_not_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_farther_away_than_a_pause_has_turns_as_well() {
+async fn distant_waiter_has_turns_too() {
     let ms = Duration::from_millis;
     for way in [10, 60] {
         let most = longest_row((1, 8), waits, (ms(20), ms(way))).await;

@@ -1,3 +1,5 @@
+//! Servers with clocks of their own.
+
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -33,7 +35,7 @@ fn the_clock_jumps_forward_and_back() {
 }
 
 #[test]
-fn each_server_has_a_clock_of_its_own() {
+fn each_server_has_its_own_clock() {
     let servers = [RedisServer::with_clock(&[]), RedisServer::with_clock(&[])];
     servers[0].set_clock_offset(120.0);
     assert_off_by(&servers[0], 120.0);
@@ -53,7 +55,7 @@ fn keys_live_by_the_clock() {
 }
 
 #[test]
-fn a_restarted_server_has_the_same_clock_and_the_same_arguments() {
+fn restart_keeps_clock_and_arguments() {
     let mut server = RedisServer::with_clock(&["--appendonly", "yes"]);
     server.set_clock_offset(-90.0);
     server.set("a", "x");
@@ -66,7 +68,7 @@ fn a_restarted_server_has_the_same_clock_and_the_same_arguments() {
 }
 
 #[test]
-fn a_replica_of_a_server_with_a_clock_has_its_own() {
+fn replica_has_its_own_clock() {
     let (master, replica) = (RedisServer::with_clock(&[]), RedisServer::with_clock(&[]));
     master.set_clock_offset(60.0);
     master.set("a", "x");
@@ -89,6 +91,6 @@ fn a_killed_server_leaves_nothing_behind() {
 
 #[test]
 #[should_panic(expected = "started with a clock")]
-fn a_server_without_a_clock_does_not_pretend_to_have_one() {
+fn server_without_clock_admits_it() {
     RedisServer::start().set_clock_offset(1.0);
 }

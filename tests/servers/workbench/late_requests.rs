@@ -1,3 +1,5 @@
+//! A proxy that delivers requests late.
+
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -51,7 +53,7 @@ fn all_held(proxy: &Proxy, what: &str) {
 }
 
 #[test]
-fn a_set_arrives_after_the_del_that_was_sent_later() {
+fn set_arrives_after_del_sent_later() {
     let (server, proxy, mut first) = scene();
     proxy.hold();
     first.send("SET a late");
@@ -69,7 +71,7 @@ fn a_set_arrives_after_the_del_that_was_sent_later() {
 }
 
 #[test]
-fn what_a_client_sent_is_held_though_nobody_looked_before_it_was_dropped() {
+fn request_of_dropped_client_is_held() {
     let (server, proxy, mut client) = scene();
     proxy.hold();
     client.send("SET a late");
@@ -79,7 +81,7 @@ fn what_a_client_sent_is_held_though_nobody_looked_before_it_was_dropped() {
 }
 
 #[test]
-fn what_a_client_sent_outlives_its_own_end() {
+fn request_outlives_its_client() {
     let (server, proxy, mut client) = scene();
     proxy.hold();
     client.send("SET a late");
@@ -91,7 +93,7 @@ fn what_a_client_sent_outlives_its_own_end() {
 }
 
 #[test]
-fn a_long_queue_is_worked_off_when_its_delivery_returns() {
+fn delivery_drains_a_long_queue() {
     let (server, proxy, mut client) = scene();
     proxy.hold();
     for _ in 0..100 {
@@ -106,7 +108,7 @@ fn a_long_queue_is_worked_off_when_its_delivery_returns() {
 }
 
 #[test]
-fn connections_are_delivered_in_the_order_of_their_beginnings() {
+fn connections_are_delivered_in_order() {
     let (server, proxy, first) = scene();
     let mut clients = vec![first];
     clients.extend((1..10).map(|_| Client::new(proxy.addr())));
@@ -133,7 +135,7 @@ fn answers_still_come_while_requests_are_held() {
 }
 
 #[test]
-fn a_second_hold_takes_the_connections_that_have_come_since() {
+fn second_hold_takes_new_connections() {
     let (server, proxy, mut first) = scene();
     proxy.hold();
     let mut second = Client::new(proxy.addr());
@@ -150,7 +152,7 @@ fn a_second_hold_takes_the_connections_that_have_come_since() {
 }
 
 #[test]
-fn clients_are_not_dropped_without_a_hold() {
+fn clients_are_not_dropped_without_hold() {
     let (_server, proxy, mut client) = scene();
     proxy.drop_clients();
     proxy.deliver();
@@ -158,7 +160,7 @@ fn clients_are_not_dropped_without_a_hold() {
 }
 
 #[test]
-fn nothing_reaches_a_server_that_was_restarted_meanwhile() {
+fn nothing_reaches_server_restarted_meanwhile() {
     let (mut server, proxy, mut client) = scene();
     proxy.hold();
     client.send("SET a late");

@@ -1,3 +1,5 @@
+//! Servers with a memory limit.
+
 use crate::support::{RedisServer, Resp};
 
 fn limited(policy: &str) -> RedisServer {
@@ -15,7 +17,7 @@ fn set_with_ttl(server: &RedisServer, key: &str) {
 }
 
 #[test]
-fn a_full_server_has_no_room_for_the_smallest_key_until_something_goes() {
+fn full_server_has_no_room() {
     let server = limited("noeviction");
     server.set("a", "1");
     server.fill_memory();
@@ -33,7 +35,7 @@ fn a_full_server_has_no_room_for_the_smallest_key_until_something_goes() {
 }
 
 #[test]
-fn a_server_that_evicts_is_filled_until_it_does() {
+fn evicting_server_fills_until_it_evicts() {
     let server = limited("allkeys-lru");
     server.fill_memory();
     assert_ne!(server.info("stats", "evicted_keys").as_deref(), Some("0"));

@@ -1,3 +1,5 @@
+//! Masters and replicas.
+
 use crate::support::{Proxy, RedisServer, Resp};
 
 fn is_read_only(server: &RedisServer) -> bool {
@@ -5,7 +7,7 @@ fn is_read_only(server: &RedisServer) -> bool {
 }
 
 #[test]
-fn a_replica_has_what_its_master_has_until_it_is_promoted() {
+fn replica_mirrors_its_master_until_promoted() {
     let (mut master, replica) = (RedisServer::start(), RedisServer::start());
     replica.set("own", "1");
     master.set("before", "1");
@@ -24,7 +26,7 @@ fn a_replica_has_what_its_master_has_until_it_is_promoted() {
 }
 
 #[test]
-fn a_replica_behind_a_stalled_proxy_misses_the_last_writes() {
+fn stalled_replica_misses_last_writes() {
     let (mut master, replica) = (RedisServer::start(), RedisServer::start());
     let proxy = Proxy::start(master.addr());
     replica.replica_through(&proxy, &master);
@@ -47,7 +49,7 @@ fn a_replica_knows_its_masters_password() {
 }
 
 #[test]
-fn a_server_may_follow_one_after_the_other() {
+fn server_may_follow_one_after_other() {
     let servers = RedisServer::start_n(3);
     for master in &servers[1..] {
         master.set(&format!("of:{}", master.port()), "1");

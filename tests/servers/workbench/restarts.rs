@@ -1,7 +1,9 @@
+//! Restarts with and without data.
+
 use crate::support::RedisServer;
 
 #[test]
-fn a_restart_forgets_even_what_was_on_disk() {
+fn restart_forgets_what_was_on_disk() {
     let mut server = RedisServer::with(&["--appendonly", "yes"]);
     server.set("a", "1");
     server.save_snapshot();
@@ -12,7 +14,7 @@ fn a_restart_forgets_even_what_was_on_disk() {
 }
 
 #[test]
-fn an_append_only_file_keeps_all_that_was_answered() {
+fn append_only_file_keeps_all_answered() {
     let mut server = RedisServer::with(&["--appendonly", "yes"]);
     for round in 0..3 {
         server.set(&format!("key:{round}"), "1");
@@ -24,7 +26,7 @@ fn an_append_only_file_keeps_all_that_was_answered() {
 }
 
 #[test]
-fn a_server_that_appends_nothing_keeps_what_was_saved() {
+fn server_without_aof_keeps_snapshots() {
     let mut server = RedisServer::start();
     server.set("saved", "1");
     server.save_snapshot();
@@ -34,7 +36,7 @@ fn a_server_that_appends_nothing_keeps_what_was_saved() {
 }
 
 #[test]
-fn a_snapshot_brings_back_an_earlier_state() {
+fn snapshot_brings_back_earlier_state() {
     let mut server = RedisServer::start();
     server.set("fence", "7");
     let snapshot = server.save_snapshot();
@@ -60,7 +62,7 @@ fn a_frozen_server_is_restarted_too() {
 
 #[test]
 #[should_panic(expected = "would ignore the snapshot")]
-fn a_snapshot_is_not_given_to_a_server_that_would_not_look_at_it() {
+fn snapshot_needs_a_loading_server() {
     let mut server = RedisServer::with(&["--appendonly", "yes"]);
     let snapshot = server.save_snapshot();
     server.restart_from(&snapshot);

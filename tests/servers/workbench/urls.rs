@@ -1,3 +1,5 @@
+//! URLs of one server.
+
 use redis::{Client, cmd};
 
 use crate::support::{Proxy, RedisServer};
@@ -10,7 +12,7 @@ fn set(url: &str, key: &str) {
 }
 
 #[test]
-fn all_urls_lead_to_the_same_server() {
+fn all_urls_lead_to_same_server() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
     let urls = [server.url(), server.url_by_name(), server.url_of_database(0), proxy.url()];

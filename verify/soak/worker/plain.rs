@@ -94,7 +94,7 @@ impl Plain {
 
 impl PlainLock {
     pub(super) fn remaining(&self) -> Duration {
-        self.valid_until.since(now())
+        self.valid_until.saturating_duration_since(now())
     }
 
     /// Renews it at a third of its validity, as this crate does.

@@ -78,7 +78,9 @@ impl Task {
                 break;
             }
             belief.valid_at(now, held.remaining());
-            if now.since(acquired) >= wanted || self.stop.load(Ordering::Relaxed) {
+            if now.saturating_duration_since(acquired) >= wanted
+                || self.stop.load(Ordering::Relaxed)
+            {
                 break;
             }
             held.keep().await;

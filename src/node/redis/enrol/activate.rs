@@ -1,17 +1,17 @@
-//! The end of a probation: the node learns what it must not fall behind, and votes.
+//! Ends a probation: the node learns the state of the others, and votes.
 
 use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
 use super::{
-    NodeSet, Tag, copy,
-    node_report::millis,
-    task_claim::{Claimed, Task, TaskClaim},
+    NodeSet, Tag,
+    node_report::{BOOTSTRAPPED, LEARNT, millis},
+    shared_task::{SharedTask, TaskClaim, TaskClaimed},
 };
 use crate::{
     error::Reason,
-    membership::enrol::{ActivationPlan, Outcome, Step},
+    membership::node_status::{ActivationOutcome, ActivationPlan, ActivationStep},
     node::redis::{
         claim_text,
         decode::{int, reason, text},
@@ -21,28 +21,28 @@ use crate::{
     stripe::STRIPES,
 };
 
-/// Marks that a node tells, or is told, in one call.
+/// Number of marks in one call.
 const PAGE: usize = 250;
 /// Pause between two calls that read.
 const READ_PAUSE: Duration = Duration::from_millis(5);
-/// Pause before the next look, while another client learns.
+/// Pause before the next attempt while another client learns.
 const PAUSE: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::from_millis(750);
 
-/// What nodes know that a node which forgot must not fall behind.
+/// The state that a node has to learn before it votes.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct LearntState {
     pub(super) fences: BTreeMap<String, u64>,
-    /// A mark's value begins with its number; the highest stands, of claims with one token the last.
+    /// Each value begins with its number. The highest one wins; of claims with one token, the last.
     pub(super) marks: BTreeMap<String, String>,
     pub(super) floor: u64,
     pub(super) max_ttl: Duration,
-    /// What `max_ttl` was before it was lowered: locks of that time may be left.
+    /// The value of `max_ttl` before it was lowered: locks of that time may be left.
     pub(super) longer: Duration,
-    /// The layout that a node was moved from, and how it left that. Of one node; not merged.
+    /// The layout that one node was moved from, and how it left that; not merged.
     pub(super) left: Option<(String, String)>,
 }
 
-impl Known {
+impl LearntState {
     pub(super) fn merge(&mut self, other: Self) {
         for (field, fence) in other.fences {
             let known = self.fences.entry(field).or_default();
@@ -59,12 +59,12 @@ impl Known {
         self.longer = self.longer.max(other.longer);
     }
 
-    /// The longest TTL of any lock that may be left.
+    /// Returns the longest TTL of any lock that may be left.
     fn longest(&self) -> Duration {
         self.max_ttl.max(self.longer)
     }
 
-    /// From the fields and values of a meta hash.
+    /// Parses a meta hash.
     pub(super) fn of_meta(meta: &Value) -> (Option<Tag>, Self) {
         let mut known = Self::default();
         let mut tag = None;
@@ -90,44 +90,51 @@ impl Known {
     }
 }
 
-pub(super) async fn activate(set: &NodeSet, step: Step) -> Outcome {
+pub(super) async fn activate(set: &NodeSet, step: ActivationStep) -> ActivationOutcome {
     let activated = step.node;
     match try_to_activate(set, step).await {
         Ok(outcome) => outcome,
         Err((node, reason)) => {
             let asked = Arc::clone(set.members()[node].status.name());
             set.members()[activated].status.not_activated(&asked, reason);
-            Outcome::Failed
+            ActivationOutcome::Failed
         }
     }
 }
 
-/// Lets one client at a time learn; the others see the end, or go on where that one died.
-async fn try_to_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, Reason)> {
-    let later = Outcome::Later(crate::random::within(&PAUSE));
-    let claim = TaskClaim::new(Task::Learn, step.node, Arc::clone(&step.tag));
+/// Lets one client at a time learn; the others wait for the result, or take over from a client that
+/// died.
+async fn try_to_activate(
+    set: &NodeSet,
+    step: ActivationStep,
+) -> Result<ActivationOutcome, (usize, Reason)> {
+    let later = ActivationOutcome::Later(crate::random::within(&PAUSE));
+    let claim = TaskClaim::new(SharedTask::Learn, step.node, Arc::clone(&step.tag));
     match claim.take(set).await.map_err(|reason| (step.node, reason))? {
-        Claimed::Ours => {}
-        Claimed::ByAnother(_) => return Ok(later),
-        // It has changed, and is looked at again.
-        Claimed::Over => return Ok(Outcome::Failed),
+        TaskClaimed::Ours => {}
+        TaskClaimed::ByAnother(_) => return Ok(later),
+        // It has changed; the next health check shows how.
+        TaskClaimed::Over => return Ok(ActivationOutcome::Failed),
     }
     let ended = claim.hold(set, learn_and_activate(set, step)).await.unwrap_or(Ok(later));
-    if !matches!(ended, Ok(Outcome::Done)) {
+    if !matches!(ended, Ok(ActivationOutcome::Done)) {
         claim.give_back(set).await;
     }
     ended
 }
 
-async fn learn_and_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize, Reason)> {
-    let (from, needed, mode, copies) = match step.how {
-        ActivationPlan::Learn { from, needed } => (from, needed, "learn", copy::LEARNT),
-        ActivationPlan::Bootstrap { from } => (from, 0, "bootstrap", copy::BOOTSTRAPPED),
+async fn learn_and_activate(
+    set: &NodeSet,
+    step: ActivationStep,
+) -> Result<ActivationOutcome, (usize, Reason)> {
+    let (from, needed, mode, copies) = match step.plan {
+        ActivationPlan::Learn { from, needed } => (from, needed, "learn", LEARNT),
+        ActivationPlan::Bootstrap { from } => (from, 0, "bootstrap", BOOTSTRAPPED),
     };
     // Of nodes that forgot together, each may have kept what the others lost.
     let copies = if from.is_empty() { "" } else { copies };
     let asked = from.iter().map(|&other| async move { (other, read(set, other).await) });
-    let mut known = Known::default();
+    let mut known = LearntState::default();
     let mut learnt = 0;
     let (mut failed, mut silent) = (None, false);
     for (other, result) in futures_util::future::join_all(asked).await {
@@ -142,18 +149,18 @@ async fn learn_and_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize
             }
         }
     }
-    // Where nobody has to be learnt from, who is there may still know of more than we waited for.
+    // If no answer is required, a silent node may still know of a longer TTL.
     if learnt < needed || (needed == 0 && silent) {
         let unknown = (step.node, Reason::Unknown);
         return Err(failed.unwrap_or(unknown));
     }
     let longest = known.longest();
     if step.waited < longest + rules::drift(longest, set.settings.drift_factor) {
-        return Ok(Outcome::Longer(longest));
+        return Ok(ActivationOutcome::Longer(longest));
     }
     let taught = teach(set, step.node, &step.tag, &known.marks).await;
     if !taught.map_err(|reason| (step.node, reason))? {
-        return Ok(Outcome::Done);
+        return Ok(ActivationOutcome::Done);
     }
     let mut pipeline = Pipeline::with_capacity(1);
     let max_ttl = known.max_ttl.max(set.settings.max_ttl);
@@ -178,23 +185,24 @@ async fn learn_and_activate(set: &NodeSet, step: Step) -> Result<Outcome, (usize
     match items.first().and_then(int) {
         Some(1) => {
             crate::log::info!(node = %name, waited = ?step.waited, %mode, "probation ended");
-            Ok(Outcome::Done)
+            Ok(ActivationOutcome::Done)
         }
         Some(2) => {
             let longest = items.get(1).and_then(int).unwrap_or(0);
-            Ok(Outcome::Longer(Duration::from_millis(longest)))
+            Ok(ActivationOutcome::Longer(Duration::from_millis(longest)))
         }
-        // Somebody else was first, or it has forgotten again.
-        _ => Ok(Outcome::Done),
+        // Another client was first, or the node has forgotten again.
+        _ => Ok(ActivationOutcome::Done),
     }
 }
 
-/// What a node of this layout knows, and its tag if that stayed the same. Its fences are read in one call, its marks in parts: see R6.
-async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, Known), Reason> {
+/// Reads a node's state, and its tag if that stayed the same. Fences are read in one call, marks in
+/// pages: see R6.
+async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, LearntState), Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     pipeline.cmd("HGETALL").arg(&set.keys.meta);
     let [meta] = answers(set, node, pipeline).await?;
-    let (mut tag, mut known) = Known::of_meta(&meta);
+    let (mut tag, mut known) = LearntState::of_meta(&meta);
     let wrong = |tag: Option<Tag>| Reason::WrongTag {
         found: tag.map(|tag| Arc::clone(tag.text())).unwrap_or_default(),
     };
@@ -205,14 +213,14 @@ async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, Known), Reason
     loop {
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("HSCAN").arg(&set.keys.marks).arg(&*cursor).arg("COUNT").arg(PAGE);
-        // Behind the marks: the node had not forgotten by then.
+        // Read after the marks: the node had not forgotten by then.
         pipeline.cmd("HGET").arg(&set.keys.meta).arg("tag");
         let [page, found] = answers(set, node, pipeline).await?;
         let found = Tag::new(text(&found));
         if found.enrolment() != begun.enrolment() {
             return Err(wrong(Some(found)));
         }
-        // Told of other owners, it keeps what it knows, and does not count.
+        // A node with a changed list of owners keeps its state but does not count.
         tag = tag.filter(|tag| *tag == found);
         let Value::Array(page) = page else {
             return Err(Reason::Protocol("HSCAN did not answer with a list".into()));
@@ -226,7 +234,7 @@ async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, Known), Reason
     }
 }
 
-/// Tells a node in probation the marks of others; false where it is another probation.
+/// Stores marks on a node in probation; returns false if its probation has changed.
 async fn teach(
     set: &NodeSet,
     node: usize,
@@ -248,7 +256,7 @@ async fn teach(
     Ok(true)
 }
 
-/// The answers to so many commands; an error is all that is told.
+/// Runs commands on a node; fails if one of them fails.
 async fn answers<const N: usize>(
     set: &NodeSet,
     node: usize,
@@ -268,7 +276,7 @@ fn is_stripe(field: &str) -> bool {
     stripe.is_some_and(|stripe| stripe < STRIPES)
 }
 
-/// Of two values of a mark, the greater one stands.
+/// Orders the values of a mark; the greater one wins.
 fn order(mark: &str) -> (u64, u32) {
     (leading_number(mark), claim_text::read(mark).map_or(0, |claim| claim.number))
 }

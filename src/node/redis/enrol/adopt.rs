@@ -1,15 +1,16 @@
-//! From one layout to another: the old one can't form a quorum any more before the new one can.
+//! Moves nodes from one layout to another: the old layout loses its quorum before the new one gains
+//! one.
 
 use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
-use super::{NodeSet, activate::Known, node_report::millis};
+use super::{NodeSet, activate::LearntState, node_report::millis};
 use crate::{
     error::{AdoptError, Reason, Vote, VoteOutcome, Votes},
     membership::{
         leaving::{self, Left},
-        takeover::blocking,
+        takeover::{ForeignSet, blocking},
     },
     node::redis::{
         decode::{int, reason, text},
@@ -19,10 +20,10 @@ use crate::{
     stripe::STRIPES,
 };
 
-/// Moves the nodes of `old` that can be reached into the layout of `new`, then enrols every node of
-/// `new`, with the fences of the old ones. They vote after a probation.
+/// Moves the reachable nodes of `old` into the layout of `new`, then enrols every node of `new`
+/// with the fences of the old ones. They vote after a probation.
 ///
-/// Tells how long that takes.
+/// Returns the length of the probation.
 pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, AdoptError> {
     if new.is_unguarded() || old.is_unguarded() {
         return Err(AdoptError::NotGuarded);
@@ -34,12 +35,12 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     let mut moved = Vec::new();
     let mut left = vec![None; old_nodes];
     let mut failed = vec![None; old_nodes];
-    let mut known = Known { max_ttl: old.settings.max_ttl, ..Known::default() };
-    // One by one: where the first ones fail, the old set is left as it was.
+    let mut known = LearntState { max_ttl: old.settings.max_ttl, ..LearntState::default() };
+    // One by one: if the first ones fail, the old set stays as it was.
     for node in 0..old_nodes {
         let name = Arc::clone(old.members()[node].status.name());
-        let leaving = Leaving::set(old);
-        match take(old, node, State::Moved, &leaving, new, &Known::default()).await {
+        let leaving = MoveConditions::set(old);
+        match take(old, node, MoveState::Moved, &leaving, new, &LearntState::default()).await {
             Ok(mut told) => {
                 left[node] = told.left.take().filter(|(from, _)| *from == *old.layout.hash);
                 known.merge(told);
@@ -53,17 +54,17 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
         let votes = old_votes(old, &left, failed);
         return Err(AdoptError::OldSet { needed: blocking(old_nodes), votes });
     }
-    // All of them, those just moved included: every probation begins after the last of the old
-    // nodes that count was moved, and all learn the fences.
+    // All nodes, moved ones included: every probation begins after the last relevant old node was
+    // moved, and all learn the fences.
     let mut votes = Vec::new();
     let mut enrolled = 0;
-    // One that stays as it was moved holds the new set back.
+    // A node that stays moved keeps the new set from starting.
     let mut left_behind = false;
     let nodes = new.members().len();
     for node in 0..nodes {
         let name = Arc::clone(new.members()[node].status.name());
-        let leaving = Leaving::set(old);
-        let outcome = match take(new, node, State::Probation, &leaving, new, &known).await {
+        let leaving = MoveConditions::set(old);
+        let outcome = match take(new, node, MoveState::Probation, &leaving, new, &known).await {
             Ok(_) => {
                 enrolled += 1;
                 VoteOutcome::Granted
@@ -83,7 +84,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     Ok(max_ttl + rules::drift(max_ttl, new.settings.drift_factor))
 }
 
-/// How each node of the old set came out: those count that voted and named each other.
+/// Returns the outcome of each old node: those count that voted and named each other.
 fn old_votes(old: &NodeSet, left: &[Option<Left>], failed: Vec<Option<Reason>>) -> Votes {
     let group = leaving::group(left);
     let votes = failed.into_iter().enumerate().map(|(node, failed)| {
@@ -100,16 +101,16 @@ fn old_votes(old: &NodeSet, left: &[Option<Left>], failed: Vec<Option<Reason>>) 
     Votes::new(votes)
 }
 
-/// How a moved node goes on.
+/// The state of a moved node.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum State {
-    /// The old set may still grant: with blank nodes of the new set, this one must not make up a
-    /// majority of it.
+pub(super) enum MoveState {
+    /// The old set may still grant: the node must not form a majority with blank nodes of the new
+    /// set.
     Moved,
     Probation,
 }
 
-impl State {
+impl MoveState {
     const fn letter(self) -> &'static str {
         match self {
             Self::Moved => "m",
@@ -118,36 +119,36 @@ impl State {
     }
 }
 
-/// What a node that is moved must be like before.
+/// Conditions for moving a node.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Leaving<'a> {
-    /// The layout that it may leave, beside the one that it enters.
+pub(super) struct MoveConditions<'a> {
+    /// The layout that it may leave, besides the one that it enters.
     pub(super) layout: &'a str,
-    /// How many nodes that set has, where clients may go on by themselves once enough were moved; zero
-    /// where only the command does, which knows the names.
+    /// Number of nodes of that set, if clients may start the moved node once enough were moved;
+    /// zero if only the command may.
     pub(super) size: usize,
     /// Its tag; empty for any.
     pub(super) tag: &'a str,
-    /// What changes while clients of its set look at it; empty for anything.
+    /// The mark that clients of its set change; empty for any.
     pub(super) seen: &'a str,
 }
 
-impl<'a> Leaving<'a> {
+impl<'a> MoveConditions<'a> {
     fn set(old: &'a NodeSet) -> Self {
         Self { layout: &old.layout.hash, ..Self::default() }
     }
 }
 
-/// Moves a node, reached through `through`, from the old layout to the new one, and tells it what
-/// is known.
+/// Moves a node, reached through `through`, from the old layout to the new one, and stores what is
+/// `known` on it.
 pub(super) async fn take(
     through: &NodeSet,
     node: usize,
-    state: State,
-    leaving: &Leaving<'_>,
+    state: MoveState,
+    leaving: &MoveConditions<'_>,
     new: &NodeSet,
-    known: &Known,
-) -> Result<Known, Reason> {
+    known: &LearntState,
+) -> Result<LearntState, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     let max_ttl = known.max_ttl.max(new.settings.max_ttl);
     let cmd = pipeline.cmd("EVAL").arg(scripts::ADOPT.text(through.knows_flags(node))).arg(1);
@@ -180,11 +181,39 @@ pub(super) async fn take(
         _ => return Err(Reason::Protocol("no answer to the adoption".into())),
     };
     match items.first().and_then(int) {
-        Some(1) => Ok(items.get(3).map(|meta| Known::of_meta(meta).1).unwrap_or_default()),
+        Some(1) => Ok(items.get(3).map(|meta| LearntState::of_meta(meta).1).unwrap_or_default()),
         Some(3) => Err(Reason::WrongTag { found: items.get(1).map(text).unwrap_or_default() }),
         _ => Err(Reason::OtherLayout {
             found: items.get(2).map(text).unwrap_or_default(),
             ours: Arc::clone(&new.layout.description),
         }),
     }
+}
+
+/// Moves an unused node, if no client of its set has checked it meanwhile. It starts once enough
+/// nodes of that set were moved.
+pub(super) async fn take_unused(
+    set: &NodeSet,
+    node: usize,
+    foreign: &ForeignSet,
+) -> Result<(), Reason> {
+    let leaving = MoveConditions {
+        layout: &foreign.layout,
+        size: foreign.size,
+        seen: &foreign.seen,
+        ..MoveConditions::default()
+    };
+    take(set, node, MoveState::Moved, &leaving, set, &LearntState::default()).await?;
+    crate::log::warn!(
+        node = %set.members()[node].status.name(),
+        nodes = foreign.size,
+        "the node belonged to another set of nodes, which nobody uses any more; it was taken over"
+    );
+    Ok(())
+}
+
+/// Begins the probation of a moved node whose old set has lost its quorum.
+pub(super) async fn start_moved(set: &NodeSet, node: usize, tag: &str) -> Result<(), Reason> {
+    let leaving = MoveConditions { tag, ..MoveConditions::default() };
+    take(set, node, MoveState::Probation, &leaving, set, &LearntState::default()).await.map(drop)
 }

@@ -1,65 +1,57 @@
-//! Wall clocks that are off: ours, and the servers' from each other's.
+//! Wrong wall clocks and clock jumps (R10).
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
-use super::{jumps::Shown, set::NodeSet};
+use super::{AdminRequest, NodeSet};
 use crate::{
-    node::Finding,
+    membership::{
+        clock_jump_detector::{ClockJumpDetector, JumpVerdict, LocalPause, Sighting},
+        offsets::{Interval, Shift},
+    },
+    node::{
+        ClockJump, Finding,
+        redis::vote_bar::{VoteBar, VoteBarKind},
+    },
     protocol::rules,
     time::{Clock, Timestamp},
     token::TOKEN_LEAD,
 };
 
-/// Which wall clocks were off when they were last compared.
-#[derive(Debug)]
-pub(super) struct Off {
-    own: AtomicBool,
-    servers: Box<[AtomicBool]>,
-}
-
-/// How much less than the limit a clock has to be off, in µs, to count as right again.
+/// Distance from the limit, in µs, at which a clock counts as right again.
 const HYSTERESIS: u64 = 5_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
+enum ClockChange {
     None,
     Off,
     Right,
 }
 
-impl Off {
-    pub(super) fn new(nodes: usize) -> Self {
-        let servers = (0..nodes).map(|_| AtomicBool::new(false)).collect();
-        Self { own: AtomicBool::new(false), servers }
-    }
-}
-
 impl NodeSet {
-    /// Compares the wall clocks with those of a quorum of servers, where so many agree. Where one is
-    /// off by more than fencing tokens may be ahead, that is logged once, and shown with the health
-    /// of the nodes.
-    pub(in crate::node::redis) fn compare_clocks(&self, now: Timestamp) {
+    /// Compares the wall clocks with those of a quorum of servers, if enough agree. A clock that is
+    /// off by more than the lead of fencing tokens is logged once and shown in the nodes' health.
+    pub(crate) fn compare_clocks(&self, now: Timestamp) {
         let members = self.members();
         let quorum = rules::quorum(members.len());
         let walls: Vec<_> = members.iter().map(|member| member.status.wall(now)).collect();
         let mut known: Vec<_> = walls.iter().flatten().copied().collect();
         let Some(common) = rules::common_wall(&mut known, quorum) else { return };
-        // Two that differ, while others are away, don't tell which of them is right.
+        // Of two that differ, neither is known to be right.
         let agrees = |wall: &&Duration| ahead(**wall, common).unsigned_abs() <= TOKEN_LEAD;
         if known.iter().filter(agrees).count() < quorum {
             return;
         }
         let own = ahead(self.clock.wall(), common);
         match compare(&self.off.own, own) {
-            Change::None => {}
-            Change::Off => crate::log::warn!(
-                by = %Shown::exactly(own),
+            ClockChange::None => {}
+            ClockChange::Off => crate::log::warn!(
+                by = %SignedDuration::exactly(own),
                 "this process's wall clock is off from those of a quorum of servers: locks and fencing tokens go by theirs, dates and schedules by ours"
             ),
-            Change::Right => crate::log::info!("this process's wall clock is right again"),
+            ClockChange::Right => crate::log::info!("this process's wall clock is right again"),
         }
         let own_is_off = self.off.own.load(Ordering::Relaxed);
         for ((member, wall), off) in members.iter().zip(walls).zip(&self.off.servers) {
@@ -71,13 +63,13 @@ impl NodeSet {
                 let server = ahead(wall, common);
                 let node = member.status.name();
                 match compare(off, server) {
-                    Change::None => {}
-                    Change::Off => crate::log::warn!(
+                    ClockChange::None => {}
+                    ClockChange::Off => crate::log::warn!(
                         %node,
-                        by = %Shown::exactly(server),
+                        by = %SignedDuration::exactly(server),
                         "the server's wall clock is off from those of a quorum of servers: where it is behind, it takes none of their fencing tokens"
                     ),
-                    Change::Right => {
+                    ClockChange::Right => {
                         crate::log::info!(%node, "the server's wall clock is right again");
                     }
                 }
@@ -88,24 +80,146 @@ impl NodeSet {
             member.status.set_findings(findings);
         }
     }
+
+    /// Returns the number of corrections of the local clock that cleared the node of a jump.
+    pub(crate) fn corrections(&self, node: usize) -> u64 {
+        self.corrections.nodes[node].load(Ordering::Acquire)
+    }
+
+    /// Returns the total possible overestimate of these corrections.
+    pub(crate) fn overestimate(&self) -> Duration {
+        Duration::from_micros(self.corrections.overestimate.load(Ordering::Acquire))
+    }
+
+    /// Handles an apparent jump of a server's clock, or a pause of the local one, which is
+    /// corrected. The server has no vote until `until`, or until the pause is proven.
+    pub(crate) fn jumped(&self, node: usize, jump: Sighting, until: Timestamp) {
+        let bar = VoteBar::Clock { until, by: jump.by };
+        self.members()[node].status.set_bar(VoteBarKind::Clock, Some(bar));
+        let verdict = self.ask_detector(|detector, is_read| detector.report(node, jump, is_read));
+        // The readings of the others decide whose clock it was.
+        self.look_at_all_but(Some(node));
+        self.carry_out(verdict);
+    }
+
+    /// Returns whether jumps are being decided.
+    pub(crate) fn is_deciding_jumps(&self, now: Timestamp) -> bool {
+        now.as_nanos() <= self.corrections.tried_until.load(Ordering::Acquire)
+    }
+
+    /// Handles a reading without a jump.
+    pub(crate) fn steady(&self, node: usize, shift: Shift, now: Timestamp) {
+        let verdict =
+            self.ask_detector(|detector, is_read| detector.steady(node, shift, now, is_read));
+        self.carry_out(verdict);
+    }
+
+    /// Decides without a disconnected node.
+    pub(super) fn decide_jumps(&self) {
+        let now = self.clock.now();
+        if !self.is_deciding_jumps(now) {
+            return;
+        }
+        let verdict = self.ask_detector(|detector, is_read| detector.decide(now, is_read));
+        self.carry_out(verdict);
+    }
+
+    fn ask_detector(
+        &self,
+        ask: impl FnOnce(&mut ClockJumpDetector, &dyn Fn(usize) -> bool) -> JumpVerdict,
+    ) -> JumpVerdict {
+        let mut state = self.state();
+        let is_read = state.connected();
+        let verdict = ask(&mut state.detector, &|node| is_read[node]);
+        let until = state.detector.open_until().as_nanos();
+        self.corrections.tried_until.store(until, Ordering::Release);
+        verdict
+    }
+
+    fn carry_out(&self, verdict: JumpVerdict) {
+        match verdict {
+            JumpVerdict::Open => {}
+            JumpVerdict::Jumped(jumps) => {
+                for (node, Sighting { by, seen, .. }) in jumps {
+                    let by_micros = by.low.midpoint(by.high);
+                    let at_most = by.low.unsigned_abs().max(by.high.unsigned_abs());
+                    let at_most = Duration::from_micros(at_most);
+                    self.clock_jumps
+                        .jumped(self.first + node, ClockJump { seen, by_micros, at_most });
+                    crate::log::warn!(
+                        node = %self.members()[node].status.name(),
+                        by = %SignedDuration(by),
+                        "the server's clock jumped; it does not vote for max_ttl"
+                    );
+                }
+            }
+            JumpVerdict::LocalPause(LocalPause { at_least, at_most, accused }) => {
+                let too_much = at_most.saturating_sub(at_least).as_micros();
+                let too_much = u64::try_from(too_much).unwrap_or(u64::MAX);
+                self.corrections.overestimate.fetch_add(too_much, Ordering::AcqRel);
+                self.clock.put_forward(at_most);
+                let mut state = self.state();
+                state.enrolment.put_forward(at_most);
+                state.takeover.put_forward(at_most);
+                drop(state);
+                for node in accused {
+                    self.members()[node].status.put_forward(at_most);
+                    self.corrections.nodes[node].fetch_add(1, Ordering::AcqRel);
+                }
+                self.clock_jumps.look_again();
+                crate::log::warn!(
+                    by = ?at_most,
+                    "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
+                );
+                // Cleared nodes vote again after the next health check.
+                self.look_at_all_but(None);
+            }
+        }
+    }
+
+    fn look_at_all_but(&self, node: Option<usize>) {
+        for (other, member) in self.members().iter().enumerate() {
+            if Some(other) != node {
+                let _ = member.admin.send(AdminRequest::Check);
+            }
+        }
+    }
 }
 
-/// By how many µs one wall clock is ahead of another.
+/// Returns by how many µs one wall clock is ahead of another.
 fn ahead(one: Duration, other: Duration) -> i64 {
     let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     micros(one).saturating_sub(micros(other))
 }
 
-/// Notes whether a clock is off, and tells whether that is new.
-fn compare(was_off: &AtomicBool, ahead_micros: i64) -> Change {
+/// Records whether a clock is off; returns what changed.
+fn compare(was_off: &AtomicBool, ahead_micros: i64) -> ClockChange {
     let before = was_off.load(Ordering::Relaxed);
     let limit = if before { TOKEN_LEAD - HYSTERESIS } else { TOKEN_LEAD };
     let is_off = ahead_micros.unsigned_abs() > limit;
     was_off.store(is_off, Ordering::Relaxed);
     match (before, is_off) {
-        (false, true) => Change::Off,
-        (true, false) => Change::Right,
-        _ => Change::None,
+        (false, true) => ClockChange::Off,
+        (true, false) => ClockChange::Right,
+        _ => ClockChange::None,
+    }
+}
+
+/// Displays a jump or a difference of clocks.
+pub(super) struct SignedDuration(Interval);
+
+impl SignedDuration {
+    /// In µs.
+    pub(super) fn exactly(micros: i64) -> Self {
+        Self(Interval { low: micros, high: micros })
+    }
+}
+
+impl std::fmt::Display for SignedDuration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let middle = self.0.low.midpoint(self.0.high);
+        let size = Duration::from_micros(middle.unsigned_abs());
+        write!(f, "{size:.3?} {}", if middle < 0 { "back" } else { "forward" })
     }
 }
 
@@ -114,12 +228,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_at_the_limit_is_told_of_once() {
+    fn clock_at_limit_is_reported_once() {
         let off = AtomicBool::new(false);
         let seconds = [59, 60, 61, -62, 60, 56, 61, 55, 60, -61];
         let changes = seconds.map(|seconds| compare(&off, seconds * 1_000_000));
-        let told: Vec<_> = changes.into_iter().filter(|change| *change != Change::None).collect();
-        assert_eq!(told, [Change::Off, Change::Right, Change::Off]);
+        let told: Vec<_> =
+            changes.into_iter().filter(|change| *change != ClockChange::None).collect();
+        assert_eq!(told, [ClockChange::Off, ClockChange::Right, ClockChange::Off]);
         assert_eq!((changes[2], changes[7], changes[9]), (told[0], told[1], told[2]));
     }
 }

@@ -1,10 +1,9 @@
-//! Long-lived records are taken over from the other nodes after the activation; until that ends,
-//! the node does not say that there is none.
+//! Copies long-lived records from the other nodes after an activation; until then, the node does
+//! not answer that a record is missing.
 //!
-//! Keys are looked through in small pages. Only records that the node lacks are read, as many as fill
-//! an answer, over connections of their own; the rest of the page is asked for again. So one answer
-//! is bounded by its bytes, a second by its bytes and calls, and whoever begins anew reads nothing
-//! twice but keys.
+//! Keys are scanned in small pages. Only records that the node lacks are read, as many as fill a
+//! reply, over separate connections. So the size of a reply and the rate of bytes and calls are
+//! bounded, and a restarted copy reads only keys twice.
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -13,44 +12,45 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     NodeSet, Tag,
-    side::{Side, prefix_pattern},
-    task_claim::{Claimed, Task, TaskClaim},
+    bulk_connection::{BulkConnection, prefix_pattern},
+    node_report::BOOTSTRAPPED,
+    shared_task::{SharedTask, TaskClaim, TaskClaimed},
 };
 use crate::{
     error::Reason,
-    membership::copying::Sources,
     metrics,
     node::redis::{
         decode::{reason, text},
         scripts,
-        status::Copied,
+        status_detail::Copied,
     },
+    protocol::rules::Sources,
 };
 
-/// Keys that a node looks through in one call.
+/// Number of keys scanned in one call.
 const PAGE: usize = 250;
-/// Bytes of records after which an answer ends; the last record may exceed it.
+/// Size of a reply in bytes; the last record may exceed it.
 const ANSWER: usize = 256 * 1024;
 /// Maximum rate of records, in bytes per second.
 const RATE: u64 = 10_000_000;
-/// Minimum time of a turn: at most 200 a second, of one call on a server that is read.
+/// Minimum time of a step: at most 200 calls a second on a source.
 const TURN: Duration = Duration::from_millis(5);
-/// Pause before the next look, while another client copies or after a failure.
+/// Pause before the next attempt, while another client copies or after a failure.
 const PAUSE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(2);
 
-/// Copies to a node what the others have; returns how long to wait where that is not done yet.
+/// Copies records to a node; returns the pause before the next attempt if it is not done.
 pub(super) async fn copy(set: &NodeSet, node: usize) -> Option<Duration> {
     let status = &set.members()[node].status;
     let begun = Instant::now();
     match try_to_copy(set, node).await {
-        Ok(Ended::Before) => None,
-        Ok(Ended::Now(Copied { records, bytes })) => {
+        Ok(CopyEnd::Before) => None,
+        Ok(CopyEnd::Now(Copied { records, bytes })) => {
             let elapsed = begun.elapsed();
             let node = status.name();
             crate::log::info!(%node, records, bytes, ?elapsed, "long-lived records were taken over");
             None
         }
-        Ok(Ended::ByAnother(copied)) => {
+        Ok(CopyEnd::ByAnother(copied)) => {
             status.set_copied(copied);
             Some(crate::random::within(&PAUSE))
         }
@@ -62,50 +62,45 @@ pub(super) async fn copy(set: &NodeSet, node: usize) -> Option<Duration> {
     }
 }
 
-enum Ended {
+enum CopyEnd {
     Now(Copied),
-    /// The node had all already.
+    /// The node lacked none.
     Before,
     ByAnother(Copied),
 }
 
-async fn try_to_copy(set: &NodeSet, node: usize) -> Result<Ended, Reason> {
+async fn try_to_copy(set: &NodeSet, node: usize) -> Result<CopyEnd, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     add_report(&mut pipeline, set);
     let begun = report(set, set.ask(node, pipeline).await?)?;
     if begun.once.is_empty() {
-        return Ok(Ended::Before);
+        return Ok(CopyEnd::Before);
     }
-    let claim = TaskClaim::new(Task::Copy, node, Arc::clone(&begun.once));
+    let claim = TaskClaim::new(SharedTask::Copy, node, Arc::clone(&begun.once));
     match claim.take(set).await? {
-        Claimed::Ours => {}
-        Claimed::ByAnother(copied) => return Ok(Ended::ByAnother(copied)),
-        Claimed::Over => return Ok(Ended::Before),
+        TaskClaimed::Ours => {}
+        TaskClaimed::ByAnother(copied) => return Ok(CopyEnd::ByAnother(copied)),
+        TaskClaimed::Over => return Ok(CopyEnd::Before),
     }
     let copied = claim.hold(set, Copier::run(set, node, &begun)).await;
     let copied = copied.unwrap_or(Err(Reason::WrongTag { found: "".into() }));
     if copied.is_err() {
-        // Another may reach a node that we don't.
+        // Another client may reach a node that this one does not.
         claim.give_back(set).await;
     }
-    copied.map(Ended::Now)
+    copied.map(CopyEnd::Now)
 }
 
-/// How a node of this layout stands with its records.
-struct Records {
+/// The state of a node's records.
+struct RecordsReport {
     tag: Tag,
-    /// [`LEARNT`] or [`BOOTSTRAPPED`], and the nonce of the probation before, or nothing. With the tag
-    /// it names the activation whose records these are.
+    /// [`LEARNT`] or [`BOOTSTRAPPED`] with the nonce of the probation, or nothing. With the tag it
+    /// names the activation.
     once: Arc<str>,
 }
 
-/// What a node stores in `once` that learnt from others in its probation.
-pub(super) const LEARNT: &str = "copying";
-/// What a node stores there that started by itself with others. Begins with [`LEARNT`].
-pub(super) const BOOTSTRAPPED: &str = "copying bootstrapped";
-
-impl Records {
-    /// Whether the node has not been enrolled anew, nor found to have forgotten, in between.
+impl RecordsReport {
+    /// Checks that the node was neither enrolled again nor found to have forgotten since.
     fn are_those_of(&self, begun: &Self) -> Result<(), Reason> {
         let same = self.tag.enrolment() == begun.tag.enrolment() && self.once == begun.once;
         let found = || Arc::clone(self.tag.text());
@@ -117,7 +112,7 @@ fn add_report(pipeline: &mut Pipeline, set: &NodeSet) {
     pipeline.cmd("HMGET").arg(&set.keys.meta).arg("tag").arg("once");
 }
 
-fn report(set: &NodeSet, mut answers: Vec<Value>) -> Result<Records, Reason> {
+fn report(set: &NodeSet, mut answers: Vec<Value>) -> Result<RecordsReport, Reason> {
     let items = match answers.pop() {
         Some(Value::Array(items)) => items,
         Some(Value::ServerError(error)) => return Err(reason(&error)),
@@ -128,23 +123,23 @@ fn report(set: &NodeSet, mut answers: Vec<Value>) -> Result<Records, Reason> {
     if tag.layout() != &*set.layout.hash {
         return Err(Reason::WrongTag { found: Arc::clone(tag.text()) });
     }
-    Ok(Records { tag, once })
+    Ok(RecordsReport { tag, once })
 }
 
 struct Copier<'a> {
     set: &'a NodeSet,
     node: usize,
-    target: Side,
+    target: BulkConnection,
     copied: Copied,
 }
 
 impl<'a> Copier<'a> {
-    /// Copies all, and says so on the node.
-    async fn run(set: &'a NodeSet, node: usize, begun: &Records) -> Result<Copied, Reason> {
+    /// Copies all records, and marks the node as complete.
+    async fn run(set: &'a NodeSet, node: usize, begun: &RecordsReport) -> Result<Copied, Reason> {
         let target = set.open(node).await?;
         let mut copier = Self { set, node, target, copied: Copied::default() };
-        copier.tell(Copied::default());
-        // The connection may lead elsewhere by now.
+        copier.report_progress(Copied::default());
+        // The connection may lead to another server by now.
         Self::report(set, &mut copier.target).await?.are_those_of(begun)?;
         copier.copy_all(begun.once.starts_with(BOOTSTRAPPED)).await?;
         let mut pipeline = Pipeline::with_capacity(1);
@@ -158,7 +153,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    async fn report(set: &NodeSet, side: &mut Side) -> Result<Records, Reason> {
+    async fn report(set: &NodeSet, side: &mut BulkConnection) -> Result<RecordsReport, Reason> {
         let mut pipeline = Pipeline::with_capacity(1);
         add_report(&mut pipeline, set);
         report(set, side.ask(&pipeline).await?)
@@ -178,8 +173,8 @@ impl<'a> Copier<'a> {
         if sources.suffice() { Ok(()) } else { Err(last) }
     }
 
-    /// Copies every record of one node that the other does not have; returns whether these are all
-    /// that there were.
+    /// Copies the records of one node that the other lacks; returns whether the source was
+    /// complete.
     async fn copy_from(&mut self, from: usize) -> Result<bool, Reason> {
         let set = self.set;
         let mut source = set.open(from).await?;
@@ -200,7 +195,7 @@ impl<'a> Copier<'a> {
                 }
                 let copied = self.write(&missing, &answers).await?;
                 missing.drain(..looked_at);
-                self.tell(copied);
+                self.report_progress(copied);
                 let least = Duration::from_micros(copied.bytes * 1_000_000 / RATE);
                 sleep_until(turn + least.max(TURN)).await;
             }
@@ -209,7 +204,7 @@ impl<'a> Copier<'a> {
             }
             cursor = next;
         }
-        // It may have lost them meanwhile, or the connection may lead elsewhere than votes go.
+        // The source may have lost them meanwhile, or may not be the server that votes.
         let ended = Self::report(set, &mut source).await?;
         ended.are_those_of(&begun)?;
         // A node in probation may stand in front of one that others still count, with its records.
@@ -219,7 +214,7 @@ impl<'a> Copier<'a> {
         Ok(ended.once.is_empty())
     }
 
-    /// The keys of which the node has no record of work that is done.
+    /// Returns the keys without a record of finished work.
     async fn missing(&mut self, keys: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Reason> {
         if keys.is_empty() {
             return Ok(keys);
@@ -232,8 +227,7 @@ impl<'a> Copier<'a> {
         Ok(kept.filter(|(_, kind)| is_missing(kind)).map(|(key, _)| key).collect())
     }
 
-    /// Stores records that were read, where they say more than what is there. Value and TTL of each are
-    /// given.
+    /// Stores records, given as values and TTLs, unless better ones exist.
     async fn write(&mut self, keys: &[Vec<u8>], records: &[Value]) -> Result<Copied, Reason> {
         let mut copied = Copied::default();
         let (mut to, mut what) = (Vec::new(), Vec::new());
@@ -241,7 +235,7 @@ impl<'a> Copier<'a> {
             let (Value::BulkString(value), Value::Int(ttl)) = (&record[0], &record[1]) else {
                 continue;
             };
-            // In its last millisecond: without a TTL it would stay for ever.
+            // Zero is its last millisecond, and no TTL would keep it for ever.
             if *ttl == 0 {
                 continue;
             }
@@ -264,8 +258,8 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Makes progress known.
-    fn tell(&mut self, more: Copied) {
+    /// Reports progress.
+    fn report_progress(&mut self, more: Copied) {
         self.copied.records += more.records;
         self.copied.bytes += more.bytes;
         let status = &self.set.members()[self.node].status;
@@ -274,8 +268,8 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// Values and TTLs of the first records, as many as fill an answer.
-async fn read(source: &mut Side, keys: &[Vec<u8>]) -> Result<Vec<Value>, Reason> {
+/// Reads values and TTLs of the first records, as many as fill a reply.
+async fn read(source: &mut BulkConnection, keys: &[Vec<u8>]) -> Result<Vec<Value>, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     let cmd = pipeline.cmd("EVAL").arg(scripts::READ_RECORDS.text).arg(keys.len());
     cmd.arg(keys).arg(ANSWER);

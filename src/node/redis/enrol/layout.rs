@@ -1,14 +1,16 @@
+//! The identity of a set of nodes, and the tag that a node stores of its enrolment.
+
 use std::{fmt::Write, sync::Arc};
 
-use crate::{node::redis::guards::Guards, stripe::fnv};
+use crate::{node::redis::Guards, protocol::names::Incarnation, stripe::fnv};
 
-/// What a set of nodes is known by. Clients with different layouts never vote on the same node:
-/// two majorities of different sets need not share a node.
+/// The identity of a set of nodes. Clients with different layouts never vote on the same node: two
+/// majorities of different sets need not share a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     /// 16 hexadecimal digits.
     pub(crate) hash: Arc<str>,
-    /// For people to read, and what the hash is made of.
+    /// The text that is hashed, for display.
     pub(crate) description: Arc<str>,
 }
 
@@ -30,6 +32,55 @@ impl Layout {
     }
 }
 
+/// What a node stores of its enrolment, and what every voting script compares as one string:
+/// state, run and history (32 digits), layout (16), nonce (16), epoch (8), and a hash of the owners
+/// of the other names (16). The states: `a` active, `p` in probation, `m` in probation and moved
+/// from a set that may still grant. Without the restart guard it ends behind the layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(Arc<str>);
+
+impl Tag {
+    pub(crate) fn new(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn text(&self) -> &Arc<str> {
+        &self.0
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.0.starts_with("a ")
+    }
+
+    pub(crate) fn is_probation(&self) -> bool {
+        self.0.starts_with("p ") || self.is_moved()
+    }
+
+    pub(crate) fn is_moved(&self) -> bool {
+        self.0.starts_with("m ")
+    }
+
+    /// Returns the enrolled run and history.
+    pub(crate) fn run(&self) -> &str {
+        self.0.get(2..34).unwrap_or_default()
+    }
+
+    /// `None` without the restart guard, and where an earlier version enrolled the node.
+    pub(crate) fn incarnation(&self) -> Option<Incarnation> {
+        let (nonce, epoch) = (self.0.get(52..68)?, self.0.get(69..77)?);
+        Incarnation::parse(&format!("{epoch} {} {nonce}", self.run()))
+    }
+
+    /// Returns all but the hash of the owners, which may change at any time.
+    pub(crate) fn enrolment(&self) -> &str {
+        self.0.get(..77).unwrap_or(&self.0)
+    }
+
+    pub(crate) fn layout(&self) -> &str {
+        self.0.get(35..51).unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -42,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_the_nodes_does_not_matter_and_everything_else_does() {
+    fn only_node_order_is_irrelevant() {
         let guards = Guards::default();
         let base = layout(&["a:1/0", "b:1/0"], &guards);
         assert_eq!(base.hash, layout(&["b:1/0", "a:1/0"], &guards).hash);
@@ -55,5 +106,32 @@ mod tests {
             Layout::new(&["a:1/0".into(), "b:1/0".into()], "other", &guards),
         ];
         assert!(others.iter().all(|other| other.hash != base.hash));
+    }
+
+    #[test]
+    fn parts_are_where_scripts_look() {
+        let (run, layout) = ("0123456789abcdef0123456789abcdef", "00112233aabbccdd");
+        let (nonce, owners) = ("0102030405060708", "1122334455667788");
+        let tag = |state| Tag::new(format!("{state} {run} {layout} {nonce} 0000000a {owners}"));
+        let [active, probation, moved] = ["a", "p", "m"].map(tag);
+        assert!(active.is_active() && !active.is_probation());
+        assert!(probation.is_probation() && !probation.is_moved());
+        assert!(moved.is_probation() && moved.is_moved());
+        assert_eq!((active.run(), active.layout()), (run, layout));
+        assert_eq!(active.enrolment(), format!("a {run} {layout} {nonce} 0000000a"));
+        let incarnation = Incarnation {
+            epoch: 10,
+            id: 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef,
+            nonce: 0x0102_0304_0506_0708,
+        };
+        assert_eq!(active.incarnation(), Some(incarnation));
+    }
+
+    #[test]
+    fn short_tags_have_no_incarnation() {
+        let run = "0".repeat(32);
+        let unguarded = Tag::new(format!("a {run} 00112233aabbccdd"));
+        assert_eq!((unguarded.layout(), unguarded.incarnation()), ("00112233aabbccdd", None));
+        assert_eq!((Tag::new("").layout(), Tag::new("").incarnation()), ("", None));
     }
 }

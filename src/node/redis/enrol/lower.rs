@@ -1,5 +1,5 @@
-//! Lowering `max_ttl`: the nodes refuse longer TTLs at once; probations count the old value until all
-//! locks that have a longer TTL have expired.
+//! Lowers `max_ttl`: the nodes reject longer TTLs at once; probations use the old value until every
+//! lock with a longer TTL has expired.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,24 +17,24 @@ use crate::{
     time::{Clock, Timestamp},
 };
 
-/// A lowering under way: what each node said, and since when none of them grants a longer TTL.
+/// A lowering under way: each node's answer, and when the last node had answered.
 pub(crate) struct Lowering<'a> {
     set: &'a NodeSet,
-    begun: Vec<Result<Before, Reason>>,
+    begun: Vec<Result<PreviousMaxTtl, Reason>>,
     since: Timestamp,
-    /// By how much our clock had been put forward then.
+    /// The correction of the local clock at that time.
     ahead: Duration,
 }
 
-/// What a node granted before.
-struct Before {
+/// The previous limit of a node.
+struct PreviousMaxTtl {
     longest: Duration,
-    /// What the node keeps of it; empty if it granted nothing longer.
+    /// The node's note of it; empty if the limit was not longer.
     longer: Arc<str>,
 }
 
 impl<'a> Lowering<'a> {
-    /// Has every node refuse TTLs above this client's `max_ttl`.
+    /// Lowers the limit of every node to this client's `max_ttl`.
     pub(crate) async fn begin(set: &'a NodeSet) -> Self {
         let nonce = format!("{:016x}", crate::random::number());
         let nodes = 0..set.members().len();
@@ -42,21 +42,21 @@ impl<'a> Lowering<'a> {
         Self { set, begun, since: set.clock.now(), ahead: set.clock.ahead() }
     }
 
-    /// For how long still locks of before may be left, on our own clock.
+    /// Returns the time for which longer locks may be left, on the local clock.
     pub(crate) fn remaining(&self) -> Duration {
         let longer = self.begun.iter().flatten().filter(|before| !before.longer.is_empty());
         let Some(longest) = longer.map(|before| before.longest).max() else {
             return Duration::ZERO;
         };
-        // As in a probation: time by which our clock was put forward does not count.
+        // As in a probation, corrections of the local clock do not count.
         let since = self.since + self.set.clock.ahead().saturating_sub(self.ahead);
         let end = since + longest + rules::drift(longest, self.set.settings.drift_factor);
-        end.since(self.set.clock.now())
+        end.saturating_duration_since(self.set.clock.now())
     }
 
-    /// Has probations wait for the lower value alone.
+    /// Has probations use the lower value alone.
     ///
-    /// Tells how the nodes came out, if not all of them took it.
+    /// Returns the outcomes if not every node accepted it.
     pub(crate) async fn end(self) -> Result<(), Votes> {
         let Self { set, begun, .. } = self;
         let ended = begun.into_iter().enumerate().map(async |(node, before)| {
@@ -73,7 +73,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
-async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<Before, Reason> {
+async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<PreviousMaxTtl, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     let cmd = pipeline
         .cmd("EVAL")
@@ -90,7 +90,7 @@ async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<Before, Reason
     match items.first().and_then(int) {
         Some(1) => {
             let longest = Duration::from_millis(items.get(1).and_then(int).unwrap_or(0));
-            Ok(Before { longest, longer: text(2) })
+            Ok(PreviousMaxTtl { longest, longer: text(2) })
         }
         _ if text(1).is_empty() => Err(Reason::WrongTag { found: text(1) }),
         _ => {
@@ -100,7 +100,7 @@ async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<Before, Reason
     }
 }
 
-async fn clear(set: &NodeSet, node: usize, before: &Before) -> Result<(), Reason> {
+async fn clear(set: &NodeSet, node: usize, before: &PreviousMaxTtl) -> Result<(), Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     let cmd = pipeline
         .cmd("EVAL")

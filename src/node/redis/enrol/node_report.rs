@@ -1,15 +1,17 @@
+//! A node's report on its enrolment, its data and its memory.
+
 use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
-use super::{Layout, Tag, copy};
+use super::{Layout, Tag};
 use crate::{
     error::Reason,
     node::{
         Memory, Persistence,
         redis::{
+            RestartGuard,
             decode::{self, int, reason, text},
-            guards::RestartGuard,
             scripts,
         },
     },
@@ -17,60 +19,65 @@ use crate::{
     stripe::STRIPES,
 };
 
-/// How a node stands, as it says itself.
+/// Value of `once` on a node that learnt from others in its probation.
+pub(super) const LEARNT: &str = "copying";
+/// Value of `once` on a node that started with others. Begins with [`LEARNT`].
+pub(super) const BOOTSTRAPPED: &str = "copying bootstrapped";
+
+/// A node's report.
 #[derive(Clone, Debug)]
-pub(in crate::node::redis) struct NodeReport {
-    pub(in crate::node::redis) server_micros: u64,
-    pub(in crate::node::redis) is_replica: bool,
-    pub(in crate::node::redis) run_id: Arc<str>,
+pub(crate) struct NodeReport {
+    pub(crate) server_micros: u64,
+    pub(crate) is_replica: bool,
+    pub(crate) run_id: Arc<str>,
     /// Run and history of the data that the server has now.
-    pub(in crate::node::redis) run: Arc<str>,
-    pub(in crate::node::redis) tag: Tag,
+    pub(crate) run: Arc<str>,
+    pub(crate) tag: Tag,
     /// The longest TTL that it grants.
-    pub(in crate::node::redis) max_ttl: Duration,
-    /// The longest TTL of any lock that it may keep: `max_ttl`, or what that was before.
-    pub(in crate::node::redis) longest_ttl: Duration,
-    pub(in crate::node::redis) floor: u64,
+    pub(crate) max_ttl: Duration,
+    /// The longest TTL of any lock that it may store: `max_ttl`, or its earlier value.
+    pub(crate) longest_ttl: Duration,
+    pub(crate) floor: u64,
     /// The layout that is stored, for people to read.
-    pub(in crate::node::redis) layout: Arc<str>,
+    pub(crate) layout: Arc<str>,
     /// Long-lived records are still being taken over.
-    pub(in crate::node::redis) copying: bool,
+    pub(crate) copying: bool,
     /// The first digits of the replication id.
-    pub(in crate::node::redis) history: Arc<str>,
+    pub(crate) history: Arc<str>,
     /// The owners of the other names, in the order of the names.
-    pub(in crate::node::redis) owners: Vec<Option<Incarnation>>,
-    /// Changes while clients of its set look at the node.
-    pub(in crate::node::redis) seen: Arc<str>,
-    /// How many nodes its set has; zero where that is not known.
-    pub(in crate::node::redis) size: usize,
+    pub(crate) owners: Vec<Option<Incarnation>>,
+    /// A mark that clients of its set change.
+    pub(crate) seen: Arc<str>,
+    /// Number of nodes of its set; zero if unknown.
+    pub(crate) size: usize,
     /// The layout, and how many nodes it has, of the set that the node was moved from.
-    pub(in crate::node::redis) moved_from: (Arc<str>, usize),
-    pub(in crate::node::redis) memory: Option<Memory>,
-    pub(in crate::node::redis) persistence: Option<Persistence>,
+    pub(crate) moved_from: (Arc<str>, usize),
+    pub(crate) memory: Option<Memory>,
+    pub(crate) persistence: Option<Persistence>,
 }
 
-/// What a check asks for beside the report.
-pub(in crate::node::redis) struct Check<'a> {
-    pub(in crate::node::redis) meta: &'a str,
-    pub(in crate::node::redis) layout: &'a Layout,
-    pub(in crate::node::redis) restart: RestartGuard,
-    pub(in crate::node::redis) max_ttl: Duration,
+/// The parameters of a health check.
+pub(crate) struct EnrolCheck<'a> {
+    pub(crate) meta: &'a str,
+    pub(crate) layout: &'a Layout,
+    pub(crate) restart: RestartGuard,
+    pub(crate) max_ttl: Duration,
     /// Whether the node's `max_ttl` may be raised.
-    pub(in crate::node::redis) raise: bool,
+    pub(crate) raise: bool,
     /// Whether the node may be enrolled where it has no tag of the present run.
-    pub(in crate::node::redis) enrol: bool,
+    pub(crate) enrol: bool,
     /// Whether the server knows the flags of scripts.
-    pub(in crate::node::redis) knows_flags: bool,
+    pub(crate) knows_flags: bool,
     /// The least epoch of a new enrolment.
-    pub(in crate::node::redis) least_epoch: u32,
+    pub(crate) least_epoch: u32,
     /// The incarnation that is to be enrolled anew, as another one owns its name.
-    pub(in crate::node::redis) reclaims: Option<Incarnation>,
+    pub(crate) reclaims: Option<Incarnation>,
     /// The names of the other nodes, sorted.
-    pub(in crate::node::redis) others: Vec<&'a str>,
+    pub(crate) others: Vec<&'a str>,
 }
 
-/// Asks a node how it stands; enrols it where it has no tag or an earlier incarnation's.
-pub(in crate::node::redis) fn add_check(pipeline: &mut Pipeline, check: &Check<'_>) {
+/// Adds a health check, which enrols a node that has no tag or that of an earlier incarnation.
+pub(crate) fn add_check(pipeline: &mut Pipeline, check: &EnrolCheck<'_>) {
     let nonce = format!("{:016x}", crate::random::number());
     pipeline
         .cmd("EVAL")
@@ -94,10 +101,8 @@ pub(in crate::node::redis) fn add_check(pipeline: &mut Pipeline, check: &Check<'
 }
 
 impl NodeReport {
-    /// From the answers to a check.
-    pub(in crate::node::redis) fn parse(
-        answers: &mut impl Iterator<Item = Value>,
-    ) -> Result<Self, Reason> {
+    /// Parses the replies to a health check.
+    pub(crate) fn parse(answers: &mut impl Iterator<Item = Value>) -> Result<Self, Reason> {
         let mut next = || answers.next().unwrap_or(Value::Nil);
         let (enrolled, memory, persistence, save) = (next(), next(), next(), next());
         let items = match enrolled {
@@ -123,7 +128,7 @@ impl NodeReport {
             longest_ttl: Duration::from_millis(number(5).max(number(15))),
             floor: number(6),
             layout: text(7),
-            copying: text(8).starts_with(copy::LEARNT),
+            copying: text(8).starts_with(LEARNT),
             history: text(9),
             owners,
             seen: text(11),
@@ -141,7 +146,7 @@ impl NodeReport {
 }
 
 /// A field of an answer to INFO.
-pub(in crate::node::redis) fn info(value: &Value, name: &str) -> Option<Arc<str>> {
+pub(crate) fn info(value: &Value, name: &str) -> Option<Arc<str>> {
     let text = match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
         Value::VerbatimString { text, .. } => text.as_str().into(),
@@ -159,7 +164,7 @@ fn memory_of(value: &Value) -> Option<Memory> {
 
 fn persistence_of(value: &Value, save: &Value) -> Option<Persistence> {
     let aof = &*info(value, "aof_enabled")? == "1";
-    // The setting is told to those who may read it only.
+    // CONFIG GET may be denied.
     let snapshots = match save {
         Value::Array(pair) => pair.get(1).map(|rules| !text(rules).is_empty()),
         Value::Map(pairs) => pairs.first().map(|(_, rules)| !text(rules).is_empty()),

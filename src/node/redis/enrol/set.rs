@@ -1,3 +1,5 @@
+//! The nodes of one manager: which of them may vote, and why the others may not.
+
 use std::{
     sync::{
         Arc, Mutex, OnceLock,
@@ -9,21 +11,20 @@ use std::{
 use ::redis::{Pipeline, Value};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::{Layout, NodeReport, Tag, clocks::Off, jumps::Corrections};
+use super::{
+    Layout, NodeReport, Tag,
+    state::{ClockCorrections, Copying, SetState, WallClockFlags},
+};
 use crate::{
     error::Reason,
-    membership::{
-        clock_jump_detector::ClockJumpDetector,
-        enrol::{Enrolment, NodeStatus},
-        takeover::{Foreign, Takeover, startable},
-    },
+    membership::node_status::NodeStatus,
     node::{
         ClockJumps,
         redis::{
-            Endpoint, RedisSettings,
+            Endpoint, EvictionGuard, RedisSettings, RestartGuard,
             encode::Keys,
-            guards::{EvictionGuard, RestartGuard},
-            status::{Bar, BarKind, Status},
+            status::Status,
+            vote_bar::{VoteBar, VoteBarKind},
         },
     },
     protocol::names::{Incarnation, View},
@@ -31,153 +32,63 @@ use crate::{
     time::{AdjustedClock, Clock, Timestamp},
 };
 
-/// Interval between lookups of a name whose server is not its owner any more.
+/// Interval between lookups of the name of a displaced node.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What the nodes of one manager have in common: which of them may vote, and why not.
+/// The nodes of one manager.
 #[derive(Debug)]
 pub(crate) struct NodeSet {
-    pub(in crate::node::redis) layout: Layout,
-    pub(in crate::node::redis) keys: Keys,
-    pub(in crate::node::redis) settings: RedisSettings,
+    pub(crate) layout: Layout,
+    pub(crate) keys: Keys,
+    pub(crate) settings: RedisSettings,
     pub(super) clock: Arc<AdjustedClock>,
     pub(super) clock_jumps: Arc<ClockJumps>,
-    members: OnceLock<Box<[Member]>>,
-    state: Mutex<State>,
+    members: OnceLock<Box<[NodeHandle]>>,
+    state: Mutex<SetState>,
     pub(super) changed: Notify,
-    /// The highest floor that a node told: no token may be proposed below it.
+    /// The highest floor of any node; no token may be proposed below it.
     floor: AtomicU64,
-    pub(super) corrections: Corrections,
-    pub(super) off: Off,
+    pub(super) corrections: ClockCorrections,
+    pub(super) off: WallClockFlags,
     pub(super) closed: AtomicBool,
-    /// Which servers know the flags of scripts.
+    /// Which servers support script flags.
     knows_flags: Box<[AtomicBool]>,
-    /// Where the set stands among the manager's nodes.
+    /// Index of the set's first node among the manager's nodes.
     pub(super) first: usize,
 }
 
 /// One node of the set.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct NodeHandle {
     pub(super) status: Arc<Status>,
-    pub(super) admin: mpsc::UnboundedSender<Admin>,
+    pub(super) admin: mpsc::UnboundedSender<AdminRequest>,
     pub(super) endpoint: Endpoint,
 }
 
-/// What a node is asked for beside operations.
+/// A node's place in its set.
+#[derive(Clone, Debug)]
+pub(crate) struct Membership {
+    pub(crate) set: Arc<NodeSet>,
+    pub(crate) index: usize,
+}
+
+/// An administrative request to a node's connection.
 #[derive(Debug)]
-pub(in crate::node::redis) enum Admin {
-    /// Commands, and who waits for their answers.
+pub(crate) enum AdminRequest {
+    /// Run commands; the replies go to the sender.
     Run(Pipeline, oneshot::Sender<Result<Vec<Value>, Reason>>),
-    /// To look how the node stands now, not at the next second.
+    /// Run a health check now.
     Check,
 }
 
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) enrolment: Enrolment,
-    pub(super) detector: ClockJumpDetector,
-    run_ids: Box<[Option<Arc<str>>]>,
-    /// Which nodes still take over records.
-    pub(super) copying: Box<[Copying]>,
-    /// Which nodes are being told of the owners of names, and when one that failed is told again.
-    pub(super) informing: Box<[Informing]>,
-    /// Nodes of other sets, which may be unused.
-    pub(super) takeover: Takeover,
-    /// Nodes that were moved from another set, and start when that has no quorum left.
-    moved: Box<[Option<Moved>]>,
-    /// The tags with which nodes vote, as last seen.
-    tags: Box<[Option<Tag>]>,
-    /// When a node that is displaced is to be looked up anew.
-    lookups: Box<[Timestamp]>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Informing {
-    NotBefore(Timestamp),
-    UnderWay,
-}
-
-/// A node of ours that was moved from another set.
-#[derive(Clone, Debug)]
-struct Moved {
-    from: (Arc<str>, usize),
-    /// Its tag while it is not to start by itself.
-    waits_with: Option<Arc<str>>,
-    retry_at: Timestamp,
-}
-
-/// Interval between two tries to start a node that was moved.
-const START_RETRY: Duration = Duration::from_secs(1);
-
-impl State {
-    /// Which nodes are connected.
-    pub(super) fn connected(&self) -> Vec<bool> {
-        self.run_ids.iter().map(Option::is_some).collect()
-    }
-
-    /// Moved nodes that may start now, with their tags, and when the next one may be tried.
-    pub(super) fn startable(
-        &mut self,
-        now: Timestamp,
-    ) -> (Vec<(usize, Arc<str>)>, Option<Timestamp>) {
-        let from: Vec<_> = self.moved.iter().map(|m| m.as_ref().map(|m| m.from.clone())).collect();
-        let (mut due, mut wake) = (Vec::new(), None);
-        for node in startable(&from) {
-            let Some(moved) = &mut self.moved[node] else { continue };
-            let Some(tag) = &moved.waits_with else { continue };
-            if moved.retry_at <= now {
-                moved.retry_at = now + START_RETRY;
-                due.push((node, Arc::clone(tag)));
-            } else {
-                wake =
-                    Some(wake.map_or(moved.retry_at, |wake: Timestamp| wake.min(moved.retry_at)));
-            }
-        }
-        (due, wake)
-    }
-
-    /// Takes what a node tells of a set that is not ours, or was not.
-    fn see_foreign(
-        &mut self,
-        node: usize,
-        report: &NodeReport,
-        sight: &NodeStatus,
-        now: Timestamp,
-    ) {
-        let foreign = (*sight == NodeStatus::OtherLayout).then(|| Foreign {
-            layout: report.tag.layout().into(),
-            size: report.size,
-            seen: Arc::clone(&report.seen),
-            max_ttl: report.longest_ttl,
-        });
-        self.takeover.see(node, foreign, now);
-        let is_ours = matches!(sight, NodeStatus::Probation { .. } | NodeStatus::Active { .. });
-        let waits = matches!(sight, NodeStatus::Probation { moved: true, .. });
-        let retry_at = self.moved[node].as_ref().map_or(now, |moved| moved.retry_at);
-        self.moved[node] = is_ours.then(|| Moved {
-            from: report.moved_from.clone(),
-            waits_with: waits.then(|| Arc::clone(report.tag.text())),
-            retry_at,
-        });
-    }
-}
-
-/// What follows for a connection from how its server stands.
-pub(in crate::node::redis) struct Admission {
-    /// With what the server answers votes of this client; `None` if it does not.
-    pub(in crate::node::redis) tag: Option<Tag>,
-    /// What that tag stands for; `None` without the restart guard.
-    pub(in crate::node::redis) view: Option<Arc<View>>,
-    /// Another server is the owner of the node's name: it is to be looked up anew.
-    pub(in crate::node::redis) reconnect: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Copying {
-    Done,
-    Wanted(Timestamp),
-    UnderWay,
+/// What a report means for the connection.
+pub(crate) struct Admission {
+    /// The tag of its votes for this client; `None` if it does not vote.
+    pub(crate) tag: Option<Tag>,
+    /// The view that the tag stands for; `None` without the restart guard.
+    pub(crate) view: Option<Arc<View>>,
+    /// Another server owns the node's name: look it up again.
+    pub(crate) reconnect: bool,
 }
 
 impl NodeSet {
@@ -188,17 +99,7 @@ impl NodeSet {
         clock_jumps: Arc<ClockJumps>,
         (first, nodes): (usize, usize),
     ) -> Arc<Self> {
-        let state = State {
-            enrolment: Enrolment::new(nodes, settings.max_ttl, settings.drift_factor),
-            detector: ClockJumpDetector::new(nodes, settings.drift_factor),
-            run_ids: vec![None; nodes].into(),
-            copying: vec![Copying::Done; nodes].into(),
-            informing: vec![Informing::NotBefore(Timestamp::ZERO); nodes].into(),
-            takeover: Takeover::new(nodes, settings.drift_factor),
-            moved: vec![None; nodes].into(),
-            tags: vec![None; nodes].into(),
-            lookups: vec![Timestamp::ZERO; nodes].into(),
-        };
+        let state = SetState::new(nodes, &settings);
         Arc::new(Self {
             layout,
             keys: Keys::new(&settings.prefix),
@@ -209,20 +110,20 @@ impl NodeSet {
             state: Mutex::new(state),
             changed: Notify::new(),
             floor: AtomicU64::new(0),
-            corrections: Corrections::new(nodes),
-            off: Off::new(nodes),
+            corrections: ClockCorrections::new(nodes),
+            off: WallClockFlags::new(nodes),
             closed: AtomicBool::new(false),
             knows_flags: (0..nodes).map(|_| AtomicBool::new(false)).collect(),
             first,
         })
     }
 
-    /// Names the members, once, before any of them connects.
-    pub(in crate::node::redis) fn join(
+    /// Sets the members, once, before any of them connects.
+    pub(crate) fn join(
         &self,
-        members: impl IntoIterator<Item = (Arc<Status>, mpsc::UnboundedSender<Admin>, Endpoint)>,
+        members: impl IntoIterator<Item = (Arc<Status>, mpsc::UnboundedSender<AdminRequest>, Endpoint)>,
     ) {
-        let member = |(status, admin, endpoint)| Member { status, admin, endpoint };
+        let member = |(status, admin, endpoint)| NodeHandle { status, admin, endpoint };
         let _ = self.members.set(members.into_iter().map(member).collect());
     }
 
@@ -239,8 +140,8 @@ impl NodeSet {
         self.settings.guards.restart == RestartGuard::Off
     }
 
-    /// Whether `max_ttl` may be raised on a node: a quorum votes.
-    pub(in crate::node::redis) fn may_raise(&self) -> bool {
+    /// Returns whether a quorum votes, so that `max_ttl` may be raised on a node.
+    pub(crate) fn may_raise(&self) -> bool {
         if self.is_unguarded() {
             return true;
         }
@@ -248,47 +149,43 @@ impl NodeSet {
         state.enrolment.active() >= crate::protocol::rules::quorum(state.run_ids.len())
     }
 
-    /// Whether a node without a tag of ours may be enrolled.
-    pub(in crate::node::redis) fn may_enrol(&self, node: usize) -> bool {
+    /// Returns whether a node without a tag of this set may be enrolled.
+    pub(crate) fn may_enrol(&self, node: usize) -> bool {
         self.is_unguarded() || !self.state().enrolment.is_elsewhere(node)
     }
 
-    /// Whether a node's server knows the flags of scripts (Redis 7), as its version says.
-    pub(in crate::node::redis) fn knows_flags(&self, node: usize) -> bool {
+    /// Returns whether a node's server supports script flags (Redis 7).
+    pub(crate) fn knows_flags(&self, node: usize) -> bool {
         self.knows_flags[node].load(Ordering::Relaxed)
     }
 
-    pub(in crate::node::redis) fn set_knows_flags(&self, node: usize, knows: bool) {
+    pub(crate) fn set_knows_flags(&self, node: usize, knows: bool) {
         self.knows_flags[node].store(knows, Ordering::Relaxed);
     }
 
-    /// The least epoch of a new enrolment of a node, and its incarnation if that is to be enrolled
-    /// anew although another server is the owner of its name: only over a fresh connection.
-    pub(in crate::node::redis) fn enrols_as(
-        &self,
-        node: usize,
-        is_fresh: bool,
-    ) -> (u32, Option<Incarnation>) {
+    /// Returns the minimum epoch of a new enrolment of a node, and the node's incarnation if it is
+    /// to reclaim its name, which needs a fresh connection.
+    pub(crate) fn enrols_as(&self, node: usize, is_fresh: bool) -> (u32, Option<Incarnation>) {
         let now = self.clock.now();
         let state = self.state();
         let reclaims = state.enrolment.reclaims(node, now).filter(|_| is_fresh);
         (state.enrolment.least_epoch(node), reclaims)
     }
 
-    /// The other nodes, in the order of their names.
+    /// Returns the other nodes, sorted by name.
     pub(super) fn others(&self, node: usize) -> Vec<usize> {
         let mut others: Vec<_> = (0..self.members().len()).filter(|&other| other != node).collect();
         others.sort_unstable_by_key(|&other| self.members()[other].status.name());
         others
     }
 
-    /// The names of the other nodes, sorted.
-    pub(in crate::node::redis) fn other_names(&self, node: usize) -> Vec<&str> {
+    /// Returns the names of the other nodes, sorted.
+    pub(crate) fn other_names(&self, node: usize) -> Vec<&str> {
         let name = |other: usize| &**self.members()[other].status.name();
         self.others(node).into_iter().map(name).collect()
     }
 
-    /// What a node of our layout is, and what it takes the others for.
+    /// Returns the view of a node of this layout.
     fn view(&self, node: usize, report: &NodeReport) -> Option<Arc<View>> {
         let unguarded = Incarnation { epoch: 0, id: 0, nonce: 0 };
         let incarnation = if self.is_unguarded() { unguarded } else { report.tag.incarnation()? };
@@ -299,8 +196,8 @@ impl NodeSet {
         Some(Arc::new(View { incarnation, owners }))
     }
 
-    /// Takes how a node stands, and decides whether it may vote.
-    pub(in crate::node::redis) fn report(
+    /// Records a node's report, and decides whether it may vote.
+    pub(crate) fn report(
         &self,
         node: usize,
         report: &NodeReport,
@@ -311,36 +208,37 @@ impl NodeSet {
             self.floor.fetch_max(report.floor, Ordering::Relaxed);
         }
         if report.copying && report.tag.is_active() {
-            // Before its votes count: nobody is to see one that votes, and not that it copies.
+            // Before its votes count, so that no client sees it vote without seeing that it copies.
             self.members()[node].status.set_copying(true);
         }
         let mut state = self.state();
         state.run_ids[node] = Some(Arc::clone(&report.run_id));
-        let (sight, bar) = self.judge(node, report, state.enrolment.is_elsewhere(node));
-        let view = match &sight {
+        let (status_seen, bar) = self.judge(node, report, state.enrolment.is_elsewhere(node));
+        let view = match &status_seen {
             NodeStatus::Active { view } => Some(Arc::clone(view)),
             _ => None,
         };
-        let sight = if self.bar_duplicates(&state, node) { NodeStatus::Out } else { sight };
-        state.enrolment.see_answer(node, sight.clone(), asked, now);
-        state.see_foreign(node, report, &sight, now);
+        let status_seen =
+            if self.bar_duplicates(&state, node) { NodeStatus::Out } else { status_seen };
+        state.enrolment.see_answer(node, status_seen.clone(), asked, now);
+        state.see_other_set(node, report, &status_seen, now);
         let status = &self.members()[node].status;
-        let bar = bar.or_else(|| match &sight {
+        let bar = bar.or_else(|| match &status_seen {
             NodeStatus::Probation { .. } => {
-                Some(Bar::Probation { until: now + state.enrolment.remaining(node, now) })
+                Some(VoteBar::Probation { until: now + state.enrolment.remaining(node, now) })
             }
-            // Raised with the next look, once a quorum votes.
+            // Raised by the next health check, once a quorum votes.
             NodeStatus::Active { .. } if state.enrolment.displaced_since(node).is_some() => {
-                Some(Bar::Reason(Reason::Displaced))
+                Some(VoteBar::Reason(Reason::Displaced))
             }
             NodeStatus::Active { .. } if report.max_ttl < self.settings.max_ttl => {
-                Some(Bar::Reason(Reason::TtlTooLong))
+                Some(VoteBar::Reason(Reason::TtlTooLong))
             }
             _ => None,
         });
-        let raise = matches!(bar, Some(Bar::Reason(Reason::TtlTooLong)));
-        status.queue_bar(BarKind::Enrolment, bar);
-        status.queue_bar(BarKind::Eviction, self.eviction(report));
+        let raise = matches!(bar, Some(VoteBar::Reason(Reason::TtlTooLong)));
+        status.queue_bar(VoteBarKind::Enrolment, bar);
+        status.queue_bar(VoteBarKind::Eviction, self.eviction(report));
         state.tags[node] = view.as_ref().map(|_| report.tag.clone());
         let wanted = report.copying && view.is_some();
         let reconnect = Self::is_to_be_looked_up(&mut state, node, now, is_fresh);
@@ -352,11 +250,11 @@ impl NodeSet {
         }
         drop(state);
         status.set_copying(wanted);
-        self.tell();
+        self.emit();
         if raise && self.may_raise() {
             for member in self.members() {
                 if member.status.barred() == Some(Reason::TtlTooLong) {
-                    let _ = member.admin.send(Admin::Check);
+                    let _ = member.admin.send(AdminRequest::Check);
                 }
             }
         }
@@ -365,13 +263,18 @@ impl NodeSet {
         Admission { tag, view: view.filter(|_| !self.is_unguarded()), reconnect }
     }
 
-    /// Whether a node votes, and is the one that was seen last, with the same owners of names.
+    /// Returns whether a node votes under the tag that was seen last.
     pub(super) fn votes_with(&self, node: usize, tag: &Tag) -> bool {
         tag.is_active() && self.state().tags[node].as_ref() == Some(tag)
     }
 
-    /// A name whose owner is another server may lead there by now.
-    fn is_to_be_looked_up(state: &mut State, node: usize, now: Timestamp, is_fresh: bool) -> bool {
+    /// Returns whether a displaced node's name should be looked up again.
+    fn is_to_be_looked_up(
+        state: &mut SetState,
+        node: usize,
+        now: Timestamp,
+        is_fresh: bool,
+    ) -> bool {
         let Some(reclaimed_at) = state.enrolment.reclaimed_at(node) else {
             state.lookups[node] = Timestamp::ZERO;
             return false;
@@ -384,26 +287,26 @@ impl NodeSet {
         false
     }
 
-    /// R14: votes of nodes whose names lead to other servers, for the rest, don't count. The caller
-    /// [tells](Self::tell) of it.
-    fn bar_strangers(&self, state: &State) {
+    /// R14: bars nodes whose names lead to other servers for the rest. The caller
+    /// [emits](Self::emit).
+    fn bar_strangers(&self, state: &SetState) {
         if self.is_unguarded() {
             return;
         }
         let strangers = state.enrolment.strangers();
         for (node, member) in self.members().iter().enumerate() {
-            let bar = strangers.contains(&node).then_some(Bar::Reason(Reason::NamesDiffer));
-            member.status.queue_bar(BarKind::Names, bar);
+            let bar = strangers.contains(&node).then_some(VoteBar::Reason(Reason::NamesDiffer));
+            member.status.queue_bar(VoteBarKind::Names, bar);
         }
     }
 
-    /// A node's connection is over.
-    pub(in crate::node::redis) fn left(&self, node: usize) {
+    /// Records the end of a node's connection.
+    pub(crate) fn left(&self, node: usize) {
         let now = self.clock.now();
         let mut state = self.state();
         state.enrolment.see(node, NodeStatus::Out, now);
         state.takeover.see(node, None, now);
-        // A server that it shared with another node is that one's alone now.
+        // A server that was shared with this node now belongs to the other alone.
         let mut alone = Vec::new();
         if let Some(run_id) = state.run_ids[node].take() {
             self.bar_duplicates(&state, node);
@@ -411,16 +314,16 @@ impl NodeSet {
             alone.extend((0..state.run_ids.len()).filter(shares));
         }
         drop(state);
-        self.tell();
+        self.emit();
         for node in alone {
-            let _ = self.members()[node].admin.send(Admin::Check);
+            let _ = self.members()[node].admin.send(AdminRequest::Check);
         }
-        self.try_jumps();
+        self.decide_jumps();
     }
 
-    /// Tells what was found out of the members; called when nothing is locked.
-    fn tell(&self) {
-        self.members().iter().for_each(|member| member.status.tell());
+    /// Emits the members' events; no mutex may be held.
+    fn emit(&self) {
+        self.members().iter().for_each(|member| member.status.emit());
     }
 
     fn judge(
@@ -428,7 +331,7 @@ impl NodeSet {
         node: usize,
         report: &NodeReport,
         is_elsewhere: bool,
-    ) -> (NodeStatus, Option<Bar>) {
+    ) -> (NodeStatus, Option<VoteBar>) {
         let ours = report.tag.layout() == &*self.layout.hash;
         let current = report.tag.run() == &*report.run;
         let view = self.view(node, report).filter(|_| ours);
@@ -441,22 +344,25 @@ impl NodeSet {
         } else if report.tag.text().is_empty() && is_elsewhere {
             let found = "nothing: it belonged to another set when it was last seen, and has lost its data since; adopt it, or start this process again once no client uses that set";
             let ours = Arc::clone(&self.layout.description);
-            (NodeStatus::Out, Some(Bar::Reason(Reason::OtherLayout { found: found.into(), ours })))
+            (
+                NodeStatus::Out,
+                Some(VoteBar::Reason(Reason::OtherLayout { found: found.into(), ours })),
+            )
         } else if ours || report.tag.text().is_empty() {
             let found = Arc::clone(report.tag.text());
-            (NodeStatus::Out, Some(Bar::Reason(Reason::WrongTag { found })))
+            (NodeStatus::Out, Some(VoteBar::Reason(Reason::WrongTag { found })))
         } else {
             let reason = Reason::OtherLayout {
                 found: Arc::clone(&report.layout),
                 ours: Arc::clone(&self.layout.description),
             };
-            (NodeStatus::OtherLayout, Some(Bar::Reason(reason)))
+            (NodeStatus::OtherLayout, Some(VoteBar::Reason(reason)))
         }
     }
 
-    /// R7: one server under two names would vote twice; so neither votes. Tells whether `asked` is
-    /// one of them. The caller [tells](Self::tell) of it.
-    fn bar_duplicates(&self, state: &State, asked: usize) -> bool {
+    /// R7: bars nodes that share a server, which would vote twice. Returns whether `asked` is one
+    /// of them. The caller [emits](Self::emit).
+    fn bar_duplicates(&self, state: &SetState, asked: usize) -> bool {
         let mut barred = false;
         for (node, member) in self.members().iter().enumerate() {
             let same = |other: &usize| {
@@ -467,25 +373,25 @@ impl NodeSet {
             let other = (0..state.run_ids.len()).find(same);
             let bar = other.map(|other| {
                 let other = Arc::clone(self.members()[other].status.name());
-                Bar::Reason(Reason::SameServer { other })
+                VoteBar::Reason(Reason::SameServer { other })
             });
             barred |= node == asked && bar.is_some();
-            member.status.queue_bar(BarKind::SameServer, bar);
+            member.status.queue_bar(VoteBarKind::SameServer, bar);
         }
         barred
     }
 
-    fn eviction(&self, report: &NodeReport) -> Option<Bar> {
+    fn eviction(&self, report: &NodeReport) -> Option<VoteBar> {
         let memory = report.memory.as_ref().filter(|memory| memory.evicts())?;
         (self.settings.guards.eviction == EvictionGuard::Refuse)
-            .then(|| Bar::Reason(Reason::Evicts { policy: Arc::clone(&memory.policy) }))
+            .then(|| VoteBar::Reason(Reason::Evicts { policy: Arc::clone(&memory.policy) }))
     }
 
-    pub(super) fn members(&self) -> &[Member] {
+    pub(super) fn members(&self) -> &[NodeHandle] {
         self.members.get().map_or(&[], |members| members)
     }
 
-    pub(super) fn state(&self) -> Guard<'_, State> {
+    pub(super) fn state(&self) -> Guard<'_, SetState> {
         crate::sync::lock(&self.state)
     }
 }

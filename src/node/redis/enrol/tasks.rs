@@ -1,4 +1,4 @@
-//! What goes on beside the operations: probations end, records are taken over.
+//! Background tasks of a set: activations, copies, take-overs.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -10,50 +10,55 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::oneshot;
 
 use super::{
-    activate, copy, inform,
-    set::{Admin, Copying, Informing, NodeSet},
-    takeover,
+    AdminRequest, NodeSet, activate,
+    adopt::{start_moved, take_unused},
+    copy,
+    state::{Copying, Informing},
 };
 use crate::{
     error::Reason,
     membership::{
-        enrol::{Outcome, Step},
-        takeover::Foreign,
+        node_status::{ActivationOutcome, ActivationStep},
+        takeover::ForeignSet,
+    },
+    node::redis::{
+        decode::{int, reason, text},
+        scripts,
     },
     protocol::names::Incarnation,
     time::{Clock, Timestamp},
 };
 
-/// A node that has not answered by then is tried again later.
+/// Timeout for a node's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const INFORM_RETRY: Duration = Duration::from_millis(200);
 
-enum Ended {
-    Activation { node: usize, outcome: Outcome },
+enum SetTaskEnd {
+    Activation { node: usize, outcome: ActivationOutcome },
     Copy { node: usize, again: Option<Duration> },
     Informed { node: usize, result: Result<(), Reason> },
     Moved { node: usize, result: Result<(), Reason> },
 }
 
-enum Work {
-    Activate(Step),
+enum SetTask {
+    Activate(ActivationStep),
     Copy(usize),
-    /// Tell a node who owns the other names, by index.
+    /// Inform a node of the owners of the other names, by index.
     Inform(usize, Box<[Option<Incarnation>]>),
-    /// Take over a node whose set nobody uses any more.
-    Take(usize, Foreign),
-    /// Begin the probation of a node that was moved; its tag.
+    /// Move a node from an unused set.
+    Take(usize, ForeignSet),
+    /// Begin the probation of a moved node with this tag.
     StartMoved(usize, Arc<str>),
 }
 
 impl NodeSet {
-    /// Lets [`run`](Self::run) end.
+    /// Ends [`run`](Self::run).
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.changed.notify_one();
     }
 
-    /// Ends probations and takes over records, until it is closed.
+    /// Runs the set's background tasks until it is closed.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut under_way = FuturesUnordered::new();
         loop {
@@ -79,7 +84,7 @@ impl NodeSet {
         }
     }
 
-    fn due(&self, now: Timestamp) -> (Vec<Work>, Option<Timestamp>) {
+    fn due(&self, now: Timestamp) -> (Vec<SetTask>, Option<Timestamp>) {
         let mut state = self.state();
         let state = &mut *state;
         let mut work = Vec::new();
@@ -87,14 +92,14 @@ impl NodeSet {
         let mut wake_at =
             |at: Timestamp| wake = Some(wake.map_or(at, |wake: Timestamp| wake.min(at)));
         if !self.is_unguarded() {
-            work.extend(state.enrolment.due(now).into_iter().map(Work::Activate));
+            work.extend(state.enrolment.due(now).into_iter().map(SetTask::Activate));
             if let Some(at) = state.enrolment.next_wake() {
                 wake_at(at);
             }
             let taken = state.takeover.due(now);
-            work.extend(taken.into_iter().map(|(node, foreign)| Work::Take(node, foreign)));
+            work.extend(taken.into_iter().map(|(node, foreign)| SetTask::Take(node, foreign)));
             let (moved, next) = state.startable(now);
-            work.extend(moved.into_iter().map(|(node, tag)| Work::StartMoved(node, tag)));
+            work.extend(moved.into_iter().map(|(node, tag)| SetTask::StartMoved(node, tag)));
             for at in next.into_iter().chain(state.takeover.next_wake()) {
                 wake_at(at);
             }
@@ -103,7 +108,7 @@ impl NodeSet {
                 let Some(owners) = state.enrolment.news_for(node) else { continue };
                 if at <= now {
                     *informing = Informing::UnderWay;
-                    work.push(Work::Inform(node, owners));
+                    work.push(SetTask::Inform(node, owners));
                 } else {
                     wake_at(at);
                 }
@@ -113,7 +118,7 @@ impl NodeSet {
             if let Copying::Wanted(at) = *copying {
                 if at <= now {
                     *copying = Copying::UnderWay;
-                    work.push(Work::Copy(node));
+                    work.push(SetTask::Copy(node));
                 } else {
                     wake_at(at);
                 }
@@ -122,43 +127,43 @@ impl NodeSet {
         (work, wake)
     }
 
-    async fn work(&self, work: Work) -> Ended {
+    async fn work(&self, work: SetTask) -> SetTaskEnd {
         match work {
-            Work::Activate(step) => {
+            SetTask::Activate(step) => {
                 let node = step.node;
-                Ended::Activation { node, outcome: activate::activate(self, step).await }
+                SetTaskEnd::Activation { node, outcome: activate::activate(self, step).await }
             }
-            Work::Copy(node) => Ended::Copy { node, again: copy::copy(self, node).await },
-            Work::Take(node, foreign) => {
-                Ended::Moved { node, result: takeover::take_unused(self, node, &foreign).await }
+            SetTask::Copy(node) => SetTaskEnd::Copy { node, again: copy::copy(self, node).await },
+            SetTask::Take(node, foreign) => {
+                SetTaskEnd::Moved { node, result: take_unused(self, node, &foreign).await }
             }
-            Work::StartMoved(node, tag) => {
-                Ended::Moved { node, result: takeover::start_moved(self, node, &tag).await }
+            SetTask::StartMoved(node, tag) => {
+                SetTaskEnd::Moved { node, result: start_moved(self, node, &tag).await }
             }
-            Work::Inform(node, owners) => {
-                Ended::Informed { node, result: inform::inform(self, node, &owners).await }
+            SetTask::Inform(node, owners) => {
+                SetTaskEnd::Informed { node, result: inform(self, node, &owners).await }
             }
         }
     }
 
-    fn ended(&self, ended: &Ended) {
+    fn ended(&self, ended: &SetTaskEnd) {
         let now = self.clock.now();
         let mut state = self.state();
         let (node, is_changed) = match ended {
-            Ended::Activation { node, outcome } => {
+            SetTaskEnd::Activation { node, outcome } => {
                 state.enrolment.ended(*node, *outcome, now);
-                (*node, !matches!(outcome, Outcome::Later(_)))
+                (*node, !matches!(outcome, ActivationOutcome::Later(_)))
             }
-            Ended::Copy { node, again } => {
+            SetTaskEnd::Copy { node, again } => {
                 state.copying[*node] = match again {
                     Some(pause) => Copying::Wanted(now + *pause),
                     None => Copying::Done,
                 };
                 (*node, again.is_none())
             }
-            Ended::Moved { node, .. } => (*node, true),
-            // It is looked at now: what it knows by then is not told it again.
-            Ended::Informed { node, .. } => {
+            SetTaskEnd::Moved { node, .. } => (*node, true),
+            // The health check now shows what it knows.
+            SetTaskEnd::Informed { node, .. } => {
                 state.informing[*node] = Informing::NotBefore(now + INFORM_RETRY);
                 (*node, true)
             }
@@ -166,27 +171,52 @@ impl NodeSet {
         drop(state);
         let name = self.members()[node].status.name();
         match ended {
-            Ended::Informed { result: Err(reason), .. } => {
+            SetTaskEnd::Informed { result: Err(reason), .. } => {
                 crate::log::debug!(node = %name, %reason, "not told who owns the other names yet");
             }
-            Ended::Moved { result: Err(reason), .. } => {
+            SetTaskEnd::Moved { result: Err(reason), .. } => {
                 crate::log::debug!(node = %name, %reason, "not moved yet");
             }
             _ => {}
         }
         if is_changed {
-            let _ = self.members()[node].admin.send(Admin::Check);
+            let _ = self.members()[node].admin.send(AdminRequest::Check);
         }
     }
 
-    /// Runs commands on a node, beside its operations.
+    /// Runs commands over a node's connection.
     pub(super) async fn ask(&self, node: usize, pipeline: Pipeline) -> Result<Vec<Value>, Reason> {
         let (sender, receiver) = oneshot::channel();
-        let _ = self.members()[node].admin.send(Admin::Run(pipeline, sender));
+        let _ = self.members()[node].admin.send(AdminRequest::Run(pipeline, sender));
         match tokio::time::timeout(ANSWER_TIMEOUT, receiver).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(Reason::Disconnected),
             Err(_) => Err(Reason::TimedOut),
         }
+    }
+}
+
+/// R14: informs a node of the owners of the other names, by index. It keeps those that are later
+/// than its own.
+pub(super) async fn inform(
+    set: &NodeSet,
+    node: usize,
+    owners: &[Option<Incarnation>],
+) -> Result<(), Reason> {
+    let mut pipeline = Pipeline::with_capacity(1);
+    let cmd = pipeline.cmd("EVAL").arg(scripts::OWN.text(set.knows_flags(node))).arg(1);
+    cmd.arg(&set.keys.meta).arg(&*set.layout.hash);
+    for other in set.others(node) {
+        let owner = owners[other].map(|owner| owner.to_string()).unwrap_or_default();
+        cmd.arg(&**set.members()[other].status.name()).arg(owner);
+    }
+    let items = match set.ask(node, pipeline).await?.into_iter().next() {
+        Some(Value::Array(items)) => items,
+        Some(Value::ServerError(error)) => return Err(reason(&error)),
+        _ => return Err(Reason::Protocol("no answer to the owners of names".into())),
+    };
+    match items.first().and_then(int) {
+        Some(1) => Ok(()),
+        _ => Err(Reason::WrongTag { found: items.get(1).map(text).unwrap_or_default() }),
     }
 }

@@ -1,13 +1,12 @@
--- Acquires for many leases, and releases that were asked for between them, in their order.
--- KEYS: meta, then the lock keys of all leases. ARGV: tag; for each lock key, at its own index, its
--- stripe's field; then for each lease: nonce and how many keys (negative: release), and for an
--- acquire: value, ttl in ms, deadline in µs of the server's time (with a + from one that will wait
--- where it is refused), token (0: no fencing), end of its block. Last: the strict clock guard.
--- Answers for each lease: 1 granted and accepted, 2 granted; 3 held; 4 other tag; 5 late;
--- 6 token too far ahead; 9 as release.lua; 11 clock off; 12 ttl above max_ttl; or
--- the error that a command met.
--- Written for the server's time: to make a function costs a third of a command, so the common way
--- through makes none; helpers() makes those that the other ways need.
+-- Acquires for many leases, and releases between them, in order. KEYS: meta, then the lock keys of
+-- all leases. ARGV: tag; for each lock key, at its own index, its stripe's field; then for each
+-- lease: nonce and how many keys (negative: release), and for an acquire: value, ttl in ms,
+-- deadline in µs of the server's time (with a + from one that will wait where it is refused), token
+-- (0: no fencing), end of its block. Last: the strict clock guard. Answers for each lease: 1
+-- granted and accepted, 2 granted; 3 held; 4 other tag; 5 late; 6 token too far ahead; 9 as
+-- release.lua; 11 clock off; 12 ttl above max_ttl; or the error that a command met. Written for the
+-- server's time: to make a function costs a third of a command, so the common way through makes
+-- none; helpers() makes those that the other ways need.
 local call, pcall = redis.call, redis.pcall
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]

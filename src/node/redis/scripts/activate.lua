@@ -1,10 +1,8 @@
--- Ends a node's probation: from here on it votes.
--- KEYS: meta. ARGV: the tag of the probation that was waited out, how long was waited
--- in ms, max_ttl in ms, floor (0: none), 'bootstrap' where there are too few others to learn from,
--- what stands in `once`, before a nonce, while done records are still to be copied, or ''; then
--- field and number of each fence.
--- Marks were learnt before, by learn_marks.lua.
--- Answers: {1, tag} active; {2, ms} not waited long enough; {3, tag} another probation.
+-- Ends a node's probation: from here on it votes. KEYS: meta. ARGV: the tag of the probation, the
+-- time waited in ms, max_ttl in ms, floor (0: none), 'bootstrap' where there are too few others to
+-- learn from, what stands in `once`, before a nonce, while done records are still to be copied, or
+-- ''; then field and number of each fence. Marks were learnt before, by learn_marks.lua. Answers:
+-- {1, tag} active; {2, ms} not waited long enough; {3, tag} another probation.
 local tag = redis.call('HGET', KEYS[1], 'tag') or ''
 if tag ~= ARGV[1] then return {3, tag} end
 local layout = layout_of(tag)

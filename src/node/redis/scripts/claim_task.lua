@@ -1,7 +1,8 @@
--- Who does for all what one client at a time is to do: learning before an activation, copying records.
--- KEYS: meta. ARGV: the field that names the task, and what it was; the field of the claim; the
--- client's number; for how long in µs, zero to give it back; records and bytes copied so far.
--- Answers {1} the client's own; {0} nothing to do any more; {2, records, bytes} another client's.
+-- Claims a task that one client at a time does for all: learning before an activation, copying
+-- records. KEYS: meta. ARGV: the field that names the task, and what it was; the field of the
+-- claim; the client's number; for how long in µs, zero to give it back; records and bytes copied so
+-- far. Answers {1} the client's own; {0} nothing to do any more; {2, records, bytes} another
+-- client's.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local meta = redis.call('HMGET', KEYS[1], ARGV[1], ARGV[3])

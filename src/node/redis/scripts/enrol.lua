@@ -45,8 +45,8 @@ if role == 'master' and ARGV[8] == 'enrol' then
     local was = tag and string.sub(tag, 1, 1)
     local state = was == 'm' and 'm' or incomplete and was or 'p'
     if guarded then
-      -- At least the time in seconds: a client that has not seen the former owner of the name
-      -- enrols its successor above it all the same.
+      -- At least the time in seconds: a client that has not seen the former owner of the name still
+      -- enrols its successor above it.
       local seconds = math.min(math.floor(now / 1000000), 4000000000)
       local epoch = math.max(tonumber(ARGV[9]), tag and epoch_of(tag) + 1 or 1, seconds)
       tag = new_tag(state, current, ARGV[1], ARGV[3], epoch, fields)

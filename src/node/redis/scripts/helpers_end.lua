@@ -6,7 +6,7 @@ local function other_holder(key, nonce, fence, now, guard, deadline)
   if value and string.sub(value, 1, 32) ~= nonce then
     local left = remaining(key, guard, now)
     if guard ~= '' and left == 0 and string.find(value, '^%x+ %d+ %d+ ') then return nil end
-    -- Its release tells who waits; see release_keys.lua. A full server takes no mark.
+    -- Marks the waiter for the release, see release_keys.lua. A full server stores no mark.
     local waits = string.byte(deadline) == 43
     if waits and string.byte(value, -1) ~= 10 and string.find(value, '^%x+ %d+ %d+ ') then
       redis.pcall('SET', key, value .. '\n', 'KEEPTTL')

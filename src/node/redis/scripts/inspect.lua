@@ -1,5 +1,5 @@
--- Who holds a key. KEYS: the lock key. ARGV: 'strict' under the strict clock guard, else empty.
--- Answers: value (or nothing), for how long still in ms (negative: no TTL).
+-- Reads the holder of a key. KEYS: the lock key. ARGV: 'strict' under the strict clock guard, else
+-- empty. Answers: value (or nothing), for how long still in ms (negative: no TTL).
 local value = redis.call('GET', KEYS[1])
 if not value then return {} end
 local time = redis.call('TIME')

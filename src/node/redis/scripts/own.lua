@@ -1,6 +1,6 @@
--- Keeps who owns the other names, where that is later than what was kept.
--- KEYS: meta. ARGV: layout; then, for each of the other names, sorted: the name, and its owner or ''.
--- Answers: 1; 4 and the tag where the node belongs to another set, or is not enrolled.
+-- Stores the owners of the other names that are later than the stored ones. KEYS: meta. ARGV:
+-- layout; then, for each of the other names, sorted: the name, and its owner or ''. Answers: 1; 4
+-- and the tag where the node belongs to another set, or is not enrolled.
 local tag = redis.call('HGET', KEYS[1], 'tag') or ''
 if layout_of(tag) ~= ARGV[1] or #tag ~= TAG_LENGTH then return {4, tag} end
 

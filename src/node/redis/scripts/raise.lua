@@ -18,7 +18,7 @@ for i = 3, #meta do
 end
 if token <= fence then return {2, now, fence} end
 for i = 2, #KEYS do
-  -- Who was refused meanwhile waits all the same: see release_keys.lua.
+  -- Keeps the mark of a waiter: see release_keys.lua.
   local mark = string.byte(redis.call('GET', KEYS[i]), -1) == 10 and '\n' or ''
   redis.call('SET', KEYS[i], ARGV[3] .. mark, 'KEEPTTL')
 end

@@ -1,6 +1,6 @@
--- Deletes the keys of one or many leases where they are the lease's own.
--- KEYS: the lock keys of all leases. ARGV: for each lease: nonce, and how many keys, negative.
--- Answers for each lease: 9, how many of its keys were there, and 1 if one of them was waited for; or the error that a command met.
+-- Deletes the keys of one or many leases where they are the lease's own. KEYS: the lock keys of all
+-- leases. ARGV: for each lease: nonce, and how many keys, negative. Answers for each lease: 9, how
+-- many of its keys were there, and 1 if one of them had a waiter; or the error of a command.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local answers, first = {}, 1

@@ -1,6 +1,6 @@
--- Deletes the keys from first to last where they are those of the nonce. Where somebody was refused
--- meanwhile, which a line feed at the value's end says, it is told on the name's channel, along with
--- how many listen there. A user without leave for channels releases all the same.
+-- Deletes the keys from first to last where they are those of the nonce. A line feed at the end of
+-- the value marks a waiter: then publishes the number of listeners on the name's channel. Works
+-- without permission for channels.
 local function release_keys(first, last, nonce, now)
   local deleted, awaited = 0, 0
   for i = first, last do

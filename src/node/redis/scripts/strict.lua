@@ -1,9 +1,8 @@
 -- The strict clock guard is given as one text: the first 16 digits of the replication id, and, in
 -- µs and 16 digits each, the earliest and the latest time that the server's clock may show. Empty:
--- no strict guard.
--- Under it a key lives for a backstop longer than its lease, so that a clock that jumps forward
--- does not delete it; whether the lease is over is told by a clock that was compared first. That is
--- one reading: the clock may jump while a script runs, so nothing is left to a command's own.
+-- no strict guard. Under it a key lives for a backstop longer than its lease, so that a clock that
+-- jumps forward does not delete it; a compared reading of the clock decides whether the lease has
+-- ended. The clock may jump within a script, so no command reads it again.
 local BACKSTOP = 86400000
 
 local function clock_is_off(guard, now)

@@ -1,42 +1,43 @@
-//! What the answers say, and who hears it.
+//! Handles the replies to a batch.
 
 use ::redis::{Pipeline, Value};
 
-use super::{Batch, Content, Ending, Session};
+use super::{BatchContent, SentBatch, Session, SessionEnd};
 use crate::{
     error::Reason,
     node::redis::{
-        decode::{Decoded, Redo, decode},
-        encode::By,
-        node::Request,
-        permissions, scripts,
+        decode::{Decoded, Retry, decode},
+        encode::ScriptRef,
+        permissions,
+        request::NodeRequest,
+        scripts,
         server_clock::ServerClock,
     },
     protocol::{Answer, Op},
 };
 
 impl Session<'_> {
-    /// Hands out the answers of a batch; sends again what has to be.
-    pub(super) fn on_answers(&mut self, batch: Batch) -> Result<(), Reason> {
-        let Batch { sent, content, view, tag, answers: values, .. } = batch;
+    /// Passes the answers of a batch on, and repeats what has to be sent again.
+    pub(super) fn on_answers(&mut self, batch: SentBatch) -> Result<(), Reason> {
+        let SentBatch { sent, content, view, tag, answers: values, .. } = batch;
         let groups = match content {
-            Content::Operations(groups) => {
+            BatchContent::Operations(groups) => {
                 self.unanswered -= groups.iter().map(Vec::len).sum::<usize>();
                 groups
             }
-            Content::Look => return self.on_look(sent, values),
-            Content::Admin(waiting) => {
-                // Who asked may have lost interest.
+            BatchContent::HealthCheck => return self.on_health_check(sent, values),
+            BatchContent::AdminRequest(waiting) => {
+                // The caller may have given up.
                 let _ = waiting.send(Ok(values));
                 return Ok(());
             }
-            Content::Permissions => {
+            BatchContent::Permissions => {
                 if let Some(denied) = permissions::answer(values) {
                     self.status.set_denied(|known| known.found(denied));
                 }
                 return Ok(());
             }
-            Content::Scripts => return Ok(()),
+            BatchContent::Scripts => return Ok(()),
         };
         let received = self.settings.clock.now();
         let mut unusable = None;
@@ -45,7 +46,7 @@ impl Session<'_> {
         for group in groups {
             match decode(&group, values.next().unwrap_or(Value::Nil)) {
                 Ok(answers) => {
-                    // One call reads the clock once for all.
+                    // All answers of a call share one reading of the clock.
                     let micros = answers.iter().find_map(|answer| answer.server_micros);
                     let sound = micros.is_none_or(|micros| {
                         self.link.server_clock = ServerClock::new(sent, micros);
@@ -53,7 +54,7 @@ impl Session<'_> {
                     });
                     for (mut request, mut decoded) in group.into_iter().zip(answers) {
                         self.judge(&request.op, &mut decoded, sound);
-                        // It was known that the node has no vote, and is looked at anyway.
+                        // The operation was sent although the node had no vote.
                         if let Err(Reason::WrongTag { .. }) = &decoded.result
                             && tag.text().is_empty()
                             && let Some(reason) = self.status.barred()
@@ -75,14 +76,14 @@ impl Session<'_> {
                         request.answer(decoded.result, view.clone());
                     }
                 }
-                Err(Redo::WithText) => forgotten.extend(group),
-                Err(Redo::Apart) => {
-                    self.spoilt = Some(self.settings.clock.now());
+                Err(Retry::WithText) => forgotten.extend(group),
+                Err(Retry::Apart) => {
+                    self.last_spoilt = Some(self.settings.clock.now());
                     apart.extend(group);
                 }
             }
         }
-        // A server that has become a replica, say: down until it greets as one that votes.
+        // For example a server that became a replica: down until it votes again.
         if let Some(reason) = unusable {
             return Err(reason);
         }
@@ -91,8 +92,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// A grant of a server whose clock jumped does not count; nor is a release the last word that
-    /// an unanswered grant may still come behind.
+    /// Rejects a grant by a server whose clock jumped, and a release after which an unanswered
+    /// grant may still run.
     fn judge(&mut self, op: &Op, decoded: &mut Decoded, sound: bool) {
         if decoded.granted && !sound {
             let by_micros = match self.status.barred() {
@@ -109,38 +110,38 @@ impl Session<'_> {
         }
     }
 
-    /// What an answer says of the server; true if the connection is of no use any more.
+    /// Notes what an answer says about the server; returns whether the connection is unusable.
     fn note(&mut self, result: &Result<Answer, Reason>) -> bool {
         match result {
-            // Shown before the answer is told: who has it finds the node down.
+            // Before the answer is sent: its receiver finds the node down.
             Err(reason) if reason.ends_connection() => {
                 self.status.set_down(reason.clone());
                 return true;
             }
-            Err(Reason::WrongTag { .. } | Reason::TtlTooLong) => self.look_now = true,
+            Err(Reason::WrongTag { .. } | Reason::TtlTooLong) => self.check_now = true,
             Err(Reason::NoPermission(_)) => self.permissions_doubted = true,
             _ => {}
         }
         false
     }
 
-    /// A server that forgot its scripts gets their text; operations that failed together, one of
-    /// them for all, are asked for one by one. In the old order, and without what is over by now:
-    /// it must not run behind its release.
-    fn resend(&mut self, forgotten: Vec<Request>, apart: Vec<Request>) {
+    /// Repeats operations: by script text where the server lacks the scripts, one by one where one
+    /// operation failed a call for all. Keeps their order, and drops ended ones, which must not run
+    /// after their release.
+    fn resend(&mut self, forgotten: Vec<NodeRequest>, apart: Vec<NodeRequest>) {
         let now = self.settings.clock.now();
-        // Both at once is rare; then all of it goes by text.
-        let by = if forgotten.is_empty() { By::Digest } else { By::Text };
+        // If both apply, which is rare, all are sent by text.
+        let by = if forgotten.is_empty() { ScriptRef::Digest } else { ScriptRef::Text };
         if !forgotten.is_empty() {
-            // Who forgot one forgot all. An operation that is found forgotten later would come
-            // behind those that were written meanwhile.
+            // A server that lacks one script lacks all. They are loaded now, as operations repeated
+            // later would run after those written meanwhile.
             let mut scripts = Pipeline::new();
             scripts::load(&mut scripts);
-            self.send_all(&scripts, now, Content::Scripts);
+            self.send_all(&scripts, now, BatchContent::Scripts);
         }
         let again = forgotten.into_iter().chain(apart);
         let (over, again): (Vec<_>, Vec<_>) =
-            again.partition(|request: &Request| request.op.is_over());
+            again.partition(|request: &NodeRequest| request.op.is_over());
         for request in over {
             request.not_sent(Reason::Stale);
         }
@@ -150,8 +151,8 @@ impl Session<'_> {
         }
     }
 
-    /// What met another tag than it was sent with did not run: it is sent once more, now that the
-    /// tag is known. So a change at one server fails nobody's request.
+    /// Sends operations that met another tag, and so did not run, once more with the tag known now:
+    /// a change at one server fails no request.
     pub(super) fn send_mistagged(&mut self) {
         let mistagged = std::mem::take(&mut self.mistagged);
         if self.tag.text().is_empty() {
@@ -163,31 +164,31 @@ impl Session<'_> {
         self.resend(Vec::new(), mistagged);
     }
 
-    pub(super) fn break_off(mut self, reason: Reason) -> Ending {
-        // Everything that follows is told at once that the node is down.
+    pub(super) fn break_off(mut self, reason: Reason) -> SessionEnd {
+        // Later operations fail at once.
         self.status.set_down(reason.clone());
-        // What was written may have run, whatever ended the connection.
+        // Written operations may have run, whatever ended the connection.
         let told = if reason.may_have_run() { reason.clone() } else { Reason::Disconnected };
         for request in std::mem::take(&mut self.mistagged) {
             request.not_sent(reason.clone());
         }
         for batch in std::mem::take(&mut self.batches) {
             match batch.content {
-                Content::Operations(groups) => {
+                BatchContent::Operations(groups) => {
                     for request in groups.into_iter().flatten() {
                         self.reconnect.unanswered(&request.op, batch.sent, batch.server_clock);
                         request.answer(Err(told.clone()), None);
                     }
                 }
-                Content::Admin(waiting) => {
+                BatchContent::AdminRequest(waiting) => {
                     let _ = waiting.send(Err(told.clone()));
                 }
-                Content::Look | Content::Permissions | Content::Scripts => {}
+                BatchContent::HealthCheck | BatchContent::Permissions | BatchContent::Scripts => {}
             }
         }
-        for request in self.lanes.drain() {
+        for request in self.send_queue.drain() {
             request.not_sent(reason.clone());
         }
-        Ending::Broken(reason)
+        SessionEnd::Broken(reason)
     }
 }

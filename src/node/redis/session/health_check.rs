@@ -1,10 +1,10 @@
-//! How the server stands, and what its clock shows.
+//! Health checks: the server's enrolment and its clock.
 
 use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
-use super::{Content, Session};
+use super::{BatchContent, Session};
 use crate::{
     error::Reason,
     membership::{
@@ -15,71 +15,79 @@ use crate::{
         ClockOffset,
         redis::{
             enrol::{NodeReport, Tag},
-            handshake::{self, Look},
+            handshake::{self, TimedReport},
             permissions,
             server_clock::ServerClock,
-            status::{Bar, BarKind},
+            vote_bar::{VoteBar, VoteBarKind},
         },
     },
     time::Timestamp,
 };
 
-/// Minimum time between two questions about permissions on one connection.
+/// Minimum interval between permission checks on one connection.
 const PERMISSIONS_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Session<'_> {
-    /// Takes what the greeting found out.
+    /// Processes the health check of the handshake.
     pub(super) fn begin(&mut self) {
-        let Look { sent, received, report } = std::mem::replace(
-            &mut self.link.look,
-            Look { sent: Timestamp::ZERO, received: Timestamp::ZERO, report: Err(Reason::Unknown) },
+        let TimedReport { sent, received, report } = std::mem::replace(
+            &mut self.link.report,
+            TimedReport {
+                sent: Timestamp::ZERO,
+                received: Timestamp::ZERO,
+                report: Err(Reason::Unknown),
+            },
         );
-        // Barred or not is decided before the node is up.
+        // Whether it may vote is decided before the node is up.
         match &report {
             Ok(report) => {
                 self.observe(sent, received, report.server_micros);
-                // The name was looked up for this connection: there is nothing to look up anew.
+                // The name was looked up for this connection.
                 self.stand((sent, received), report, true);
             }
             Err(reason) => self.unenrolled(reason),
         }
-        self.status.set_up(self.link.version.clone(), received.since(sent));
+        self.status.set_up(self.link.version.clone(), received.saturating_duration_since(sent));
         if let Err(reason) = &report {
             self.status.set_refusing(reason, true);
         }
         self.ask_permissions(received);
     }
 
-    /// It can't be told whether the server may vote.
+    /// Records that the server can't be enrolled.
     fn unenrolled(&self, reason: &Reason) {
-        self.status.set_bar(BarKind::Enrolment, Some(Bar::Reason(reason.clone())));
+        self.status.set_bar(VoteBarKind::Enrolment, Some(VoteBar::Reason(reason.clone())));
     }
 
-    /// Asks how the server stands; where a command was denied to us, which ones are.
-    pub(super) fn look(&mut self, now: Timestamp) {
+    /// Sends a health check, and a permission check if commands are denied.
+    pub(super) fn check_health(&mut self, now: Timestamp) {
         let mut pipeline = Pipeline::with_capacity(4);
-        handshake::add_look(&mut pipeline, self.member, false);
-        self.send_all(&pipeline, now, Content::Look);
-        (self.looking, self.look_now) = (true, false);
-        let is_time = now.since(self.permissions_asked) >= PERMISSIONS_INTERVAL;
+        handshake::add_health_check(&mut pipeline, self.member, false);
+        self.send_all(&pipeline, now, BatchContent::HealthCheck);
+        (self.checking, self.check_now) = (true, false);
+        let is_time = now.saturating_duration_since(self.permissions_asked) >= PERMISSIONS_INTERVAL;
         if is_time && (self.permissions_doubted || self.status.is_denied_something()) {
             self.ask_permissions(now);
         }
     }
 
-    /// Asks which commands are denied to us.
+    /// Sends a permission check.
     fn ask_permissions(&mut self, now: Timestamp) {
         (self.permissions_asked, self.permissions_doubted) = (now, false);
         let mut pipeline = Pipeline::with_capacity(2);
         permissions::ask(&mut pipeline, self.settings, &self.member.set.keys);
-        self.send_all(&pipeline, now, Content::Permissions);
+        self.send_all(&pipeline, now, BatchContent::Permissions);
     }
 
-    pub(super) fn on_look(&mut self, sent: Timestamp, values: Vec<Value>) -> Result<(), Reason> {
+    pub(super) fn on_health_check(
+        &mut self,
+        sent: Timestamp,
+        values: Vec<Value>,
+    ) -> Result<(), Reason> {
         let received = self.settings.clock.now();
-        self.looking = false;
+        self.checking = false;
         let mut values = values.into_iter();
-        match handshake::look(&mut values)? {
+        match handshake::parse_report(&mut values)? {
             Ok(report) => {
                 self.link.server_clock = ServerClock::new(sent, report.server_micros);
                 self.observe(sent, received, report.server_micros);
@@ -93,25 +101,25 @@ impl Session<'_> {
             }
         }
         if !self.reconnect.offsets.is_barred(self.settings.clock.now()) {
-            self.status.set_bar(BarKind::Clock, None);
+            self.status.set_bar(VoteBarKind::Clock, None);
         }
         self.send_mistagged();
         self.try_vote(received);
         Ok(())
     }
 
-    /// True if the node's name is to be looked up anew.
+    /// Applies a report; returns true if the node's name has to be looked up again.
     fn stand(
         &mut self,
         (sent, received): (Timestamp, Timestamp),
         report: &NodeReport,
         is_fresh: bool,
     ) -> bool {
-        // Others may hold locks for longer than we ever do.
+        // Other clients may hold locks for longer.
         let window = report.longest_ttl.max(self.settings.max_ttl);
         self.reconnect.offsets.set_window(window);
         self.history = Arc::clone(&report.history);
-        let trip = received.since(sent);
+        let trip = received.saturating_duration_since(sent);
         // The server read its clock between the two, most likely in the middle.
         let wall = self.settings.clock.wall().saturating_sub(trip / 2);
         let ahead = i128::from(report.server_micros) - wall.as_micros().cast_signed();
@@ -125,7 +133,7 @@ impl Session<'_> {
         admission.reconnect
     }
 
-    /// Takes a reading of the server's clock; false if it must not grant.
+    /// Records a reading of the server's clock; returns false if the server must not grant.
     pub(super) fn observe(
         &mut self,
         sent: Timestamp,
@@ -142,7 +150,8 @@ impl Session<'_> {
         offsets.widen(overestimate.saturating_sub(self.reconnect.overestimate));
         self.reconnect.overestimate = overestimate;
         let reading = Interval::new(sent, received, server_micros);
-        let shift = nodes.tries_jumps(received).then(|| offsets.shift(reading, sent, received));
+        let shift =
+            nodes.is_deciding_jumps(received).then(|| offsets.shift(reading, sent, received));
         let reading = offsets.observe(reading, sent, received);
         if let Some(ahead) = offsets.ahead() {
             self.status.set_ahead(ahead);

@@ -1,8 +1,9 @@
-//! One connection in use: operations in, batches out, answers back.
+//! One connection in use: sends batches of operations and reads their answers.
 
 mod answers;
 mod health_check;
-mod lanes;
+mod send_queue;
+mod sent_batch;
 mod votes;
 
 use std::{
@@ -13,156 +14,100 @@ use std::{
     time::Duration,
 };
 
-use ::redis::{Pipeline, Value};
+use ::redis::Pipeline;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::mpsc,
     time::{Instant, MissedTickBehavior},
 };
 
-use self::{lanes::Lanes, votes::Votes};
+use self::{
+    send_queue::SendQueue,
+    sent_batch::{BatchContent, SentBatch},
+    votes::VoteHealth,
+};
 use super::{
     RedisSettings,
     batch::{Group, group},
-    encode::{By, Encoder},
-    enrol::{Admin, Tag},
+    encode::{Encoder, ScriptRef},
+    enrol::{AdminRequest, Membership, Tag},
     handshake::Link,
-    node::Request,
     reconnect_state::ReconnectState,
-    server_clock::ServerClock,
+    request::NodeRequest,
     status::Status,
-    supervisor::Member,
     wire::{Command, MAX_READS},
 };
-use crate::{
-    error::Reason,
-    protocol::{Op, names::View},
-    time::Timestamp,
-};
+use crate::{error::Reason, protocol::names::View, time::Timestamp};
 
-/// The most operations in one write.
+/// Maximum number of operations in one write.
 const MAX_BATCH: usize = 128;
-/// Maximum number of unanswered operations on a connection. What is written can't be overtaken any
-/// more, and is run although nobody waits for it any more.
+/// Maximum number of unanswered operations on a connection. Written operations can't be overtaken,
+/// and run even if nobody waits for them any more.
 const MAX_UNANSWERED: usize = 1024;
-/// So often it is looked how the server stands, and its clock is read.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// A connection without an answer for so many node timeouts hangs, and is replaced.
+/// Interval between health checks.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of node timeouts without an answer after which a connection is replaced.
 const HANG_TIMEOUTS: u32 = 10;
 const MIN_HANG: Duration = Duration::from_millis(200);
 
-pub(super) enum Ending {
-    /// The node was dropped; everything that was sent is answered.
+pub(super) enum SessionEnd {
+    /// The node was dropped, and every operation is answered.
     Closed,
     /// The connection is not usable any more.
     Broken(Reason),
 }
 
-/// What comes in for a node.
+/// Incoming requests of a node.
 #[derive(Debug)]
-pub(super) struct Inlets {
-    pub(super) requests: mpsc::UnboundedReceiver<Request>,
-    pub(super) admin: mpsc::UnboundedReceiver<Admin>,
+pub(super) struct NodeChannels {
+    pub(super) requests: mpsc::UnboundedReceiver<NodeRequest>,
+    pub(super) admin: mpsc::UnboundedReceiver<AdminRequest>,
 }
 
 pub(super) struct Session<'a> {
     link: Link,
-    member: &'a Member,
+    member: &'a Membership,
     settings: &'a RedisSettings,
     status: &'a Arc<Status>,
     reconnect: &'a mut ReconnectState,
-    /// The tag with which the server would vote for us; empty while it would not.
+    /// The tag under which the server votes for this client; empty if it does not.
     tag: Tag,
-    /// What the tag stands for.
+    /// The view that the tag stands for.
     view: Option<Arc<View>>,
-    /// Operations that met another tag: sent again when it is known.
-    mistagged: Vec<Request>,
+    /// Operations that met another tag, to be sent again when it is known.
+    mistagged: Vec<NodeRequest>,
     /// The first digits of the server's replication id, for the strict clock guard.
     history: Arc<str>,
-    /// A look is under way.
-    looking: bool,
-    /// Something was found changed: it is to be looked at again, now.
-    look_now: bool,
-    /// In the order in which they were written, and so in the order of their answers.
-    batches: VecDeque<Batch>,
-    /// Operations in them.
+    /// A health check is under way.
+    checking: bool,
+    /// A change was detected: check again now.
+    check_now: bool,
+    /// In the order of writing, and so of their answers.
+    batches: VecDeque<SentBatch>,
+    /// Number of operations in them.
     unanswered: usize,
-    /// Operations that wait until there are fewer.
-    lanes: Lanes,
-    /// Longest time for which an operation waited to be written, since the last look.
+    /// Operations that wait for room.
+    send_queue: SendQueue,
+    /// Maximum time for which an operation waited to be written since the last tick.
     longest_wait: Duration,
-    /// The command that was written last.
+    /// The memory of the latest command.
     command: Command,
-    /// What is known of how votes fare.
-    votes: Votes,
-    /// When it was last asked which commands are denied to us, and whether something speaks for
-    /// asking again.
+    /// Outcomes of recent votes.
+    votes: VoteHealth,
+    /// The latest check of permissions, and whether another one is due.
     permissions_asked: Timestamp,
     permissions_doubted: bool,
-    /// When one operation last spoilt a call for its neighbours.
-    spoilt: Option<Timestamp>,
+    /// When an operation last failed a call for its neighbours.
+    last_spoilt: Option<Timestamp>,
 }
 
-/// For so long after that, calls are not shared: what is asked again comes behind what was written
-/// meanwhile, and that is to remain the exception.
-const ALONE: Duration = Duration::from_secs(10);
-
-struct Batch {
-    sent: Timestamp,
-    /// The same by a clock that is never put forward: that would look like silence.
-    waiting_since: Instant,
-    /// What the deadlines in it were made of.
-    server_clock: ServerClock,
-    /// The tag in it, and what that stands for.
-    tag: Tag,
-    view: Option<Arc<View>>,
-    content: Content,
-    /// How many commands it has, and what they were answered so far.
-    commands: usize,
-    answers: Vec<Value>,
-    /// The memory that its answers may still take, in bytes.
-    left: usize,
-}
-
-impl Batch {
-    fn is_answered(&self) -> bool {
-        self.answers.len() == self.commands
-    }
-}
-
-enum Content {
-    Look,
-    /// Which commands are denied to us.
-    Permissions,
-    /// Texts that the server is to know again.
-    Scripts,
-    Admin(oneshot::Sender<Result<Vec<Value>, Reason>>),
-    /// One group for each command.
-    Operations(Vec<Group>),
-}
-
-/// Maximum memory of the answers to one write, in bytes.
-const MAX_ANSWERS: usize = 4 * 1024 * 1024;
-/// The same where answers have records, the claims of many jobs, or all of a hash.
-const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
-
-impl Content {
-    fn most_memory(&self) -> usize {
-        let is_long = match self {
-            Self::Look | Self::Permissions | Self::Scripts => false,
-            Self::Admin(_) => true,
-            Self::Operations(groups) => groups.iter().flatten().any(|request| {
-                let op = &request.op;
-                matches!(op, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_) | Op::Claims(_))
-            }),
-        };
-        if is_long { MAX_LONG_ANSWERS } else { MAX_ANSWERS }
-    }
-}
+/// Time after that in which calls are not shared: repeated operations run after later ones, which
+/// has to stay the exception.
+const SEPARATE_CALLS: Duration = Duration::from_secs(10);
 
 impl<'a> Session<'a> {
     pub(super) fn new(
         link: Link,
-        member: &'a Member,
+        member: &'a Membership,
         status: &'a Arc<Status>,
         reconnect: &'a mut ReconnectState,
     ) -> Self {
@@ -176,36 +121,36 @@ impl<'a> Session<'a> {
             view: None,
             mistagged: Vec::new(),
             history: "".into(),
-            looking: false,
-            look_now: false,
+            checking: false,
+            check_now: false,
             batches: VecDeque::new(),
             unanswered: 0,
-            lanes: Lanes::default(),
+            send_queue: SendQueue::default(),
             longest_wait: Duration::ZERO,
             command: Command::default(),
-            votes: Votes::default(),
+            votes: VoteHealth::default(),
             permissions_asked: Timestamp::ZERO,
             permissions_doubted: false,
-            spoilt: None,
+            last_spoilt: None,
         }
     }
 
-    pub(super) async fn serve(mut self, inlets: &mut Inlets) -> Ending {
-        let Inlets { requests, admin } = inlets;
+    pub(super) async fn serve(mut self, inlets: &mut NodeChannels) -> SessionEnd {
+        let NodeChannels { requests, admin } = inlets;
         self.begin();
         let hang = (self.settings.node_timeout * HANG_TIMEOUTS).max(MIN_HANG);
-        let mut look = tokio::time::interval(hang.min(LOOK_INTERVAL));
+        let mut look = tokio::time::interval(hang.min(CHECK_INTERVAL));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut last_look = self.settings.clock.now();
+        let mut last_check = self.settings.clock.now();
         let mut incoming = Vec::with_capacity(MAX_BATCH);
         let mut open = true;
         loop {
-            if !open && self.batches.is_empty() && self.lanes.is_empty() {
-                return Ending::Closed;
+            if !open && self.batches.is_empty() && self.send_queue.is_empty() {
+                return SessionEnd::Closed;
             }
-            if self.look_now && !self.looking {
-                last_look = self.settings.clock.now();
-                self.look(last_look);
+            if self.check_now && !self.checking {
+                last_check = self.settings.clock.now();
+                self.check_health(last_check);
             }
             tokio::select! {
                 biased;
@@ -223,10 +168,10 @@ impl<'a> Session<'a> {
                     }
                 }
                 Some(admin) = admin.recv() => match admin {
-                    Admin::Check => self.look_now = true,
-                    Admin::Run(pipeline, waiting) => {
+                    AdminRequest::Check => self.check_now = true,
+                    AdminRequest::Run(pipeline, waiting) => {
                         let now = self.settings.clock.now();
-                        self.send_all(&pipeline, now, Content::Admin(waiting));
+                        self.send_all(&pipeline, now, BatchContent::AdminRequest(waiting));
                     }
                 },
                 _ = look.tick() => {
@@ -235,18 +180,18 @@ impl<'a> Session<'a> {
                     if waited.is_some_and(|waited| waited >= hang) {
                         return self.break_off(Reason::TimedOut);
                     }
-                    self.tell_waits(now);
-                    if now.since(last_look) >= LOOK_INTERVAL {
-                        self.look_now = true;
+                    self.report_waits(now);
+                    if now.saturating_duration_since(last_check) >= CHECK_INTERVAL {
+                        self.check_now = true;
                     }
                 }
             }
         }
     }
 
-    /// Moves bytes until the oldest batch is answered. What was read before the connection ended
-    /// is answered first.
-    fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, Reason>> {
+    /// Writes and reads until the oldest batch is answered. Replies read before the end of the
+    /// connection still count.
+    fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<SentBatch, Reason>> {
         let wire = &mut self.link.wire;
         let is_broken = matches!(wire.poll_write(cx), Poll::Ready(Err(_)));
         for _ in 0..MAX_READS {
@@ -254,7 +199,7 @@ impl<'a> Session<'a> {
                 None => wire.check_answered()?,
                 Some(batch) => {
                     while !batch.is_answered() {
-                        // What was asked may have run.
+                        // The commands may have run.
                         let answer = wire.answer(&mut batch.left);
                         let answer = answer.map_err(|_| Reason::Disconnected)?;
                         let Some(answer) = answer else { break };
@@ -262,7 +207,7 @@ impl<'a> Session<'a> {
                     }
                 }
             }
-            if self.batches.front().is_some_and(Batch::is_answered)
+            if self.batches.front().is_some_and(SentBatch::is_answered)
                 && let Some(batch) = self.batches.pop_front()
             {
                 return Poll::Ready(Ok(batch));
@@ -277,20 +222,20 @@ impl<'a> Session<'a> {
         Poll::Pending
     }
 
-    /// The next write begins with, or goes on with, these commands.
-    fn send_all(&mut self, pipeline: &Pipeline, sent: Timestamp, content: Content) {
+    /// Adds commands to the next write.
+    fn send_all(&mut self, pipeline: &Pipeline, sent: Timestamp, content: BatchContent) {
         let commands = self.link.wire.push_all(pipeline);
         self.push(sent, commands, content);
     }
 
-    /// Who waits for what was asked: a connection that breaks answers everyone with the true reason.
-    fn push(&mut self, sent: Timestamp, commands: usize, content: Content) {
+    /// Records a batch, so that a broken connection reports its reason to every caller.
+    fn push(&mut self, sent: Timestamp, commands: usize, content: BatchContent) {
         let server_clock = self.link.server_clock;
         let waiting_since = Instant::now();
         let answers = Vec::with_capacity(commands);
         let left = content.most_memory();
         let (tag, view) = (self.tag.clone(), self.view.clone());
-        let batch = Batch {
+        let batch = SentBatch {
             sent,
             waiting_since,
             server_clock,
@@ -304,27 +249,26 @@ impl<'a> Session<'a> {
         self.batches.push_back(batch);
     }
 
-    /// Writes what came in, in the order of the calls; where there is no room for all of it, what is
-    /// to go first.
-    fn take_in(&mut self, incoming: &mut Vec<Request>) {
+    /// Writes incoming operations in order, or queues them if there is no room for all.
+    fn take_in(&mut self, incoming: &mut Vec<NodeRequest>) {
         let now = self.settings.clock.now();
         let since = self.status.take_stamp().unwrap_or(now);
-        if self.lanes.is_empty() && self.unanswered + incoming.len() <= MAX_UNANSWERED {
-            self.longest_wait = self.longest_wait.max(now.since(since));
+        if self.send_queue.is_empty() && self.unanswered + incoming.len() <= MAX_UNANSWERED {
+            self.longest_wait = self.longest_wait.max(now.saturating_duration_since(since));
             return self.batch(incoming, now);
         }
         for request in incoming.drain(..) {
-            self.lanes.push(request, since);
+            self.send_queue.push(request, since);
         }
         self.fill();
     }
 
-    /// Writes what waits, as far as there is room.
+    /// Writes queued operations while there is room.
     fn fill(&mut self) {
-        while !self.lanes.is_empty() && self.unanswered < MAX_UNANSWERED {
+        while !self.send_queue.is_empty() && self.unanswered < MAX_UNANSWERED {
             let now = self.settings.clock.now();
             let room = MAX_BATCH.min(MAX_UNANSWERED - self.unanswered);
-            let mut next = self.lanes.next(room, now);
+            let mut next = self.send_queue.next(room, now);
             self.longest_wait = self.longest_wait.max(next.waited);
             for request in next.over {
                 request.not_sent(Reason::Stale);
@@ -333,17 +277,20 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Shows for how long operations wait before they are written.
-    fn tell_waits(&mut self, now: Timestamp) {
+    /// Reports the time that operations wait before they are written.
+    fn report_waits(&mut self, now: Timestamp) {
         let written = std::mem::take(&mut self.longest_wait);
-        let unwritten = self.lanes.oldest().map_or(Duration::ZERO, |oldest| now.since(oldest));
+        let unwritten = self
+            .send_queue
+            .oldest()
+            .map_or(Duration::ZERO, |oldest| now.saturating_duration_since(oldest));
         self.status.set_queue_delay(written.max(unwritten));
     }
 
-    /// Turns operations into one write, leaving out what is stale.
-    fn batch(&mut self, incoming: &mut Vec<Request>, now: Timestamp) {
+    /// Writes operations in one batch, except stale ones.
+    fn batch(&mut self, incoming: &mut Vec<NodeRequest>, now: Timestamp) {
         let mut requests = Self::fresh(incoming.drain(..), now);
-        // They may have come before it was known that the server has no vote.
+        // They may have arrived before the server lost its vote.
         if self.status.barred().is_some() {
             let mut others = Vec::with_capacity(requests.len());
             for request in requests {
@@ -355,18 +302,20 @@ impl<'a> Session<'a> {
             requests = others;
         }
         if !requests.is_empty() {
-            self.write(self.group(requests, now), By::Digest, now);
+            self.write(self.group(requests, now), ScriptRef::Digest, now);
         }
     }
 
-    fn group(&self, requests: Vec<Request>, now: Timestamp) -> Vec<Group> {
-        match self.spoilt {
-            Some(at) if now.since(at) < ALONE => requests.into_iter().map(|r| vec![r]).collect(),
+    fn group(&self, requests: Vec<NodeRequest>, now: Timestamp) -> Vec<Group> {
+        match self.last_spoilt {
+            Some(at) if now.saturating_duration_since(at) < SEPARATE_CALLS => {
+                requests.into_iter().map(|r| vec![r]).collect()
+            }
             _ => group(requests),
         }
     }
 
-    fn fresh(requests: impl Iterator<Item = Request>, now: Timestamp) -> Vec<Request> {
+    fn fresh(requests: impl Iterator<Item = NodeRequest>, now: Timestamp) -> Vec<NodeRequest> {
         let mut fresh = Vec::with_capacity(requests.size_hint().0);
         for request in requests {
             if request.op.is_stale(now) {
@@ -378,7 +327,7 @@ impl<'a> Session<'a> {
         fresh
     }
 
-    fn write(&mut self, groups: Vec<Group>, by: By, now: Timestamp) {
+    fn write(&mut self, groups: Vec<Group>, by: ScriptRef, now: Timestamp) {
         let strict = self.strict();
         let Link { wire, digests, server_clock, .. } = &mut self.link;
         let encoder = Encoder {
@@ -396,10 +345,10 @@ impl<'a> Session<'a> {
             wire.push(&self.command);
         }
         self.unanswered += groups.iter().map(Vec::len).sum::<usize>();
-        self.push(now, groups.len(), Content::Operations(groups));
+        self.push(now, groups.len(), BatchContent::Operations(groups));
     }
 
-    /// What the scripts are told of the strict clock guard.
+    /// Returns the argument for the strict clock guard.
     fn strict(&self) -> String {
         let Some(within) = self.settings.guards.clock else { return String::new() };
         let wall = self.settings.clock.wall();

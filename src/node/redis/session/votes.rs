@@ -1,4 +1,4 @@
-//! How votes fare: shown in the node's health, and tried where nobody asks for one.
+//! Tracks refused votes, and tries one where no client does.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,56 +7,56 @@ use crate::{
     error::Reason,
     node::{
         Reply,
-        redis::{encode::By, node::Request},
+        redis::{encode::ScriptRef, request::NodeRequest},
     },
     protocol::{AcquireOp, Answer, LeaseId, Nonce, Op},
     resource::Resource,
     time::Timestamp,
 };
 
-/// A vote that counted so recently outweighs a refusal that may be its name's alone.
+/// Time for which a vote that counted outweighs a refusal that may concern its name only.
 const RECENT: Duration = Duration::from_secs(1);
-/// Minimum time between two trials.
+/// Minimum interval between trials.
 const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
-/// TTL of a trial's key, which is released along with it.
+/// TTL of a trial's key, which is released with it.
 const TRIAL_TTL: Duration = Duration::from_millis(1);
 
-/// How the latest votes of a connection fared.
+/// Outcomes of the latest votes on a connection.
 #[derive(Debug, Default)]
-pub(super) struct Votes {
-    /// When one last counted, and stored something.
+pub(super) struct VoteHealth {
+    /// When a vote last stored something.
     counted: Option<Timestamp>,
-    /// One was refused for a reason that may be its name's alone: another name is to be tried.
+    /// A refusal may concern its name only: try another name.
     in_doubt: bool,
-    /// When a vote was last tried, and the nonce of the trial until it is answered.
+    /// The latest trial, and its nonce until it is answered.
     tried: Option<Timestamp>,
     trial: Option<Nonce>,
 }
 
-/// What a refusal says of other votes.
-enum Meaning {
-    /// Every vote would be refused.
+/// Which votes a refusal concerns.
+enum RefusalScope {
+    /// Every vote.
     All,
-    /// Perhaps only those on this name, or with this token.
+    /// Perhaps only this name or token.
     Perhaps,
     Nothing,
 }
 
-fn meaning(op: &Op, reason: &Reason) -> Meaning {
+fn meaning(op: &Op, reason: &Reason) -> RefusalScope {
     match reason {
         Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy | Reason::ClockOff => {
-            Meaning::All
+            RefusalScope::All
         }
         Reason::NoPermission(_) | Reason::Server(_) | Reason::Protocol(_) | Reason::TokenAhead
             if op.is_vote() =>
         {
-            Meaning::Perhaps
+            RefusalScope::Perhaps
         }
-        _ => Meaning::Nothing,
+        _ => RefusalScope::Nothing,
     }
 }
 
-/// Whether an answer is that of a vote which counts; and then, whether it stored something.
+/// Returns whether the vote stored something; `None` if it does not count.
 fn counts(op: &Op, answer: &Answer) -> Option<bool> {
     match answer {
         Answer::Granted(_) | Answer::Raised(_) | Answer::Promised(_) | Answer::Claimed => {
@@ -69,7 +69,7 @@ fn counts(op: &Op, answer: &Answer) -> Option<bool> {
 }
 
 impl Session<'_> {
-    /// Takes an answer for what it says of the votes to come.
+    /// Records the outcome of a vote.
     pub(super) fn note_vote(&mut self, op: &Op, result: &Result<Answer, Reason>, now: Timestamp) {
         let is_trial = matches!(op, Op::Acquire(AcquireOp { lease, .. }) if self.votes.trial == Some(lease.nonce()));
         if is_trial {
@@ -88,24 +88,26 @@ impl Session<'_> {
             Err(reason) => reason,
         };
         match meaning(op, reason) {
-            Meaning::All => self.status.set_refusing(reason, true),
-            Meaning::Perhaps => {
-                let has_counted = self.votes.counted.is_some_and(|at| now.since(at) < RECENT);
-                // A trial that is outweighed is made again.
+            RefusalScope::All => self.status.set_refusing(reason, true),
+            RefusalScope::Perhaps => {
+                let has_counted =
+                    self.votes.counted.is_some_and(|at| now.saturating_duration_since(at) < RECENT);
+                // Repeats a trial that is outweighed.
                 self.votes.in_doubt = !is_trial || has_counted;
                 if !has_counted {
                     self.status.set_refusing(reason, is_trial);
                 }
             }
-            Meaning::Nothing => {}
+            RefusalScope::Nothing => {}
         }
     }
 
-    /// Tries a vote where the latest ones were refused: others may have stopped to ask for them.
+    /// Tries a vote after refusals: clients may have stopped to ask.
     pub(super) fn try_vote(&mut self, now: Timestamp) {
         let votes = &self.votes;
         let is_wanted = votes.in_doubt || self.status.refuses();
-        let is_too_early = votes.tried.is_some_and(|at| now.since(at) < TRIAL_INTERVAL);
+        let is_too_early =
+            votes.tried.is_some_and(|at| now.saturating_duration_since(at) < TRIAL_INTERVAL);
         if !is_wanted || is_too_early || self.status.barred().is_some() {
             return;
         }
@@ -113,10 +115,10 @@ impl Session<'_> {
         (self.votes.tried, self.votes.trial) = (Some(now), Some(nonce));
         let wall = self.settings.clock.wall();
         let lease = Arc::new(LeaseId::new(Resource::unnamed(), nonce, "trial".into(), wall));
-        // By the server's clock, as of a client whose own is wrong.
+        // Made from the server's clock: the local one may be wrong.
         let token = self.link.server_clock.deadline(now, Duration::ZERO);
         let patience = self.settings.node_timeout * 2;
-        // Nothing of it is sent a second time: it would come behind the release.
+        // Never sent twice: it would run after the release.
         lease.end();
         let acquire = Op::Acquire(AcquireOp {
             lease: Arc::clone(&lease),
@@ -127,9 +129,9 @@ impl Session<'_> {
             patience,
             waits: false,
         });
-        // Apart: what spoils the one must not have both asked for again.
-        let apart = |op| vec![Request::new(op, Reply::from_fn(|_| {}), self.status)];
+        // Separate calls, so that an error of one does not repeat both.
+        let apart = |op| vec![NodeRequest::new(op, Reply::from_fn(|_| {}), &self.status.in_flight)];
         let groups = [acquire, Op::Release(lease)].map(apart).into();
-        self.write(groups, By::Digest, now);
+        self.write(groups, ScriptRef::Digest, now);
     }
 }

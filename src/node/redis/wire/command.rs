@@ -1,25 +1,27 @@
+//! Encodes commands as RESP2.
+
 use std::io::Write;
 
 use super::MAX_KEPT;
 
-/// A command as the protocol spells it; its memory serves one after another.
+/// A command in RESP2; its buffers are reused.
 #[derive(Debug, Default)]
-pub(in crate::node::redis) struct Command {
+pub(crate) struct Command {
     count: usize,
-    /// The arguments, each with its length before it.
+    /// The arguments with their lengths.
     args: Vec<u8>,
-    /// An argument whose length is not known yet.
+    /// An argument of unknown length.
     text: Vec<u8>,
 }
 
-/// What an argument can be made of.
-pub(in crate::node::redis) trait Arg {
+/// A type of arguments.
+pub(crate) trait Arg {
     fn write_to(self, command: &mut Command);
 }
 
 impl Command {
-    /// Begins another command.
-    pub(in crate::node::redis) fn clear(&mut self) {
+    /// Clears the command.
+    pub(crate) fn clear(&mut self) {
         self.count = 0;
         for memory in [&mut self.args, &mut self.text] {
             memory.clear();
@@ -29,13 +31,13 @@ impl Command {
         }
     }
 
-    pub(in crate::node::redis) fn arg(&mut self, arg: impl Arg) -> &mut Self {
+    pub(crate) fn arg(&mut self, arg: impl Arg) -> &mut Self {
         arg.write_to(self);
         self
     }
 
-    /// One argument of two parts.
-    pub(in crate::node::redis) fn joined(&mut self, first: &str, second: &str) -> &mut Self {
+    /// Adds one argument of two parts.
+    pub(crate) fn joined(&mut self, first: &str, second: &str) -> &mut Self {
         self.begin(first.len() + second.len());
         self.args.extend_from_slice(first.as_bytes());
         self.args.extend_from_slice(second.as_bytes());
@@ -43,11 +45,8 @@ impl Command {
         self
     }
 
-    /// One argument, whatever is written.
-    pub(in crate::node::redis) fn written(
-        &mut self,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) -> &mut Self {
+    /// Adds what `write` writes as one argument.
+    pub(crate) fn written(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         let mut text = std::mem::take(&mut self.text);
         text.clear();
         write(&mut text);
@@ -114,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_spelt_as_the_driver_spells_them() {
+    fn commands_match_the_redis_crate() {
         let mut command = Command::default();
         command.arg("GET").arg("gone with the next");
         command.clear();
@@ -127,7 +126,7 @@ mod tests {
         assert_eq!(output, [b"+before".to_vec(), same.get_packed_command()].concat());
     }
     #[test]
-    fn the_memory_of_a_long_command_is_given_back() {
+    fn memory_of_long_command_is_freed() {
         let mut command = Command::default();
         command.written(|text| text.resize(MAX_KEPT + 1, b'x'));
         command.clear();

@@ -1,13 +1,13 @@
-//! Answers as RESP2 spells them, read as they come in.
+//! Parses RESP2 replies incrementally.
 
 use ::redis::{Value, parse_redis_value};
 
-/// Why an answer can't be read.
+/// Why a reply can't be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::node::redis) enum Unreadable {
+pub(crate) enum Unreadable {
     /// It is not RESP2.
     Malformed,
-    /// It takes more memory than its question allows.
+    /// It exceeds the memory limit of its command.
     TooLong,
 }
 
@@ -22,24 +22,24 @@ const MAX_LINE: usize = 64 * 1024;
 /// Memory of an item beside its text, in bytes.
 const ITEM: usize = size_of::<Value>();
 
-/// Puts answers together; what was read once is not read again.
+/// An incremental parser, which reads no byte twice.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
-    /// Lists that are not complete, the outer ones first, and how long they will be.
+pub(super) struct RespReader {
+    /// Incomplete lists with their lengths, outermost first.
     open: Vec<(Vec<Value>, usize)>,
 }
 
-enum Item {
+enum RespItem {
     Value(Value),
     /// The head of a list of so many items.
     List(usize),
 }
 
-impl Reader {
-    /// Takes the next answer off the front; `None` while it is not complete.
+impl RespReader {
+    /// Takes the next reply off the front; `None` if it is incomplete.
     ///
-    /// `left` is the memory that answers may still take, in bytes. What an answer takes is told by
-    /// its heads, and refused before there is any of it.
+    /// `left`: the memory left for replies, in bytes. The headers of a reply declare its size, so a
+    /// reply that is too long is rejected before it is read.
     pub(super) fn next(
         &mut self,
         bytes: &mut &[u8],
@@ -48,15 +48,15 @@ impl Reader {
         while let Some((item, length)) = item(bytes, *left)? {
             *bytes = &bytes[length..];
             let memory = match &item {
-                Item::Value(_) => length,
-                Item::List(length) => length.saturating_mul(ITEM),
+                RespItem::Value(_) => length,
+                RespItem::List(length) => length.saturating_mul(ITEM),
             };
             *left = left.checked_sub(memory.saturating_add(ITEM)).ok_or(TooLong)?;
             let value = match item {
-                Item::Value(value) => value,
-                Item::List(0) => Value::Array(Vec::new()),
-                Item::List(_) if self.open.len() == MAX_DEPTH => return Err(Malformed),
-                Item::List(length) => {
+                RespItem::Value(value) => value,
+                RespItem::List(0) => Value::Array(Vec::new()),
+                RespItem::List(_) if self.open.len() == MAX_DEPTH => return Err(Malformed),
+                RespItem::List(length) => {
                     self.open.push((Vec::with_capacity(length), length));
                     continue;
                 }
@@ -68,7 +68,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// Puts a value where it belongs; an answer is complete if it belongs nowhere.
+    /// Adds a value to its list; returns a reply once it is complete.
     fn place(&mut self, mut value: Value) -> Option<Value> {
         while let Some((mut items, length)) = self.open.pop() {
             items.push(value);
@@ -82,8 +82,8 @@ impl Reader {
     }
 }
 
-/// The first item and its length; `None` while it is not complete.
-fn item(bytes: &[u8], left: usize) -> Result<Option<(Item, usize)>, Unreadable> {
+/// Parses the first item; returns it with its length, or `None` if it is incomplete.
+fn item(bytes: &[u8], left: usize) -> Result<Option<(RespItem, usize)>, Unreadable> {
     let Some((&kind, rest)) = bytes.split_first() else { return Ok(None) };
     let is_number = matches!(kind, b':' | b'$' | b'*');
     if !is_number && !matches!(kind, b'+' | b'-') {
@@ -103,7 +103,7 @@ fn item(bytes: &[u8], left: usize) -> Result<Option<(Item, usize)>, Unreadable> 
         b':' => Value::Int(number(line)?),
         b'$' => {
             let Ok(length) = usize::try_from(number(line)?) else {
-                return Ok(Some((Item::Value(Value::Nil), head)));
+                return Ok(Some((RespItem::Value(Value::Nil), head)));
             };
             if length > left {
                 return Err(TooLong);
@@ -112,20 +112,20 @@ fn item(bytes: &[u8], left: usize) -> Result<Option<(Item, usize)>, Unreadable> 
             match bytes.get(end..) {
                 Some([b'\r', b'\n', ..]) => {
                     let text = Value::BulkString(bytes[head..end].to_vec());
-                    return Ok(Some((Item::Value(text), end + 2)));
+                    return Ok(Some((RespItem::Value(text), end + 2)));
                 }
                 None | Some([] | [b'\r']) => return Ok(None),
                 Some(_) => return Err(Malformed),
             }
         }
         b'*' => match usize::try_from(number(line)?) {
-            Ok(length) => return Ok(Some((Item::List(length), head))),
+            Ok(length) => return Ok(Some((RespItem::List(length), head))),
             Err(_) => Value::Nil,
         },
-        // Seldom on the path of a lock: left to the driver.
+        // Rare, so left to the redis crate.
         _ => parse_redis_value(&bytes[..head]).map_err(|_| Malformed)?,
     };
-    Ok(Some((Item::Value(value), head)))
+    Ok(Some((RespItem::Value(value), head)))
 }
 
 fn number(line: &[u8]) -> Result<i64, Unreadable> {
@@ -140,7 +140,7 @@ mod tests {
     const AMPLE: usize = 1024 * 1024 * 1024;
 
     fn next(bytes: &[u8]) -> Result<Option<Value>, Unreadable> {
-        Reader::default().next(&mut &*bytes, &mut AMPLE.clone())
+        RespReader::default().next(&mut &*bytes, &mut AMPLE.clone())
     }
 
     const ANSWERS: &[u8] =
@@ -160,9 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_the_same_however_they_are_cut() {
+    fn answers_do_not_depend_on_chunks() {
         for step in 1..=ANSWERS.len() {
-            let (mut reader, mut answers) = (Reader::default(), Vec::new());
+            let (mut reader, mut answers) = (RespReader::default(), Vec::new());
             let mut pending = Vec::new();
             for piece in ANSWERS.chunks(step) {
                 pending.extend_from_slice(piece);
@@ -206,7 +206,7 @@ mod tests {
         for (kind, most) in [('$', LEFT), ('*', LEFT / ITEM - 1)] {
             let head = |length: usize| format!("{kind}{length}\r\n");
             let next =
-                |head: String| Reader::default().next(&mut head.as_bytes(), &mut LEFT.clone());
+                |head: String| RespReader::default().next(&mut head.as_bytes(), &mut LEFT.clone());
             assert_eq!(next(head(most)), Ok(None));
             for length in [most + 1, usize::MAX >> 1] {
                 assert_eq!(next(head(length)), Err(TooLong), "{kind}{length}");
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn answers_share_their_memory() {
         for answer in ["$10\r\n0123456789\r\n", ":1\r\n", "-ERR no\r\n", "*0\r\n", "*1\r\n:1\r\n"] {
-            let (mut reader, mut left) = (Reader::default(), 10_000);
+            let (mut reader, mut left) = (RespReader::default(), 10_000);
             let endless = answer.repeat(10_000);
             let mut bytes = endless.as_bytes();
             let mut count = 0;
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_next_protocol_has_is_no_answer() {
+    fn resp3_types_are_rejected() {
         for kind in *b"%~_#,(=>|!" {
             for rest in ["", "1\r\n", "\r\n", "t\r\n"] {
                 for before in ["", "*2\r\n:1\r\n"] {

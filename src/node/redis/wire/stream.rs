@@ -1,3 +1,5 @@
+//! Writes commands to a stream and reads their replies.
+
 use std::{
     fmt,
     future::poll_fn,
@@ -13,43 +15,41 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{Command, Reader, Unreadable};
+use super::{Command, RespReader, Unreadable};
 use crate::{
     error::Reason,
     node::redis::{IoStream, decode::reason},
 };
 
-/// The room for what is read; more is made where one answer is longer.
+/// Initial size of the read buffer, in bytes.
 const ROOM: usize = 16 * 1024;
-/// Above it a buffer is given back when it is empty.
+/// Capacity in bytes above which an empty buffer is freed.
 pub(super) const MAX_KEPT: usize = 256 * 1024;
-/// Maximum memory of all answers to one call of [`Wire::ask`], in bytes: digests, INFO, and how the
-/// server stands.
+/// Maximum memory of the replies to one call of [`Wire::ask`], in bytes.
 const MAX_GREETING: usize = 1024 * 1024;
 /// The same for [`Wire::ask_within`]: the longest record that is copied.
 const MAX_LONG: usize = 64 * 1024 * 1024;
-/// After so many reads in a row others have a turn: a server that never comes to an end must not
-/// keep the thread from them, or from noticing it.
-pub(in crate::node::redis) const MAX_READS: usize = 16;
+/// Maximum number of reads in a row, so that an endless reply does not block the thread.
+pub(crate) const MAX_READS: usize = 16;
 
-/// A stream to a server, with what is to be written to it and what was read from it.
-pub(in crate::node::redis) struct Wire {
+/// A stream to a server, with its buffers.
+pub(crate) struct Wire {
     stream: Box<dyn IoStream>,
-    /// Commands, of which so many bytes are written.
+    /// Commands to write; the first `written` bytes are written.
     output: Vec<u8>,
     written: usize,
     is_flushed: bool,
-    /// What was read: the bytes from `taken` to `filled` belong to no answer yet.
+    /// Input; the bytes from `taken` to `filled` are not parsed yet.
     input: Vec<u8>,
     taken: usize,
     filled: usize,
-    reader: Reader,
+    reader: RespReader,
     /// Bytes read and written since the connection was opened.
     moved: u64,
 }
 
 impl Wire {
-    pub(in crate::node::redis) fn new(stream: Box<dyn IoStream>) -> Self {
+    pub(crate) fn new(stream: Box<dyn IoStream>) -> Self {
         Self {
             stream,
             output: Vec::new(),
@@ -58,29 +58,26 @@ impl Wire {
             input: vec![0; ROOM],
             taken: 0,
             filled: 0,
-            reader: Reader::default(),
+            reader: RespReader::default(),
             moved: 0,
         }
     }
 
     /// Adds a command to the next write.
-    pub(in crate::node::redis) fn push(&mut self, command: &Command) {
+    pub(crate) fn push(&mut self, command: &Command) {
         command.append_to(&mut self.output);
     }
 
-    /// Adds all commands of a pipeline; says how many answers it will have.
-    pub(in crate::node::redis) fn push_all(&mut self, pipeline: &Pipeline) -> usize {
+    /// Adds all commands of a pipeline to the next write; returns their number.
+    pub(crate) fn push_all(&mut self, pipeline: &Pipeline) -> usize {
         for command in pipeline.cmd_iter() {
             command.write_packed_command(&mut self.output);
         }
         pipeline.len()
     }
 
-    /// Writes what there is; ready when all of it is on the way.
-    pub(in crate::node::redis) fn poll_write(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    /// Writes and flushes the output.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.forget_written();
         while self.written < self.output.len() {
             self.is_flushed = false;
@@ -105,7 +102,7 @@ impl Wire {
         Poll::Ready(Ok(()))
     }
 
-    /// What is written is not kept where there is always more to write.
+    /// Frees written bytes while there is always more to write.
     fn forget_written(&mut self) {
         if self.written >= ROOM && self.written >= self.output.len() / 2 {
             self.output.drain(..self.written);
@@ -113,29 +110,23 @@ impl Wire {
         }
     }
 
-    /// The next answer, if it was read in full. `left` is the memory that answers may still take.
+    /// Returns the next complete reply. `left`: the memory left for replies.
     ///
-    /// What is read and belongs to no answer yet takes at most twice as much.
-    pub(in crate::node::redis) fn answer(
-        &mut self,
-        left: &mut usize,
-    ) -> Result<Option<Value>, Unreadable> {
+    /// Unparsed input takes at most twice as much.
+    pub(crate) fn answer(&mut self, left: &mut usize) -> Result<Option<Value>, Unreadable> {
         let mut bytes = &self.input[self.taken..self.filled];
         let answer = self.reader.next(&mut bytes, left);
         self.taken = self.filled - bytes.len();
         answer
     }
 
-    /// Whether there is something that belongs to no answer yet.
+    /// Returns whether there is unparsed input.
     fn has_input(&self) -> bool {
         self.taken < self.filled
     }
 
-    /// Reads more; false at the end of the stream.
-    pub(in crate::node::redis) fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<bool>> {
+    /// Reads more; returns false at the end of the stream.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         self.make_room();
         let mut room = ReadBuf::new(&mut self.input[self.filled..]);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut room))?;
@@ -145,19 +136,18 @@ impl Wire {
         Poll::Ready(Ok(count > 0))
     }
 
-    /// Fails where the server has ended the connection, or said what belongs to no answer, as far as
-    /// that has come in. Does not wait.
+    /// Fails if the server has closed the connection or sent an unsolicited reply. Does not wait.
     #[cfg(feature = "http")]
-    pub(in crate::node::redis) async fn check_idle(&mut self) -> Result<(), Reason> {
-        // The runtime knows only then what has come in while it did not wait.
+    pub(crate) async fn check_idle(&mut self) -> Result<(), Reason> {
+        // Lets the runtime poll the socket first.
         tokio::task::yield_now().await;
         let read = poll_fn(|cx| Poll::Ready(self.poll_read(cx))).await;
         self.check_answered()?;
         if read.is_pending() { Ok(()) } else { Err(Reason::Disconnected) }
     }
 
-    /// Fails where something was read that belongs to no answer.
-    pub(in crate::node::redis) fn check_answered(&self) -> Result<(), Reason> {
+    /// Fails if there is an unsolicited reply.
+    pub(crate) fn check_answered(&self) -> Result<(), Reason> {
         if self.has_input() {
             return Err(Reason::Protocol("an answer to nothing".into()));
         }
@@ -183,9 +173,9 @@ impl Wire {
         }
     }
 
-    /// Writes what there is, and reads what the server says next, asked or by itself. `left` is the
-    /// memory that this may still take.
-    pub(in crate::node::redis) fn poll_said(
+    /// Writes the output and reads the next reply or pushed message. `left`: the memory left for
+    /// it.
+    pub(crate) fn poll_reply(
         &mut self,
         cx: &mut Context<'_>,
         left: &mut usize,
@@ -205,16 +195,13 @@ impl Wire {
         Poll::Pending
     }
 
-    /// Sends commands and waits for their answers; nothing else is under way.
-    pub(in crate::node::redis) async fn ask(
-        &mut self,
-        pipeline: &Pipeline,
-    ) -> Result<Vec<Value>, Reason> {
+    /// Sends commands and waits for their replies; no other commands may be outstanding.
+    pub(crate) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
         self.ask_until(pipeline, MAX_GREETING, |_, _| Poll::Pending).await
     }
 
-    /// The same, for what may be long: fails once no byte has moved for `silence`.
-    pub(in crate::node::redis) async fn ask_within(
+    /// As [`ask`](Self::ask) for long replies: fails once no byte has moved for `silence`.
+    pub(crate) async fn ask_within(
         &mut self,
         pipeline: &Pipeline,
         silence: Duration,
@@ -231,8 +218,8 @@ impl Wire {
         self.ask_until(pipeline, MAX_LONG, poll_silent).await
     }
 
-    /// Sends commands and waits for their answers, until it is given up by `poll_end`. That is told
-    /// how many bytes have moved. The answers take at most `memory`, in bytes.
+    /// Sends commands and waits for their replies, until `poll_end` is ready. `poll_end` gets the
+    /// number of bytes moved so far; the replies take at most `memory` bytes.
     async fn ask_until(
         &mut self,
         pipeline: &Pipeline,
@@ -252,7 +239,7 @@ impl Wire {
                 if answers.len() == count {
                     return Poll::Ready(Ok(()));
                 }
-                // What the server still said before the connection ended is read all the same.
+                // Replies before the end of the connection still count.
                 let end = match (self.poll_read(cx), &written) {
                     (Poll::Ready(Ok(true)), _) => continue,
                     (Poll::Ready(Err(error)), _) => ended(&answers, &error),
@@ -274,7 +261,7 @@ impl Wire {
     }
 }
 
-/// Why there are no more answers: one that turns a client away says so first.
+/// Returns why the connection ended: a server that rejects a client says so first.
 fn ended(answers: &[Value], error: &io::Error) -> Reason {
     let said = answers.iter().find_map(|answer| match answer {
         Value::ServerError(error) => Some(reason(error)),
@@ -299,4 +286,5 @@ impl fmt::Debug for Wire {
 }
 
 #[cfg(test)]
+#[path = "tests.rs"]
 mod tests;

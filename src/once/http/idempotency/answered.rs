@@ -96,7 +96,7 @@ impl Answered {
         first.response = kept;
         let record = first.encode();
         let lease = self.context.lease();
-        if lease.charge().admit(lease.core(), record.len()) {
+        if lease.admit_answer(record.len()) {
             return Some(record);
         }
         first.response = status;

@@ -85,7 +85,7 @@ impl OnceLayer<Unscoped, Always, Http<DefaultResponse, Idempotency>> {
     ///
     /// With [`wait`](OnceLayer::wait), one that comes while the first runs waits for its answer. All
     /// else is the same as for [webhooks](OnceLayer::http): no quorum, a lock that was lost, a key
-    /// that is [held](crate::Unknown::Hold), settings.
+    /// that is [held](crate::once::UnknownOutcome::Hold), settings.
     ///
     /// GET, HEAD, OPTIONS and TRACE pass as they are, with a key or without one: they have no effect
     /// that must not happen twice. So does CONNECT, which opens a tunnel: over HTTP/2 a WebSocket begins
@@ -98,14 +98,14 @@ impl OnceLayer<Unscoped, Always, Http<DefaultResponse, Idempotency>> {
     ///
     /// | the response | the answer | the key |
     /// |---|---|---|
-    /// | says [`RequestOutcome::Done`](crate::RequestOutcome::Done) | is kept | is done |
-    /// | says [`Refused`](crate::RequestOutcome::Refused), as those of this crate's own layers to requests that they turn away | | is free |
-    /// | says [`Unknown`](crate::RequestOutcome::Unknown) | | is what [`unknown`](OnceLayer::unknown) says, also held by [`ServerErrors::Hold`](crate::once::ServerErrors::Hold) if it is a 5xx |
+    /// | says [`RequestOutcome::Done`](crate::reject::RequestOutcome::Done) | is kept | is done |
+    /// | says [`Refused`](crate::reject::RequestOutcome::Refused), as those of this crate's own layers to requests that they turn away | | is free |
+    /// | says [`Unknown`](crate::reject::RequestOutcome::Unknown) | | is what [`unknown`](OnceLayer::unknown) says, also held by [`ServerErrors::Hold`](crate::once::http::ServerErrors::Hold) if it is a 5xx |
     /// | is done by [`complete_when`](OnceLayer::complete_when), or without that has a status among the [kept ones](OnceLayer::kept_statuses): 2xx and 3xx | is kept | is done |
     /// | is a 5xx | | is what [`server_errors`](OnceLayer::server_errors) says: free |
     /// | is another: a 4xx | | is free |
     ///
-    /// After an error of the service the key is free; after a panic see [`Unknown`](crate::Unknown). A client that goes away changes nothing: its request runs to its
+    /// After an error of the service the key is free; after a panic see [`UnknownOutcome`](crate::once::UnknownOutcome). A client that goes away changes nothing: its request runs to its
     /// end, and its answer is kept for the next try, see [`detached`](OnceLayer::detached). [`complete_when`](OnceLayer::complete_when) says something else.
     ///
     /// Of an answer its status, its headers and its body are kept, for [`retain`](OnceLayer::retain),
@@ -152,7 +152,7 @@ impl OnceLayer<Unscoped, Always, Http<DefaultResponse, Idempotency>> {
     ///
     /// # Deciding by hand
     ///
-    /// For [`mark_done`](crate::OnceRequest::mark_done) and [`forget`](crate::OnceRequest::forget),
+    /// For [`mark_done`](crate::once::OnceRequest::mark_done) and [`forget`](crate::once::OnceRequest::forget),
     /// the key of [`Redlock::once`] is `idempotency:`, the layer's name, the host, the name of the scope
     /// with its length in bytes before it, and the header's text:
     ///
@@ -237,7 +237,7 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     ///
     /// ```
     /// use http::Method;
-    /// use tower_redlock::{OnceLayer, Redlock, once::Scope};
+    /// use tower_redlock::{once::http::Scope, OnceLayer, Redlock};
     ///
     /// # let _layer =
     /// OnceLayer::idempotency(Redlock::embedded(), "payments")
@@ -322,7 +322,7 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     /// its response is lost unless the store has it; a WARN says so.
     ///
     /// ```
-    /// use tower_redlock::{OnceLayer, Redlock, once::{MemoryStore, Scope}};
+    /// use tower_redlock::{once::{http::Scope, MemoryStore}, OnceLayer, Redlock};
     ///
     /// # let _layer =
     /// OnceLayer::idempotency(Redlock::embedded(), "payments")

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     layer::KeyError,
     once::terms::IDEMPOTENCY as PREFIX,
-    resource::{MAX_NAME_BYTES, Resource, ResourceError},
+    resource::{Resource, ResourceError},
 };
 
 /// What the locks put before it.
@@ -51,7 +51,7 @@ pub(super) fn name(
     for part in key.names() {
         name.push_str(part);
     }
-    if name.len() > MAX_NAME_BYTES - LOCK_PREFIX_BYTES {
+    if name.len() > Resource::MAX_NAME_BYTES - LOCK_PREFIX_BYTES {
         let hash = Sha256::digest(name.as_bytes());
         name.truncate(parts_at);
         // No host and no length begins so.

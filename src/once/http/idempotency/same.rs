@@ -57,7 +57,7 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     ///
     /// ```
     /// use http::header::CONTENT_TYPE;
-    /// use tower_redlock::{OnceLayer, Redlock, once::Scope};
+    /// use tower_redlock::{once::http::Scope, OnceLayer, Redlock};
     ///
     /// # let _layer =
     /// OnceLayer::idempotency(Redlock::embedded(), "payments")
@@ -94,7 +94,7 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     /// [`fingerprint_headers`](Self::fingerprint_headers) counts.
     ///
     /// ```
-    /// use tower_redlock::{OnceLayer, Redlock, key::RequestHead, once::{Fingerprint, Scope}};
+    /// use tower_redlock::{key::RequestHead, once::{http::Scope, Fingerprint}, OnceLayer, Redlock};
     ///
     /// /// The same for all boundaries: each piece between two of them, with its length.
     /// fn of_parts(head: &RequestHead<'_>, body: &[u8]) -> Fingerprint {

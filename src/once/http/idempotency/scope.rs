@@ -9,12 +9,12 @@ use crate::{
 
 impl<C, R, St> OnceLayer<Unscoped, C, Http<R, Idempotency<St>>> {
     /// Whose keys they are: the authenticated principal of a request, found by a closure or any
-    /// [`ResourceKey`](crate::ResourceKey). A key of one principal means nothing to another.
+    /// [`ResourceKey`](crate::layer::ResourceKey). A key of one principal means nothing to another.
     ///
     /// Whoever sends a request must not be able to choose it: what finds it out (a layer that checks
     /// credentials, and puts the principal into the request's extensions, say) belongs outside of
     /// this layer. A request where it is `None` passes as it is, and one where it is an error is turned
-    /// away, also with [`Missing::Run`](crate::once::Missing). [`Scope::none`]
+    /// away, also with [`Missing::Run`](crate::once::http::Missing). [`Scope::none`]
     /// says that all callers share their keys.
     ///
     /// A closure tells the type of its argument, or is given to [`key::from_fn`](crate::key::from_fn):

@@ -12,7 +12,7 @@ use crate::once::{OnceLayer, http::Http};
 ///
 /// ```
 /// use http::StatusCode;
-/// use tower_redlock::once::KeptStatuses;
+/// use tower_redlock::once::http::KeptStatuses;
 ///
 /// // A card that is declined is declined for good, and an order that makes no sense stays so.
 /// let kept = KeptStatuses::successes()
@@ -33,12 +33,12 @@ impl KeptStatuses {
     /// is over, also when its cause has gone; not kept, the same request is refused again, or runs.
     /// That is safe as long as a handler that answers 4xx has done nothing. One that has (it charged a
     /// card in vain, and keeps count of that) needs that status [here](Self::with), or says so of the
-    /// one response by [`RequestOutcome::Done`](crate::RequestOutcome::Done).
+    /// one response by [`RequestOutcome::Done`](crate::reject::RequestOutcome::Done).
     pub fn successes() -> Self {
         Self(Arc::new((200..400).collect()))
     }
 
-    /// 2xx, 3xx and 4xx. With [`ServerErrors::Keep`](crate::once::ServerErrors::Keep) every answer is
+    /// 2xx, 3xx and 4xx. With [`ServerErrors::Keep`](crate::once::http::ServerErrors::Keep) every answer is
     /// kept, as Stripe does once its endpoint has begun to run.
     ///
     /// For services that turn requests away *outside* of this layer only: where parameters,
@@ -47,7 +47,7 @@ impl KeptStatuses {
     ///
     /// ```
     /// use http::StatusCode;
-    /// use tower_redlock::once::KeptStatuses;
+    /// use tower_redlock::once::http::KeptStatuses;
     ///
     /// let kept = KeptStatuses::all()
     ///     .without(StatusCode::UNAUTHORIZED)
@@ -125,7 +125,7 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     ///
     /// ```
     /// use http::StatusCode;
-    /// use tower_redlock::{OnceLayer, Redlock, once::{KeptStatuses, Scope}};
+    /// use tower_redlock::{once::http::{KeptStatuses, Scope}, OnceLayer, Redlock};
     ///
     /// # let _layer =
     /// OnceLayer::idempotency(Redlock::embedded(), "payments")

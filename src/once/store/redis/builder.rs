@@ -10,7 +10,9 @@ use super::{RedisStore, store::Shared, worker};
 use crate::{
     error::BuildError,
     lock::{Spawner, ThreadSpawner},
-    node::redis::{Access, Connector, Credentials, Endpoint, Single, SocketConnector, TlsOptions},
+    node::redis::{
+        Access, Connector, Credentials, Endpoint, SingleServer, SocketConnector, TlsOptions,
+    },
     time::{MAX_DURATION, SystemClock, Timers},
 };
 
@@ -136,7 +138,7 @@ impl RedisStoreBuilder {
         spawner.spawn(Box::pin(Arc::clone(&timers).run()));
         let (jobs, receiver) = mpsc::unbounded_channel();
         let server = Arc::clone(&endpoint.name);
-        let single = Single::new(endpoint, access, self.timeout);
+        let single = SingleServer::new(endpoint, access, self.timeout);
         spawner.spawn(Box::pin(worker::run(single, self.max_bytes, receiver)));
         let shared = Shared {
             server,

@@ -44,9 +44,9 @@ use crate::{
 /// [`LockError::Forked`], also one that was asked before.
 ///
 /// ```
-/// use tower_redlock::{OnceLayer, Redlock, once::{RedisStore, Scope}};
+/// use tower_redlock::{once::{http::Scope, RedisStore}, OnceLayer, Redlock};
 ///
-/// # fn main() -> Result<(), tower_redlock::BuildError> {
+/// # fn main() -> Result<(), tower_redlock::error::BuildError> {
 /// let answers = RedisStore::new("redis://app:secret@answers.internal")?;
 /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments")
 ///     .scope(Scope::none())

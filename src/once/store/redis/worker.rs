@@ -12,7 +12,7 @@ use ::redis::{Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use super::stored;
-use crate::{error::Reason, node::redis::Single, once::StoredResponse, token::FencingToken};
+use crate::{error::Reason, node::redis::SingleServer, once::StoredResponse, token::FencingToken};
 
 /// Maximum number of questions that are sent at once.
 const MAX_BATCH: usize = 16;
@@ -100,7 +100,7 @@ impl Question {
 
 /// Asks until nobody can ask any more. `max_bytes` is what a response may have.
 pub(super) async fn run(
-    mut server: Single,
+    mut server: SingleServer,
     max_bytes: usize,
     mut jobs: mpsc::UnboundedReceiver<Job>,
 ) {

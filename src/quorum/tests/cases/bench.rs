@@ -151,7 +151,7 @@ pub(super) fn extended() -> Result<Answer, Reason> {
 }
 
 pub(super) fn renewed(ms: u64) -> Action {
-    Action::Renewed { until: at(ms), counted_from: at(ms).minus(VALIDITY) }
+    Action::Renewed { until: at(ms), counted_from: at(ms).saturating_sub(VALIDITY) }
 }
 
 pub(super) fn unheard(reason: Reason) -> VoteOutcome {

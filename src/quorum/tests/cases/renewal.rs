@@ -32,7 +32,7 @@ fn a_renewal_without_a_quorum_is_tried_again_until_the_deadline() {
     let mut rounds = 0;
     let lost = loop {
         let next = bench.lease.next_wake().unwrap();
-        bench.at(u64::try_from(next.since(at(0)).as_millis()).unwrap());
+        bench.at(u64::try_from(next.saturating_duration_since(at(0)).as_millis()).unwrap());
         let actions = bench.wake();
         if let [Action::Lost(loss)] = &actions[..] {
             break loss.clone();
@@ -51,7 +51,7 @@ fn a_renewal_without_a_quorum_is_tried_again_until_the_deadline() {
 }
 
 fn ms(moment: Timestamp) -> u64 {
-    u64::try_from(moment.since(at(0)).as_millis()).unwrap()
+    u64::try_from(moment.saturating_duration_since(at(0)).as_millis()).unwrap()
 }
 
 #[test]

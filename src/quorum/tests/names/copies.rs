@@ -5,7 +5,7 @@ use super::{
     work::Lacks,
     world::{NAMES, PerName, World},
 };
-use crate::{membership::copying::Sources, protocol::names::Incarnation};
+use crate::{protocol::names::Incarnation, protocol::rules::Sources};
 
 /// A client copies records to a server.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,180 @@
+//! The status of a node in its enrolment, and what activates it.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    protocol::names::{Incarnation, View},
+    time::Timestamp,
+};
+
+/// The status of a node, as last seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NodeStatus {
+    /// Not reachable or not usable: disconnected, a replica, or one server under two names.
+    Out,
+    /// It belongs to another set of nodes.
+    OtherLayout,
+    /// Waits out its probation before it votes.
+    Probation {
+        /// The tag that it stores.
+        tag: Arc<str>,
+        /// Its incarnation, and the owners that it names.
+        view: Arc<View>,
+        /// The longest TTL of any lock that the node may have forgotten, as far as it knows.
+        max_ttl: Duration,
+        /// It was moved from another set, which may still grant: it learns from voting nodes and
+        /// does not start by itself.
+        moved: bool,
+    },
+    /// It votes.
+    Active {
+        /// What it is, and what it takes the others for.
+        view: Arc<View>,
+    },
+}
+
+impl NodeStatus {
+    /// Returns whether it may start by itself, together with others.
+    pub(crate) fn starts(&self) -> bool {
+        matches!(self, Self::Probation { moved: false, .. })
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self, Self::Active { .. })
+    }
+
+    /// Returns whether it indicates an old set that may still grant.
+    pub(crate) fn is_of_old_set(&self) -> bool {
+        matches!(self, Self::OtherLayout | Self::Probation { moved: true, .. })
+    }
+
+    pub(crate) fn view(&self) -> Option<&Arc<View>> {
+        match self {
+            Self::Out | Self::OtherLayout => None,
+            Self::Probation { view, .. } | Self::Active { view } => Some(view),
+        }
+    }
+}
+
+/// The activation of a node whose probation has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ActivationStep {
+    /// The node.
+    pub node: usize,
+    /// The tag that the node stored when last seen; it must not have changed.
+    pub tag: Arc<str>,
+    /// Time waited.
+    pub waited: Duration,
+    /// How to activate it.
+    pub plan: ActivationPlan,
+}
+
+/// Where an activated node learns what it forgot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ActivationPlan {
+    /// Learn from at least `needed` of these voting nodes: every quorum that ever granted a lock
+    /// contains one of them.
+    Learn {
+        /// The voting nodes.
+        from: Vec<usize>,
+        /// Minimum number of answers.
+        needed: usize,
+    },
+    /// Too few other nodes vote, because the rest are in probation or away: the node starts above
+    /// every token that can have been granted, and learns what it can.
+    Bootstrap {
+        /// The other reachable nodes.
+        from: Vec<usize>,
+    },
+}
+
+/// The outcome of an activation step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ActivationOutcome {
+    /// The node votes, or has left this probation.
+    Done,
+    /// A node knows of this longer TTL, which has to be waited out.
+    Longer(Duration),
+    /// A node did not answer.
+    Failed,
+    /// Another client activates the node; check again after this time.
+    Later(Duration),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct EnrolledNode {
+    pub(super) status: NodeStatus,
+    /// Its latest status while it was reachable.
+    pub(super) known: NodeStatus,
+    /// Start of the time in which it has been out of sight; zero if it was never seen.
+    pub(super) out_since: Timestamp,
+    /// The incarnation and time at which it was last seen in a probation from which it may start by
+    /// itself.
+    pub(super) seen_starting: Option<(Incarnation, Timestamp)>,
+    /// Kept while the node is out of sight: its probation continues.
+    pub(super) wait: Option<Probation>,
+    /// The greatest known incarnation under the node's name.
+    pub(super) owner: Option<Incarnation>,
+    /// When it was found not to own its name any more.
+    pub(super) displaced_since: Option<Timestamp>,
+    pub(super) busy: bool,
+    pub(super) retry_at: Timestamp,
+}
+
+impl Default for EnrolledNode {
+    fn default() -> Self {
+        Self {
+            status: NodeStatus::Out,
+            known: NodeStatus::Out,
+            out_since: Timestamp::ZERO,
+            seen_starting: None,
+            wait: None,
+            owner: None,
+            displaced_since: None,
+            busy: false,
+            retry_at: Timestamp::ZERO,
+        }
+    }
+}
+
+impl EnrolledNode {
+    pub(super) fn view(&self) -> Option<&Arc<View>> {
+        self.known.view()
+    }
+
+    /// Returns whether the node forgot together with one whose probation began at `since`: it is in
+    /// probation too, or was at the same time.
+    pub(super) fn starts_with(&self, since: Timestamp) -> bool {
+        let incarnation = self.view().map(|view| view.incarnation);
+        let together = |(starting, seen)| Some(starting) == incarnation && seen >= since;
+        self.known.starts() || (self.known.is_active() && self.seen_starting.is_some_and(together))
+    }
+
+    pub(super) fn is_displaced(&self) -> bool {
+        self.view().is_some_and(|view| Some(view.incarnation) < self.owner)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Probation {
+    pub(super) incarnation: Incarnation,
+    pub(super) tag: Arc<str>,
+    pub(super) since: Timestamp,
+    pub(super) max_ttl: Duration,
+    /// Start of the time in which enough voting nodes name it and each other.
+    pub(super) known_to_voters: Option<Timestamp>,
+    /// Start of the time in which it and others that forgot with it form a quorum that name each
+    /// other.
+    pub(super) known_to_starters: Option<Timestamp>,
+    /// It started together with others, which may already vote.
+    pub(super) bootstrapped: bool,
+}
+
+/// Sets `kept` to the time since which `holds` has been true.
+pub(super) fn since(kept: &mut Option<Timestamp>, holds: bool, now: Timestamp) {
+    if holds {
+        kept.get_or_insert(now);
+    } else {
+        *kept = None;
+    }
+}

@@ -1,0 +1,110 @@
+//! A separate connection for bulk data, which delays no vote.
+
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+use ::redis::{Pipeline, Value};
+use futures_util::FutureExt;
+
+use super::NodeSet;
+use crate::{
+    error::Reason,
+    node::redis::{
+        decode::{reason, text},
+        handshake,
+        wire::Wire,
+    },
+};
+
+/// Time without progress after which a connection has failed.
+const SILENCE: Duration = Duration::from_secs(5);
+
+pub(super) struct BulkConnection {
+    wire: Wire,
+}
+
+impl NodeSet {
+    /// Opens a connection, unless the node is down.
+    pub(super) async fn open(&self, node: usize) -> Result<BulkConnection, Reason> {
+        let member = &self.members()[node];
+        if let Some(reason) = member.status.down() {
+            return Err(reason);
+        }
+        let opening = handshake::open_beside(&member.endpoint, &self.settings.access);
+        // A callback for credentials, or a connector, is foreign code.
+        match AssertUnwindSafe(opening).catch_unwind().await {
+            Ok(wire) => Ok(BulkConnection { wire: wire? }),
+            Err(_) => Err(Reason::NotConnected("connecting panicked".into())),
+        }
+    }
+}
+
+impl BulkConnection {
+    /// Runs commands; errors are among the replies.
+    pub(super) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
+        self.wire.ask_within(pipeline, SILENCE).await
+    }
+
+    /// Runs one command that answers with a list.
+    pub(super) async fn list(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
+        match self.ask(pipeline).await?.pop() {
+            Some(Value::Array(items)) => Ok(items),
+            Some(Value::ServerError(error)) => Err(reason(&error)),
+            _ => Err(Reason::Protocol("a list was expected".into())),
+        }
+    }
+
+    /// Returns the next cursor, and a page of the keys that match a pattern.
+    pub(super) async fn scan(
+        &mut self,
+        cursor: &str,
+        pattern: &str,
+        count: usize,
+    ) -> Result<(String, Vec<Vec<u8>>), Reason> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
+        let mut items = self.list(&pipeline).await?.into_iter();
+        let (Some(cursor), Some(Value::Array(found))) = (items.next(), items.next()) else {
+            return Err(Reason::Protocol("SCAN did not answer with a page".into()));
+        };
+        let key = |key| match key {
+            Value::BulkString(key) => Some(key),
+            _ => None,
+        };
+        Ok((text(&cursor).to_string(), found.into_iter().filter_map(key).collect()))
+    }
+}
+
+/// Returns the pattern that matches keys beginning with `text`.
+pub(super) fn prefix_pattern(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('*');
+    pattern
+}
+
+/// Number of keys scanned in one call.
+const BATCH: usize = 1_000;
+/// Maximum number of calls: a server may be full of other keys.
+const MAX_TURNS: usize = 10_000;
+
+/// Counts the lock keys of a node in small steps, so that votes are not delayed.
+pub(crate) async fn count(set: &NodeSet, node: usize) -> Result<u64, Reason> {
+    let pattern = prefix_pattern(&set.keys.lock_prefix);
+    let mut side = set.open(node).await?;
+    let mut cursor = String::from("0");
+    let mut found = 0_u64;
+    for _ in 0..MAX_TURNS {
+        let keys;
+        (cursor, keys) = side.scan(&cursor, &pattern, BATCH).await?;
+        found = found.saturating_add(keys.len() as u64);
+        if cursor == "0" || cursor.is_empty() {
+            return Ok(found);
+        }
+    }
+    Err(Reason::Protocol("more keys than can be looked through".into()))
+}

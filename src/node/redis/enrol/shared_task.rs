@@ -1,0 +1,111 @@
+//! Tasks that one client at a time does for all: learning before an activation, copying records.
+//!
+//! A claim only saves load: a task that runs twice has the same result.
+
+use std::{sync::Arc, time::Duration};
+
+use ::redis::{Pipeline, Value};
+
+use super::NodeSet;
+use crate::{
+    error::Reason,
+    node::redis::{
+        decode::{int, reason},
+        scripts,
+        status_detail::Copied,
+    },
+};
+
+/// Time from the last renewal to the end of a claim.
+const CLAIM: Duration = Duration::from_secs(4);
+/// Interval between renewals.
+const RENEWAL: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SharedTask {
+    Learn,
+    Copy,
+}
+
+impl SharedTask {
+    /// Returns the fields of the meta hash that name the task and its claim.
+    const fn fields(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Learn => ("tag", "learner"),
+            Self::Copy => ("once", "copier"),
+        }
+    }
+}
+
+pub(super) enum TaskClaimed {
+    Ours,
+    ByAnother(Copied),
+    /// The task is done.
+    Over,
+}
+
+/// A client's claim to a task on a node.
+pub(super) struct TaskClaim {
+    node: usize,
+    task: SharedTask,
+    /// The value of the field that names the task.
+    named: Arc<str>,
+    number: String,
+}
+
+impl TaskClaim {
+    pub(super) fn new(task: SharedTask, node: usize, named: Arc<str>) -> Self {
+        Self { node, task, named, number: format!("{:016x}", crate::random::number()) }
+    }
+
+    /// Takes or renews the claim.
+    pub(super) async fn take(&self, set: &NodeSet) -> Result<TaskClaimed, Reason> {
+        self.store(set, CLAIM).await
+    }
+
+    /// Runs a task and renews its claim. Drops the task if the claim is lost.
+    pub(super) async fn hold<T>(&self, set: &NodeSet, task: impl Future<Output = T>) -> Option<T> {
+        let lost = async {
+            loop {
+                tokio::time::sleep(RENEWAL).await;
+                // Without an answer, the claim may still last.
+                if !matches!(self.take(set).await, Ok(TaskClaimed::Ours) | Err(_)) {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            ended = task => Some(ended),
+            () = lost => None,
+        }
+    }
+
+    /// Releases the claim at once.
+    pub(super) async fn give_back(&self, set: &NodeSet) {
+        let _ = self.store(set, Duration::ZERO).await;
+    }
+
+    async fn store(&self, set: &NodeSet, time: Duration) -> Result<TaskClaimed, Reason> {
+        let (names, claim) = self.task.fields();
+        let copied = set.members()[self.node].status.copied();
+        let mut pipeline = Pipeline::with_capacity(1);
+        let script = scripts::CLAIM_TASK.text(set.knows_flags(self.node));
+        let cmd = pipeline.cmd("EVAL").arg(script).arg(1).arg(&set.keys.meta);
+        cmd.arg(names).arg(&*self.named).arg(claim).arg(&self.number);
+        cmd.arg(time.as_micros().to_string()).arg(copied.records).arg(copied.bytes);
+        let items = match set.ask(self.node, pipeline).await?.pop() {
+            Some(Value::Array(items)) => items,
+            Some(Value::ServerError(error)) => return Err(reason(&error)),
+            _ => return Err(Reason::Protocol("a claim was not answered with a list".into())),
+        };
+        let number = |i: usize| items.get(i).and_then(int);
+        Ok(match number(0) {
+            Some(1) => TaskClaimed::Ours,
+            Some(2) => TaskClaimed::ByAnother(Copied {
+                records: number(1).unwrap_or(0),
+                bytes: number(2).unwrap_or(0),
+            }),
+            _ => TaskClaimed::Over,
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! What a manager knows of the nodes of a set, and of their clocks.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
+    time::Duration,
+};
+
+use super::{NodeReport, Tag};
+use crate::{
+    membership::{
+        clock_jump_detector::ClockJumpDetector,
+        enrol::Enrolment,
+        node_status::NodeStatus,
+        takeover::{ForeignSet, Takeover, startable},
+    },
+    node::redis::RedisSettings,
+    time::Timestamp,
+};
+
+#[derive(Debug)]
+pub(super) struct SetState {
+    pub(super) enrolment: Enrolment,
+    pub(super) detector: ClockJumpDetector,
+    pub(super) run_ids: Box<[Option<Arc<str>>]>,
+    /// Nodes that still copy records.
+    pub(super) copying: Box<[Copying]>,
+    /// Nodes being informed of the owners of names, or the time of the next attempt.
+    pub(super) informing: Box<[Informing]>,
+    /// Nodes of other sets, possibly unused.
+    pub(super) takeover: Takeover,
+    /// Nodes that were moved from another set, to be started when that has lost its quorum.
+    pub(super) moved: Box<[Option<MovedNode>]>,
+    /// The latest tags of voting nodes.
+    pub(super) tags: Box<[Option<Tag>]>,
+    /// When a displaced node's name is looked up again.
+    pub(super) lookups: Box<[Timestamp]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Informing {
+    NotBefore(Timestamp),
+    UnderWay,
+}
+
+/// A node of this set that was moved from another one.
+#[derive(Clone, Debug)]
+pub(super) struct MovedNode {
+    from: (Arc<str>, usize),
+    /// Its tag while it may not start by itself.
+    waits_with: Option<Arc<str>>,
+    retry_at: Timestamp,
+}
+
+/// Interval between attempts to start a moved node.
+const START_RETRY: Duration = Duration::from_secs(1);
+
+impl SetState {
+    pub(super) fn new(nodes: usize, settings: &RedisSettings) -> Self {
+        Self {
+            enrolment: Enrolment::new(nodes, settings.max_ttl, settings.drift_factor),
+            detector: ClockJumpDetector::new(nodes, settings.drift_factor),
+            run_ids: vec![None; nodes].into(),
+            copying: vec![Copying::Done; nodes].into(),
+            informing: vec![Informing::NotBefore(Timestamp::ZERO); nodes].into(),
+            takeover: Takeover::new(nodes, settings.drift_factor),
+            moved: vec![None; nodes].into(),
+            tags: vec![None; nodes].into(),
+            lookups: vec![Timestamp::ZERO; nodes].into(),
+        }
+    }
+
+    /// Returns which nodes are connected.
+    pub(super) fn connected(&self) -> Vec<bool> {
+        self.run_ids.iter().map(Option::is_some).collect()
+    }
+
+    /// Returns the moved nodes to start now, with their tags, and the time of the next attempt.
+    pub(super) fn startable(
+        &mut self,
+        now: Timestamp,
+    ) -> (Vec<(usize, Arc<str>)>, Option<Timestamp>) {
+        let from: Vec<_> = self.moved.iter().map(|m| m.as_ref().map(|m| m.from.clone())).collect();
+        let (mut due, mut wake) = (Vec::new(), None);
+        for node in startable(&from) {
+            let Some(moved) = &mut self.moved[node] else { continue };
+            let Some(tag) = &moved.waits_with else { continue };
+            if moved.retry_at <= now {
+                moved.retry_at = now + START_RETRY;
+                due.push((node, Arc::clone(tag)));
+            } else {
+                wake =
+                    Some(wake.map_or(moved.retry_at, |wake: Timestamp| wake.min(moved.retry_at)));
+            }
+        }
+        (due, wake)
+    }
+
+    /// Records a node's membership in another set, now or before it was moved.
+    pub(super) fn see_other_set(
+        &mut self,
+        node: usize,
+        report: &NodeReport,
+        status_seen: &NodeStatus,
+        now: Timestamp,
+    ) {
+        let foreign = (*status_seen == NodeStatus::OtherLayout).then(|| ForeignSet {
+            layout: report.tag.layout().into(),
+            size: report.size,
+            seen: Arc::clone(&report.seen),
+            max_ttl: report.longest_ttl,
+        });
+        self.takeover.see(node, foreign, now);
+        let is_ours =
+            matches!(status_seen, NodeStatus::Probation { .. } | NodeStatus::Active { .. });
+        let waits = matches!(status_seen, NodeStatus::Probation { moved: true, .. });
+        let retry_at = self.moved[node].as_ref().map_or(now, |moved| moved.retry_at);
+        self.moved[node] = is_ours.then(|| MovedNode {
+            from: report.moved_from.clone(),
+            waits_with: waits.then(|| Arc::clone(report.tag.text())),
+            retry_at,
+        });
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Copying {
+    Done,
+    Wanted(Timestamp),
+    UnderWay,
+}
+
+/// Which wall clocks were off at the latest comparison.
+#[derive(Debug)]
+pub(super) struct WallClockFlags {
+    pub(super) own: AtomicBool,
+    pub(super) servers: Box<[AtomicBool]>,
+}
+
+impl WallClockFlags {
+    pub(super) fn new(nodes: usize) -> Self {
+        let servers = (0..nodes).map(|_| AtomicBool::new(false)).collect();
+        Self { own: AtomicBool::new(false), servers }
+    }
+}
+
+/// Corrections of the local clock, applied to the readings of the servers'.
+#[derive(Debug)]
+pub(super) struct ClockCorrections {
+    /// Number of corrections that cleared each node of a jump.
+    pub(super) nodes: Box<[AtomicU64]>,
+    /// Total possible overestimate of the corrections, in µs.
+    pub(super) overestimate: AtomicU64,
+    /// Time until which readings without a jump matter, in ns of the local clock.
+    pub(super) tried_until: AtomicU64,
+}
+
+impl ClockCorrections {
+    pub(super) fn new(nodes: usize) -> Self {
+        Self {
+            nodes: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
+            overestimate: AtomicU64::new(0),
+            tried_until: AtomicU64::new(0),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The connection by which a server reports releases: open only while something is subscribed.
+
+use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use ::redis::Value;
+use futures_util::FutureExt;
+
+use super::{
+    Endpoint,
+    backoff::Backoff,
+    decode::{reason, text},
+    enrol::Membership,
+    handshake::{self, TIMEOUT},
+    status::Status,
+    wire::{Command, Wire},
+};
+use crate::{error::Reason, node::subscriptions::Subscriptions};
+
+/// Pause before the next attempt after the server has denied the subscription.
+const REFUSED_BACKOFF: Duration = Duration::from_secs(10);
+/// Maximum memory of one message, in bytes: a channel and a number.
+const MAX_MESSAGE: usize = 64 * 1024;
+/// Interval between PINGs.
+const PING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The task behind a node's subscriptions; it ends when the node is dropped.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    endpoint: Endpoint,
+    member: Membership,
+    status: Arc<Status>,
+    subscriptions: Arc<Subscriptions>,
+    /// What the name of each channel begins with.
+    channel_prefix: String,
+}
+
+enum ListenEnd {
+    /// No name has a subscriber.
+    Idle,
+    Broken(Reason),
+}
+
+impl Listener {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        member: Membership,
+        status: Arc<Status>,
+        subscriptions: Arc<Subscriptions>,
+    ) -> Self {
+        let channel_prefix = format!("{}:free:", member.set.settings.prefix);
+        Self { endpoint, member, status, subscriptions, channel_prefix }
+    }
+
+    pub(crate) async fn run(self) {
+        let mut backoff = Backoff::default();
+        while !self.subscriptions.is_closed() {
+            if self.subscriptions.is_idle() {
+                self.subscriptions.changed.notified().await;
+                continue;
+            }
+            // A callback for credentials, or a connector, is foreign code.
+            let ending = AssertUnwindSafe(self.listen(&mut backoff)).catch_unwind().await;
+            self.subscriptions.reset();
+            let reason = match ending {
+                Ok(ListenEnd::Idle) => continue,
+                Ok(ListenEnd::Broken(reason)) => reason,
+                Err(_) => Reason::NotConnected("listening panicked".into()),
+            };
+            crate::log::debug!(node = %self.endpoint.name, %reason, "cannot listen for releases");
+            let refused = matches!(reason, Reason::NoPermission(_) | Reason::Auth(_));
+            let pause = backoff.next();
+            self.pause(if refused { REFUSED_BACKOFF } else { pause }).await;
+        }
+    }
+
+    /// Waits for the time to pass, or for the last subscriber to leave.
+    async fn pause(&self, pause: Duration) {
+        let sleep = tokio::time::sleep(pause);
+        tokio::pin!(sleep);
+        while !self.subscriptions.is_closed() && !self.subscriptions.is_idle() {
+            tokio::select! {
+                () = &mut sleep => return,
+                () = self.subscriptions.changed.notified() => {}
+            }
+        }
+    }
+
+    /// Opens a connection and serves it until it ends.
+    async fn listen(&self, backoff: &mut Backoff) -> ListenEnd {
+        self.subscriptions.reset();
+        let mut wire = match self.connect().await {
+            Ok(wire) => wire,
+            Err(reason) => return ListenEnd::Broken(reason),
+        };
+        *backoff = Backoff::default();
+        let mut ping = tokio::time::interval(PING_INTERVAL);
+        let mut command = Command::default();
+        // The time of the first PING since the server last sent something.
+        let mut waiting_since = None;
+        let mut left = MAX_MESSAGE;
+        loop {
+            if self.subscriptions.is_closed() || self.subscriptions.is_idle() {
+                return ListenEnd::Idle;
+            }
+            let changes = self.subscriptions.take_changes();
+            self.push(&mut wire, &mut command, "SUBSCRIBE", &changes.enter);
+            self.push(&mut wire, &mut command, "UNSUBSCRIBE", &changes.leave);
+            tokio::select! {
+                biased;
+                reply = poll_fn(|cx| wire.poll_reply(cx, &mut left)) => {
+                    (waiting_since, left) = (None, MAX_MESSAGE);
+                    match reply {
+                        Ok(Value::Array(items)) => self.on_message(&items),
+                        Ok(Value::ServerError(error)) => {
+                            if let Err(reason) = self.denied(reason(&error)) {
+                                return ListenEnd::Broken(reason);
+                            }
+                        }
+                        // The reply to a PING on a connection without subscriptions.
+                        Ok(_) => {}
+                        Err(reason) => return ListenEnd::Broken(reason),
+                    }
+                }
+                () = self.subscriptions.changed.notified() => {}
+                now = ping.tick() => {
+                    let since = *waiting_since.get_or_insert(now);
+                    if since.elapsed() > TIMEOUT {
+                        return ListenEnd::Broken(Reason::TimedOut);
+                    }
+                    command.clear();
+                    wire.push(command.arg("PING"));
+                }
+            }
+        }
+    }
+
+    /// Handles a message that the server pushed.
+    fn on_message(&self, items: &[Value]) {
+        let [kind, channel, rest @ ..] = items else { return };
+        let (kind, channel) = (text(kind), text(channel));
+        let name = channel.strip_prefix(&*self.channel_prefix);
+        match &*kind {
+            "message" => {
+                let listening = rest.first().and_then(|count| text(count).parse().ok());
+                if let Some(name) = name {
+                    self.subscriptions.released(name, listening);
+                }
+            }
+            "subscribe" => {
+                self.allowed("subscribe");
+                if let Some(name) = name {
+                    self.subscriptions.confirmed(name);
+                }
+            }
+            "unsubscribe" => self.allowed("unsubscribe"),
+            _ => {}
+        }
+    }
+
+    fn allowed(&self, command: &'static str) {
+        if self.status.is_denied_something() {
+            self.status.set_denied(|known| known.listening(command, false));
+        }
+    }
+
+    /// Records a denied command in the node's health. A denied UNSUBSCRIBE is no error: messages on
+    /// that channel are ignored, and the connection closes with the last subscription.
+    fn denied(&self, reason: Reason) -> Result<(), Reason> {
+        let Reason::NoPermission(text) = &reason else { return Err(reason) };
+        let is_leaving = text.contains("'unsubscribe'");
+        let command = if is_leaving { "unsubscribe" } else { "subscribe" };
+        if !text.contains("'ping'") {
+            self.status.set_denied(|known| known.listening(command, true));
+        }
+        if is_leaving { Ok(()) } else { Err(reason) }
+    }
+
+    async fn connect(&self) -> Result<Wire, Reason> {
+        let access = &self.member.set.settings.access;
+        let opening = handshake::open_for_pushes(&self.endpoint, access);
+        tokio::time::timeout(TIMEOUT, opening).await.unwrap_or(Err(Reason::TimedOut))
+    }
+
+    /// Adds a command on the channels of names to the next write, if there are any.
+    fn push(&self, wire: &mut Wire, command: &mut Command, what: &str, names: &[Arc<str>]) {
+        if names.is_empty() {
+            return;
+        }
+        command.clear();
+        command.arg(what);
+        for name in names {
+            command.joined(&self.channel_prefix, name);
+        }
+        wire.push(command);
+    }
+}

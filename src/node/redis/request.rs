@@ -1,0 +1,56 @@
+//! An operation to be sent to a server, with its reply.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use crate::{
+    error::Reason,
+    node::Reply,
+    protocol::{Answer, Op, names::View},
+};
+
+#[derive(Debug)]
+pub(super) struct NodeRequest {
+    pub(super) op: Op,
+    pub(super) reply: Reply,
+    /// It met another tag and was sent again.
+    begun_again: bool,
+    counted: Counted,
+}
+
+#[derive(Debug)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl NodeRequest {
+    /// `in_flight` counts the request until it is answered or dropped.
+    pub(super) fn new(op: Op, reply: Reply, in_flight: &Arc<AtomicUsize>) -> Self {
+        in_flight.fetch_add(1, Ordering::Relaxed);
+        Self { op, reply, begun_again: false, counted: Counted(Arc::clone(in_flight)) }
+    }
+
+    /// Returns true the first time.
+    pub(super) fn begin_again(&mut self) -> bool {
+        !std::mem::replace(&mut self.begun_again, true)
+    }
+
+    /// Sends the answer; the request is not counted any more by then.
+    pub(super) fn answer(self, result: Result<Answer, Reason>, view: Option<Arc<View>>) {
+        let Self { reply, counted, .. } = self;
+        drop(counted);
+        reply.send_with_view(result, view);
+    }
+
+    pub(super) fn not_sent(self, reason: Reason) {
+        let Self { reply, counted, .. } = self;
+        drop(counted);
+        reply.not_sent(reason);
+    }
+}

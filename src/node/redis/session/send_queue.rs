@@ -1,0 +1,247 @@
+//! Queues operations that wait for room on the connection.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
+
+use crate::{
+    node::redis::request::NodeRequest,
+    protocol::{Nonce, Op},
+    time::Timestamp,
+};
+
+/// Operations beyond the limit of unanswered ones.
+///
+/// Renewals, releases and the rest are written before acquires. The operations of one lease keep
+/// their order: those after a waiting acquire stay behind it.
+#[derive(Debug, Default)]
+pub(super) struct SendQueue {
+    first: VecDeque<QueuedRequest>,
+    /// Acquires, and later operations of their leases.
+    second: VecDeque<QueuedRequest>,
+    /// Number of operations of each lease in the second lane.
+    in_second: HashMap<Nonce, usize>,
+}
+
+#[derive(Debug)]
+struct QueuedRequest {
+    request: NodeRequest,
+    since: Timestamp,
+}
+
+/// Operations taken from the queue.
+#[derive(Debug, Default)]
+pub(super) struct NextBatch {
+    pub(super) write: Vec<NodeRequest>,
+    /// Acquires of ended attempts.
+    pub(super) over: Vec<NodeRequest>,
+    /// Longest wait of those that are written.
+    pub(super) waited: Duration,
+}
+
+impl SendQueue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.second.is_empty()
+    }
+
+    pub(super) fn push(&mut self, request: NodeRequest, since: Timestamp) {
+        let nonce = request.op.lease().map(|lease| lease.nonce());
+        let is_acquire = matches!(request.op, Op::Acquire(_));
+        let waiting = QueuedRequest { request, since };
+        match nonce {
+            Some(nonce) if is_acquire || self.in_second.contains_key(&nonce) => {
+                *self.in_second.entry(nonce).or_default() += 1;
+                self.second.push_back(waiting);
+            }
+            _ => self.first.push_back(waiting),
+        }
+    }
+
+    /// Returns the arrival of the oldest operation.
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        let oldest = |lane: &VecDeque<QueuedRequest>| lane.front().map(|waiting| waiting.since);
+        oldest(&self.first).into_iter().chain(oldest(&self.second)).min()
+    }
+
+    /// Takes at most `room` operations to write.
+    pub(super) fn next(&mut self, room: usize, now: Timestamp) -> NextBatch {
+        let mut next = NextBatch::default();
+        while next.write.len() < room
+            && let Some(QueuedRequest { request, since }) = self.pop()
+        {
+            if matches!(request.op, Op::Acquire(_)) && request.op.is_over() {
+                next.over.push(request);
+                continue;
+            }
+            next.waited = next.waited.max(now.saturating_duration_since(since));
+            next.write.push(request);
+        }
+        next
+    }
+
+    fn pop(&mut self) -> Option<QueuedRequest> {
+        if let Some(waiting) = self.first.pop_front() {
+            return Some(waiting);
+        }
+        let waiting = self.second.pop_front()?;
+        if let Some(lease) = waiting.request.op.lease()
+            && let Some(count) = self.in_second.get_mut(&lease.nonce())
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.in_second.remove(&lease.nonce());
+            }
+        }
+        Some(waiting)
+    }
+
+    /// Takes all operations.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = NodeRequest> {
+        let all = std::mem::take(self);
+        all.first.into_iter().chain(all.second).map(|waiting| waiting.request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        node::Reply,
+        protocol::{AcquireOp, ExtendOp, LeaseId, Nonce},
+        resource::Resource,
+    };
+
+    struct Scene {
+        send_queue: SendQueue,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            Self { send_queue: SendQueue::default() }
+        }
+
+        fn push(&mut self, op: Op, at: u64) {
+            let request = NodeRequest::new(op, Reply::from_fn(|_| {}), &Arc::default());
+            self.send_queue.push(request, Timestamp::from_nanos(at));
+        }
+
+        /// `A1` is the acquire of lease 1, and so on; in brackets, what is over.
+        fn next(&mut self, room: usize) -> String {
+            let next = self.send_queue.next(room, Timestamp::from_nanos(100));
+            let over = next.over.iter().map(|request| format!("({})", shown(request)));
+            next.write.iter().map(shown).chain(over).collect::<Vec<_>>().join(" ")
+        }
+    }
+
+    fn shown(request: &NodeRequest) -> String {
+        let letter = match request.op {
+            Op::Acquire(_) => 'A',
+            Op::Extend(_) => 'E',
+            Op::Release(_) => 'R',
+            _ => '?',
+        };
+        let hex = request.op.lease().map(|lease| lease.nonce().to_hex());
+        format!("{letter}{}", char::from(hex.unwrap()[1]))
+    }
+
+    fn lease(n: u8) -> Arc<LeaseId> {
+        let resource = Resource::try_from("a").unwrap();
+        Arc::new(LeaseId::new(resource, Nonce::from_bytes([n; 16]), "me".into(), Duration::ZERO))
+    }
+
+    fn acquire(lease: &Arc<LeaseId>) -> Op {
+        Op::Acquire(AcquireOp {
+            lease: Arc::clone(lease),
+            ttl: Duration::from_secs(1),
+            token: 1,
+            block_end: 1,
+            expires: Timestamp::MAX,
+            patience: Duration::ZERO,
+            waits: false,
+        })
+    }
+
+    fn extend(lease: &Arc<LeaseId>) -> Op {
+        Op::Extend(ExtendOp {
+            lease: Arc::clone(lease),
+            ttl: Duration::from_secs(1),
+            token: 1,
+            until: Timestamp::MAX,
+            patience: Duration::ZERO,
+        })
+    }
+
+    fn release(lease: &Arc<LeaseId>) -> Op {
+        Op::Release(Arc::clone(lease))
+    }
+
+    #[test]
+    fn renewals_and_releases_overtake_acquires() {
+        let mut scene = Scene::new();
+        let [a, b, c, d] = [1, 2, 3, 4].map(lease);
+        for op in [acquire(&a), acquire(&b), extend(&c), release(&d), extend(&c)] {
+            scene.push(op, 1);
+        }
+        assert_eq!(scene.next(2), "E3 R4");
+        assert_eq!(scene.next(2), "E3 A1");
+        assert_eq!(scene.next(2), "A2");
+        assert!(scene.send_queue.is_empty());
+    }
+
+    #[test]
+    fn acquires_of_attempts_over_are_left_out() {
+        let mut scene = Scene::new();
+        let [a, b] = [1, 2].map(lease);
+        for op in [acquire(&a), acquire(&b), release(&a)] {
+            scene.push(op, 1);
+        }
+        a.end();
+        assert_eq!(scene.next(8), "A2 R1 (A1)");
+    }
+
+    #[test]
+    fn operations_of_one_lease_keep_their_order() {
+        let mut scene = Scene::new();
+        let [a, b, c] = [1, 2, 3].map(lease);
+        for op in [acquire(&a), extend(&a), release(&b), release(&a), acquire(&c), acquire(&a)] {
+            scene.push(op, 1);
+        }
+        assert_eq!(scene.next(3), "R2 A1 E1");
+        scene.push(release(&a), 1);
+        scene.push(release(&c), 1);
+        scene.push(release(&b), 1);
+        assert_eq!(scene.next(8), "R2 R1 A3 A1 R1 R3");
+        scene.push(release(&a), 1);
+        scene.push(acquire(&b), 1);
+        scene.push(release(&c), 1);
+        assert_eq!(scene.next(8), "R1 R3 A2", "nothing of theirs waits any more");
+        assert!(scene.send_queue.in_second.is_empty());
+    }
+
+    #[test]
+    fn the_longest_wait_is_known() {
+        let mut scene = Scene::new();
+        let [a, b] = [1, 2].map(lease);
+        scene.push(acquire(&a), 10);
+        scene.push(extend(&b), 30);
+        assert_eq!(scene.send_queue.oldest(), Some(Timestamp::from_nanos(10)));
+        let now = Timestamp::from_nanos(100);
+        assert_eq!(scene.send_queue.next(1, now).waited, Duration::from_nanos(70));
+        assert_eq!(scene.send_queue.next(1, now).waited, Duration::from_nanos(90));
+        assert_eq!(scene.send_queue.oldest(), None);
+    }
+
+    #[test]
+    fn everything_is_taken_at_the_end() {
+        let mut scene = Scene::new();
+        let [a, b] = [1, 2].map(lease);
+        scene.push(acquire(&a), 1);
+        scene.push(release(&b), 1);
+        let all: Vec<_> = scene.send_queue.drain().map(|request| shown(&request)).collect();
+        assert_eq!(all, ["R2", "A1"]);
+        assert!(scene.send_queue.is_empty());
+    }
+}

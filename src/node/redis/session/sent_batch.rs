@@ -1,0 +1,66 @@
+//! Commands that were written and wait for their replies.
+
+use std::sync::Arc;
+
+use ::redis::Value;
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::{
+    error::Reason,
+    node::redis::{batch::Group, enrol::Tag, server_clock::ServerClock},
+    protocol::{Op, names::View},
+    time::Timestamp,
+};
+
+pub(super) struct SentBatch {
+    pub(super) sent: Timestamp,
+    /// The same on a clock that is never corrected: a correction would look like silence.
+    pub(super) waiting_since: Instant,
+    /// The basis of the deadlines in it.
+    pub(super) server_clock: ServerClock,
+    /// Its tag, and the view that this stands for.
+    pub(super) tag: Tag,
+    pub(super) view: Option<Arc<View>>,
+    pub(super) content: BatchContent,
+    /// Number of its commands, and the replies so far.
+    pub(super) commands: usize,
+    pub(super) answers: Vec<Value>,
+    /// Memory left for its replies, in bytes.
+    pub(super) left: usize,
+}
+
+impl SentBatch {
+    pub(super) fn is_answered(&self) -> bool {
+        self.answers.len() == self.commands
+    }
+}
+
+pub(super) enum BatchContent {
+    HealthCheck,
+    /// The denied commands.
+    Permissions,
+    /// Scripts that the server has to load again.
+    Scripts,
+    AdminRequest(oneshot::Sender<Result<Vec<Value>, Reason>>),
+    /// One group for each command.
+    Operations(Vec<Group>),
+}
+
+/// Maximum memory of the replies to one write, in bytes.
+const MAX_ANSWERS: usize = 4 * 1024 * 1024;
+/// The same for replies with records, the claims of many jobs, or a whole hash.
+const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
+
+impl BatchContent {
+    pub(super) fn most_memory(&self) -> usize {
+        let is_long = match self {
+            Self::HealthCheck | Self::Permissions | Self::Scripts => false,
+            Self::AdminRequest(_) => true,
+            Self::Operations(groups) => groups.iter().flatten().any(|request| {
+                let op = &request.op;
+                matches!(op, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_) | Op::Claims(_))
+            }),
+        };
+        if is_long { MAX_LONG_ANSWERS } else { MAX_ANSWERS }
+    }
+}

@@ -1,0 +1,72 @@
+//! Settings that all nodes of a manager share: guards, credentials, timeouts.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{Connector, Credentials};
+use crate::time::Clock;
+
+/// Settings shared by all nodes of a set.
+#[derive(Clone, Debug)]
+pub(crate) struct RedisSettings {
+    pub(crate) prefix: Arc<str>,
+    pub(crate) guards: Guards,
+    pub(crate) max_ttl: Duration,
+    pub(crate) drift_factor: f64,
+    pub(crate) node_timeout: Duration,
+    pub(crate) access: Access,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// What a connection is opened with.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// For servers whose URL names none.
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) connector: Arc<dyn Connector>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: super::tls::TlsConfig,
+}
+
+/// What is done about servers that restart, lose their data or go back to older data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum RestartGuard {
+    /// Such a server does not vote until every lock that it may have forgotten has expired:
+    /// `max_ttl` and the drift allowance, counted by each client for itself. A new set waits once
+    /// as well, as it can't be told from a set that lost everything.
+    #[default]
+    Quarantine,
+    /// Servers vote at once, whatever they forgot: for throw-away servers, in tests.
+    Off,
+}
+
+/// What is done about servers that may evict keys: those with a memory limit and a policy other
+/// than `noeviction`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum EvictionGuard {
+    /// They are named at WARN and in [`NodeHealth`](crate::node::NodeHealth), and vote.
+    #[default]
+    Warn,
+    /// They don't vote.
+    Refuse,
+}
+
+/// The guards of a manager; all of its nodes have the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Guards {
+    pub(crate) restart: RestartGuard,
+    pub(crate) clock: Option<Duration>,
+    pub(crate) eviction: EvictionGuard,
+}
+
+impl fmt::Display for RestartGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Quarantine => "on",
+            Self::Off => "off",
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! A connection to a server that is no node: opened when there is something to ask, and opened anew
+//! where it broke or hangs.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::{Duration, Instant},
+};
+
+use ::redis::{Pipeline, Value};
+use futures_util::FutureExt;
+
+use super::{Access, Endpoint, decode::reason, handshake, wire::Wire};
+use crate::error::Reason;
+
+/// Time after a failed attempt in which there is no other: questions fail at once.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What each command was answered, or why it was refused.
+pub(crate) type Answers = Vec<Result<Value, Reason>>;
+
+/// One server, asked by one task.
+#[derive(Debug)]
+pub(crate) struct SingleServer {
+    endpoint: Endpoint,
+    access: Access,
+    timeout: Duration,
+    wire: Option<Wire>,
+    /// When the last attempt to connect failed, and why.
+    failed: Option<(Instant, Reason)>,
+}
+
+impl SingleServer {
+    /// `timeout`: for one call of [`ask`](Self::ask), connecting included.
+    pub(crate) const fn new(endpoint: Endpoint, access: Access, timeout: Duration) -> Self {
+        Self { endpoint, access, timeout, wire: None, failed: None }
+    }
+
+    /// Sends commands, and returns their answers, or why one was refused. Commands may be run twice: over
+    /// a connection that breaks or is no longer of use, and then over a new one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection: the commands may have run.
+    pub(crate) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Answers, Reason> {
+        // The stream, a callback for credentials and a connector are foreign code.
+        let asked = AssertUnwindSafe(self.ask_in_time(pipeline)).catch_unwind().await;
+        asked.unwrap_or_else(|_| Err(self.panicked("asking")))
+    }
+
+    async fn ask_in_time(&mut self, pipeline: &Pipeline) -> Result<Answers, Reason> {
+        let timeout = self.timeout;
+        let asking = async {
+            if let Some(mut wire) = self.wire.take()
+                && logged(wire.check_idle().await, &self.endpoint).is_ok()
+                && let Ok(answers) = self.ask_over(wire, pipeline).await
+                && self.wire.is_some()
+            {
+                return Ok(answers);
+            }
+            // The server may have closed a connection that was idle, or have restarted.
+            let wire = self.connect().await?;
+            self.ask_over(wire, pipeline).await
+        };
+        tokio::time::timeout(timeout, asking).await.unwrap_or(Err(Reason::TimedOut))
+    }
+
+    /// Keeps the connection, unless it broke or a new one may do better.
+    async fn ask_over(&mut self, mut wire: Wire, pipeline: &Pipeline) -> Result<Answers, Reason> {
+        let answers = wire.ask_within(pipeline, self.timeout).await?;
+        // With one answer too many, each may be that of another question.
+        logged(wire.check_answered(), &self.endpoint)?;
+        let said = |answer| match answer {
+            Value::ServerError(error) => Err(reason(&error)),
+            answer => Ok(answer),
+        };
+        let answers: Answers = answers.into_iter().map(said).collect();
+        let refusals = || answers.iter().filter_map(|answer| answer.as_ref().err());
+        if !refusals().any(ends_connection) {
+            self.wire = Some(wire);
+        }
+        Ok(answers)
+    }
+
+    async fn connect(&mut self) -> Result<Wire, Reason> {
+        if let Some((at, reason)) = &self.failed
+            && at.elapsed() < PAUSE
+        {
+            return Err(reason.clone());
+        }
+        // Caught here as well: a connector that panics is not asked again at once.
+        let opening = AssertUnwindSafe(handshake::open_beside(&self.endpoint, &self.access));
+        let opened = opening.catch_unwind().await;
+        let opened = opened.unwrap_or_else(|_| Err(self.panicked("connecting")));
+        self.failed = opened.as_ref().err().map(|reason| (Instant::now(), reason.clone()));
+        opened
+    }
+
+    /// Closes the connection; the next question opens a new one.
+    pub(crate) fn disconnect(&mut self, why: &str) {
+        crate::log::warn!(server = %self.endpoint.name, "closing the connection: the server {why}");
+        // The stream is foreign code.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self.wire.take())));
+    }
+
+    /// Logs a panic, whose message its hook has shown. The connection went with what panicked.
+    fn panicked(&self, step: &str) -> Reason {
+        crate::log::warn!(server = %self.endpoint.name, "{step} panicked; the next question connects anew");
+        Reason::NotConnected(format!("{step} panicked").into())
+    }
+}
+
+/// Logs where a reply came in that nobody asked for.
+fn logged(checked: Result<(), Reason>, endpoint: &Endpoint) -> Result<(), Reason> {
+    if let Err(Reason::Protocol(_)) = &checked {
+        crate::log::warn!(
+            server = %endpoint.name,
+            "closing the connection: the server sent a reply that nobody asked for"
+        );
+    }
+    checked
+}
+
+/// Whether another server, or another login, may answer better. A node denies single names; what is
+/// asked here has one login's permission or none.
+const fn ends_connection(reason: &Reason) -> bool {
+    reason.ends_connection() || matches!(reason, Reason::NoPermission(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+        sync::{Arc, mpsc},
+    };
+
+    use super::*;
+    use crate::node::redis::SocketConnector;
+
+    const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+    fn single(url: &str) -> SingleServer {
+        let endpoint = Endpoint::parse(1, url).unwrap();
+        let access = Access {
+            credentials: None,
+            connector: Arc::new(SocketConnector::new()),
+            #[cfg(feature = "tls")]
+            tls: crate::node::redis::tls_config(None, std::slice::from_ref(&endpoint)).unwrap(),
+        };
+        SingleServer::new(endpoint, access, Duration::from_secs(10))
+    }
+
+    /// The runtime has not heard of the reply, as nothing gave it time for that.
+    #[tokio::test]
+    async fn fresh_surplus_reply_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut single = single(&format!("redis://{}", listener.local_addr().unwrap()));
+        let (go_on, may_go_on) = mpsc::channel();
+        let (sent, is_sent) = mpsc::channel();
+        let server = std::thread::spawn(move || {
+            for text in ["+first\r\n", "+second\r\n"] {
+                let (mut client, _) = listener.accept().unwrap();
+                client.read_exact(&mut [0; PING.len()]).unwrap();
+                client.write_all(text.as_bytes()).unwrap();
+                may_go_on.recv().unwrap();
+                client.write_all(b"+surplus\r\n").unwrap();
+                sent.send(()).unwrap();
+            }
+        });
+        let mut ping = Pipeline::with_capacity(1);
+        ping.cmd("PING");
+        for text in ["first", "second"] {
+            let answers = single.ask(&ping).await.unwrap();
+            assert_eq!(answers, [Ok(Value::SimpleString(text.into()))]);
+            go_on.send(()).unwrap();
+            is_sent.recv().unwrap();
+        }
+        server.join().unwrap();
+    }
+}

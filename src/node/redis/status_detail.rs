@@ -1,0 +1,99 @@
+//! The details of a server's status, under its mutex.
+
+use super::{
+    permissions::Denied,
+    status_event::{StatusEvent, StatusEventQueue},
+    vote_bar::VoteBar,
+};
+use crate::{
+    error::Reason,
+    node::{Blocked, CopyProgress, NodeHealth, NodeState},
+    time::Timestamp,
+};
+
+#[derive(Debug)]
+pub(super) struct StatusDetail {
+    pub(super) state: ConnectionState,
+    pub(super) bars: [Option<(VoteBar, Timestamp)>; 5],
+    /// Progress and start of the copying of records to the server.
+    pub(super) copying: Option<(Copied, Timestamp)>,
+    /// Other facts about the server.
+    pub(super) known: NodeHealth,
+    pub(super) denied: Denied,
+    /// The latest failure to end the probation, and the number of failures.
+    pub(super) blocked: Option<(Blocked, u32)>,
+    pub(super) events: StatusEventQueue,
+}
+
+/// What a client copied to a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Copied {
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+}
+
+#[derive(Debug)]
+pub(super) enum ConnectionState {
+    Connecting,
+    Up,
+    /// `confirmed`: not only by a vote that may have been refused because of its name.
+    Refusing {
+        reason: Reason,
+        since: Timestamp,
+        confirmed: bool,
+    },
+    Down {
+        reason: Reason,
+        since: Timestamp,
+    },
+}
+
+impl StatusDetail {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            state: ConnectionState::Connecting,
+            bars: [const { None }; 5],
+            copying: None,
+            known: NodeHealth::voting(name),
+            denied: Denied::default(),
+            blocked: None,
+            events: StatusEventQueue::default(),
+        }
+    }
+
+    pub(super) fn queue(&mut self, event: Option<StatusEvent>) {
+        let is_up = matches!(self.state, ConnectionState::Up | ConnectionState::Refusing { .. });
+        let is_barred = self.bars.iter().any(Option::is_some);
+        let is_voting = matches!(self.state, ConnectionState::Up) && !is_barred;
+        self.events.queue.extend(event);
+        self.events.queue.push_back(StatusEvent::Gauges { is_up, is_voting });
+    }
+
+    pub(super) fn health(&self, now: Timestamp) -> NodeHealth {
+        let bar = self.bars.iter().flatten().find_map(|(bar, since)| {
+            Some((bar.reason(now)?, now.saturating_duration_since(*since)))
+        });
+        let state = match (&self.state, bar) {
+            (ConnectionState::Connecting, _) => NodeState::Connecting,
+            (ConnectionState::Down { reason, since }, _) => NodeState::Down {
+                reason: reason.clone(),
+                since: now.saturating_duration_since(*since),
+            },
+            (_, Some((Reason::Probation { remaining }, since))) => {
+                let blocked = self.blocked.as_ref().map(|(blocked, _)| blocked.clone());
+                NodeState::Probation { remaining, since, blocked }
+            }
+            (_, Some((reason, since))) => NodeState::Refusing { reason, since },
+            (ConnectionState::Refusing { reason, since, .. }, None) => NodeState::Refusing {
+                reason: reason.clone(),
+                since: now.saturating_duration_since(*since),
+            },
+            (ConnectionState::Up, None) => NodeState::Voting,
+        };
+        let is_there = !matches!(state, NodeState::Connecting | NodeState::Down { .. });
+        let copying = self.copying.filter(|_| is_there).map(|(copied, since)| {
+            CopyProgress::new(copied.records, copied.bytes, now.saturating_duration_since(since))
+        });
+        NodeHealth { state, copying, ..self.known.clone() }
+    }
+}
