@@ -14,7 +14,7 @@ use super::{
     attached::Attached,
     execution::Execution,
     outcome::Outcome,
-    started_record::StartedRecord,
+    record::StartedRecord,
     state::{Next, State, StateProj},
     telemetry,
     terms::{self, Terms},

@@ -3,7 +3,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{OnceRequest, recording::Recording, started_record::record, terms};
+use super::{OnceRequest, record::record, recording::Recording, terms};
 use crate::{
     error::LockError,
     lock::{Holder, records},

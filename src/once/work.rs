@@ -6,7 +6,7 @@ use std::{
 
 use pin_project::pin_project;
 
-use super::{Check, started_record::Begun};
+use super::{Check, record::Begun};
 use crate::guard::LockContext;
 
 /// Work that is begun once, under the lock of its key. Closures that take a [`LockContext`] and

@@ -12,7 +12,7 @@ use tower_service::Service;
 use super::{
     CompletesHttp, HttpFuture, Missing, OnReject, Problems, Rejection, ServerErrors,
     call::HttpCall,
-    complete::{Rules, Successes},
+    completion::{Rules, Successes},
     protocol::refuse_grpc,
 };
 use crate::{

@@ -14,7 +14,7 @@ use tower_service::Service;
 use super::{
     CompletesHttp, OnReject, Refused,
     call::HttpCall,
-    complete::Successes,
+    completion::Successes,
     reject::{reject, reject_busy},
 };
 use crate::{

@@ -85,22 +85,22 @@
 
 mod by_body;
 pub(super) mod call;
-mod complete;
+mod completion;
 mod face;
 mod future;
 mod idempotency;
-mod missing;
+mod key;
 mod protocol;
 mod reject;
 mod server_errors;
 
 pub use by_body::{ByBody, ByBodyFuture};
-pub use complete::CompletesHttp;
+pub use completion::CompletesHttp;
 pub use face::{ByHead, Http};
 pub use future::HttpFuture;
 pub use idempotency::{
     DEFAULT_RESPONSE_LIMIT, Idempotency, IdempotencyFuture, KeptStatuses, OnNodes, Scope, Unscoped,
 };
-pub use missing::Missing;
+pub use key::Missing;
 pub use reject::{OnReject, Problems, Refused, Rejection};
 pub use server_errors::ServerErrors;

@@ -10,8 +10,7 @@
 mod error;
 mod memory;
 mod redis;
-#[allow(clippy::module_inception)]
-mod store;
+mod response_store;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -19,4 +18,4 @@ mod tests;
 pub use error::StoreError;
 pub use memory::{DEFAULT_STORE_CAPACITY, MemoryStore};
 pub use redis::{RedisGet, RedisPut, RedisStore, RedisStoreBuilder};
-pub use store::{ResponseStore, StoredBy};
+pub use response_store::{ResponseStore, StoredBy};

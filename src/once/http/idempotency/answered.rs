@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use super::first::{First, Kept};
+use super::record::{First, Kept};
 use crate::{
     guard::LockContext,
     lock::Stopping,
-    once::{recording::Recording, started_record::record},
+    once::{record::record, recording::Recording},
     token::FencingToken,
 };
 

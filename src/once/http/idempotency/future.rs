@@ -14,9 +14,9 @@ use tower_service::Service;
 
 use super::{
     Idempotency,
-    again::{Again, Fetching, NotAgain, again},
-    keeping::{Keep, Keeping, KeepingCall, Recorded, Store},
-    negotiated::AcceptEncoding,
+    accept_encoding::AcceptEncoding,
+    capture::{Keep, Keeping, KeepingCall, Recorded, Store},
+    replay::{Again, Fetching, NotAgain, again},
 };
 use crate::{
     error::LockError,
@@ -31,7 +31,7 @@ use crate::{
             CompletesHttp, OnReject, Refused,
             by_body::refused,
             call::HttpCall,
-            complete::Rules,
+            completion::Rules,
             reject::{reject, reject_busy},
         },
         outcome::Outcome,

@@ -2,30 +2,30 @@
 //!
 //! | part | where |
 //! |---|---|
-//! | settings | [`Idempotency`], `builder` |
-//! | whose keys they are, and the name of a record | [`Scope`], [`Unscoped`], `authority`, `name` |
+//! | settings | [`Idempotency`], `settings` |
+//! | whose keys they are, and the name of a record | [`Scope`], [`Unscoped`], `host`, `key` |
 //! | the future of a request | [`IdempotencyFuture`] |
-//! | encodings and ranges: what the service is asked for | `negotiated` |
-//! | the request under its lock: called, and its response kept | `keeping`, `answered` |
-//! | which requests are the same | `same` |
+//! | encodings and ranges: what the service is asked for | `accept_encoding` |
+//! | the request under its lock: called, and its response kept | `capture`, `answered` |
+//! | which requests are the same | `fingerprint` |
 //! | which responses are kept | [`KeptStatuses`] |
-//! | what is recorded, and sent again | `first`, `again` |
+//! | what is recorded, and sent again | `record`, `replay` |
 
-mod again;
+mod accept_encoding;
 mod answered;
-mod authority;
-mod builder;
-mod first;
+mod capture;
+mod fingerprint;
 mod future;
-mod keeping;
-mod name;
-mod negotiated;
-mod same;
+mod host;
+mod key;
+mod record;
+mod replay;
 mod scope;
 mod service;
+mod settings;
 mod statuses;
 
-pub use builder::{DEFAULT_RESPONSE_LIMIT, Idempotency, OnNodes};
 pub use future::IdempotencyFuture;
 pub use scope::{Scope, Unscoped};
+pub use settings::{DEFAULT_RESPONSE_LIMIT, Idempotency, OnNodes};
 pub use statuses::KeptStatuses;

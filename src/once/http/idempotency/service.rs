@@ -9,16 +9,16 @@ use tower_service::Service;
 
 use super::{
     Idempotency, IdempotencyFuture,
-    authority::authority,
     future::Start,
-    name::{name, of_scope},
+    host::authority,
+    key::{name, of_scope},
 };
 use crate::{
     key::{self, RequestHead},
     layer::{KeyError, ResourceKey},
     once::{
         Intact, OnceService, ReadBody, ResponseStore,
-        http::{CompletesHttp, Http, OnReject, complete::Rules, protocol::refuse_grpc},
+        http::{CompletesHttp, Http, OnReject, completion::Rules, protocol::refuse_grpc},
     },
     resource::Resource,
 };

@@ -8,12 +8,12 @@
 //! | the task that asks the server | `worker` |
 //! | the form of a stored response | `stored` |
 
-mod asked;
 mod builder;
+mod client;
 mod store;
 mod stored;
 mod worker;
 
-pub use asked::{RedisGet, RedisPut};
 pub use builder::RedisStoreBuilder;
+pub use client::{RedisGet, RedisPut};
 pub use store::RedisStore;

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     RedisGet, RedisPut, RedisStoreBuilder,
-    asked::Asked,
+    client::Asked,
     worker::{Counted, Job, Question},
 };
 use crate::{

@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use super::{
     answered::Answered,
-    first::{First, Kept},
+    record::{First, Kept},
     statuses::KeptStatuses,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
         Completes, Fingerprint, Intact, ReadBody, ResponseStore, StoreError, StoredHeaders,
         StoredResponse, Work,
         completion::Verdict,
-        http::{CompletesHttp, call::HttpCall, complete::Rules},
+        http::{CompletesHttp, call::HttpCall, completion::Rules},
     },
 };
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use pin_project::pin_project;
 
-use super::first::{First, Kept};
+use super::record::{First, Kept};
 use crate::{
     layer::http::RequestOutcome,
     once::{Fingerprint, ResponseStore, StoreError, StoredBy, StoredResponse, http::Refused},

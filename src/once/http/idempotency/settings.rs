@@ -2,7 +2,7 @@ use std::{fmt, future::Ready, sync::Arc, time::Duration};
 
 use http::Method;
 
-use super::{KeptStatuses, Unscoped, same::Same};
+use super::{KeptStatuses, Unscoped, fingerprint::Same};
 use crate::{
     layer::http::DEFAULT_BODY_TIMEOUT,
     lock::Redlock,
