@@ -57,11 +57,7 @@
 //! | a response as it is kept, and which of its headers | [`StoredResponse`], [`StoredHeaders`] |
 //! | where responses are kept | [`ResponseStore`], [`RedisStore`], [`MemoryStore`] |
 
-mod attached;
 mod call;
-mod check;
-mod completion;
-#[cfg(feature = "http")]
 mod detach;
 mod error;
 mod execution;
@@ -69,28 +65,22 @@ mod future;
 mod layer;
 mod outcome;
 mod record;
-mod recording;
 mod request;
-mod run;
 mod service;
-mod state;
 mod status;
 mod telemetry;
 mod terms;
 mod work;
 
-pub use check::{Check, Unchecked};
-pub use completion::{Always, Completes};
 pub use error::OnceError;
-pub use future::OnceFuture;
+pub use future::{OnceFuture, OnceRun};
 pub use layer::{OnceLayer, Plain};
 pub use outcome::Once;
 pub use request::OnceRequest;
-pub use run::OnceRun;
 pub use service::{OnceService, ServiceCall};
 pub use status::{OnceState, OnceStatus};
 pub use terms::Unknown;
-pub use work::Work;
+pub use work::{Always, Check, Completes, Unchecked, Work};
 
 #[cfg(feature = "http")]
 mod fingerprint;

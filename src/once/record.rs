@@ -1,22 +1,31 @@
+//! Records of a key on the nodes: that its work has started, and how it ended.
+
 use std::{
-    fmt,
+    future::Future,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use super::telemetry;
 use crate::{
+    error::{LockError, Reason},
     lock::{
         ActiveLease,
-        records::{self, Asked},
+        records::{self, Answers, Asked},
     },
     protocol::{Record, StoredLease},
+    time::{Sleep, Timestamp},
 };
 
-/// A record of this lease, made now.
+/// Number of node timeouts after which a [`Recording`] gives up.
+const RECORDING_TIMEOUTS: u32 = 10;
+
+/// A new record of this lease.
 pub(super) fn record(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> Arc<Record> {
     let (id, now) = (lease.id(), lease.core().clock().wall());
     let token = lease.token().get();
@@ -24,23 +33,23 @@ pub(super) fn record(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> 
     Arc::new(Record::new(is_done, stored, payload))
 }
 
-/// How far the work of a key has come, and what is to be done where it is dropped there.
+/// The record that work has started, and what happens to it when the work is dropped.
 ///
-/// Before the work has begun, the nodes forget that it was to begin. After that nobody knows how far
-/// it came: a record that it has begun stays, and a WARN tells.
+/// Before the work starts, dropping this removes the record. After that the outcome is unknown: the
+/// record stays, and a WARN is logged.
+#[derive(Debug)]
 pub(super) struct StartedRecord {
     lease: Arc<ActiveLease>,
-    begun: Begun,
-    /// The nodes keep a record that the work has begun.
-    is_kept: bool,
+    started: StartedFlag,
+    is_stored: bool,
     is_armed: bool,
 }
 
-/// Whether the work has begun.
+/// Whether the work has started.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Begun(Arc<AtomicBool>);
+pub(super) struct StartedFlag(Arc<AtomicBool>);
 
-impl Begun {
+impl StartedFlag {
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -51,47 +60,46 @@ impl Begun {
 }
 
 impl StartedRecord {
-    /// Nothing is kept of work that has begun.
-    pub(super) fn unkept(lease: &Arc<ActiveLease>) -> Self {
-        Self { lease: Arc::clone(lease), begun: Begun::default(), is_kept: false, is_armed: true }
+    /// Stores nothing on the nodes.
+    pub(super) fn unstored(lease: &Arc<ActiveLease>) -> Self {
+        let started = StartedFlag::default();
+        Self { lease: Arc::clone(lease), started, is_stored: false, is_armed: true }
     }
 
-    /// Has the nodes keep that the work has begun.
-    pub(super) fn set(lease: &Arc<ActiveLease>, hold: Duration) -> (Self, Asked) {
-        let record = record(lease, false, Arc::from([]));
-        let asked = records::record(lease, &record, hold);
-        let mut this = Self::unkept(lease);
-        this.is_kept = true;
+    /// Sends the record to the nodes.
+    pub(super) fn send(lease: &Arc<ActiveLease>, hold: Duration) -> (Self, Asked) {
+        let asked = records::record(lease, &record(lease, false, Arc::default()), hold);
+        let mut this = Self::unstored(lease);
+        this.is_stored = true;
         (this, asked)
     }
 
-    pub(super) const fn begun(&self) -> &Begun {
-        &self.begun
+    pub(super) const fn flag(&self) -> &StartedFlag {
+        &self.started
     }
 
-    /// Whether the nodes keep a record that the work has begun.
-    pub(super) const fn is_kept(&self) -> bool {
-        self.is_kept
+    pub(super) const fn is_stored(&self) -> bool {
+        self.is_stored
     }
 
-    /// The work can be begun again.
+    /// Removes the record: the work can start again.
     pub(super) fn forget(mut self) {
         self.is_armed = false;
-        self.tell();
+        self.remove();
     }
 
-    /// The nodes' records are left as they are.
+    /// Leaves the record on the nodes.
     pub(super) fn keep(mut self) {
         self.is_armed = false;
     }
 
-    /// The lock is lost: what has not begun can be begun again.
-    pub(super) fn end(self) {
-        if self.begun.is_set() { self.keep() } else { self.forget() }
+    /// Removes the record after the loss of the lock, unless the work has started.
+    pub(super) fn forget_unless_started(self) {
+        if self.started.is_set() { self.keep() } else { self.forget() }
     }
 
-    fn tell(&self) {
-        if self.is_kept {
+    fn remove(&self) {
+        if self.is_stored {
             let name = super::terms::name(self.lease.resource());
             records::forget(self.lease.core(), &name, self.lease.id().nonce());
         }
@@ -102,21 +110,131 @@ impl StartedRecord {
 impl Drop for StartedRecord {
     fn drop(&mut self) {
         if !self.is_armed {
-            return;
-        }
-        if self.begun.is_set() {
-            telemetry::dropped(self.lease.resource(), self.lease.token().get(), self.is_kept);
+        } else if self.started.is_set() {
+            telemetry::dropped(&self.lease, self.is_stored);
         } else {
-            self.tell();
+            self.remove();
         }
     }
 }
 
-impl fmt::Debug for StartedRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StartedRecord")
-            .field("lease", &self.lease)
-            .field("begun", &self.begun)
-            .finish_non_exhaustive()
+/// Stores a record of ended work on a quorum while the lock is valid.
+///
+/// The first round is sent at once, not at the first poll.
+#[derive(Debug)]
+pub(super) struct Recording {
+    lease: Arc<ActiveLease>,
+    record: Arc<Record>,
+    retain: Duration,
+    deadline: Timestamp,
+    step: RecordingStep,
+}
+
+#[derive(Debug)]
+enum RecordingStep {
+    /// The lock was no longer valid: nothing is sent.
+    Expired,
+    Sent(Asked),
+    Pausing(Sleep),
+}
+
+impl Recording {
+    pub(super) fn start(lease: Arc<ActiveLease>, record: Arc<Record>, retain: Duration) -> Self {
+        let core = lease.core();
+        let deadline = core.clock().now() + core.settings.node_timeout * RECORDING_TIMEOUTS;
+        let mut this = Self { lease, record, retain, deadline, step: RecordingStep::Expired };
+        this.send();
+        this
+    }
+
+    pub(super) const fn record(&self) -> &Arc<Record> {
+        &self.record
+    }
+
+    pub(super) const fn retain(&self) -> Duration {
+        self.retain
+    }
+
+    fn send(&mut self) {
+        self.step = if self.lease.is_valid() {
+            RecordingStep::Sent(records::record(&self.lease, &self.record, self.retain))
+        } else {
+            RecordingStep::Expired
+        };
+    }
+
+    /// Pauses after a round without a quorum.
+    ///
+    /// # Errors
+    ///
+    /// If the lock is lost, or the deadline has passed.
+    fn pause(&mut self, answers: &Answers) -> Result<(), LockError> {
+        let core = self.lease.core();
+        if !self.lease.is_valid() {
+            return Err(LockError::lost(self.lease.loss()));
+        }
+        let now = core.clock().now();
+        if now >= self.deadline {
+            return Err(records::no_quorum(core, answers));
+        }
+        // Stores the lock's key again on nodes that lost it.
+        if answers.contains(&Err(Reason::KeyGone)) {
+            self.lease.extend();
+        }
+        let until = now + core.settings.node_timeout / 2;
+        self.step = RecordingStep::Pausing(core.timers.sleep_until(until));
+        Ok(())
+    }
+}
+
+impl Future for Recording {
+    type Output = Result<(), LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            match &mut self.step {
+                RecordingStep::Expired => {
+                    return Poll::Ready(Err(LockError::lost(self.lease.loss())));
+                }
+                RecordingStep::Sent(asked) => {
+                    let answers = ready!(Pin::new(asked).poll(cx));
+                    if records::is_kept(&answers) {
+                        return Poll::Ready(Ok(()));
+                    }
+                    self.pause(&answers)?;
+                }
+                RecordingStep::Pausing(sleep) => {
+                    ready!(Pin::new(sleep).poll(cx));
+                    self.send();
+                }
+            }
+        }
+    }
+}
+
+/// Logs a WARN if the recording of ended work is dropped before its end.
+#[derive(Debug)]
+pub(super) struct DropWarning {
+    lease: Arc<ActiveLease>,
+    is_done: bool,
+    is_armed: bool,
+}
+
+impl DropWarning {
+    /// `is_done`: the work is done; otherwise its outcome is unknown.
+    pub(super) fn new(lease: &Arc<ActiveLease>, is_done: bool) -> Self {
+        Self { lease: Arc::clone(lease), is_done, is_armed: true }
+    }
+
+    pub(super) fn disarm(&mut self) {
+        self.is_armed = false;
+    }
+}
+
+impl Drop for DropWarning {
+    fn drop(&mut self) {
+        if self.is_armed {
+            telemetry::recording_dropped(&self.lease, self.is_done);
+        }
     }
 }

@@ -3,7 +3,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{OnceRequest, record::record, recording::Recording, terms};
+use super::{
+    OnceRequest,
+    record::{Recording, record},
+    terms,
+};
 use crate::{
     error::LockError,
     lock::{Holder, records},

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     layer::http::RequestOutcome,
-    once::{Completes, completion::Verdict},
+    once::{Completes, work::Verdict},
     sync,
 };
 

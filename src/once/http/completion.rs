@@ -3,7 +3,7 @@ use http::{Response, StatusCode};
 use super::ServerErrors;
 use crate::{
     layer::http::RequestOutcome,
-    once::{Always, Completes, completion::Verdict},
+    once::{Always, Completes, work::Verdict},
 };
 
 /// Tells which responses mean that a key is done: closures do

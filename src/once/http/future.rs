@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     layer::http::{HttpBody, RequestOutcome},
-    once::{OnceError, Unchecked, call::OnceCall, outcome::Outcome},
+    once::{OnceError, Unchecked, call::OnceCall, outcome::OnceOutcome},
 };
 
 pub(super) type Call<S, B, C> = OnceCall<HttpCall<S, B>, Unchecked, Successes<C>>;
@@ -64,11 +64,11 @@ where
         let (resource, on_reject) = (this.call.resource(), &*this.on_reject);
         let answer = match ended {
             // Also where nobody keeps that it is done: a sender that is told otherwise sends again.
-            Ok(Outcome::Ran(response) | Outcome::Unrecorded(response, _)) => {
+            Ok(OnceOutcome::Ran(response) | OnceOutcome::Unrecorded(response, _)) => {
                 return Poll::Ready(Ok(response.map(|body| HttpBody::of_service(body, None))));
             }
-            Ok(Outcome::Done { .. }) => duplicate(),
-            Ok(Outcome::Busy { retry_after, by, unknown }) => {
+            Ok(OnceOutcome::Done { .. }) => duplicate(),
+            Ok(OnceOutcome::Busy { retry_after, by, unknown }) => {
                 reject_busy(on_reject, (retry_after, by.as_deref(), unknown), resource)
             }
             Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),

@@ -4,7 +4,7 @@ use super::Http;
 use crate::{
     error::LockError,
     layer::KeyError,
-    once::{OnceLayer, completion::Verdict, terms},
+    once::{OnceLayer, terms, work::Verdict},
     resource::Resource,
 };
 

@@ -190,7 +190,7 @@ async fn a_method_that_panics_leaves_an_unknown_outcome() {
 async fn an_unknown_outcome_is_a_warning() {
     for (unknown, text) in [
         (Unknown::Release, "the next request with the key runs it again"),
-        (Unknown::Hold(HOUR), "its key is held until somebody decides"),
+        (Unknown::Hold(HOUR), "its key is held until mark_done or forget"),
     ] {
         let log = Log::new();
         let redlock = Redlock::embedded();

@@ -10,7 +10,7 @@ use super::record::{First, Kept};
 use crate::{
     guard::LockContext,
     lock::Stopping,
-    once::{record::record, recording::Recording},
+    once::record::{Recording, record},
     token::FencingToken,
 };
 

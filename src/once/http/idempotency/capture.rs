@@ -21,8 +21,8 @@ use crate::{
     once::{
         Completes, Fingerprint, Intact, ReadBody, ResponseStore, StoreError, StoredHeaders,
         StoredResponse, Work,
-        completion::Verdict,
         http::{CompletesHttp, call::HttpCall, completion::Rules},
+        work::Verdict,
     },
 };
 

@@ -34,7 +34,7 @@ use crate::{
             completion::Rules,
             reject::{reject, reject_busy},
         },
-        outcome::Outcome,
+        outcome::OnceOutcome,
         service::begin,
     },
     resource::Resource,
@@ -180,10 +180,10 @@ where
                     let ended = ready!(call.as_mut().poll(cx));
                     let resource = call.resource();
                     break match ended {
-                        Ok(Outcome::Ran(made) | Outcome::Unrecorded(made, _)) => {
+                        Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => {
                             return Poll::Ready(Ok(made.response));
                         }
-                        Ok(Outcome::Done { record, .. }) => {
+                        Ok(OnceOutcome::Done { record, .. }) => {
                             let fingerprint = fingerprint.expect("what has a key was read");
                             match again(&record, fingerprint, store.as_ref()) {
                                 Ok(again) => answer(again, this.accepts, on_reject, resource),
@@ -194,7 +194,7 @@ where
                                 }
                             }
                         }
-                        Ok(Outcome::Busy { retry_after, by, unknown }) => {
+                        Ok(OnceOutcome::Busy { retry_after, by, unknown }) => {
                             reject_busy(on_reject, (retry_after, by.as_deref(), unknown), resource)
                         }
                         Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),
