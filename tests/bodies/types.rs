@@ -62,7 +62,7 @@ fn frameworks_take_the_body_that_is_handed_on() {
 #[test]
 fn a_stores_own_error_is_the_source() {
     let failed = StoreError::failed("no route to host");
-    assert_eq!(failed.to_string(), "the store of responses failed");
+    assert_eq!(failed.to_string(), "the response store failed");
     assert_eq!(failed.source().unwrap().to_string(), "no route to host");
     assert!(StoreError::Stale.source().is_none());
 }

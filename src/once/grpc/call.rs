@@ -16,7 +16,7 @@ use crate::{
     error::LockError,
     guard::LockContext,
     once::{
-        OnceError, Unchecked, Work, call::OnceCall, http::call::HttpCall, outcome::OnceOutcome,
+        OnceError, Unchecked, Work, call::OnceCall, http::future::HttpCall, outcome::OnceOutcome,
     },
 };
 

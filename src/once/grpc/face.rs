@@ -20,7 +20,7 @@ use crate::{
     error::LockError,
     layer::{ResourceKey, grpc::timeout::timeout, token_header::TokenHeader},
     once::{
-        Missing, OnceLayer, OnceService, call::OnceCall, detach::Detach, http::call::HttpCall,
+        Missing, OnceLayer, OnceService, call::OnceCall, detach::Detach, http::future::HttpCall,
         service::begin,
     },
 };

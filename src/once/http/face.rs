@@ -11,9 +11,9 @@ use tower_service::Service;
 
 use super::{
     CompletesHttp, HttpFuture, Missing, OnReject, Problems, Rejection, ServerErrors,
-    call::HttpCall,
-    completion::{Rules, Successes},
-    protocol::refuse_grpc,
+    completion::{CompletionRules, SuccessCompletion},
+    future::HttpCall,
+    key::refuse_grpc,
 };
 use crate::{
     layer::{KeyError, ResourceKey, http::HttpBody, token_header::TokenHeader},
@@ -217,7 +217,10 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
     {
         let face = &self.layer.face;
         let (server_errors, on_reject) = (face.server_errors, face.on_reject.clone());
-        let completion = Successes(Rules { complete: self.layer.complete.clone(), server_errors });
+        let completion = SuccessCompletion(CompletionRules {
+            complete: self.layer.complete.clone(),
+            server_errors,
+        });
         let found = refuse_grpc(request.headers(), face.missing.settle(found));
         let call = match server_errors.check_with(found) {
             Ok(Some(key)) => {

@@ -218,7 +218,7 @@ impl<'a> Rejection<'a> {
         match self.reason {
             Refused::Lock(error) => self.lock(error).log(),
             Refused::StoreFailed(error) => {
-                crate::log::warn!(resource, error = %error.said(), outcome, "request turned away");
+                crate::log::warn!(resource, error = %error.cause(), outcome, "request turned away");
             }
             reason => crate::log::debug!(resource, ?reason, outcome, "request turned away"),
         }

@@ -21,7 +21,7 @@ use crate::{
     once::{
         Completes, Fingerprint, Intact, ReadBody, ResponseStore, StoreError, StoredHeaders,
         StoredResponse, Work,
-        http::{CompletesHttp, call::HttpCall, completion::Rules},
+        http::{CompletesHttp, completion::CompletionRules, future::HttpCall},
         work::Verdict,
     },
 };
@@ -34,7 +34,7 @@ pub(super) struct KeepingCall<S, B: Body, C, St> {
 
 /// What a response is kept for, and how.
 pub(super) struct Keep<C, St> {
-    pub(super) rules: Rules<C>,
+    pub(super) rules: CompletionRules<C>,
     pub(super) kept: KeptStatuses,
     pub(super) fingerprint: Fingerprint,
     pub(super) limit: usize,
@@ -243,7 +243,7 @@ where
 /// Whoever operates this has to see to the store.
 fn not_put(key: &str, error: &StoreError) {
     crate::log::warn!(
-        key, error = %error.said(),
+        key, error = %error.cause(),
         "a response could not be put into the store: if it is not there, whoever repeats the request \
          is told that it is done, without the response"
     );

@@ -18,7 +18,7 @@ use crate::{
     layer::{KeyError, ResourceKey},
     once::{
         Intact, OnceService, ReadBody, ResponseStore,
-        http::{CompletesHttp, Http, OnReject, completion::Rules, protocol::refuse_grpc},
+        http::{CompletesHttp, Http, OnReject, completion::CompletionRules, key::refuse_grpc},
     },
     resource::Resource,
 };
@@ -81,7 +81,7 @@ where
                     parts,
                     key: Arc::from(name.to_string()),
                     asked: self.layer.request(Ok(name)),
-                    rules: Rules {
+                    rules: CompletionRules {
                         complete: self.layer.complete.clone(),
                         server_errors: face.server_errors,
                     },

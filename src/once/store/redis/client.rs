@@ -1,24 +1,137 @@
+//! The handle to the worker: sends commands to it, and waits for their replies.
+
 use std::{
     error::Error,
     fmt,
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicUsize},
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use ::redis::Value;
 use futures_util::FutureExt;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
-use super::{store::Shared, stored};
+use super::worker::{PendingCount, StoreCommand, StoreJob};
 use crate::{
-    error::Reason,
-    once::{StoreError, StoredBy},
-    time::Sleep,
+    error::{LockError, Reason},
+    lock::Spawner,
+    once::StoreError,
+    time::{Sleep, Timers},
 };
 
-/// What the server did not do, and why.
+/// Maximum number of puts and gets that wait for the server.
+const MAX_PENDING: usize = 1_024;
+
+/// What all handles of a store share.
+pub(super) struct StoreClient {
+    /// `host:port/db`, for logs and errors.
+    pub(super) server: Arc<str>,
+    pub(super) key_prefix: String,
+    pub(super) timeout: Duration,
+    pub(super) max_bytes: usize,
+    pub(super) jobs: mpsc::UnboundedSender<StoreJob>,
+    pub(super) pending: Arc<AtomicUsize>,
+    pub(super) timers: Arc<Timers>,
+    /// The process that built the store: a fork has no worker thread.
+    pub(super) process: u32,
+    /// Keeps the thread.
+    pub(super) _spawner: Arc<dyn Spawner>,
+}
+
+impl StoreClient {
+    pub(super) fn send(self: &Arc<Self>, command: StoreCommand) -> PendingReply {
+        if let Err(forked) = self.check_process() {
+            return PendingReply::refused(forked);
+        }
+        let Some(count) = PendingCount::new(&self.pending, MAX_PENDING) else {
+            let text = format!("{MAX_PENDING} puts and gets wait for server {}", self.server);
+            return PendingReply::refused(StoreError::failed(text));
+        };
+        let (sender, reply) = oneshot::channel();
+        let timeout = self.timers.sleep_until(self.timers.clock().now() + self.timeout);
+        // If the thread has ended, this drops the sender, and the reply is an error.
+        drop(self.jobs.send(StoreJob { command, reply: sender, _count: count }));
+        PendingReply::Waiting { reply, timeout: Some(timeout), client: Arc::clone(self) }
+    }
+
+    /// [`LockError::Forked`] in a fork of the process that built the store.
+    fn check_process(&self) -> Result<(), StoreError> {
+        if std::process::id() == self.process {
+            return Ok(());
+        }
+        Err(StoreError::failed(LockError::Forked { built_in: self.process }))
+    }
+}
+
+impl Drop for StoreClient {
+    fn drop(&mut self) {
+        // In a fork, another thread of the parent may have held the mutex.
+        if self.check_process().is_ok() {
+            self.timers.close();
+        }
+    }
+}
+
+/// The reply to a command, or its timeout.
+pub(super) enum PendingReply {
+    Refused(Option<StoreError>),
+    Waiting {
+        reply: oneshot::Receiver<Result<Value, Reason>>,
+        /// `None` only during the drop.
+        timeout: Option<Sleep>,
+        /// Keeps the connection until the reply.
+        client: Arc<StoreClient>,
+    },
+}
+
+impl PendingReply {
+    pub(super) const fn refused(error: StoreError) -> Self {
+        Self::Refused(Some(error))
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, StoreError>> {
+        let (reply, timeout, client) = match self {
+            Self::Refused(error) => {
+                return Poll::Ready(Err(error.take().expect("polled after it was ready")));
+            }
+            Self::Waiting { reply, timeout, client } => (reply, timeout, client),
+        };
+        // A fork has nothing that replies or wakes.
+        client.check_process()?;
+        let reply = match Pin::new(reply).poll(cx) {
+            Poll::Ready(reply) => reply.unwrap_or(Err(Reason::Disconnected)),
+            Poll::Pending => {
+                ready!(timeout.as_mut().map_or(Poll::Ready(()), |timeout| timeout.poll_unpin(cx)));
+                Err(Reason::TimedOut)
+            }
+        };
+        Poll::Ready(reply.map_err(|reason| self.error(reason)))
+    }
+
+    pub(super) fn error(&self, reason: Reason) -> StoreError {
+        let server = match self {
+            Self::Waiting { client, .. } => Arc::clone(&client.server),
+            Self::Refused(_) => Arc::default(),
+        };
+        StoreError::failed(ServerFailed { server, reason })
+    }
+}
+
+impl Drop for PendingReply {
+    fn drop(&mut self) {
+        // In a fork, another thread of the parent may have held the timers' mutex.
+        if let Self::Waiting { timeout, client, .. } = self
+            && client.check_process().is_err()
+        {
+            std::mem::forget(timeout.take());
+        }
+    }
+}
+
+/// The server failed a command.
 #[derive(Debug)]
 struct ServerFailed {
     server: Arc<str>,
@@ -32,125 +145,3 @@ impl fmt::Display for ServerFailed {
 }
 
 impl Error for ServerFailed {}
-
-/// A question to the server, until it is answered or its time is over.
-pub(super) enum Asked {
-    Refused(Option<StoreError>),
-    Waiting {
-        answer: oneshot::Receiver<Result<Value, Reason>>,
-        /// There until it is dropped.
-        timeout: Option<Sleep>,
-        /// Keeps the connection until there is an answer.
-        shared: Arc<Shared>,
-    },
-}
-
-impl Asked {
-    pub(super) const fn refused(error: StoreError) -> Self {
-        Self::Refused(Some(error))
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, StoreError>> {
-        let Self::Waiting { answer, timeout, shared } = self else {
-            let Self::Refused(error) = self else { unreachable!("it is one of two") };
-            return Poll::Ready(Err(error.take().expect("polled after it was ready")));
-        };
-        // In a fork nobody would answer, or wake.
-        shared.check_process()?;
-        let said = match Pin::new(answer).poll(cx) {
-            Poll::Ready(said) => said.unwrap_or(Err(Reason::Disconnected)),
-            Poll::Pending => {
-                ready!(timeout.as_mut().map_or(Poll::Ready(()), |timeout| timeout.poll_unpin(cx)));
-                Err(Reason::TimedOut)
-            }
-        };
-        let server = &shared.server;
-        Poll::Ready(said.map_err(|reason| failed(server, reason)))
-    }
-
-    fn server(&self) -> Arc<str> {
-        match self {
-            Self::Waiting { shared, .. } => Arc::clone(&shared.server),
-            Self::Refused(_) => Arc::default(),
-        }
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        // In a fork, another thread of the parent may have held the timers' mutex.
-        if let Self::Waiting { timeout, shared, .. } = self
-            && shared.check_process().is_err()
-        {
-            std::mem::forget(timeout.take());
-        }
-    }
-}
-
-fn failed(server: &Arc<str>, reason: Reason) -> StoreError {
-    StoreError::failed(ServerFailed { server: Arc::clone(server), reason })
-}
-
-/// The future of [`RedisStore`](super::RedisStore)'s `put`.
-///
-/// # Cancel safety
-///
-/// The response may still be put where it is dropped.
-///
-/// # Panics
-///
-/// If polled again after it was ready.
-#[must_use = "futures do nothing unless polled"]
-pub struct RedisPut(pub(super) Asked);
-
-impl Future for RedisPut {
-    type Output = Result<(), StoreError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(self.0.poll(cx))? {
-            Value::Int(1) => Ok(()),
-            Value::Int(_) => Err(StoreError::Stale),
-            _ => Err(failed(&self.0.server(), Reason::Protocol("it did not say 0 or 1".into()))),
-        })
-    }
-}
-
-impl fmt::Debug for RedisPut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisPut").finish_non_exhaustive()
-    }
-}
-
-/// The future of [`RedisStore`](super::RedisStore)'s `get`.
-///
-/// # Cancel safety
-///
-/// Safe: it only asks.
-///
-/// # Panics
-///
-/// If polled again after it was ready.
-#[must_use = "futures do nothing unless polled"]
-pub struct RedisGet(pub(super) Asked);
-
-impl Future for RedisGet {
-    type Output = Result<Option<StoredBy>, StoreError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let stored = match ready!(self.0.poll(cx))? {
-            Value::Nil => return Poll::Ready(Ok(None)),
-            Value::BulkString(value) => stored::decode(value),
-            _ => Err("a response was expected".into()),
-        };
-        Poll::Ready(stored.map(Some).map_err(|error| {
-            let text = format!("its key holds something else ({error})");
-            failed(&self.0.server(), Reason::Protocol(text.into()))
-        }))
-    }
-}
-
-impl fmt::Debug for RedisGet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisGet").finish_non_exhaustive()
-    }
-}
