@@ -1,3 +1,5 @@
+//! The call of the service, and the capture of its response.
+
 use std::{
     future::Future,
     pin::Pin,
@@ -12,44 +14,49 @@ use pin_project::pin_project;
 use tower_service::Service;
 
 use super::{
-    answered::Answered,
-    record::{First, Kept},
+    record::{Payload, StoredAt, UnfinishedRecord},
     statuses::KeptStatuses,
 };
 use crate::{
     guard::LockContext,
     once::{
-        Completes, Fingerprint, Intact, ReadBody, ResponseStore, StoreError, StoredHeaders,
-        StoredResponse, Work,
+        Completes, Fingerprint, Intact, ReadBody, ResponseStore, StoredHeaders, StoredResponse,
+        Work,
         http::{CompletesHttp, completion::CompletionRules, future::HttpCall},
         work::Verdict,
     },
 };
 
-/// A request that is given to the service, and whose response is kept.
-pub(super) struct KeepingCall<S, B: Body, C, St> {
+/// Calls the service and captures its response.
+pub(super) struct CapturingCall<S, B: Body, C, St> {
     pub(super) call: HttpCall<S, Intact<B>>,
-    pub(super) keep: Keep<C, St>,
+    pub(super) settings: CaptureSettings<C, St>,
 }
 
-/// What a response is kept for, and how.
-pub(super) struct Keep<C, St> {
+/// Whether and how a response is stored.
+pub(super) struct CaptureSettings<C, St> {
     pub(super) rules: CompletionRules<C>,
     pub(super) kept: KeptStatuses,
     pub(super) fingerprint: Fingerprint,
     pub(super) limit: usize,
     pub(super) headers: StoredHeaders,
     pub(super) retain: Duration,
-    pub(super) store: Option<Store<St>>,
+    pub(super) store: Option<StoreEntry<St>>,
 }
 
-/// A store, and the response's key there.
-pub(super) struct Store<St> {
+/// A store, and the key of the response there.
+pub(super) struct StoreEntry<St> {
     pub(super) store: Arc<St>,
     pub(super) key: Arc<str>,
 }
 
-impl<S, B, A, C, St> Work for KeepingCall<S, B, C, St>
+impl<St> Clone for StoreEntry<St> {
+    fn clone(&self) -> Self {
+        Self { store: Arc::clone(&self.store), key: Arc::clone(&self.key) }
+    }
+}
+
+impl<S, B, A, C, St> Work for CapturingCall<S, B, C, St>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>>,
     B: Body,
@@ -57,97 +64,91 @@ where
     C: CompletesHttp<A>,
     St: ResponseStore,
 {
-    type Future = Keeping<S::Future, A, C, St>;
-    type Success = Made<A>;
+    type Future = Capture<S::Future, A, C, St>;
+    type Success = Captured<A>;
     type Failure = S::Error;
 
     fn begin(self, context: LockContext) -> Self::Future {
-        let keep = Some((self.keep, context.clone()));
-        Keeping { state: State::Calling { future: self.call.begin(context), keep } }
+        let settings = Some((self.settings, context.clone()));
+        Capture { state: CaptureState::Calling { future: self.call.begin(context), settings } }
     }
 }
 
-/// A response to be sent, what becomes of its key, and what is recorded of it where that is done.
+/// A response to be sent, what happens to its key, and the payload of its record.
 #[derive(Debug)]
-pub(super) struct Made<A: Body> {
+pub(super) struct Captured<A: Body> {
     pub(super) response: Response<Intact<A>>,
     verdict: Verdict,
     record: Option<Arc<[u8]>>,
 }
 
-impl<A: Body> Made<A> {
-    const fn done(response: Response<Intact<A>>, record: Option<Arc<[u8]>>) -> Self {
-        Self { response, verdict: Verdict::Done, record }
-    }
-}
-
-/// The rule for that.
+/// Completes the key as the [`Captured`] response says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Recorded;
+pub(super) struct CapturedCompletion;
 
-impl<A: Body> Completes<Made<A>> for Recorded {
-    fn completes(&self, made: &Made<A>) -> bool {
-        made.verdict == Verdict::Done
+impl<A: Body> Completes<Captured<A>> for CapturedCompletion {
+    fn completes(&self, captured: &Captured<A>) -> bool {
+        captured.verdict == Verdict::Done
     }
 
-    fn verdict(&self, made: &Made<A>) -> Verdict {
-        made.verdict
+    fn verdict(&self, captured: &Captured<A>) -> Verdict {
+        captured.verdict
     }
 
-    fn payload(&self, made: &Made<A>) -> Arc<[u8]> {
-        made.record.clone().unwrap_or_default()
+    fn payload(&self, captured: &Captured<A>) -> Arc<[u8]> {
+        captured.record.clone().unwrap_or_default()
     }
 
     fn is_settled(&self, payload: &[u8]) -> bool {
-        First::decode(payload).is_none_or(|first| !first.is_pending)
+        Payload::decode(payload).is_none_or(|payload| !payload.is_pending)
     }
 }
 
-/// Calls the service; reads the response's body, if it is to be kept; puts it into the store, if
-/// there is one. What takes longer than the lock lasts is left: the response goes out all the same.
+/// Calls the service, reads the response's body if it is to be stored, and puts it into the store if
+/// there is one. If that takes longer than the lock lasts, the response is sent without being stored.
 #[pin_project]
-pub(super) struct Keeping<F, A: Body, C, St: ResponseStore> {
+pub(super) struct Capture<F, A: Body, C, St: ResponseStore> {
     #[pin]
-    state: State<F, A, C, St>,
+    state: CaptureState<F, A, C, St>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "most requests read a body")]
-#[pin_project(project = StateProj)]
-enum State<F, A: Body, C, St: ResponseStore> {
+#[pin_project(project = CaptureStateProj)]
+enum CaptureState<F, A: Body, C, St: ResponseStore> {
     Calling {
         #[pin]
         future: F,
-        /// `None`: a request without a key.
-        keep: Option<(Keep<C, St>, LockContext)>,
+        /// `None` for a request without a key.
+        settings: Option<(CaptureSettings<C, St>, LockContext)>,
     },
     Reading {
         read: ReadBody<A>,
-        answered: Option<(Parts, Keep<C, St>, Answered)>,
+        answered: Option<(Parts, CaptureSettings<C, St>, UnfinishedRecord)>,
     },
     Putting {
         #[pin]
         put: St::Put,
-        answered: Option<(Response<Intact<A>>, Answered)>,
+        answered: Option<(Response<Intact<A>>, UnfinishedRecord)>,
         key: Arc<str>,
     },
     Over,
 }
 
-impl<F, A: Body, C, St: ResponseStore> Keeping<F, A, C, St> {
-    /// Keeps nothing.
+impl<F, A: Body, C, St: ResponseStore> Capture<F, A, C, St> {
+    /// Captures nothing.
     pub(super) const fn unguarded(future: F) -> Self {
-        Self { state: State::Calling { future, keep: None } }
+        Self { state: CaptureState::Calling { future, settings: None } }
     }
 }
 
-impl<F, E, A, C, St> Future for Keeping<F, A, C, St>
+impl<F, E, A, C, St> Future for Capture<F, A, C, St>
 where
     F: Future<Output = Result<Response<A>, E>>,
     A: Body,
     C: CompletesHttp<A>,
     St: ResponseStore,
 {
-    type Output = Result<Made<A>, E>;
+    type Output = Result<Captured<A>, E>;
 
     /// # Panics
     ///
@@ -157,94 +158,91 @@ where
         let mut state = self.project().state;
         loop {
             match state.as_mut().project() {
-                StateProj::Calling { future, keep } => {
+                CaptureStateProj::Calling { future, settings } => {
                     let response = ready!(future.poll(cx))?;
-                    let verdict = keep.as_ref().map_or(Verdict::Free, |(keep, _)| {
-                        keep.rules.verdict(&response, &|status| keep.kept.contains(status))
+                    let verdict = settings.as_ref().map_or(Verdict::Free, |(settings, _)| {
+                        let is_kept = |status| settings.kept.contains(status);
+                        settings.rules.verdict(&response, &is_kept)
                     });
-                    match keep.take() {
-                        Some((keep, context)) if verdict == Verdict::Done => {
-                            let (parts, body) = response.into_parts();
-                            let (fingerprint, retain) = (keep.fingerprint, keep.retain);
-                            let response = Kept::Not(parts.status);
-                            let first = First { fingerprint, response, is_pending: false };
-                            let answered = Answered::new(context, retain, first);
-                            let rest = keep.limit.saturating_sub(keep.headers.size(&parts.headers));
-                            let read = ReadBody::new(&parts.headers, body, rest);
-                            let answered = Some((parts, keep, answered));
-                            state.set(State::Reading { read, answered });
-                        }
-                        _ => {
-                            state.set(State::Over);
-                            let response = response.map(Intact::untouched);
-                            return Poll::Ready(Ok(Made { response, verdict, record: None }));
-                        }
-                    }
+                    let Some((settings, context)) =
+                        settings.take().filter(|_| verdict == Verdict::Done)
+                    else {
+                        state.set(CaptureState::Over);
+                        let response = response.map(Intact::untouched);
+                        return Poll::Ready(Ok(Captured { response, verdict, record: None }));
+                    };
+                    let (parts, body) = response.into_parts();
+                    let payload = Payload {
+                        fingerprint: settings.fingerprint,
+                        response: StoredAt::Nowhere(parts.status),
+                        is_pending: false,
+                    };
+                    let record = UnfinishedRecord::new(context, settings.retain, payload);
+                    let rest = settings.limit.saturating_sub(settings.headers.size(&parts.headers));
+                    let read = ReadBody::new(&parts.headers, body, rest);
+                    state.set(CaptureState::Reading {
+                        read,
+                        answered: Some((parts, settings, record)),
+                    });
                 }
-                StateProj::Reading { read, answered } => {
+                CaptureStateProj::Reading { read, answered } => {
                     let body = match Pin::new(&mut *read).poll(cx) {
                         Poll::Ready(body) => body,
                         Poll::Pending => {
-                            let (_, _, answer) = answered.as_mut().expect(AFTER);
-                            ready!(answer.poll_stop(cx));
-                            answer.is_late();
+                            let (_, _, record) = answered.as_mut().expect(AFTER);
+                            ready!(record.poll_timeout(cx));
                             Err(read.stop())
                         }
                     };
-                    let (parts, keep, mut answer) = answered.take().expect(AFTER);
-                    let kept = match body {
+                    let (parts, settings, mut record) = answered.take().expect(AFTER);
+                    let (response, stored) = match body {
                         Ok(body) => {
                             let data = body.data().clone();
-                            let kept = StoredResponse::new(&parts, data, &keep.headers);
+                            let stored = StoredResponse::new(&parts, data, &settings.headers);
                             let response = Response::from_parts(parts, Intact::from(body));
-                            (response, Some(kept).filter(|kept| kept.size() <= keep.limit))
+                            (response, Some(stored).filter(|it| it.size() <= settings.limit))
                         }
-                        // The handler has done what it says all the same.
                         Err(incomplete) => {
                             (Response::from_parts(parts, incomplete.into_body()), None)
                         }
                     };
-                    match (kept, keep.store) {
-                        ((response, Some(kept)), Some(Store { store, key })) => {
-                            let put = store.put(&key, Arc::new(kept), keep.retain, answer.token());
-                            answer.is_put();
-                            let answered = Some((response, answer));
-                            state.set(State::Putting { put, answered, key });
+                    match (stored, settings.store) {
+                        (Some(stored), Some(StoreEntry { store, key })) => {
+                            let stored = Arc::new(stored);
+                            let put = store.put(&key, stored, settings.retain, record.token());
+                            record.set_in_store();
+                            let answered = Some((response, record));
+                            state.set(CaptureState::Putting { put, answered, key });
                         }
-                        ((response, kept), _) => {
-                            state.set(State::Over);
-                            let record = answer.finish(kept.map(Kept::Here));
-                            return Poll::Ready(Ok(Made::done(response, record)));
+                        (stored, _) => {
+                            state.set(CaptureState::Over);
+                            let record = record.finish(stored.map(StoredAt::InRecord));
+                            let verdict = Verdict::Done;
+                            return Poll::Ready(Ok(Captured { response, verdict, record }));
                         }
                     }
                 }
-                StateProj::Putting { put, answered, key } => {
+                CaptureStateProj::Putting { put, answered, key } => {
                     let put = put.poll(cx);
                     if put.is_pending() {
-                        let (_, answer) = answered.as_mut().expect(AFTER);
-                        ready!(answer.poll_stop(cx));
-                        answer.is_late();
+                        let (_, record) = answered.as_mut().expect(AFTER);
+                        ready!(record.poll_timeout(cx));
                     }
-                    let (response, answer) = answered.take().expect(AFTER);
-                    // After an error it may be there all the same: the token will tell.
+                    let (response, record) = answered.take().expect(AFTER);
+                    // After an error the response may be there: its token decides at the replay.
                     if let Poll::Ready(Err(error)) = put {
-                        not_put(key, &error);
+                        crate::log::warn!(
+                            key = %key, error = %error.cause(),
+                            "a response could not be put into the store: if it is not there, repetitions \
+                             of the request are answered without it"
+                        );
                     }
-                    let record = answer.finish(None);
-                    state.set(State::Over);
-                    return Poll::Ready(Ok(Made::done(response, record)));
+                    let record = record.finish(None);
+                    state.set(CaptureState::Over);
+                    return Poll::Ready(Ok(Captured { response, verdict: Verdict::Done, record }));
                 }
-                StateProj::Over => panic!("{AFTER}"),
+                CaptureStateProj::Over => panic!("{AFTER}"),
             }
         }
     }
-}
-
-/// Whoever operates this has to see to the store.
-fn not_put(key: &str, error: &StoreError) {
-    crate::log::warn!(
-        key, error = %error.cause(),
-        "a response could not be put into the store: if it is not there, whoever repeats the request \
-         is told that it is done, without the response"
-    );
 }

@@ -1,22 +1,24 @@
+//! The scope of keys, and the names of their records.
+
 use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
+use super::Idempotency;
 use crate::{
-    layer::KeyError,
-    once::terms::IDEMPOTENCY as PREFIX,
+    layer::{KeyError, ResourceKey},
+    once::{OnceLayer, http::Http, terms::IDEMPOTENCY as PREFIX},
     resource::{MAX_NAME_BYTES, Resource, ResourceError},
 };
 
-/// What the locks put before it.
+/// Length of the prefix of the lock's name.
 const LOCK_PREFIX_BYTES: usize = "once:".len();
 
-/// The name of a scope.
+/// Returns the one name of a scope.
 ///
 /// # Errors
 ///
-/// If it is a set, which has neither an order nor duplicates: `[tenant, user]` would give (acme, bob)
-/// and (bob, acme) the same keys.
+/// If it is a set of names: sets have no order, so (acme, bob) and (bob, acme) would share their keys.
 pub(super) fn of_scope(scope: &Resource) -> Result<&str, KeyError> {
     match scope.shared_names() {
         [name] => Ok(name),
@@ -33,8 +35,8 @@ pub(super) fn of_scope(scope: &Resource) -> Result<&str, KeyError> {
 /// * the length of the scope's name in bytes, a colon, the name and a colon;
 /// * the key, as it is.
 ///
-/// Two layers, hosts, scopes or keys never share one: a layer's name has no colon, a host no slash,
-/// and each part tells where it ends. What is too long is hashed.
+/// Different layers, hosts, scopes and keys have different names: a layer's name has no colon, a host no
+/// slash, and each part has a marked end. A name that is too long is hashed.
 pub(super) fn name(
     layer: &str,
     host: Option<&str>,
@@ -43,7 +45,7 @@ pub(super) fn name(
 ) -> Result<Resource, ResourceError> {
     let mut name = format!("{PREFIX}{layer}:");
     let parts_at = name.len();
-    // Writing to a string does not fail.
+    // Writing to a string never fails.
     if let Some(host) = host {
         let _ = write!(name, "//{host}/");
     }
@@ -54,7 +56,7 @@ pub(super) fn name(
     if name.len() > MAX_NAME_BYTES - LOCK_PREFIX_BYTES {
         let hash = Sha256::digest(name.as_bytes());
         name.truncate(parts_at);
-        // No host and no length begins so.
+        // Neither a host nor a length begins like this.
         name.push_str("sha256:");
         for byte in hash {
             let _ = write!(name, "{byte:02x}");
@@ -62,6 +64,98 @@ pub(super) fn name(
     }
     Resource::try_from(name)
 }
+
+impl<C, R, St> OnceLayer<Unscoped, C, Http<R, Idempotency<St>>> {
+    /// Sets the scope of keys: the authenticated principal of a request, found by a closure or any
+    /// [`ResourceKey`](crate::ResourceKey). Each principal has keys of its own.
+    ///
+    /// The client must not be able to choose it. The layer that checks credentials and puts the principal
+    /// into the request's extensions belongs outside of this layer. A request without a scope (`None`)
+    /// passes unchanged; an error refuses it, even with [`Missing::Run`](crate::once::Missing). With
+    /// [`Scope::none`] all callers share their keys.
+    ///
+    /// A closure declares the type of its argument, or is passed to [`key::from_fn`](crate::key::from_fn):
+    ///
+    /// ```
+    /// use axum::{Router, extract::Request, routing::post};
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// # let redlock = Redlock::embedded();
+    /// let pay = post(async || "paid");
+    /// let app: Router = Router::new()
+    ///     .route("/payments", pay.clone())
+    ///     .route_layer(
+    ///         OnceLayer::idempotency(redlock.clone(), "payments")
+    ///             .scope(|request: &Request<_>| request.extensions().get::<String>().cloned()),
+    ///     )
+    ///     .route("/refunds", pay.layer(
+    ///         OnceLayer::idempotency(redlock, "refunds")
+    ///             .scope(key::from_fn(|head| head.extensions().get::<String>().cloned())),
+    ///     ));
+    /// # let _ = app;
+    /// ```
+    ///
+    /// A scope is one name. A set of names (`[tenant, user]`, or [`key::all`](crate::key::all)) is
+    /// refused: it has no order, so tenant `a` with user `b` would share its keys with tenant `b` and user
+    /// `a`. Join several parts by [`key::joined`](crate::key::joined):
+    ///
+    /// ```
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// #[derive(Clone)]
+    /// struct Principal { tenant: String, user: String }
+    ///
+    /// let tenant = key::extension(|caller: &Principal| caller.tenant.clone());
+    /// let user = key::extension(|caller: &Principal| caller.user.clone());
+    /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(key::joined((tenant, user)));
+    /// # use axum::{Router, routing::post};
+    /// # let app: Router = Router::new().route("/payments", post(async || "paid")).route_layer(once);
+    /// # let _ = app;
+    /// ```
+    ///
+    /// It is readable on the nodes and in logs: see [`hashed`](crate::key::Key::hashed).
+    ///
+    /// The host of a request is part of the scope too: see [`any_host`](Self::any_host).
+    pub fn scope<K>(self, scope: K) -> OnceLayer<K, C, Http<R, Idempotency<St>>> {
+        self.with_key(scope)
+    }
+}
+
+/// The scope of keys that all callers share: see [`Scope::none`].
+#[derive(Clone, Copy, Debug)]
+pub struct Scope(());
+
+impl Scope {
+    /// No scope: all callers share their keys, and **a client that sends the key of another, with the
+    /// same request, gets the other's response**. For services with one caller, or with public responses.
+    pub const fn none() -> Self {
+        Self(())
+    }
+}
+
+/// A name that no principal should have.
+const NONE: &str = "(no scope)";
+
+impl<Request> ResourceKey<Request> for Scope {
+    fn key(&self, _: &Request) -> Result<Option<Resource>, KeyError> {
+        Ok(Some(Resource::try_from(NONE)?))
+    }
+}
+
+/// Implemented by nothing: the impl below makes the compiler show the message of [`ResourceKey`].
+pub trait Scoped {}
+
+impl<Request: Scoped> ResourceKey<Request> for Unscoped {
+    fn key(&self, _: &Request) -> Result<Option<Resource>, KeyError> {
+        Err(KeyError::setup("the layer has no scope"))
+    }
+}
+
+/// A layer for `Idempotency-Key` without a scope. It becomes a `Layer` by
+/// [`scope`](crate::OnceLayer::scope).
+#[derive(Clone, Debug)]
+pub struct Unscoped(pub(super) ());
 
 #[cfg(test)]
 mod tests {

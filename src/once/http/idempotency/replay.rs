@@ -1,6 +1,8 @@
+//! The response to a request whose key is done.
+
 use std::{
+    future::Future,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -8,7 +10,10 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use pin_project::pin_project;
 
-use super::record::{First, Kept};
+use super::{
+    capture::StoreEntry,
+    record::{Payload, StoredAt},
+};
 use crate::{
     layer::http::RequestOutcome,
     once::{Fingerprint, ResponseStore, StoreError, StoredBy, StoredResponse, http::Refused},
@@ -16,72 +21,75 @@ use crate::{
     token::FencingToken,
 };
 
-/// What a request whose key is done is answered.
-pub(super) type Again = Result<Response<Bytes>, NotAgain>;
+pub(super) type Replay = Result<Response<Bytes>, ReplayError>;
 
-/// Why it is not answered as the first.
+/// Why the first response is not replayed.
 #[derive(Debug)]
-pub(super) enum NotAgain {
-    /// It is another request.
+pub(super) enum ReplayError {
+    /// The request differs from the first.
     Reused,
     NotKept(Option<StatusCode>),
-    /// It is encoded in a way that the client does not accept.
+    /// The client does not accept the response's encoding.
     NotAcceptable,
     Failed(StoreError),
 }
 
-/// Its response, where it is not yet known.
+/// Reads the response from the store.
 #[pin_project]
-pub(super) struct Fetching<St: ResponseStore> {
+pub(super) struct StoreRead<St: ResponseStore> {
     #[pin]
     get: St::Get,
     token: FencingToken,
     status: StatusCode,
 }
 
-/// Either the answer, or how it is had.
-pub(super) fn again<St: ResponseStore>(
+/// Replays the response of a record, or reads it from the store.
+pub(super) fn replay<St: ResponseStore>(
     record: &Record,
     fingerprint: Fingerprint,
-    store: Option<&(Arc<St>, Arc<str>)>,
-) -> Result<Again, Fetching<St>> {
-    let Some(first) = First::decode(&record.payload) else {
-        return Ok(Err(NotAgain::NotKept(None)));
+    store: Option<&StoreEntry<St>>,
+) -> Result<Replay, StoreRead<St>> {
+    let Some(first) = Payload::decode(&record.payload) else {
+        return Ok(Err(ReplayError::NotKept(None)));
     };
     if first.fingerprint != fingerprint {
-        return Ok(Err(NotAgain::Reused));
+        return Ok(Err(ReplayError::Reused));
     }
     match (first.response, store) {
-        (Kept::Here(response), _) => Ok(Ok(replay(&response))),
-        (Kept::InStore(status), Some((store, key))) => {
+        (StoredAt::InRecord(response), _) => Ok(Ok(to_response(&response))),
+        (StoredAt::InStore(status), Some(StoreEntry { store, key })) => {
             let token = FencingToken::new(record.lease.token);
-            Err(Fetching { get: store.get(key), token, status })
+            Err(StoreRead { get: store.get(key), token, status })
         }
-        (Kept::Not(status) | Kept::InStore(status), _) => Ok(Err(NotAgain::NotKept(Some(status)))),
+        (StoredAt::Nowhere(status) | StoredAt::InStore(status), _) => {
+            Ok(Err(ReplayError::NotKept(Some(status))))
+        }
     }
 }
 
-fn replay(stored: &StoredResponse) -> Response<Bytes> {
+fn to_response(stored: &StoredResponse) -> Response<Bytes> {
     let mut response = stored.to_response();
     let name = HeaderName::from_static("idempotency-replayed");
     response.headers_mut().insert(name, HeaderValue::from_static("true"));
-    // It was kept, whatever its status.
+    // Done, whatever its status.
     RequestOutcome::Done.mark(response)
 }
 
-impl<St: ResponseStore> Fetching<St> {
-    pub(super) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Again> {
+impl<St: ResponseStore> StoreRead<St> {
+    pub(super) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Replay> {
         let this = self.project();
-        Poll::Ready(match ready!(std::future::Future::poll(this.get, cx)) {
-            // Another's is that of a holder who was overtaken, or whose record was lost.
-            Ok(Some(StoredBy { token, response })) if token == *this.token => Ok(replay(&response)),
-            Ok(_) => Err(NotAgain::NotKept(Some(*this.status))),
-            Err(error) => Err(NotAgain::Failed(error)),
+        Poll::Ready(match ready!(this.get.poll(cx)) {
+            // A response of another token is that of a stale holder, or of one whose record was lost.
+            Ok(Some(StoredBy { token, response })) if token == *this.token => {
+                Ok(to_response(&response))
+            }
+            Ok(_) => Err(ReplayError::NotKept(Some(*this.status))),
+            Err(error) => Err(ReplayError::Failed(error)),
         })
     }
 }
 
-impl NotAgain {
+impl ReplayError {
     pub(super) const fn reason(&self) -> Refused<'_> {
         match self {
             Self::Reused => Refused::KeyReused,

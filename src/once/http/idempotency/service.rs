@@ -1,3 +1,5 @@
+//! The service of requests with an `Idempotency-Key`.
+
 use std::{
     sync::Arc,
     task::{Context, Poll},
@@ -9,7 +11,7 @@ use tower_service::Service;
 
 use super::{
     Idempotency, IdempotencyFuture,
-    future::Start,
+    future::PendingRequest,
     host::authority,
     key::{name, of_scope},
 };
@@ -24,7 +26,7 @@ use crate::{
 };
 
 impl<S, K, C, R, St> OnceService<S, K, C, Http<R, Idempotency<St>>> {
-    /// The name of a request's record; `None` if it needs none.
+    /// Returns the name of a request's record; `None` for a request that needs no key.
     fn record<B>(&self, request: &Request<B>) -> Result<Option<Resource>, KeyError>
     where
         K: ResourceKey<Request<B>>,
@@ -77,7 +79,7 @@ where
                 let (parts, body) = request.into_parts();
                 let read = ReadBody::new(&parts.headers, body, mode.body_limit)
                     .for_layer(self.layer.redlock.core(), mode.body_timeout);
-                let start = Start {
+                let start = PendingRequest {
                     parts,
                     key: Arc::from(name.to_string()),
                     asked: self.layer.request(Ok(name)),
