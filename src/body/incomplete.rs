@@ -1,3 +1,5 @@
+//! A body that was not read to its end.
+
 use std::{fmt, pin::Pin, time::Duration};
 
 use http_body::Body;

@@ -1,3 +1,5 @@
+//! The body that is passed on after it was read.
+
 use std::{
     fmt,
     pin::Pin,

@@ -1,3 +1,5 @@
+//! Reads a body to its end, up to a limit.
+
 use std::{
     fmt,
     future::Future,

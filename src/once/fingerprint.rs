@@ -1,3 +1,5 @@
+//! The hash by which requests with the same key are compared.
+
 use std::{fmt, str::FromStr};
 
 use http::HeaderName;
@@ -172,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_what_it_is_in_records_that_live_for_days() {
+    fn format_is_stable() {
         // Computed apart from this code, by another implementation of SHA-256.
         let known = "e78070899436912b9657470e5d702f4f09ce30ee2eedb6f6cb98b9898511eb56";
         assert_eq!(of("POST", "/payments?dry=1", b"3 EUR").to_string(), known);
     }
 
     #[test]
-    fn a_change_of_any_part_changes_it_and_the_host_is_no_part() {
+    fn all_parts_but_the_host_count() {
         let all = [
             of("POST", "/a", b"x"),
             of("PUT", "/a", b"x"),
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_of_other_settings_are_never_equal() {
+    fn other_settings_give_other_fingerprints() {
         let request = Request::post("/a").header("a", "1").header("a", "2").header("b", "1");
         let request = request.body(()).unwrap();
         let head = RequestHead::from(&request);
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_other_settings_stay_what_they_are_too() {
+    fn format_with_settings_is_stable() {
         let request = Request::post("/payments?dry=1").header("content-type", "text/plain");
         let request = request.body(()).unwrap();
         let head = RequestHead::from(&request);
@@ -257,7 +259,7 @@ mod tests {
 
     #[cfg(feature = "axum")]
     #[test]
-    fn behind_a_nested_router_it_is_the_path_that_was_sent() {
+    fn nested_routers_use_the_sent_path() {
         let mut nested = Request::post("/a").body(()).unwrap();
         nested.extensions_mut().insert(axum::extract::OriginalUri("/v1/a".parse().unwrap()));
         assert_eq!(Fingerprint::of(&RequestHead::from(&nested), b"x"), of("POST", "/v1/a", b"x"));
@@ -265,7 +267,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn its_text_is_read_back_and_no_other_is(bytes: [u8; 32], at in 0..64_usize, c: char) {
+        fn only_its_own_text_parses(bytes: [u8; 32], at in 0..64_usize, c: char) {
             let print = Fingerprint::from_bytes(bytes);
             let text = print.to_string();
             prop_assert_eq!(text.parse(), Ok(print));

@@ -1,3 +1,5 @@
+//! The layer that runs requests once per key.
+
 use std::{sync::Arc, time::Duration};
 
 use tower_layer::Layer;
@@ -11,25 +13,22 @@ use crate::{
 
 use super::{OnceRequest, terms};
 
-/// Runs each request to success once per key, and tells the rest that it is done or in progress.
+/// Runs each request to success once per key. Further requests learn that it is done or in progress.
 ///
 /// The key is found as for [`RedlockLayer`](crate::RedlockLayer): by a closure, or any
 /// [`ResourceKey`](crate::ResourceKey); `None` lets a request pass without one. It is one name: a set
 /// of names is an error.
 ///
-/// A layer has a name of its own, which stands before each of its keys: what is done behind one layer
-/// is not done behind another. Give the same name where the same work is done (on every replica),
-/// and another for each route whose handler does other work. Routes that share a layer share its
-/// keys: an id that was handled on one of them is done on the others. To
-/// [`Redlock::once`](crate::Redlock::once), the key of the layer `shop` and the request `evt_1` is
-/// `shop:evt_1`.
+/// The layer's name prefixes its keys, so layers of different names share none. Use the same name on
+/// every replica, and another for each route whose handler does other work: routes that share a layer
+/// share its keys. To [`Redlock::once`](crate::Redlock::once), the key of the layer `shop` and the
+/// request `evt_1` is `shop:evt_1`.
 ///
-/// Settings that are not made here are the manager's; but a request does not wait for another that
-/// does the same, unless [`wait`](Self::wait) says so.
+/// Defaults are the manager's, except for [`wait`](Self::wait).
 ///
-/// `C` tells which responses complete the key: all that are `Ok`, or what
-/// [`complete_when`](Self::complete_when) says. `F` is the face that the outcomes have: with [`Plain`]
-/// the response is [`Once<S::Response>`](super::Once); over HTTP (feature `http`) it is one for
+/// `C` decides which responses complete the key: every `Ok`, or those of
+/// [`complete_when`](Self::complete_when). `F` is the form of the outcomes: with [`Plain`] the response
+/// is [`Once<S::Response>`](super::Once); over HTTP (feature `http`) it is one for
 /// webhooks, by `http()` or [`by_body`](OnceLayer::by_body), or for requests with an
 /// `Idempotency-Key`, by [`idempotency`](OnceLayer::idempotency); over gRPC (feature `tonic`) it is a
 /// status, by `grpc()`.

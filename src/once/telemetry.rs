@@ -36,7 +36,7 @@ const fn key_state(is_held: bool) -> &'static str {
 /// The call of ended work was dropped before a quorum confirmed the record.
 pub(super) fn recording_dropped(lease: &ActiveLease, is_done: bool) {
     metrics::once("dropped");
-    let what = if is_done { "is done" } else { "ended with an unknown outcome" };
+    let what = if is_done { "was done" } else { "ended with an unknown outcome" };
     let (key, token) = (lease.resource(), lease.token().get());
     crate::log::warn!(
         %key, token,

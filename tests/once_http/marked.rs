@@ -67,7 +67,7 @@ async fn assert_unknown(client: &Client, request: Send, unknown: Unknown, status
 }
 
 #[tokio::test]
-async fn a_handler_may_say_that_it_does_not_know() {
+async fn handler_marks_unknown() {
     for status in [StatusCode::OK, StatusCode::BAD_GATEWAY] {
         for unknown in UNKNOWN {
             for face in 0..3 {
@@ -83,7 +83,7 @@ async fn a_handler_may_say_that_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn an_inner_lock_that_is_lost_is_unknown() {
+async fn inner_lost_lock_is_unknown() {
     for custom in [false, true] {
         for unknown in UNKNOWN {
             for face in 0..3 {
@@ -123,7 +123,7 @@ async fn an_inner_lock_that_is_lost_is_unknown() {
 }
 
 #[tokio::test]
-async fn an_inner_key_that_is_held_is_unknown() {
+async fn inner_held_key_is_unknown() {
     for unknown in UNKNOWN {
         for face in 0..3 {
             let site = Site::new();

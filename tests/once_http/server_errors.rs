@@ -97,7 +97,7 @@ async fn kept_errors_are_final() {
 }
 
 #[tokio::test]
-async fn held_errors_wait_for_somebody_to_decide() {
+async fn held_errors_wait_for_a_decision() {
     let names = ["head:evt_1", "body:evt_1", "idempotency:pay://pay.example/5:alice:k"];
     for (face, name) in names.into_iter().enumerate() {
         let site = Site::new();
@@ -111,7 +111,7 @@ async fn held_errors_wait_for_somebody_to_decide() {
 }
 
 #[tokio::test]
-async fn held_errors_are_free_when_their_time_is_over() {
+async fn held_errors_expire() {
     let site = Site::new();
     let app = failing(&site, 500);
     let [(client, request), ..] =
@@ -122,7 +122,7 @@ async fn held_errors_are_free_when_their_time_is_over() {
 }
 
 #[tokio::test]
-async fn the_time_of_unknown_outcomes_counts_where_both_hold() {
+async fn unknown_hold_time_takes_precedence() {
     let site = Site::new();
     let app = failing(&site, 500);
     let [(client, request), ..] = &faces!(site, app, |layer| layer
@@ -149,7 +149,7 @@ async fn other_statuses_are_no_server_errors() {
 }
 
 #[tokio::test]
-async fn what_the_user_calls_done_goes_before() {
+async fn complete_when_takes_precedence() {
     let all = [ServerErrors::Free, ServerErrors::Keep, ServerErrors::Hold(HOUR)];
     for errors in all {
         for face in 0..3 {
@@ -213,7 +213,7 @@ async fn what_the_response_says_goes_before() {
 }
 
 #[tokio::test]
-async fn where_too_few_nodes_hold_it_the_answer_goes_out_and_the_key_is_free() {
+async fn unheld_error_frees_the_key() {
     let site = Site::new();
     let (runs, blue) = (site.runs.clone(), site.blue.clone());
     let app = Router::new().route(
@@ -243,7 +243,7 @@ async fn where_too_few_nodes_hold_it_the_answer_goes_out_and_the_key_is_free() {
 }
 
 #[tokio::test]
-async fn a_time_that_can_not_be_kept_is_a_bad_setting() {
+async fn invalid_hold_is_500() {
     for time in [Duration::ZERO, Duration::MAX] {
         for face in 0..3 {
             let site = Site::new();

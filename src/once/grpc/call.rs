@@ -1,3 +1,5 @@
+//! A gRPC call under the lock of its key.
+
 use std::{
     pin::Pin,
     task::{Context, Poll},

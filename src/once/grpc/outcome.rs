@@ -1,3 +1,5 @@
+//! What a call's status does to its key.
+
 use tonic::Code;
 
 use crate::once::Always;

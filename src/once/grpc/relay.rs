@@ -1,3 +1,5 @@
+//! Passes a response to the client while its status is awaited.
+
 use std::{
     future::Future,
     pin::Pin,

@@ -1,3 +1,5 @@
+//! The bytes of a stored response.
+
 use std::fmt;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_stays_what_it_is_in_records_that_live_for_days() {
+    fn format_is_stable() {
         let stored = response(201, &[("etag", b"\"\xe4\""), ("x-a", b"")], vec![b'x'; 130]);
         let mut record = b"\x01\x00\xc9\x02\x04etag\x03\"\xe4\"\x03x-a\x00\x82\x01".to_vec();
         record.extend([b'x'; 130]);
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_one_header_stay_in_their_order() {
+    fn values_keep_their_order() {
         let stored = response(200, &[("link", b"b"), ("etag", b"1"), ("link", b"a")], "");
         let again = StoredResponse::decode(stored.encode()).unwrap();
         let links: Vec<_> = again.headers().get_all("link").iter().collect();
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_an_error() {
+    fn malformed_records_are_errors() {
         let malformed = |record: &[u8]| {
             let decoded = StoredResponse::decode(record.to_vec());
             assert_eq!(decoded, Err(DecodeResponseError::Malformed), "{record:?}");
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn more_headers_than_a_response_can_have_are_an_error() {
+    fn too_many_headers_are_an_error() {
         let mut record = b"\x01\x00\xc8\x80\x80\x04".to_vec(); // 65,536
         (0..65_536).for_each(|i| {
             record.push(6);
@@ -205,7 +207,7 @@ mod tests {
         }
 
         #[test]
-        fn a_record_that_is_cut_or_continued_is_an_error(
+        fn cut_or_extended_record_fails(
             stored in any_response(),
             cut: prop::sample::Index,
             more in vec(any::<u8>(), 1..4),
@@ -218,7 +220,7 @@ mod tests {
         }
 
         #[test]
-        fn damage_is_never_a_panic_nor_a_second_form_of_a_record(
+        fn damage_neither_panics_nor_aliases(
             stored in any_response(),
             at: prop::sample::Index,
             byte: u8,

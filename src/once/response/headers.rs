@@ -1,3 +1,5 @@
+//! The headers that are stored with a response.
+
 use std::{fmt, sync::Arc};
 
 use http::{
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn sensitive_values_are_kept_only_if_named() {
+    fn sensitive_values_must_be_named() {
         let mut all = headers(&["etag", "x-token"]);
         all.get_mut("x-token").unwrap().set_sensitive(true);
         assert_eq!(kept(&StoredHeaders::all(), &all), ["etag"]);
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_on_a_header_counts() {
+    fn last_call_per_header_wins() {
         let own = HeaderName::from_static("x-own");
         for stored in [StoredHeaders::all(), StoredHeaders::only([header::ETAG])] {
             assert!(stored.contains(&header::ETAG));
@@ -285,7 +287,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a header's name")]
-    fn what_is_no_name_of_a_header_is_refused_at_once() {
+    fn invalid_header_name_panics() {
         let _ = StoredHeaders::default().and("a b");
     }
 }

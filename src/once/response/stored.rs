@@ -1,3 +1,5 @@
+//! A stored response.
+
 use std::fmt;
 
 use bytes::Bytes;

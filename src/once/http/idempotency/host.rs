@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_without_a_host_have_an_empty_one() {
+    fn missing_host_is_empty() {
         assert_eq!(of("/", &[]), Ok(String::new()));
         assert_eq!(of("/", &[""]), Ok(String::new()));
     }

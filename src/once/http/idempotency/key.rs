@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_what_it_is_in_records_that_live_for_days() {
+    fn format_is_stable() {
         assert_eq!(of("alice", "k"), "idempotency:pay:5:alice:k");
         assert_eq!(at(Some("a.example"), "alice", "k"), "idempotency:pay://a.example/5:alice:k");
         assert_eq!(at(Some(""), "alice", "k"), "idempotency:pay:///5:alice:k");
@@ -183,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn keys_do_not_pass_for_a_part_of_the_scope() {
+    fn key_never_reads_as_scope() {
         assert_ne!(of("a", "b:k"), of("a:b", "k"));
         assert_ne!(at(Some("5:808"), "a", "k"), of("808/1", "a:k"));
     }
 
     #[test]
-    fn only_what_is_too_long_is_hashed() {
+    fn only_long_names_are_hashed() {
         let fits = "x".repeat(512 - "once:idempotency:pay:1:s:".len());
         assert_eq!(of("s", &fits), format!("idempotency:pay:1:s:{fits}"));
         let long = of("s", &format!("{fits}x"));
@@ -216,7 +216,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(4096))]
 
         #[test]
-        fn different_callers_and_keys_have_different_names(one in parts(), other in parts()) {
+        fn different_parts_give_different_names(one in parts(), other in parts()) {
             let name = |(host, scope, key): &Parts| at(host.as_deref(), scope, key);
             prop_assert_eq!(name(&one) == name(&other), one == other);
         }

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_stays_what_it_is_in_records_that_live_for_days() {
+    fn format_is_stable() {
         let mut record = vec![1];
         record.extend([7; 32]);
         record.extend(*b"n\x00\xc9");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn other_records_and_damaged_ones_are_none() {
+    fn foreign_and_damaged_payloads_are_none() {
         assert_eq!(Payload::decode(b""), None);
         for payload in payloads() {
             let record = payload.encode();

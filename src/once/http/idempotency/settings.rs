@@ -1,3 +1,5 @@
+//! Settings of a layer for `Idempotency-Key`.
+
 use std::{fmt, future::Ready, sync::Arc, time::Duration};
 
 use http::Method;

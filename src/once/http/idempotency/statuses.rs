@@ -1,3 +1,5 @@
+//! The statuses whose responses are stored.
+
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use http::StatusCode;
