@@ -12,7 +12,7 @@ const VERSION: u8 = 1;
 pub(super) fn encode(response: &StoredResponse) -> Bytes {
     let StoredResponse { status, headers, body } = response;
     let all: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-    // Of the lengths, most take one byte; a number takes ten at the most.
+    // Most lengths take one byte; a number takes at most ten.
     let mut record = BytesMut::with_capacity(23 + all + 3 * headers.len() + body.len());
     record.put_u8(VERSION);
     record.put_u16(status.as_u16());
@@ -53,7 +53,7 @@ fn parts(record: &mut Bytes) -> Option<StoredResponse> {
     let mut headers = HeaderMap::new();
     for _ in 0..number(record)? {
         let name = text(record)?;
-        // Only as `encode` writes them: a name in upper case comes from elsewhere.
+        // `encode` writes names in lower case only.
         let name = HeaderName::from_lowercase(&name).ok().filter(may_be_kept)?;
         let value = HeaderValue::from_maybe_shared(text(record)?).ok()?;
         headers.try_append(name, value).ok()?;
@@ -75,7 +75,7 @@ fn number(record: &mut Bytes) -> Option<usize> {
         }
         number |= bits << shift;
         if byte & 0x80 == 0 {
-            // A last byte of zero would be a second way to write the number.
+            // A last byte of zero would be a second encoding of the number.
             let is_shortest = byte != 0 || shift == 0;
             return usize::try_from(number).ok().filter(|_| is_shortest);
         }
@@ -88,16 +88,16 @@ fn text(record: &mut Bytes) -> Option<Bytes> {
     (len <= record.len()).then(|| record.split_to(len))
 }
 
-/// Bytes that are no [`StoredResponse`].
+/// The error of bytes that are not a [`StoredResponse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeResponseError {
-    /// They are in a format that this version of the crate does not know.
+    /// This version of the crate does not know their format.
     Version {
         /// The format's version.
         version: u8,
     },
-    /// They are cut off, or damaged, or something else.
+    /// They are truncated or damaged, or something else.
     Malformed,
 }
 

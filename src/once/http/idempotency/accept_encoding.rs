@@ -1,4 +1,4 @@
-//! What of a request would make its answer unfit for those who repeat it.
+//! The headers by which a response would fit only one client: encodings and ranges.
 
 use http::{
     HeaderMap, HeaderValue,
@@ -8,13 +8,13 @@ use http::{
 /// The content codings that a client accepts: its `Accept-Encoding` (RFC 9110, section 12.5.3).
 #[derive(Clone, Debug, Default)]
 pub(super) struct AcceptEncoding {
-    /// Empty where there is no such header: any coding is acceptable then.
+    /// Empty without such a header: any coding is then acceptable.
     sent: Vec<HeaderValue>,
 }
 
 impl AcceptEncoding {
-    /// Asks the service for a whole answer that is not encoded: others may repeat the request who
-    /// accept no encoding, or ask for another range. Returns what the client accepts.
+    /// Changes the headers to ask for a complete response without encoding, which fits every repetition.
+    /// Returns what the client accepts.
     pub(super) fn ask_for_plain(headers: &mut HeaderMap) -> Self {
         let sent = headers.get_all(ACCEPT_ENCODING).iter().cloned().collect();
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -23,7 +23,7 @@ impl AcceptEncoding {
         Self { sent }
     }
 
-    /// Whether the client accepts an answer with these headers.
+    /// Returns whether the client accepts a response with these headers.
     pub(super) fn accepts(&self, answer: &HeaderMap) -> bool {
         let mut codings = list(answer.get_all(CONTENT_ENCODING).iter());
         self.sent.is_empty() || codings.all(|coding| self.accepts_coding(coding))
@@ -65,7 +65,7 @@ fn canonical(coding: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether it is a weight of zero, or none that can be read.
+/// Returns whether a weight is zero or invalid.
 fn forbids(weight: &[u8]) -> bool {
     let Some((b"q=" | b"Q=", weight)) = weight.split_at_checked(2) else { return true };
     let weight = std::str::from_utf8(weight).ok().and_then(|weight| weight.parse::<f32>().ok());

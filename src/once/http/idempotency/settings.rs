@@ -4,7 +4,7 @@ use std::{fmt, future::Ready, sync::Arc, time::Duration};
 
 use http::Method;
 
-use super::{KeptStatuses, Unscoped, fingerprint::Same};
+use super::{KeptStatuses, Unscoped, fingerprint::FingerprintRule};
 use crate::{
     layer::http::DEFAULT_BODY_TIMEOUT,
     lock::Redlock,
@@ -16,10 +16,10 @@ use crate::{
     token::FencingToken,
 };
 
-/// The largest response that is kept where nothing else is said, headers and body: 64 KiB.
+/// Default maximum size of a stored response, headers and body: 64 KiB.
 pub const DEFAULT_RESPONSE_LIMIT: usize = 64 << 10;
 
-/// Requests with an `Idempotency-Key`, whose responses are in `St`. Made by
+/// Requests with an `Idempotency-Key`, with responses in the store `St`. Created by
 /// [`OnceLayer::idempotency`].
 pub struct Idempotency<St = OnNodes> {
     pub(super) body_limit: usize,
@@ -27,16 +27,16 @@ pub struct Idempotency<St = OnNodes> {
     pub(super) response_limit: usize,
     pub(super) headers: StoredHeaders,
     pub(super) kept: KeptStatuses,
-    pub(super) same: Same,
+    pub(super) same: FingerprintRule,
     pub(super) store: Option<Arc<St>>,
-    /// The host is no part of the scope.
+    /// The host is not part of the scope.
     pub(super) any_host: bool,
-    /// Those whose requests need a key; unset means all but the safe ones and CONNECT.
+    /// The methods whose requests need a key. Default: all but the safe ones and CONNECT.
     methods: Option<Arc<[Method]>>,
 }
 
 impl<St> Idempotency<St> {
-    /// Whether requests of the method need a key.
+    /// Returns whether requests of the method need a key.
     pub(super) fn applies_to(&self, method: &Method) -> bool {
         match &self.methods {
             Some(methods) => methods.contains(method),
@@ -64,92 +64,85 @@ impl<St> Idempotency<St> {
 }
 
 impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
-    /// A layer for requests with an `Idempotency-Key`: the first request with a key runs, and those
-    /// that repeat it are answered with its response. It becomes a layer when
-    /// [`scope`](OnceLayer::scope) has said whose keys they are.
+    /// Creates a layer for requests with an `Idempotency-Key`: the first request with a key runs, and its
+    /// response is replayed for each repetition. It needs a [`scope`](OnceLayer::scope).
     ///
     /// | what happened | status | does the handler run? |
     /// |---|---|---|
     /// | the key is new, or its request was refused or failed before | the handler's | yes |
     /// | the same request was answered before | that answer, `idempotency-replayed: true` | no |
-    /// | another request was answered under the key: of another method, path, query or body (see [`fingerprint_headers`](OnceLayer::fingerprint_headers), and [`fingerprint`](OnceLayer::fingerprint) for multipart bodies) | 422, `key-reused` | no |
+    /// | the key was used for another method, path, query or body (see [`fingerprint_headers`](OnceLayer::fingerprint_headers), and [`fingerprint`](OnceLayer::fingerprint) for multipart bodies) | 422, `key-reused` | no |
     /// | a request with the key runs, the same or another | 409, `in-progress`, `Retry-After` | no |
-    /// | it is done, and its answer was not kept: it was too large, came too late, others take too much room, or the store has lost it | 409, `response-not-kept`, `outcome: done` | no |
-    /// | it is done, and its answer is encoded in a way that `accept-encoding` does not allow now | 406, `not-acceptable`, `outcome: done` | no |
-    /// | the store of answers can't be read | 503, `store-unavailable`, `Retry-After` | no |
+    /// | it is done, and its response is not stored: it was too large or too late, exceeded the quota, or was lost by the store | 409, `response-not-kept`, `outcome: done` | no |
+    /// | it is done, and `accept-encoding` does not allow the response's encoding | 406, `not-acceptable`, `outcome: done` | no |
+    /// | the store can't be read | 503, `store-unavailable`, `Retry-After` | no |
     /// | no key | 400, `bad-key`; or see [`missing`](OnceLayer::missing) | no |
-    /// | a key, a scope or a host that is none | 400, `bad-key` | no |
+    /// | an invalid key, scope or host | 400, `bad-key` | no |
     /// | a [`scope`](OnceLayer::scope) that is a set of names | 500, `bad-settings` | no |
     /// | a larger body than [`body_limit`](OnceLayer::body_limit) | 413, `body-too-large` | no |
-    /// | a body that broke off | 400, `body-failed` | no |
+    /// | a body that failed | 400, `body-failed` | no |
     /// | a body that takes longer than [`body_timeout`](OnceLayer::body_timeout) | 408, `body-timed-out` | no |
-    /// | a body for which there is no room beside those of requests that wait: [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes) | 503, `too-many-bodies`, `Retry-After` | no |
+    /// | a body above the room for those of waiting requests: [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes) | 503, `too-many-bodies`, `Retry-After` | no |
     ///
-    /// With [`wait`](OnceLayer::wait), one that comes while the first runs waits for its answer. All
-    /// else is the same as for [webhooks](OnceLayer::http): no quorum, a lock that was lost, a key
-    /// that is [held](crate::Unknown::Hold), settings.
+    /// With [`wait`](OnceLayer::wait), a request that arrives while the first runs waits for its
+    /// response. All other outcomes are those of [webhooks](OnceLayer::http).
     ///
-    /// GET, HEAD, OPTIONS and TRACE pass as they are, with a key or without one: they have no effect
-    /// that must not happen twice. So does CONNECT, which opens a tunnel: over HTTP/2 a WebSocket begins
-    /// with it, and over HTTP/1.1 with GET. [`methods`](OnceLayer::methods) names others. The key is a
-    /// string in double quotes, or bare: see [`key::idempotency_key`](crate::key::idempotency_key).
+    /// GET, HEAD, OPTIONS, TRACE and CONNECT pass unchanged, with or without a key; see
+    /// [`methods`](OnceLayer::methods). The key is a string in double quotes, or bare: see
+    /// [`key::idempotency_key`](crate::key::idempotency_key).
     ///
-    /// # Which answers are kept
+    /// # Which responses are stored
     ///
-    /// Those that tell of something that the handler did. The first of these that fits decides:
+    /// The first row that matches decides:
     ///
-    /// | the response | the answer | the key |
+    /// | the response | stored | the key |
     /// |---|---|---|
-    /// | says [`RequestOutcome::Done`](crate::RequestOutcome::Done) | is kept | is done |
-    /// | says [`Refused`](crate::RequestOutcome::Refused), as those of this crate's own layers to requests that they turn away | | is free |
+    /// | says [`RequestOutcome::Done`](crate::RequestOutcome::Done) | yes | is done |
+    /// | says [`Refused`](crate::RequestOutcome::Refused), as refusals of this crate's layers do | | is free |
     /// | says [`Unknown`](crate::RequestOutcome::Unknown) | | is what [`unknown`](OnceLayer::unknown) says, also held by [`ServerErrors::Hold`](crate::once::ServerErrors::Hold) if it is a 5xx |
-    /// | is done by [`complete_when`](OnceLayer::complete_when), or without that has a status among the [kept ones](OnceLayer::kept_statuses): 2xx and 3xx | is kept | is done |
+    /// | is done by [`complete_when`](OnceLayer::complete_when), or without that has a status among the [kept ones](OnceLayer::kept_statuses): 2xx and 3xx | yes | is done |
     /// | is a 5xx | | is what [`server_errors`](OnceLayer::server_errors) says: free |
     /// | is another: a 4xx | | is free |
     ///
-    /// After an error of the service the key is free; after a panic see [`Unknown`](crate::Unknown). A client that goes away changes nothing: its request runs to its
-    /// end, and its answer is kept for the next try, see [`detached`](OnceLayer::detached). [`complete_when`](OnceLayer::complete_when) says something else.
+    /// After an error of the service the key is free; after a panic see [`Unknown`](crate::Unknown). If
+    /// the client disconnects, the request runs to its end, and its response is stored for the next try:
+    /// see [`detached`](OnceLayer::detached).
     ///
-    /// Of an answer its status, its headers and its body are kept, for [`retain`](OnceLayer::retain),
-    /// and sent again as they were. Trailers are not kept, nor `set-cookie`, `date`, and what belongs to
-    /// one connection: see [`StoredHeaders`], which may keep fewer. Layers outside set their own headers
-    /// on the first answer and on those that repeat it. To be kept, its body
-    /// is read while the lock is held, up to [`response_limit`](OnceLayer::response_limit), and goes
-    /// out then, intact. A larger one goes out as it comes, after what was read; of it the nodes keep
-    /// that the request is done, and its status. So does one that breaks off.
+    /// Status, headers and body are stored for [`retain`](OnceLayer::retain), but no trailers, and not
+    /// all headers: see [`StoredHeaders`]. The body is read under the lock, up to
+    /// [`response_limit`](OnceLayer::response_limit), and then sent. A larger body, or one that fails, is
+    /// streamed and not stored; the record then has the status alone.
     ///
-    /// A request is done once its handler has made the head of such an answer. Where its body, or the
-    /// store, takes any time after that, the nodes are told at once that it is done, and with what
-    /// status: a crash then loses the answer, and not that. What is not kept a `stop_margin` before
-    /// the end of `max_hold`, or of a lock that can't be renewed, goes out as it comes. A body that
-    /// goes on for long (events, say) is held back until then: such routes don't belong behind this
-    /// layer.
+    /// A request is done when its handler has returned the head of such a response. If the body or the
+    /// store takes longer, a record with the status is sent at once, so that a crash loses only the
+    /// response. A response that is not stored a `stop_margin` before the end of `max_hold`, or of a lock
+    /// that can't be renewed, is streamed. Until then it is held back: don't put endless streams, such as
+    /// events, behind this layer.
     ///
     /// # Encodings and ranges
     ///
-    /// One answer is for all who repeat the request, whatever encodings they accept. So the service
-    /// finds `accept-encoding: identity` in a request with a key, and what compresses inside of this
-    /// layer does not. **Compression belongs outside of this layer**: there it encodes the first answer
-    /// and those that repeat it, each for its client. An answer that is encoded all the same is kept so,
-    /// and not sent to clients whose `accept-encoding` does not allow it (406); without that header
-    /// any encoding is allowed (RFC 9110, section 12.5.3).
+    /// Repetitions may accept other encodings. So the service gets `accept-encoding: identity`, which
+    /// turns off compression inside of this layer. **Compression belongs outside of this layer**, where
+    /// it encodes each response for its client. An encoded response is stored encoded, and replayed only
+    /// if `accept-encoding` allows it, else 406; without that header any encoding is allowed (RFC 9110,
+    /// section 12.5.3).
     ///
-    /// `range` and `if-range` are taken out of such requests, so the answer is whole. None of these headers,
-    /// nor others by which an answer may be chosen (`accept`, `accept-language`), tells requests apart: the
-    /// first answer is sent again, unless [`fingerprint_headers`](OnceLayer::fingerprint_headers) names them.
+    /// `range` and `if-range` are removed, so the response is complete. Neither these headers nor
+    /// `accept` or `accept-language` distinguish requests, unless
+    /// [`fingerprint_headers`](OnceLayer::fingerprint_headers) names them.
     ///
-    /// # Where they are kept
+    /// # Where responses are stored
     ///
-    /// On the lock's own nodes, with the record that the request is done: on all of them, in memory,
-    /// until [`retain`](OnceLayer::retain) is over. That is for small answers, and few enough. For
-    /// answers above some kB, or many, keep them in a [`store`](OnceLayer::store):
-    /// [`RedisStore`](crate::once::RedisStore) is one on a server of its own.
+    /// By default in the record on each of the lock's nodes, in memory, for
+    /// [`retain`](OnceLayer::retain): for few and small responses. For more, or above some kB, use a
+    /// [`store`](OnceLayer::store), such as [`RedisStore`](crate::once::RedisStore) on a server of its
+    /// own.
     ///
-    /// The nodes' memory is that of locks, too. So a manager has a quota: answers beyond
-    /// [`max_stored_response_bytes`](crate::RedlockBuilder::max_stored_response_bytes) in total are not kept, and none above
-    /// 1 KiB while the servers are three quarters full: their requests are done all the same. Requests
-    /// beyond [`max_records`](crate::RedlockBuilder::max_records) are answered 503, `too-many-records`,
-    /// and don't run. A WARN tells of each, at most once a minute, and the metric
+    /// Locks need the nodes' memory too, so a manager has quotas. Responses above
+    /// [`max_stored_response_bytes`](crate::RedlockBuilder::max_stored_response_bytes) in total are not
+    /// stored, nor those above 1 KiB while the servers are three quarters full; their requests are done.
+    /// Requests above [`max_records`](crate::RedlockBuilder::max_records) are answered 503,
+    /// `too-many-records`, and don't run. Each logs a WARN, at most once a minute, and counts in
     /// `redlock_over_quota_total`.
     ///
     /// # Deciding by hand
@@ -166,9 +159,9 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// | with [`any_host`](OnceLayer::any_host) | `idempotency:payments:5:alice:8e03978e` |
     /// | of a [joined](crate::key::joined) scope, `acme:alice` | `idempotency:payments://api.example.com/10:acme:alice:8e03978e` |
     ///
-    /// A longer one than a name may be is `idempotency:payments:sha256:` and the SHA-256 of the whole
-    /// in hexadecimal digits. Logs tell it, with `once:` before it. Of a request that was marked by hand
-    /// there is no answer: `response-not-kept`.
+    /// A key above the maximum length of a name is `idempotency:payments:sha256:` and the SHA-256 of the
+    /// whole in hexadecimal digits. Logs show it with the prefix `once:`. A request that was marked by
+    /// hand has no response: `response-not-kept`.
     ///
     /// ```
     /// use axum::{Router, extract::Request, middleware::{self, Next}, response::Response, routing::post};
@@ -198,7 +191,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     /// # let _ = app;
     /// ```
     ///
-    /// Without a scope it is no layer:
+    /// Without a scope it does not compile:
     ///
     /// ```compile_fail,E0277
     /// use axum::{Router, routing::post};
@@ -213,7 +206,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
     ///
     /// # Panics
     ///
-    /// If the name can't be that of a layer: see [`new`](OnceLayer::new).
+    /// If the name is invalid: see [`new`](OnceLayer::new).
     pub fn idempotency(redlock: Redlock, name: impl Into<Arc<str>>) -> Self {
         let mode = Idempotency {
             body_limit: DEFAULT_BODY_LIMIT,
@@ -221,7 +214,7 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
             response_limit: DEFAULT_RESPONSE_LIMIT,
             headers: StoredHeaders::default(),
             kept: KeptStatuses::default(),
-            same: Same::default(),
+            same: FingerprintRule::default(),
             store: None,
             any_host: false,
             methods: None,
@@ -232,10 +225,9 @@ impl OnceLayer<Unscoped, Always, Http<Problems, Idempotency>> {
 }
 
 impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
-    /// The methods whose requests need a key; others pass as they are. Default: all but GET, HEAD,
-    /// OPTIONS, TRACE and CONNECT.
-    ///
-    /// PUT and DELETE are idempotent where the service is written so, and may do without.
+    /// Sets the methods whose requests need a key; others pass unchanged. Default: all but GET, HEAD,
+    /// OPTIONS and TRACE, which are safe, and CONNECT, which opens a tunnel (over HTTP/2 also a
+    /// WebSocket). PUT and DELETE may need no key if the service makes them idempotent.
     ///
     /// ```
     /// use http::Method;
@@ -251,23 +243,20 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         self
     }
 
-    /// A key means the same on each host that the service is reached by. Default: a key of one host
-    /// means nothing on another, so that services behind several hosts, such as one per tenant, never
-    /// answer with the response of another host.
+    /// Shares keys among all hosts of the service. Default: each host has keys of its own, so that a
+    /// service with a host per tenant never replays the response of another.
     ///
-    /// For several names of one service, and for clients that reach its replicas by addresses of their
-    /// own: who repeats a request at another one, after a failover, say, is answered as on the first.
-    /// Without this the request runs again there.
+    /// For a service with several names, and for clients that reach its replicas by their own addresses:
+    /// without this, a request that is repeated at another address runs again.
     ///
-    /// The host is the authority of the request's target: of HTTP/2's `:authority`, or of a URI in the
-    /// absolute form, else the `Host` header. Upper and lower case are the same, and so is a port that
-    /// the scheme implies, where the scheme is known. Requests without a host, which HTTP/1.0 allows,
-    /// have keys of their own; one with two hosts, or one that is no host, is answered 400, `bad-key`.
+    /// The host is the authority of the request's target: HTTP/2's `:authority`, or that of an absolute
+    /// URI, else the `Host` header. Case and a port that a known scheme implies don't count. Requests
+    /// without a host, which HTTP/1.0 allows, have keys of their own; two hosts, or an invalid one, are
+    /// 400, `bad-key`.
     ///
-    /// A proxy that replaces the host makes all hosts behind it one, as with this setting. Have the
-    /// proxy pass the host on (nginx: `proxy_set_header Host $http_host`), or make what identifies the
-    /// tenant a part of the [`scope`](Self::scope). `Forwarded` and `X-Forwarded-Host` are not looked
-    /// at, as a client may send them too.
+    /// A proxy that replaces the host has the effect of this setting. Let it pass the host on (nginx:
+    /// `proxy_set_header Host $http_host`), or add the tenant to the [`scope`](Self::scope). `Forwarded`
+    /// and `X-Forwarded-Host` don't count, as a client may send them.
     ///
     /// ```
     /// use tower_redlock::{OnceLayer, Redlock, key};
@@ -283,45 +272,42 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         self
     }
 
-    /// The most data that a request's body may have, in bytes. Default:
-    /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. The body is read whole, as it
-    /// tells whether a request is the same, and handed on as it was: see
-    /// [`Intact`](crate::once::Intact).
+    /// Sets the maximum size of a request's body, in bytes. Default:
+    /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. The body is read for the
+    /// fingerprint, and passed on unchanged: see [`Intact`](crate::once::Intact).
     pub const fn body_limit(mut self, bytes: usize) -> Self {
         self.face.mode.body_limit = bytes;
         self
     }
 
-    /// How long a request's body may take to come, from its head to its end. Default:
+    /// Sets the maximum time from a request's head to the end of its body. Default:
     /// [`DEFAULT_BODY_TIMEOUT`](crate::layer::http::DEFAULT_BODY_TIMEOUT), 30 s.
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
         self.face.mode.body_timeout = timeout;
         self
     }
 
-    /// The most data that a response may have to be kept, in bytes: its body, with the names and values
-    /// of the headers that are kept. Default:
+    /// Sets the maximum size of a stored response, in bytes: its body, with the names and values of the
+    /// stored headers. Default:
     /// [`DEFAULT_RESPONSE_LIMIT`](super::DEFAULT_RESPONSE_LIMIT), 64 KiB.
     pub const fn response_limit(mut self, bytes: usize) -> Self {
         self.face.mode.response_limit = bytes;
         self
     }
 
-    /// Which headers are kept of a response. Default: [`StoredHeaders::all`].
+    /// Sets which headers of a response are stored. Default: [`StoredHeaders::all`].
     pub fn stored_headers(mut self, headers: StoredHeaders) -> Self {
         self.face.mode.headers = headers;
         self
     }
 
-    /// Keeps responses in `store`, and on the nodes only where they are:
-    /// [`RedisStore`](crate::once::RedisStore), [`MemoryStore`](crate::once::MemoryStore) for a single
-    /// process, or one of your own.
+    /// Stores responses in `store` instead of on the nodes: [`RedisStore`](crate::once::RedisStore),
+    /// [`MemoryStore`](crate::once::MemoryStore) for a single process, or one of your own.
     ///
-    /// A response is put there under the lock and its fencing token, before the nodes keep where it is.
-    /// While that takes time they are told that the request is done, so that after a crash in between
-    /// its answer is found if the store has it. A crash before that: the request runs again, under a
-    /// newer token, and its response takes the other's place. Where the store fails then, the request is done all the same, and
-    /// its response is lost unless the store has it; a WARN says so.
+    /// A response is put under the lock and its fencing token, before the final record. If the put takes
+    /// time, a pending record is sent first: after a crash, the response is replayed if the store has it.
+    /// After a crash before that record, the request runs again under a newer token, which replaces the
+    /// response. If the put fails, the request is done, its response may be lost, and a WARN is logged.
     ///
     /// ```
     /// use tower_redlock::{OnceLayer, Redlock, once::{MemoryStore, Scope}};
@@ -362,7 +348,7 @@ impl<St> fmt::Debug for Idempotency<St> {
     }
 }
 
-/// Responses are kept by the lock's own nodes, with the record: there is no store.
+/// No store: responses are part of the record on the lock's nodes.
 #[derive(Debug)]
 pub enum OnNodes {}
 
