@@ -1,7 +1,6 @@
-//! Events of `tracing`, and the one way in which the crate sends them: never under one of its
-//! mutexes, as a subscriber may call the crate again. Builds with debug assertions check that.
+//! Events of `tracing`, which are not sent under a mutex of the crate: a subscriber may call it again.
 
-/// Sends an event, unless a mutex of the crate is held.
+/// Sends an event. With debug assertions, panics under a mutex of the crate.
 macro_rules! event {
     ($level:ident, $($event:tt)+) => {{
         $crate::sync::assert_unlocked();

@@ -1,13 +1,12 @@
-//! What is counted, for the `metrics` facade. Without the feature `metrics`, nothing is.
-//! The table of names is in the crate's documentation.
+//! Metrics, for the `metrics` facade. The table of names is in the crate's documentation.
 //!
-//! Names of resources are never labels: there are too many of them, and some are personal data.
+//! Names of resources are no labels: there are too many, and some are personal data.
 
 use std::time::Duration;
 
 use crate::error::{LockError, LossCause};
 
-/// What is done with a number: nothing, without the feature.
+/// Records a value; without the feature `metrics`, does nothing.
 macro_rules! note {
     ($kind:ident $name:literal $(, $label:literal => $value:expr)*; $do:ident $with:expr) => {{
         crate::sync::assert_unlocked();
@@ -39,7 +38,6 @@ pub(crate) fn waits() {
 }
 
 pub(crate) fn wait_no_more(waiters: usize) {
-    // A line has its bounds.
     let waiters = u32::try_from(waiters).unwrap_or(u32::MAX);
     note!(gauge "redlock_waiters"; decrement f64::from(waiters));
 }
@@ -73,12 +71,12 @@ pub(crate) fn once(outcome: &'static str) {
     note!(counter "redlock_once_total", "outcome" => outcome; increment 1);
 }
 
-/// The quota of records was used up: `limit` says which of its bounds.
+/// A bound on records, answers or bodies was reached: the one named `limit`.
 pub(crate) fn over_quota(limit: &'static str) {
     note!(counter "redlock_over_quota_total", "limit" => limit; increment 1);
 }
 
-/// Jobs are few, and named by who wrote them.
+/// Names of jobs are labels: they are few, and come from the program.
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_run(job: &str, outcome: &'static str, took: Duration) {
     note!(histogram "redlock_job_run_seconds", "job" => job.to_owned(), "outcome" => outcome; record took.as_secs_f64());

@@ -1,16 +1,12 @@
-//! Randomness for jitter; not for secrets.
+//! Random numbers for nonces and jitter.
 
 use std::{
     ops::RangeInclusive,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Fills `bytes` with random numbers of the system; on a thread that moves a test's clock, with those
-/// of the clock's seed.
-///
-/// # Errors
-///
-/// Where the system has none.
+/// Fills `bytes` with random numbers of the system, or of the seed on a thread that runs a test's clock.
+/// Fails if the system has none.
 pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     #[cfg(feature = "testing")]
     if seeded::fill(bytes) {
@@ -19,7 +15,7 @@ pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     getrandom::fill(bytes)
 }
 
-/// Numbers of a test's seed, in place of the system's.
+/// Random numbers of a test's seed.
 #[cfg(feature = "testing")]
 pub(crate) mod seeded {
     use std::cell::Cell;
@@ -28,8 +24,8 @@ pub(crate) mod seeded {
         static STATE: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// Draws from a generator in this state on this thread, from now on; from the system without
-    /// one. Returns the state of the one before.
+    /// Makes this thread draw from a generator in this state, or from the system for `None`. Returns
+    /// the state of the former generator.
     pub(crate) fn replace(state: Option<u64>) -> Option<u64> {
         STATE.replace(state)
     }
@@ -62,30 +58,30 @@ pub(crate) const fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A number below `limit`; zero if `limit` is zero, or if the system has no random numbers.
+/// Returns a number below `limit`; zero if `limit` is zero or the system has no random numbers.
 pub(crate) fn below(limit: u64) -> u64 {
     let mut bytes = [0; 8];
     if limit == 0 || fill(&mut bytes).is_err() {
         return 0;
     }
-    // The upper half of the product is uniform enough for jitter, and never reaches the limit.
+    // The upper half of the product is uniform enough for jitter.
     let product = u128::from(u64::from_le_bytes(bytes)) * u128::from(limit);
     u64::try_from(product >> 64).unwrap_or(0)
 }
 
-/// A number that is not drawn twice.
+/// Returns a unique number.
 pub(crate) fn number() -> u64 {
     let mut bytes = [0; 8];
     match fill(&mut bytes) {
         Ok(()) => u64::from_le_bytes(bytes),
-        // No two moments of a wall clock are the same, nearly always.
+        // Almost always unique.
         Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| {
             u64::try_from(now.as_nanos() & u128::from(u64::MAX)).unwrap_or_default()
         }),
     }
 }
 
-/// A duration within the range, at a resolution of 1 µs.
+/// Returns a duration within the range, at a resolution of 1 µs.
 pub(crate) fn within(range: &RangeInclusive<Duration>) -> Duration {
     let span = range.end().saturating_sub(*range.start()).as_micros();
     *range.start() + Duration::from_micros(below(u64::try_from(span).unwrap_or(u64::MAX)))
@@ -97,14 +93,14 @@ mod tests {
 
     #[cfg(any(feature = "scheduler", feature = "testing"))]
     #[test]
-    fn the_mix_is_the_published_one() {
+    fn mix_matches_the_published_generator() {
         // The first number of the published generator with the seed 0.
         assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
     }
 
     #[cfg(feature = "testing")]
     #[test]
-    fn a_seed_gives_the_same_numbers_again_and_ends_where_it_is_taken_away() {
+    fn seed_repeats_numbers_until_removed() {
         let drawn = || {
             assert_eq!(seeded::replace(Some(7)), None);
             let drawn = [number(), below(1_000), number()];
@@ -114,7 +110,7 @@ mod tests {
         assert_eq!(drawn(), drawn());
         assert_eq!(drawn()[0], mix(7));
         assert_ne!(drawn()[0], drawn()[2]);
-        assert_ne!(number(), number(), "of the system");
+        assert_ne!(number(), number(), "from the system");
     }
 
     #[test]

@@ -1,17 +1,16 @@
-//! What a lock is taken on: one name, or a set of names taken all or none.
+//! The names that a lock covers.
 
 use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc, time::Duration};
 
-/// The longest name, in bytes.
+/// Maximum length of a name, in bytes.
 pub const MAX_NAME_BYTES: usize = 512;
-/// The most names in one resource.
+/// Maximum number of names in a resource.
 pub const MAX_NAMES: usize = 16;
 
 /// One name, or a set of up to 16 names that are locked all or none.
 ///
-/// A name has 1 to 512 bytes and no control characters. A set is sorted and freed of duplicates,
-/// so that two clients that name the same things in different orders ask for the same resource,
-/// and overlapping sets cannot deadlock.
+/// A name has 1 to 512 bytes and no control characters. A set is sorted, without duplicates, so that
+/// its order does not matter and overlapping sets cannot deadlock.
 ///
 /// ```
 /// use tower_redlock::Resource;
@@ -24,18 +23,18 @@ pub const MAX_NAMES: usize = 16;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
     names: Names,
-    /// Made of a job, a leader or a once key, and so allowed to have a reserved name.
+    /// Made for a job, a leader or a once key, and so allowed to have a reserved name.
     is_own: bool,
 }
 
-/// What the names of the crate's own locks begin with. No other lock may have such a name, as names
-/// are often what a client has sent: it could stop a job, a leader, or work that is done once.
+/// Prefixes of the crate's own locks, reserved because names often come from clients, which could
+/// block a job, a leader, or work that is done once.
 const RESERVED: [&str; 3] = [JOB, LEADER, ONCE];
 const JOB: &str = "job:";
 const LEADER: &str = "leader:";
 const ONCE: &str = "once:";
 
-/// One name is by far the usual case, and then costs one allocation.
+/// One name, the usual case, takes one allocation.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Names {
     One(Arc<str>),
@@ -43,12 +42,12 @@ enum Names {
 }
 
 impl Resource {
-    /// A resource of the given names.
+    /// Creates a resource with these names.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] when there is no name, or more than 16, or one of them is empty, longer
-    /// than 512 bytes, or contains a control character.
+    /// [`ResourceError`] if there is no name or more than 16, or if one is empty, longer than 512 bytes,
+    /// or has a control character.
     pub fn new<I>(names: I) -> Result<Self, ResourceError>
     where
         I: IntoIterator,
@@ -70,16 +69,17 @@ impl Resource {
         Ok(Self { names, is_own: false })
     }
 
-    /// The names, sorted, without duplicates.
+    /// Returns the names, sorted and without duplicates.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.shared_names().iter().map(|name| &**name)
     }
 
-    /// What is locked while a job runs, `job:<name>`: for whoever wants to keep it from running, say.
+    /// Returns the resource that a running job locks, `job:<name>`. Locking it keeps the job from
+    /// running.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] if `job:<name>` is no name of a resource, or `name` is empty.
+    /// [`ResourceError`] if `job:<name>` is not a valid name, or `name` is empty.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -88,9 +88,8 @@ impl Resource {
     ///
     /// let redlock = Redlock::embedded();
     /// let _no_report = redlock.lock(Resource::of_job("report")?).await?;
-    /// // Looking is free.
     /// assert!(redlock.inspect("job:report").await?.is_some());
-    /// // The name alone, which may be a client's, is refused.
+    /// // The plain name, which may come from a client, is refused.
     /// let refused = redlock.lock("job:report").await.unwrap_err();
     /// assert!(matches!(refused, LockError::InvalidResource(ResourceError::Reserved { .. })));
     /// # Ok(())
@@ -100,27 +99,27 @@ impl Resource {
         Self::own(JOB, name)
     }
 
-    /// What a leader holds, `leader:<name>`.
+    /// Returns the resource that a leader holds, `leader:<name>`.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] if `leader:<name>` is no name of a resource, or `name` is empty.
+    /// As [`of_job`](Self::of_job).
     pub fn of_leader(name: &str) -> Result<Self, ResourceError> {
         Self::own(LEADER, name)
     }
 
-    /// What is locked while work that is done [once](crate::once) runs, `once:<key>`.
+    /// Returns the resource that is locked while work that is done [once](crate::once) runs,
+    /// `once:<key>`.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] if `once:<key>` is no name of a resource, or `key` is empty.
+    /// As [`of_job`](Self::of_job).
     pub fn of_once(key: &str) -> Result<Self, ResourceError> {
         Self::own(ONCE, key)
     }
 
     fn own(prefix: &str, name: &str) -> Result<Self, ResourceError> {
         if name.is_empty() {
-            // The prefix would hide it.
             return Err(ResourceError::EmptyName);
         }
         Ok(Self { is_own: true, ..Self::try_from([prefix, name].concat())? })
@@ -131,7 +130,7 @@ impl Resource {
         self.is_own
     }
 
-    /// Refuses names of the crate's own locks that were not made for them.
+    /// Refuses reserved names.
     pub(crate) fn not_reserved(self) -> Result<Self, ResourceError> {
         if self.is_own {
             return Ok(self);
@@ -143,7 +142,7 @@ impl Resource {
         }
     }
 
-    /// A resource that no user can name, as no name is empty.
+    /// Returns a resource that no user can name, as names are not empty.
     pub(crate) fn unnamed() -> Self {
         Self { names: Names::One("".into()), is_own: false }
     }
@@ -209,21 +208,18 @@ impl TryFrom<&String> for Resource {
     }
 }
 
-impl<T: Into<Arc<str>>, const N: usize> TryFrom<[T; N]> for Resource {
-    type Error = ResourceError;
+macro_rules! several_names {
+    ($([$($generics:tt)*] $names:ty),*) => {$(
+        impl<$($generics)*> TryFrom<$names> for Resource {
+            type Error = ResourceError;
 
-    fn try_from(names: [T; N]) -> Result<Self, ResourceError> {
-        Self::new(names)
-    }
+            fn try_from(names: $names) -> Result<Self, ResourceError> {
+                Self::new(names)
+            }
+        }
+    )*};
 }
-
-impl<T: Into<Arc<str>>> TryFrom<Vec<T>> for Resource {
-    type Error = ResourceError;
-
-    fn try_from(names: Vec<T>) -> Result<Self, ResourceError> {
-        Self::new(names)
-    }
-}
+several_names!([T: Into<Arc<str>>, const N: usize] [T; N], [T: Into<Arc<str>>] Vec<T>);
 
 impl TryFrom<&Resource> for Resource {
     type Error = ResourceError;
@@ -233,7 +229,7 @@ impl TryFrom<&Resource> for Resource {
     }
 }
 
-/// Why something is not a [`Resource`].
+/// Why there is no valid [`Resource`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceError {
@@ -241,61 +237,60 @@ pub enum ResourceError {
     NoNames,
     /// More than 16 different names.
     TooManyNames {
-        /// How many there were.
+        /// Their number.
         count: usize,
     },
-    /// A name without a single byte.
+    /// An empty name.
     EmptyName,
     /// A name longer than 512 bytes.
     NameTooLong {
         /// Its length in bytes.
         bytes: usize,
     },
-    /// A name with a control character (a line break, say).
+    /// A name with a control character, such as a line break.
     ControlCharacter {
-        /// Where it stands, in bytes from the name's start.
+        /// Its position in bytes.
         position: usize,
     },
-    /// A name of the crate's own locks: of a job, a leader, or a once key. `Resource::of_job` and
-    /// its like make them on purpose.
+    /// A reserved name; see [`Resource::of_job`], [`of_leader`](Resource::of_leader) and
+    /// [`of_once`](Resource::of_once).
     Reserved {
-        /// What it begins with.
+        /// Its reserved prefix.
         prefix: &'static str,
     },
-    /// A request did not yield a key; the text says why.
+    /// A request has an invalid key; the text has the reason.
     Key(Cow<'static, str>),
-    /// A request has nothing where its key should be; the text says where.
+    /// A request has no key where the text says.
     Missing(Cow<'static, str>),
-    /// No request like this one can have a key, as the service is put together; the text says what
-    /// to change.
+    /// The service is set up such that requests have no key; the text says what to change.
     Setup(Cow<'static, str>),
-    /// A request is for nothing that the service has (no route matches it, say).
+    /// A request is for an unknown path or method.
     NotFound(Cow<'static, str>),
-    /// A request's body was to be read before the resource was locked, and was not.
+    /// A request's body was not read, as it has to be before the lock.
     Body(BodyFault),
 }
 
-/// Why a request's body was not read to its end.
+/// Why a request's body was not read completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BodyFault {
-    /// It has more data than is taken.
+    /// It is larger than the limit.
     TooLarge {
-        /// The most that is taken, in bytes.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// It had not come to its end in time.
+    /// It was not complete in time.
     TimedOut {
-        /// How long it may take.
+        /// The limit.
         limit: Duration,
     },
-    /// There is no room for it beside the bodies of other requests that wait.
+    /// The bodies of waiting requests reached their limit.
     Crowded {
-        /// The most that bodies may take together, in bytes:
+        /// The limit, in bytes:
         /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
         limit: usize,
     },
-    /// It ended with an error.
+    /// It failed with an error.
     Failed,
 }
 
@@ -352,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_sorted_and_without_duplicates() {
+    fn names_are_sorted_and_unique() {
         let resource = Resource::new(["b", "a", "b"]).unwrap();
         assert_eq!(resource.names().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(resource, Resource::new(["a", "b"]).unwrap());
@@ -373,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn own_names_are_made_on_purpose() {
+    fn reserved_names_need_their_constructors() {
         let reserved = |name: &str| Resource::new(["a", name]).unwrap().not_reserved();
         for (own, name) in [
             (Resource::of_job("x"), "job:x"),

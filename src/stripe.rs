@@ -1,18 +1,16 @@
-//! Fences are kept in 1,024 stripes, so that a node's memory does not grow with the names.
-//!
-//! Resources that share a stripe share its fence: their tokens still only grow, with larger steps.
+//! The 1,024 stripes of names that share a fence, so that a node's memory does not grow with the names.
 
 use crate::resource::Resource;
 
-/// How many stripes there are; part of what is stored on the servers, and never to be changed.
+/// Number of stripes. Part of the format on the servers, so it must not change.
 pub(crate) const STRIPES: usize = 1024;
 
-/// The stripes of a resource's names; the same stripe may come twice.
+/// Returns the stripes of a resource's names, perhaps with duplicates.
 pub(crate) fn stripes(resource: &Resource) -> impl Iterator<Item = usize> {
     resource.names().map(stripe)
 }
 
-/// FNV-1a of 64 bits. All clients must compute the same one.
+/// Returns the 64-bit FNV-1a hash, which has to be the same in all clients.
 ///
 /// Source: G. Fowler, L. C. Noll, K.-P. Vo, *The FNV Non-Cryptographic Hash Algorithm*
 /// (draft-eastlake-fnv).
@@ -22,7 +20,7 @@ pub(crate) fn fnv(text: &str) -> u64 {
     })
 }
 
-/// The hash, folded to the number of stripes.
+/// Returns the stripe of a name.
 pub(crate) fn stripe(name: &str) -> usize {
     let hash = fnv(name);
     let folded = hash ^ (hash >> 32);
@@ -34,14 +32,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stripes_are_fixed_for_ever() {
+    fn stripes_do_not_change() {
         // Computed by another implementation of the same formula.
         let known = ["a", "invoice:42", "nightly-report"].map(stripe);
         assert_eq!(known, [192, 253, 909]);
     }
 
     #[test]
-    fn names_spread_over_the_stripes() {
+    fn names_spread_over_stripes() {
         let mut counts = vec![0_u32; STRIPES];
         for i in 0..STRIPES * 16 {
             counts[stripe(&format!("account:{i}"))] += 1;

@@ -1,9 +1,8 @@
-//! Mutexes whose poison is passed over, and that are never held while foreign code is called.
+//! Mutexes that ignore poisoning, and that are not held while user code runs.
 //!
-//! A subscriber, a recorder of metrics and a waker are written by users, and may call this crate
-//! again: called under a mutex, they could wait for it for ever. Builds with debug assertions count
-//! the mutexes that a thread holds, and panic where an event, a metric, a wake-up or a clone of a waker
-//! finds one held.
+//! Subscribers, metrics recorders and wakers may call this crate again: under a mutex they could
+//! deadlock. Builds with debug assertions count the mutexes that a thread holds, and panic if an event,
+//! a metric, a wake-up or a clone of a waker finds one held.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -11,13 +10,12 @@ use std::{
     task::Waker,
 };
 
-/// Locks. What the crate keeps behind mutexes is whole between any two statements, so a panic of
-/// somebody else while it was locked left nothing half done.
+/// Locks a mutex. Guarded data is consistent between any two statements, so poisoning is ignored.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
     Guard { guard: mutex.lock().unwrap_or_else(PoisonError::into_inner), _held: Held::new() }
 }
 
-/// What [`lock`] returns: unlocks when it is dropped.
+/// Unlocks a mutex when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Guard<'a, T> {
     guard: MutexGuard<'a, T>,
@@ -49,43 +47,37 @@ pub(crate) fn wake(waker: Waker) {
     waker.wake();
 }
 
-/// Wakes a task by a waker that is kept. Panics as [`wake`] does.
+/// Wakes a task without consuming its waker. Panics as [`wake`] does.
 #[track_caller]
 pub(crate) fn wake_by_ref(waker: &Waker) {
     assert_unlocked();
     waker.wake_by_ref();
 }
 
-/// Clones a waker, which is foreign code as well. Panics as [`wake`] does.
+/// Clones a waker, which is user code. Panics as [`wake`] does.
 #[track_caller]
 pub(crate) fn clone_waker(waker: &Waker) -> Waker {
     assert_unlocked();
     waker.clone()
 }
 
-/// Wakes tasks, in their order. Panics as [`wake`] does.
+/// Wakes tasks in order. Panics as [`wake`] does.
 #[track_caller]
 pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     assert_unlocked();
     wakers.into_iter().for_each(Waker::wake);
 }
 
-/// Called before foreign code is.
-///
-/// # Panics
-///
-/// With debug assertions, if this thread holds a mutex of the crate.
+/// Checks that user code may run. Panics as [`wake`] does.
 #[track_caller]
 pub(crate) fn assert_unlocked() {
     #[cfg(debug_assertions)]
     held::assert_none();
 }
 
-/// Counts a mutex as held until it is dropped.
 #[cfg(debug_assertions)]
 use held::Held;
 
-/// Nothing is counted.
 #[cfg(not(debug_assertions))]
 #[derive(Debug)]
 struct Held;
@@ -125,7 +117,7 @@ mod held {
     pub(super) fn assert_none() {
         assert!(
             COUNT.get() == 0 || thread::panicking(),
-            "foreign code is about to be called under a mutex of tower-redlock"
+            "user code is about to run under a mutex of tower-redlock"
         );
     }
 }
@@ -138,7 +130,7 @@ mod tests {
 
     #[test]
     #[cfg(debug_assertions)]
-    fn foreign_code_under_a_mutex_is_refused() {
+    fn user_code_under_a_mutex_panics() {
         let mutex = Mutex::new(0);
         let refused = catch_unwind(|| {
             let _guard = lock(&mutex);
@@ -152,18 +144,18 @@ mod tests {
         refused.unwrap_err();
         let refused = catch_unwind(|| {
             let _guard = lock(&mutex);
-            crate::log::debug!("told too early");
+            crate::log::debug!("too early");
         });
         refused.unwrap_err();
     }
 
     #[test]
-    fn foreign_code_may_be_called_again_after_unlocking() {
+    fn user_code_runs_after_unlocking() {
         let mutex = Mutex::new(0);
         let (first, second) = (lock(&mutex), Mutex::new(0));
         drop(lock(&second));
         drop(first);
         wake_all([Waker::noop().clone()]);
-        crate::log::debug!("told in time");
+        crate::log::debug!("in time");
     }
 }

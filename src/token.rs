@@ -1,20 +1,22 @@
+//! Fencing tokens.
+
 use std::fmt;
 
-/// How many consecutive tokens one lease reserves, for hand-offs inside its process.
+/// Number of tokens that one lease reserves, for hand-offs in its process.
 pub(crate) const BLOCK: u64 = 256;
-/// No node takes a token that lies further ahead of its clock than this, in µs.
+/// Maximum lead of a token before a node's clock, in µs.
 pub(crate) const TOKEN_LEAD: u64 = 60_000_000;
-/// Tokens stay below 2^53, so that JSON, JavaScript and Lua keep them exactly.
+/// Upper bound of tokens, which JSON, JavaScript and Lua represent exactly.
 pub(crate) const TOKEN_LIMIT: u64 = 1 << 53;
 
-/// A number that is greater than that of every lease of the resource that was completed before this
-/// one was asked for, as long as a majority of the nodes keeps its fences.
+/// A number greater than that of every grant of the resource that was completed before this one was
+/// requested or handed on, while a majority of the nodes keeps its fences.
 ///
-/// Hand it to the system that owns the data along with each write, and let that system turn away
-/// writes whose token is smaller than the largest it has seen: then a holder that was paused past
-/// its validity can do no harm. Below 2^53, so that JSON, JavaScript and Lua keep it exactly.
+/// Send it with each write to the system that owns the data, and let that system refuse writes whose
+/// token is smaller than the largest it has seen: then a holder that was paused past its validity can
+/// do no harm. It is below 2^53, so that JSON, JavaScript and Lua represent it exactly.
 ///
-/// Zero when the manager was built with `fencing(false)`.
+/// Zero for a manager with [`fencing(false)`](crate::RedlockBuilder::fencing).
 ///
 /// Source of the technique: M. Kleppmann, *How to do distributed locking* (2016).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,12 +24,12 @@ pub(crate) const TOKEN_LIMIT: u64 = 1 << 53;
 pub struct FencingToken(u64);
 
 impl FencingToken {
-    /// A token of the given number, as it comes back from a store.
+    /// Creates a token, as when it is read from a store.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -45,7 +47,7 @@ impl From<FencingToken> for u64 {
     }
 }
 
-/// The last token of a block of `len` tokens that starts at `first`: what a node stores as the fence.
+/// Returns the last token of a block, which a node stores as the fence.
 pub(crate) const fn block_end(first: u64, len: u64) -> u64 {
     first.saturating_add(len - 1)
 }

@@ -1,10 +1,9 @@
 //! The hard stop by the real clock: idle work is dropped before the end of its validity.
 //!
-//! Only what happened while the machine was quiet is judged: while, for some milliseconds before,
-//! every thread of this process got a processor as soon as it wanted one, and a control that was
-//! woken in the same way at about the same moment was punctual. A host that takes a processor from a
-//! virtual machine for less than its statistics show, 10 ms, is not seen by either: so it is repeated
-//! where a sample is late.
+//! Only samples on a quiet machine count: for some milliseconds before, every thread of this process
+//! got a processor at once, and a control that was woken at about the same time was punctual. Neither
+//! detects a host that takes a processor away for less than the 10 ms that its statistics show, so a
+//! round with a late sample is repeated.
 
 use std::{
     fmt, fs,
@@ -23,26 +22,26 @@ use tower_redlock::{
     time::{Clock as _, SystemClock, Timestamp},
 };
 
-/// Samples that are judged in a round.
+/// Number of samples that count in a round.
 const WANTED: usize = 50;
-/// Rounds, of which one without a late sample is enough.
+/// Maximum number of rounds. One without a late sample is enough.
 const ROUNDS: usize = 20;
-/// Samples that are taken for a round at the most: in some minutes.
+/// Maximum number of samples of a round: some minutes.
 const TRIES: u64 = 5_000;
-/// How long before the end it has to be quiet.
+/// Time before the end in which the machine has to be quiet.
 const WATCHED: Duration = Duration::from_millis(10);
-/// Longest that the threads of the process may have waited for a processor, all together.
+/// Maximum time for which the threads of the process may have waited for a processor, in total.
 const QUIET: Duration = Duration::from_micros(400);
-/// Longest that the control may have been late, beyond what tokio's timers are.
+/// Maximum lateness of the control, beyond that of tokio's timers.
 const PUNCTUAL: Duration = Duration::from_micros(500);
-/// What tokio's timers round to.
+/// Granularity of tokio's timers.
 const GRANULARITY: Duration = Duration::from_millis(2);
 
 fn now() -> Timestamp {
     SystemClock::new().now()
 }
 
-/// Notes when it is dropped.
+/// Records when it is dropped.
 struct Noting(Arc<AtomicU64>);
 
 impl Drop for Noting {
@@ -60,8 +59,8 @@ fn end_of(context: &LockContext) -> Timestamp {
     ends.min().expect("there are some")
 }
 
-/// How long the threads of this process have waited for a processor, all together, and processors for
-/// their host; zero where the system does not tell.
+/// Time for which the threads of this process waited for a processor, and processors for their host, in
+/// total; zero if the system does not report it.
 fn waited() -> Duration {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let nanos = tasks.filter_map(|task| {
@@ -71,7 +70,7 @@ fn waited() -> Duration {
     Duration::from_nanos(nanos.sum()) + stolen()
 }
 
-/// How long the host has run something else on processors that this machine wanted.
+/// Time for which the host ran other work on processors that this machine wanted.
 fn stolen() -> Duration {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     // "cpu", and its times: in user code, nice, system, idle, waiting, two of interrupts, stolen.
@@ -79,10 +78,10 @@ fn stolen() -> Duration {
     Duration::from_millis(stolen.unwrap_or(0) * 10)
 }
 
-/// Two threads as those that a hard stop goes through: one waits for a timer, and wakes the other.
+/// Two threads as in a hard stop: one waits for a timer, and wakes the other.
 struct Control {
     ends: mpsc::Sender<Timestamp>,
-    /// How late the second was woken, and how long threads had waited before it began to count.
+    /// Lateness of the second thread, and the time that threads had waited before.
     results: mpsc::Receiver<(Duration, Duration)>,
 }
 
@@ -113,14 +112,14 @@ impl Control {
     }
 }
 
-/// When work was dropped, from the end of its validity on; negative before it.
+/// Returns when work was dropped, relative to the end of its validity; negative before it.
 struct Sample {
     nanos: i64,
     is_judged: bool,
 }
 
 fn sample(runtime: &Runtime, redlock: &Redlock, control: &Control, nth: u64) -> Sample {
-    // Of many lengths: the end is anywhere between two ticks of the timers.
+    // Various lengths, so that the end is anywhere between two ticks of the timers.
     let ttl = Duration::from_micros(30_000 + nth * 137 % 5_000);
     let (dropped, end) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
     let (noting, ends) = (Noting(Arc::clone(&dropped)), Arc::clone(&end));
@@ -135,7 +134,7 @@ fn sample(runtime: &Runtime, redlock: &Redlock, control: &Control, nth: u64) -> 
     let ended = runtime.block_on(runtime.spawn(run)).expect("it does not panic");
     match ended {
         Err(LockError::Lost { .. }) => {}
-        // It stood still for all of the validity.
+        // The process was paused for all of the validity.
         Err(LockError::TooSlow { .. }) => return Sample { nanos: 0, is_judged: false },
         ended => panic!("{ended:?}"),
     }
@@ -163,10 +162,10 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// Held by the one that measures.
+/// Held while measuring.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Whether no sample was late that was judged.
+/// Whether no sample that counts was late.
 fn is_in_time(runtime: &Runtime) -> bool {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let redlock = Redlock::embedded();
@@ -189,13 +188,13 @@ fn is_in_time(runtime: &Runtime) -> bool {
 }
 
 #[test]
-fn idle_work_is_dropped_before_the_end_by_one_thread() {
+fn one_thread_drops_idle_work() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     assert!((0..ROUNDS).any(|_| is_in_time(&runtime)));
 }
 
 #[test]
-fn idle_work_is_dropped_before_the_end_by_two_threads() {
+fn two_threads_drop_idle_work() {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     assert!((0..ROUNDS).any(|_| is_in_time(&runtime)));
 }

@@ -1,32 +1,33 @@
+//! Errors of a configuration.
+
 use std::{fmt, io, sync::Arc, time::Duration};
 
-/// What is wrong with a configuration. Nothing was sent to any server.
+/// An invalid configuration. Nothing was sent to any server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BuildError {
     /// No node was configured.
     NoNodes,
-    /// The same server was given twice: it would vote twice.
+    /// A server was configured twice: it would vote twice.
     DuplicateNode {
         /// Its name, `host:port`.
         node: String,
     },
     /// A URL is not of the form `redis://`, `rediss://` or `redis+unix://`.
     InvalidUrl {
-        /// Its place among the URLs that were given, counted from 1.
+        /// Its position among the URLs, from 1.
         number: usize,
-        /// Its scheme, if it has one of these, and nothing else: any other part of it may be the
-        /// password.
+        /// Its scheme, if it has one of these. Any other part may be the password.
         url: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// A `rediss://` URL, and the crate was built without its `tls` feature.
+    /// A `rediss://` URL needs the feature `tls` of this crate.
     TlsNotBuilt {
         /// The URL without user and password.
         url: String,
     },
-    /// The certificates or the key of the TLS options could not be used.
+    /// The certificates or the key of the TLS options are unusable.
     Tls {
         /// What is wrong with them.
         reason: String,
@@ -42,10 +43,10 @@ pub enum BuildError {
     TtlUnderDrift {
         /// The TTL.
         ttl: Duration,
-        /// What is set aside for clock drift: `drift_factor` × TTL + 2 ms.
+        /// The drift allowance: `drift_factor` × TTL + 2 ms.
         drift: Duration,
     },
-    /// The operating system did not give us a thread, or no random numbers.
+    /// The operating system gave no thread, or no random numbers.
     System(Arc<io::Error>),
 }
 

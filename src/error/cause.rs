@@ -1,3 +1,5 @@
+//! The sources of errors whose type is generic.
+
 use std::{
     any::Any,
     error::Error,
@@ -6,10 +8,10 @@ use std::{
 
 use super::LockError;
 
-/// Returns the cause of an error that a wrapper shows as it is, for the types that are known here.
+/// Returns the source of an error that a wrapper displays, for the types that are known here.
 ///
-/// A `Box<dyn Error>`, which many services of tower have, is no `Error`, and Rust has no way to ask
-/// whether an `E` is one. So the wrappers ask for less, and look for the types that have causes.
+/// `Box<dyn Error>`, which many tower services have, does not implement `Error`, so the wrappers cannot
+/// require it. They require less, and look for the types that have sources.
 pub(crate) fn source_of<E: Debug + Display + 'static>(error: &E) -> Option<&(dyn Error + 'static)> {
     macro_rules! first {
         ($($(#[$cfg:meta])* $type:ty),* $(,)?) => {$(

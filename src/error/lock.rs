@@ -1,93 +1,91 @@
+//! Errors of locks: why one was not acquired, was lost, or was not released.
+
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-use super::{ReleaseError, Vote, VoteOutcome, Votes};
+use super::{Vote, VoteOutcome, Votes};
 use crate::resource::ResourceError;
 
 /// Why a lock was not acquired, not extended, or not kept.
 ///
-/// The variants tell apart what calls for different reactions: [`Held`](Self::Held) means try
-/// again later, [`NoQuorum`](Self::NoQuorum) and [`TooSlow`](Self::TooSlow) mean look at the
-/// servers, [`Lost`](Self::Lost) means that the outcome of the work is unknown.
+/// After [`Held`](Self::Held), try again later. After [`NoQuorum`](Self::NoQuorum) and
+/// [`TooSlow`](Self::TooSlow), check the servers. After [`Lost`](Self::Lost), the outcome of the work
+/// is unknown.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Someone else holds the resource: at least one node said so, and the nodes that granted
-    /// and those that said "held" reach a quorum together.
+    /// Another client holds the resource: at least one node reported that, and together with the
+    /// nodes that granted they are a quorum.
     Held {
-        /// When to try again: an estimate from the usual time for which this process has held
-        /// names like this one and from how many others want it, with jitter; about a second where
-        /// nothing is known. At most 30 s, unless
-        /// [`RedlockLayer::retry_after`](crate::RedlockLayer::retry_after) sets another limit.
-        /// `None` in what is said of a single attempt, in logs.
+        /// When to try again: an estimate from the mean hold time of similar names in this process
+        /// and the number of other requests, with jitter; about a second without a measurement. At
+        /// most 30 s, or as [`RedlockLayer::retry_after`](crate::RedlockLayer::retry_after) sets.
+        /// `None` for a single attempt, in logs.
         retry_after: Option<Duration>,
-        /// When a quorum of nodes would be free if nobody renewed: an upper bound for a holder that
-        /// crashed. `None` if the keys that block have no TTL, or it is not known.
+        /// When a quorum of nodes is free without a renewal: an upper bound if the holder crashed.
+        /// `None` if the keys have no TTL, or it is not known.
         expires_in: Option<Duration>,
-        /// Who holds it, as the holder calls itself.
+        /// The holder's [`owner`](crate::RedlockBuilder::owner).
         owner: Option<Arc<str>>,
-        /// What each node said; empty where this process holds the resource itself, so that no node
-        /// was asked.
+        /// The vote of each node; empty if this process holds the resource.
         votes: Votes,
     },
-    /// Too few votes count: the lock can't be had, nor is it known to be held.
+    /// Too few votes count to grant the lock, or to know that it is held.
     NoQuorum {
-        /// What each node said, or why its vote did not count.
+        /// The vote of each node, or why it does not count.
         votes: Votes,
     },
-    /// A quorum granted, but the validity had run out when the votes were counted, or when the
-    /// task that asked came to fetch the lock. Nothing ran under it.
+    /// A quorum granted, but the validity had ended when the votes were counted, or when the task
+    /// took the lock. Nothing ran under it.
     TooSlow {
-        /// From sending the request until then.
+        /// Time since the request was sent.
         elapsed: Duration,
-        /// The validity that the lease would have had.
+        /// The validity of the lease.
         validity: Duration,
-        /// What each node said last.
+        /// The last vote of each node.
         votes: Votes,
     },
-    /// The wait is over; `last` is what the last attempt met.
+    /// The wait is over.
     WaitTimedOut {
-        /// How long the request waited.
+        /// Time for which the request waited.
         waited: Duration,
-        /// The error of the last attempt, or what the local queue knew of the holder.
+        /// The error of the last attempt, or the state of the local queue.
         last: Box<LockError>,
     },
-    /// The lock was held and is not any more. Work under it was stopped; its outcome is unknown.
+    /// The lock was lost. Work under it was stopped; its outcome is unknown.
     Lost {
-        /// Why.
+        /// The cause.
         cause: LossCause,
     },
-    /// The resource is not one. Nothing was sent.
+    /// The resource is invalid. Nothing was sent.
     InvalidResource(ResourceError),
-    /// The request's settings do not fit together; the text says which. Nothing was sent.
+    /// The request's settings contradict each other, as the text explains. Nothing was sent.
     InvalidRequest(Arc<str>),
-    /// As many records of work that is done are kept for this manager as
-    /// [`max_records`](crate::RedlockBuilder::max_records) allows, and work that is to be done
-    /// [once](mod@crate::once) needs one more. Nothing ran. Raise that setting, or keep records for less
-    /// time: [`OnceLayer::retain`](crate::OnceLayer::retain).
+    /// Work that is to be done [once](mod@crate::once) would exceed
+    /// [`max_records`](crate::RedlockBuilder::max_records). Nothing ran. Raise it, or keep records for
+    /// less time: [`OnceLayer::retain`](crate::OnceLayer::retain).
     TooManyRecords {
-        /// How many there may be, by the setting or by the servers' memory.
+        /// Maximum number of records, by the setting or by the servers' memory.
         limit: u64,
-        /// When the next of them expire.
+        /// When the next records expire.
         retry_after: Option<Duration>,
     },
     /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called. Nothing more was sent.
     Closed,
-    /// This process is a fork of the one that built the manager, and has no part in its connections
-    /// and timers. Nothing was sent. Build a manager after the fork.
+    /// This process is a fork of the one that built the manager, without its connections and timers.
+    /// Nothing was sent. Build a manager after the fork.
     Forked {
-        /// The id of the process that built it.
+        /// Id of the process that built it.
         built_in: u32,
     },
-    /// The operating system gave no random numbers for a nonce; the text is its own. Nothing was
+    /// The operating system gave no random numbers for a nonce; the text is its error. Nothing was
     /// sent.
     NoRandomness(Arc<str>),
 }
 
 impl LockError {
-    /// Returns what stood in the way: the error itself, or for
-    /// [`WaitTimedOut`](Self::WaitTimedOut) what the last attempt met.
+    /// Returns the error itself, or for [`WaitTimedOut`](Self::WaitTimedOut) that of the last attempt.
     ///
-    /// Match on this, not on the error itself: with a wait, each refusal comes as `WaitTimedOut`.
+    /// Match on this: with a wait, every refusal is a `WaitTimedOut`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -112,8 +110,7 @@ impl LockError {
         }
     }
 
-    /// Sets when to try again, where someone else holds the resource; `after` is told when the
-    /// holder's lease ends.
+    /// Sets `retry_after` of [`Held`](Self::Held). `after` gets its `expires_in`.
     pub(crate) fn set_retry_after(&mut self, after: impl FnOnce(Option<Duration>) -> Duration) {
         match self {
             Self::WaitTimedOut { last, .. } => last.set_retry_after(after),
@@ -132,8 +129,8 @@ impl fmt::Display for LockError {
         match self {
             Self::Held { expires_in, owner, votes, .. } => {
                 write!(f, "held by {}", owner.as_deref().unwrap_or("another client"))?;
-                let said_so = |vote: &&Vote| matches!(vote.outcome, VoteOutcome::Held { .. });
-                for (i, vote) in votes.iter().filter(said_so).enumerate() {
+                let is_held = |vote: &&Vote| matches!(vote.outcome, VoteOutcome::Held { .. });
+                for (i, vote) in votes.iter().filter(is_held).enumerate() {
                     write!(f, "{}{}", if i == 0 { " on " } else { ", " }, vote.node)?;
                 }
                 match expires_in {
@@ -183,9 +180,7 @@ impl From<ResourceError> for LockError {
     }
 }
 
-/// For `?` where a lock is acquired and released: too few acknowledgements are
-/// [`NoQuorum`](LockError::NoQuorum), a key of another program is [`Held`](LockError::Held) by a
-/// client without a name.
+/// A key of another program becomes [`Held`](LockError::Held) without an owner.
 impl From<ReleaseError> for LockError {
     fn from(error: ReleaseError) -> Self {
         match error {
@@ -201,45 +196,43 @@ impl From<ReleaseError> for LockError {
     }
 }
 
-/// Why a lock that was held is not held any more.
+/// Why a lock is no longer held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossCause {
-    /// The validity ran out. With automatic renewal this means that no renewal reached a quorum
-    /// in time; `votes` is what the nodes said last.
+    /// The validity ended. With automatic renewal, no renewal reached a quorum in time.
     Expired {
-        /// The nodes' answers to the last renewals.
+        /// The last vote of each node.
         votes: Votes,
     },
-    /// A quorum of nodes keeps the key for someone else.
+    /// A quorum of nodes keeps the key for another client.
     Stolen {
-        /// Who, as the other calls itself.
+        /// That client's [`owner`](crate::RedlockBuilder::owner).
         owner: Option<Arc<str>>,
     },
-    /// Servers' clocks jumped, so they may have dropped the key too early, and too few sound ones
-    /// are left.
+    /// Servers' clocks jumped, so that the key may have expired too early, and the others are too
+    /// few.
     ClockJumped {
-        /// What each node said last.
+        /// The last vote of each node.
         votes: Votes,
     },
-    /// The lock was held for as long as `max_hold` allows.
+    /// The lock reached `max_hold`.
     MaxHold {
         /// The limit.
         limit: Duration,
     },
-    /// One poll of the work went on for as long as its `stall_limit`, or the runtime of a job did not
-    /// poll its work for that long; so the lock was not renewed any more, and its validity ran out.
+    /// One poll of the work took longer than `stall_limit`, or the runtime of a job did not poll its
+    /// work for that time. So the lock was not renewed, and its validity ended.
     Stalled {
         /// The limit.
         limit: Duration,
     },
-    /// The work gave no heartbeat for as long as it may, so the lock was not renewed any more, and
-    /// its validity ran out.
+    /// The work gave no heartbeat within the limit. So the lock was not renewed, and its validity ended.
     NoHeartbeat {
         /// The limit.
         limit: Duration,
     },
-    /// The holder gave the lock back itself.
+    /// The holder released the lock.
     Released,
 }
 
@@ -266,6 +259,46 @@ impl fmt::Display for LossCause {
                 write!(f, "its work gave no heartbeat for {limit:?}, so it was not renewed")
             }
             Self::Released => f.write_str("it was released"),
+        }
+    }
+}
+
+/// Why a release was not acknowledged.
+///
+/// The lock is no longer held: its work must stop. The remaining keys expire with their TTL, or with a
+/// repeated release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// Too few nodes acknowledged in time.
+    NoQuorum {
+        /// The vote of each node.
+        votes: Votes,
+    },
+    /// The key was not written by this crate. Inspect it with the server's tools, and delete it there
+    /// if it is not needed.
+    Foreign,
+    /// The name to revoke is invalid. Nothing was sent.
+    InvalidResource(ResourceError),
+}
+
+impl fmt::Display for ReleaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoQuorum { votes } => {
+                write!(f, "the release was not acknowledged by a quorum ({votes})")
+            }
+            Self::Foreign => f.write_str("the key was not written by this crate"),
+            Self::InvalidResource(error) => write!(f, "invalid resource: {error}"),
+        }
+    }
+}
+
+impl Error for ReleaseError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::InvalidResource(error) => Some(error),
+            Self::NoQuorum { .. } | Self::Foreign => None,
         }
     }
 }

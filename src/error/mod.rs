@@ -1,17 +1,13 @@
-//! What can go wrong, told apart: held by another, too few nodes, too slow, lost, bad input.
+//! The errors of this crate, and the votes in them.
 
-mod adopt;
 mod build;
 mod cause;
 mod lock;
-mod lower;
-mod release;
+mod membership;
 mod vote;
 
-pub use adopt::AdoptError;
 pub use build::BuildError;
 pub(crate) use cause::source_of;
-pub use lock::{LockError, LossCause};
-pub use lower::LowerError;
-pub use release::ReleaseError;
+pub use lock::{LockError, LossCause, ReleaseError};
+pub use membership::{AdoptError, LowerError};
 pub use vote::{Reason, Vote, VoteOutcome, Votes};

@@ -1,12 +1,14 @@
+//! The votes of nodes, and the reasons why one does not count.
+
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
-/// What one node said to one question of one lease.
+/// The vote of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Vote {
-    /// The node: `host:port/db`, or the name that it was given. Never a password.
+    /// The node's name, by default `host:port/db`. Never a password.
     pub node: Arc<str>,
-    /// What it said.
+    /// Its answer.
     pub outcome: VoteOutcome,
 }
 
@@ -16,20 +18,20 @@ impl Vote {
     }
 }
 
-/// How a node's vote came out.
+/// The answer of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VoteOutcome {
-    /// The node stored (or renewed) the key for us.
+    /// The node stored or renewed the key.
     Granted,
-    /// The node keeps the key for someone else.
+    /// The node keeps the key of another client.
     Held {
-        /// Who, as the holder calls itself; `None` if the key was not written by this crate.
+        /// Its [`owner`](crate::RedlockBuilder::owner); `None` if this crate did not write the key.
         owner: Option<Arc<str>>,
-        /// For how long still; `None` if the key has no TTL.
+        /// Remaining TTL; `None` if the key has none.
         remaining: Option<Duration>,
     },
-    /// The vote does not count, and why.
+    /// The vote does not count.
     NotCounted(Reason),
 }
 
@@ -50,26 +52,26 @@ impl fmt::Display for Vote {
     }
 }
 
-/// Why a node's vote did not count.
+/// Why a node's vote does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
     /// No answer within the node timeout. The operation may have run.
     TimedOut,
-    /// It was decided without this node, before its answer was due. The operation may have run.
+    /// The others decided before its answer was due. The operation may have run.
     NotAwaited,
     /// The connection broke before the answer came. The operation may have run.
     Disconnected,
-    /// The node's driver gave the operation up without an answer. It may have run.
+    /// The node dropped the operation without an answer. It may have run.
     Unknown,
-    /// There is no connection; nothing was sent. The text says what the last try ran into.
+    /// There is no connection; nothing was sent. The text is the error of the last try.
     NotConnected(Arc<str>),
-    /// Its attempt was over before it could be sent; nothing was sent.
+    /// The attempt ended before the operation was sent.
     Stale,
-    /// Too many operations wait for this node already, or too many attempts are under way in this
-    /// process; nothing was sent.
+    /// Too many operations wait for this node, or too many attempts of this process are in flight;
+    /// nothing was sent.
     Overloaded,
-    /// The server wants credentials, or refused those that it was given.
+    /// The server needs credentials, or refused them.
     Auth(Arc<str>),
     /// The credentials lack the permission for a command or a key (`NOPERM`).
     NoPermission(Arc<str>),
@@ -77,48 +79,45 @@ pub enum Reason {
     ReadOnly,
     /// The server is at `maxmemory` (`OOM`).
     OutOfMemory,
-    /// The server is busy with someone's script (`BUSY`).
+    /// The server is running a script (`BUSY`).
     Busy,
     /// The server is loading its data (`LOADING`).
     Loading,
     /// The server refuses writes until its persistence works again (`MISCONF`).
     PersistenceFailing,
-    /// The node has forgotten its enrolment, or just went through a new one: it is looked at now.
+    /// The node lost its enrolment, or has a new one, which is read now.
     WrongTag {
         /// The tag that the node stores; empty if none.
         found: Arc<str>,
     },
     /// The node may have forgotten locks, and does not vote until all of them have expired.
     Probation {
-        /// For how long still; zero where it waits for enough other nodes to vote.
+        /// Remaining time; zero while it waits until enough other nodes vote.
         remaining: Duration,
     },
-    /// The node belongs to a set of other nodes, another prefix or other guards: its votes would
-    /// not add up with ours.
+    /// The node is enrolled for another set: with other nodes, another prefix or other guards.
     OtherLayout {
-        /// The set that it belongs to.
+        /// Its set.
         found: Arc<str>,
-        /// The set that we are configured with.
+        /// The configured set.
         ours: Arc<str>,
     },
-    /// The servers take each other's names for those of other servers, as a name leads to another
-    /// server than before: their answers don't count together.
+    /// The servers disagree on the owners of their names, as a name leads to another server than before:
+    /// their answers do not count together.
     NamesDiffer,
-    /// Another server was enrolled under this node's name since: this one has no vote under it.
+    /// Another server was enrolled under this node's name.
     Displaced,
-    /// Another node's name leads to the same server: it would vote twice.
+    /// Another node is the same server, which would vote twice.
     SameServer {
         /// The other node's name.
         other: Arc<str>,
     },
-    /// The server's clock jumped: it may have dropped keys too early, and grants nothing for
-    /// `max_ttl`.
+    /// The server's clock jumped: keys may have expired too early, so it does not vote for `max_ttl`.
     ClockJumped {
-        /// By so many microseconds; negative for a jump back.
+        /// Size of the jump in µs; negative for a jump back.
         by_micros: i64,
     },
-    /// Under the strict clock guard: the server's wall clock differs from ours by more than is
-    /// allowed.
+    /// Under the strict clock guard: the server's wall clock differs from the local one by too much.
     ClockOff,
     /// The server may evict keys, and the eviction guard refuses such servers.
     Evicts {
@@ -127,41 +126,40 @@ pub enum Reason {
     },
     /// The TTL is longer than the node's `max_ttl`, which is raised once a quorum votes.
     TtlTooLong,
-    /// The node's `max_ttl` was not lowered, or was raised again: a client asks for longer TTLs.
+    /// The node's `max_ttl` was not lowered, or a client with longer TTLs raised it again.
     MaxTtlRaised {
-        /// The longest TTL that counts.
+        /// Its `max_ttl`.
         to: Duration,
     },
-    /// The release was acknowledged, but an operation whose answer is missing may still reach the
-    /// server behind it; it is released again.
+    /// The release was acknowledged, but an unanswered operation may reach the server after it. The
+    /// release is repeated.
     Unsettled,
-    /// The operation reached the server after its deadline, and the server refused to run it.
+    /// The operation reached the server after its deadline, and did not run.
     Late,
-    /// The proposed fencing token lies more than 60 s ahead of the node's clock: that is behind the
-    /// clocks of the others, or one that was ahead has raised the fences; or ours is ahead, where the
-    /// nodes' clocks were not known yet.
+    /// The proposed fencing token is more than 60 s ahead of the node's clock. That clock is behind
+    /// those of the others, or a clock that was ahead has raised the fences: another node's, or the
+    /// local one while the nodes' clocks were unknown.
     TokenAhead,
-    /// The key is not ours any more: it expired, was deleted or was overwritten.
+    /// The key expired, was deleted or was overwritten.
     KeyGone,
-    /// The node granted the key, but its fence is above every token that was proposed.
+    /// The node granted the key, but its fence is above all proposed tokens.
     FenceAhead,
-    /// A greater fencing token was promised for the job's claim: somebody else has its lock now.
+    /// A greater fencing token was promised for the job's claim: another client has its lock now.
     Superseded,
-    /// The node has forgotten its records, and has not taken over all of them from the others yet.
+    /// The node lost its records, and has not copied all of them from the others yet.
     Incomplete,
-    /// The node keeps claims of as many jobs as it may.
+    /// The node has claims of the maximum number of jobs.
     TooManyJobs,
-    /// The server answered with another error; the text is the server's.
+    /// Another error of the server, which is the text.
     Server(Arc<str>),
-    /// The node answered something that this crate does not understand.
+    /// The answer has an unknown form.
     Protocol(Cow<'static, str>),
 }
 
 impl Reason {
-    /// Whether the operation may have run on the node all the same.
+    /// Whether the operation may have run on the node.
     ///
-    /// False only where it is certain that it did not: nothing was sent, or the server turned the
-    /// command away before it ran.
+    /// False only if it certainly did not: it was not sent, or the server refused it.
     pub fn may_have_run(&self) -> bool {
         !matches!(
             self,
@@ -188,8 +186,8 @@ impl Reason {
         )
     }
 
-    /// Whether the connection is of no use any more on which a server said so: its address may lead to
-    /// another server by now, and a new connection logs in anew.
+    /// Whether this answer ends the connection. The address may lead to another server now, and a new
+    /// connection authenticates again.
     pub(crate) const fn ends_connection(&self) -> bool {
         matches!(self, Self::ReadOnly | Self::Loading | Self::Auth(_))
     }
@@ -203,8 +201,8 @@ impl fmt::Display for Reason {
             Self::Disconnected => f.write_str("connection lost before the answer"),
             Self::Unknown => f.write_str("given up without an answer"),
             Self::NotConnected(why) => write!(f, "not connected ({why})"),
-            Self::Stale => f.write_str("the attempt was over before it could be sent"),
-            Self::Overloaded => f.write_str("too many operations or attempts are under way"),
+            Self::Stale => f.write_str("the attempt ended before the operation was sent"),
+            Self::Overloaded => f.write_str("too many operations or attempts are in flight"),
             Self::Auth(text) => write!(f, "authentication failed: {text}"),
             Self::NoPermission(text) => write!(f, "permission denied: {text}"),
             Self::ReadOnly => f.write_str("read-only: the server is a replica"),
@@ -215,7 +213,7 @@ impl fmt::Display for Reason {
                 f.write_str("writes refused: the server cannot persist (MISCONF)")
             }
             Self::WrongTag { found } if found.is_empty() => f.write_str("not enrolled"),
-            Self::WrongTag { .. } => f.write_str("its enrolment changed; looking again"),
+            Self::WrongTag { .. } => f.write_str("its enrolment changed; reading it again"),
             Self::Probation { remaining } if remaining.is_zero() => {
                 f.write_str("in probation: waiting until enough other nodes vote")
             }
@@ -227,10 +225,10 @@ impl fmt::Display for Reason {
                 "belongs to another set of nodes: it is enrolled for [{found}], we are configured for [{ours}]; give all clients the same nodes, names, prefix and guards, or move the set with adopt"
             ),
             Self::NamesDiffer => f.write_str(
-                "its vote does not count with the others': they take another server for the owner of its name, or it of theirs; looking again",
+                "disagrees with the other nodes on the owners of their names, so its vote does not count; reading them again",
             ),
             Self::Displaced => f.write_str(
-                "another server was enrolled under its name since: check that its address leads all clients to one server",
+                "another server was enrolled under its name: check that its address leads all clients to one server",
             ),
             Self::SameServer { other } => {
                 write!(f, "is the same server as {other}, and one server must not vote twice")
@@ -252,22 +250,22 @@ impl fmt::Display for Reason {
                 "a client asked for locks of up to {to:?} meanwhile: lower ttl and max_ttl in the configuration of all clients first"
             ),
             Self::Unsettled => {
-                f.write_str("released, but an unanswered operation may still come behind it")
+                f.write_str("released, but an unanswered operation may arrive after it")
             }
             Self::Late => f.write_str("reached the server after its deadline"),
             Self::TokenAhead => {
                 f.write_str(
-                    "the fencing token would be more than 60 s ahead of the node's clock: that is behind the other nodes', or a clock that was ahead (another node's, or ours) has raised the fences",
+                    "the fencing token would be more than 60 s ahead of the node's clock: that is behind the other nodes', or a clock that was ahead (another node's, or the local one) has raised the fences",
                 )
             }
             Self::Superseded => {
                 f.write_str("another client has claimed the job with a newer fencing token")
             }
             Self::Incomplete => f.write_str(
-                "has forgotten its records, and is taking them over from the other nodes",
+                "has lost its records, and is copying them from the other nodes",
             ),
             Self::TooManyJobs => f.write_str(
-                "keeps claims of as many jobs as it may: remove those of jobs that run no more from its marks hash",
+                "has claims of the maximum number of jobs: remove those of former jobs from its marks hash",
             ),
             Self::KeyGone => f.write_str("the key is gone"),
             Self::FenceAhead => f.write_str("granted, but its fence is above our tokens"),
@@ -277,7 +275,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Every node's vote, in the order in which the nodes were configured.
+/// The votes of all nodes, in their configured order.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Votes(Arc<[Vote]>);
 

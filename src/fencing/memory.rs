@@ -8,7 +8,7 @@ use super::{
     FencingError,
     table::{Mark, Table},
 };
-use crate::{lock::Watch, resource::Resource, sync, token::FencingToken};
+use crate::{lock::WakerKey, resource::Resource, sync, token::FencingToken};
 
 /// The newest token of each resource, shared by all services of a layer.
 pub(super) struct Memory {
@@ -36,7 +36,7 @@ impl Memory {
         }
         let mut seat = |name| {
             let (place, mark) = table.begin(name, token.get(), &mut woken);
-            Seat { place, mark, watch: Watch::default() }
+            Seat { place, mark, watch: WakerKey::default() }
         };
         let seats = match names {
             [name] => Seats::One(seat(name)),
@@ -72,7 +72,7 @@ enum Seats {
 struct Seat {
     place: usize,
     mark: Arc<Mark>,
-    watch: Watch,
+    watch: WakerKey,
 }
 
 impl Seats {
@@ -96,7 +96,7 @@ impl Visit {
     pub(super) fn watch(&mut self, cx: &Context<'_>) {
         for Seat { mark, watch, .. } in self.seats.all_mut() {
             let waker = crate::sync::clone_waker(cx.waker());
-            let replaced = sync::lock(mark.watchers()).watch(&mut watch.0, waker);
+            let replaced = sync::lock(mark.watchers()).register(watch, waker);
             drop(replaced);
         }
     }
@@ -112,10 +112,8 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         for Seat { mark, watch, .. } in self.seats.all_mut() {
-            if let Some(key) = watch.0.take() {
-                let waker = sync::lock(mark.watchers()).forget(key);
-                drop(waker);
-            }
+            let waker = sync::lock(mark.watchers()).remove(watch);
+            drop(waker);
         }
         let mut table = sync::lock(&self.memory.table);
         for seat in self.seats.all() {

@@ -7,13 +7,13 @@ use std::{
     task::Waker,
 };
 
-use crate::{lock::Watchers, sync};
+use crate::{lock::WakerSet, sync};
 
 /// The newest token of one resource, and the requests to be told of a newer one.
 #[derive(Debug)]
 pub(super) struct Mark {
     newest: AtomicU64,
-    watchers: Mutex<Watchers>,
+    watchers: Mutex<WakerSet>,
 }
 
 impl Mark {
@@ -25,7 +25,7 @@ impl Mark {
         self.newest.load(Ordering::SeqCst)
     }
 
-    pub(super) fn watchers(&self) -> &Mutex<Watchers> {
+    pub(super) fn watchers(&self) -> &Mutex<WakerSet> {
         &self.watchers
     }
 

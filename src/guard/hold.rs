@@ -6,7 +6,7 @@ use std::{
 use super::LockContext;
 use crate::{
     error::LockError,
-    lock::{ActiveLease, Lock, Watch},
+    lock::{ActiveLease, Lock, WakerKey},
     metrics,
 };
 
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Hold {
     context: LockContext,
-    watch: Watch,
+    watch: WakerKey,
     lock: Lock,
 }
 
@@ -34,7 +34,7 @@ impl Hold {
         lock: Lock,
         make: impl FnOnce(LockContext) -> F,
     ) -> Result<(Self, F), LockError> {
-        let hold = Self { context: lock.context(), watch: Watch::default(), lock };
+        let hold = Self { context: lock.context(), watch: WakerKey::default(), lock };
         let lease = Arc::clone(hold.lease());
         let mut polled = lease.enter_poll();
         if !lease.is_valid() {

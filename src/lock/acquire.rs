@@ -1,3 +1,5 @@
+//! The future of a request for a lock.
+
 use std::{
     fmt,
     future::Future,
@@ -12,12 +14,12 @@ use tracing::{Span, field};
 use super::{
     LockOptions,
     core::Core,
-    held::Lock,
     lease::ActiveLease,
-    queue::{Queueing, Ticket, Turn},
+    lock::Lock,
+    queue::{Admission, QueueWait, Ticket},
     settings::InternalOptions,
-    wakeups::{Begun, RetryHistory, RetryState, RetryTask, Wait, Yield},
-    watchers::Watch,
+    waker_set::WakerKey,
+    wakeups::{RetryHistory, RetryState, RetryTask, RetryWait, StartedTry, Yield},
 };
 use crate::{
     error::LockError,
@@ -26,54 +28,50 @@ use crate::{
     time::{Sleep, Timestamp},
 };
 
-/// The future of a [`LockRequest`](super::LockRequest): queues locally, asks the nodes, tries
-/// again until the wait is over.
+/// The future of a [`LockRequest`](super::LockRequest): waits in the local line, asks the nodes, and
+/// retries until the wait is over.
 ///
 /// # Errors
 ///
-/// * [`LockError::Held`], [`NoQuorum`](LockError::NoQuorum), [`TooSlow`](LockError::TooSlow): what
-///   the only attempt met, or the last of `max_attempts`.
-/// * [`LockError::WaitTimedOut`]: the wait is over; it carries what was met last.
+/// * [`LockError::Held`], [`NoQuorum`](LockError::NoQuorum), [`TooSlow`](LockError::TooSlow): the error
+///   of the only attempt, or of the last of `max_attempts`.
+/// * [`LockError::WaitTimedOut`]: the wait is over; it has the error of the last attempt.
 /// * [`LockError::InvalidResource`], [`InvalidRequest`](LockError::InvalidRequest),
 ///   [`Closed`](LockError::Closed), [`Forked`](LockError::Forked): nothing was sent.
 ///
 /// # Cancel safety
 ///
-/// Dropping it gives up the place in line, and releases on every node what an attempt under way
-/// may have been granted. No key is left behind.
+/// Dropping it leaves the line, and releases on every node what an attempt in flight may have been
+/// granted. No key is left.
 ///
-/// Once polled, it goes on by itself until it is dropped: what is neither polled nor dropped may be
-/// granted the lock, and keeps it, renewed, for up to `max_hold`.
+/// Once polled, it continues in the background until it is dropped. One that is neither polled nor
+/// dropped may be granted the lock, and then keeps it, renewed, for up to `max_hold`.
 #[must_use = "futures do nothing unless polled"]
-pub struct Acquire(State);
+pub struct Acquire(AcquireState);
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
-)]
-enum State {
+#[expect(clippy::large_enum_variant, reason = "the task already allocates the future")]
+enum AcquireState {
     Invalid(Option<LockError>),
-    Working(Work),
+    Working(Acquisition),
 }
 
-/// An attempt is decided within so many node timeouts: a permit, votes, and three raises of the
-/// token.
+/// Maximum duration of an attempt, in node timeouts: a permit, votes, and three raises of the token.
 const LONGEST_ATTEMPT: u32 = 6;
 
-struct Work {
+struct Acquisition {
     tries: RetryState,
     started: Timestamp,
-    step: Step,
-    /// Ends the wait in the local line.
-    alarm: Option<Sleep>,
-    /// Has stood in a local line.
+    step: AcquireStep,
+    /// Timeout of the wait in the local line.
+    line_timeout: Option<Sleep>,
+    /// It has waited in a local line.
     was_in_line: bool,
 }
 
-enum Step {
-    Queueing(Queueing),
+enum AcquireStep {
+    QueueWait(QueueWait),
     Ready(Ticket),
-    Asking { lease: Arc<ActiveLease>, watch: Watch },
+    Asking { lease: Arc<ActiveLease>, watch: WakerKey },
     Pausing(Arc<RetryTask>),
     Done,
 }
@@ -100,14 +98,20 @@ impl Acquire {
             outcome = field::Empty,
             elapsed = field::Empty,
         );
-        let step = Step::Queueing(core.queue.enter(&resource));
+        let step = AcquireStep::QueueWait(core.queue.enter(&resource));
         let tries =
             RetryState { core, resource, plan, begun: 0, retries: RetryHistory::default(), span };
-        Self(State::Working(Work { tries, started, step, alarm: None, was_in_line: false }))
+        Self(AcquireState::Working(Acquisition {
+            tries,
+            started,
+            step,
+            line_timeout: None,
+            was_in_line: false,
+        }))
     }
 
     pub(crate) fn failed(error: LockError) -> Self {
-        Self(State::Invalid(Some(error)))
+        Self(AcquireState::Invalid(Some(error)))
     }
 }
 
@@ -119,10 +123,10 @@ impl Future for Acquire {
     /// If polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            State::Invalid(error) => {
+            AcquireState::Invalid(error) => {
                 Poll::Ready(Err(error.take().expect("polled after it was ready")))
             }
-            State::Working(work) => {
+            AcquireState::Working(work) => {
                 let span = work.tries.span.clone();
                 let result = std::task::ready!(span.in_scope(|| work.poll(cx)));
                 // The span ends with the wait, not when the future is dropped.
@@ -133,29 +137,29 @@ impl Future for Acquire {
     }
 }
 
-impl Work {
+impl Acquisition {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Lock, LockError>> {
         loop {
-            match std::mem::replace(&mut self.step, Step::Done) {
-                Step::Queueing(mut queueing) => match queueing.poll(&self.tries.plan, cx) {
-                    Poll::Ready(Ok(Turn::Granted(lease))) => return self.granted(lease),
-                    Poll::Ready(Ok(Turn::Ask(ticket))) => {
-                        self.alarm = None;
-                        // Other processes may wait as well, and have had no chance for a while.
+            match std::mem::replace(&mut self.step, AcquireStep::Done) {
+                AcquireStep::QueueWait(mut queueing) => match queueing.poll(&self.tries.plan, cx) {
+                    Poll::Ready(Ok(Admission::Granted(lease))) => return self.granted(lease),
+                    Poll::Ready(Ok(Admission::Ask(ticket))) => {
+                        self.line_timeout = None;
+                        // Other processes that wait may have had no turn for long.
                         let yields = !self.tries.plan.wait.is_zero()
-                            && self.tries.core.wakeups.may_give_way(&self.tries.resource);
+                            && self.tries.core.wakeups.may_yield(&self.tries.resource);
                         self.step = if yields {
                             let RetryState { core, resource, plan, .. } = &self.tries;
                             let yielding = Yield::new(core, resource, plan, self.deadline());
-                            self.pause(Wait::Yield(yielding), self.deadline(), ticket)
+                            self.pause(RetryWait::Yield(yielding), self.deadline(), ticket)
                         } else {
-                            Step::Ready(ticket)
+                            AcquireStep::Ready(ticket)
                         };
                     }
                     Poll::Ready(Err(error)) => return self.end(Err(error)),
                     Poll::Pending if self.is_waiting(cx) => {
                         self.was_in_line = true;
-                        self.step = Step::Queueing(queueing);
+                        self.step = AcquireStep::QueueWait(queueing);
                         return Poll::Pending;
                     }
                     Poll::Pending => {
@@ -165,45 +169,47 @@ impl Work {
                         return self.end(Err(error));
                     }
                 },
-                Step::Ready(ticket) => match self.begin(ticket) {
+                AcquireStep::Ready(ticket) => match self.begin(ticket) {
                     Ok(next) => self.step = next,
                     Err(error) => return self.end(Err(error)),
                 },
-                Step::Asking { lease, mut watch } => match lease.decision(&mut watch, cx) {
-                    None => {
-                        self.step = Step::Asking { lease, watch };
-                        return Poll::Pending;
-                    }
-                    Some(Ok(())) => {
-                        lease.unwatch(&mut watch);
-                        let RetryState { core, resource, retries, .. } = &mut self.tries;
-                        retries.succeeded(core, resource, lease.started());
-                        let (granted, of) = lease.tally();
-                        self.tries
-                            .span
-                            .record("votes", field::display(format_args!("{granted} of {of}")));
-                        return self.granted(lease);
-                    }
-                    Some(Err(error)) => {
-                        let Some(ticket) = lease.take_ticket() else {
-                            return self.end(Err(error));
-                        };
-                        match self.after_failure(ticket, error, &lease) {
-                            Ok(next) => self.step = next,
-                            Err(error) => return self.end(Err(error)),
+                AcquireStep::Asking { lease, mut watch } => {
+                    match lease.poll_decision(&mut watch, cx) {
+                        None => {
+                            self.step = AcquireStep::Asking { lease, watch };
+                            return Poll::Pending;
+                        }
+                        Some(Ok(())) => {
+                            lease.unwatch(&mut watch);
+                            let RetryState { core, resource, retries, .. } = &mut self.tries;
+                            retries.succeeded(core, resource, lease.started());
+                            let (granted, of) = lease.tally();
+                            self.tries
+                                .span
+                                .record("votes", field::display(format_args!("{granted} of {of}")));
+                            return self.granted(lease);
+                        }
+                        Some(Err(error)) => {
+                            let Some(ticket) = lease.take_ticket() else {
+                                return self.end(Err(error));
+                            };
+                            match self.after_failure(ticket, error, &lease) {
+                                Ok(next) => self.step = next,
+                                Err(error) => return self.end(Err(error)),
+                            }
                         }
                     }
-                },
-                Step::Pausing(retry_task) => {
-                    let Poll::Ready(Begun { tries, lease }) = retry_task.poll(cx) else {
-                        self.step = Step::Pausing(retry_task);
+                }
+                AcquireStep::Pausing(retry_task) => {
+                    let Poll::Ready(StartedTry { tries, lease }) = retry_task.poll(cx) else {
+                        self.step = AcquireStep::Pausing(retry_task);
                         return Poll::Pending;
                     };
                     self.tries = tries;
                     match lease {
-                        Ok((lease, watch)) => self.step = Step::Asking { lease, watch },
+                        Ok((lease, watch)) => self.step = AcquireStep::Asking { lease, watch },
                         Err(error) => {
-                            // Without a permit until the end of the wait.
+                            // No permit was free until the end of the wait.
                             let is_late =
                                 !matches!(error, LockError::Closed | LockError::NoRandomness(_))
                                     && !self.tries.plan.wait.is_zero();
@@ -212,24 +218,23 @@ impl Work {
                         }
                     }
                 }
-                Step::Done => panic!("polled after it was ready"),
+                AcquireStep::Done => panic!("polled after it was ready"),
             }
         }
     }
 
     fn granted(&mut self, lease: Arc<ActiveLease>) -> Poll<Result<Lock, LockError>> {
         let lock = Lock::new(lease);
-        // The task may have been kept from polling until it was over.
-        let is_valid = lock.lease().is_valid();
-        let result = if is_valid { Ok(lock) } else { Err(lock.lease().too_slow()) };
+        // Its validity may have ended before the task polled.
+        let result = if lock.lease().is_valid() { Ok(lock) } else { Err(lock.lease().too_slow()) };
         self.end(result)
     }
 
     /// Begins the first try, or waits for a permit for it.
-    fn begin(&mut self, ticket: Ticket) -> Result<Step, LockError> {
+    fn begin(&mut self, ticket: Ticket) -> Result<AcquireStep, LockError> {
         if let Some(permit) = self.tries.core.attempts.try_enter() {
             let lease = self.tries.begin(ticket, permit)?;
-            return Ok(Step::Asking { lease, watch: Watch::default() });
+            return Ok(AcquireStep::Asking { lease, watch: WakerKey::default() });
         }
         let RetryState { core, retries, plan, .. } = &mut self.tries;
         if !retries.count(&core.queue, self.was_in_line) {
@@ -240,20 +245,20 @@ impl Work {
         } else {
             self.started + plan.wait
         };
-        Ok(self.pause(Wait::Permit, deadline, ticket))
+        Ok(self.pause(RetryWait::Permit, deadline, ticket))
     }
 
-    fn pause(&mut self, wait: Wait, deadline: Timestamp, ticket: Ticket) -> Step {
-        Step::Pausing(RetryTask::start(wait, deadline, (ticket, self.tries.hand_over())))
+    fn pause(&mut self, wait: RetryWait, deadline: Timestamp, ticket: Ticket) -> AcquireStep {
+        AcquireStep::Pausing(RetryTask::start(wait, deadline, (ticket, self.tries.hand_over())))
     }
 
-    /// What follows an attempt that failed: a pause, or the end.
+    /// Returns the pause after a failed attempt, or the error that ends the request.
     fn after_failure(
         &mut self,
         ticket: Ticket,
         error: LockError,
         lease: &ActiveLease,
-    ) -> Result<Step, LockError> {
+    ) -> Result<AcquireStep, LockError> {
         let error = self.tries.retries.failed(error, lease.tally().0, lease.refused_by_lead());
         crate::log::debug!(%error, attempt = self.tries.begun, "attempt failed");
         if self.tries.plan.wait.is_zero() || self.tries.plan.max_attempts == Some(self.tries.begun)
@@ -265,34 +270,31 @@ impl Work {
         }
         let RetryState { core, retries, .. } = &mut self.tries;
         if !retries.count(&core.queue, self.was_in_line) {
-            crate::log::debug!("too many requests wait: one is told at once");
+            crate::log::debug!("request refused: too many wait");
             return Err(error);
         }
         let deadline = self.deadline();
-        let pause = self.tries.retries.pause(
-            &self.tries.core,
-            &self.tries.resource,
-            &self.tries.plan,
-            deadline,
-        );
-        Ok(self.pause(Wait::Pause(pause), deadline, ticket))
+        let RetryState { core, resource, plan, retries, .. } = &mut self.tries;
+        let pause = retries.pause(core, resource, plan, deadline);
+        Ok(self.pause(RetryWait::Pause(pause), deadline, ticket))
     }
 
     fn deadline(&self) -> Timestamp {
         self.started + self.tries.plan.wait
     }
 
-    /// Whether there is time left to stand in line; if so, the task is woken when it is over.
+    /// Whether there is time left to wait in line. Its end wakes the task.
     fn is_waiting(&mut self, cx: &mut Context<'_>) -> bool {
         let deadline = if self.tries.plan.wait.is_zero() {
-            // Who wants one attempt leaves with the head's verdict, which is never farther than
-            // this, unless nobody polls the head.
+            // A single attempt ends with the head's verdict, which comes within this time, unless
+            // the head is not polled.
             self.started + self.tries.plan.node_timeout * LONGEST_ATTEMPT
         } else {
             self.deadline()
         };
-        let alarm = self.alarm.get_or_insert_with(|| self.tries.core.timers.sleep_until(deadline));
-        Pin::new(alarm).poll(cx).is_pending()
+        let timeout =
+            self.line_timeout.get_or_insert_with(|| self.tries.core.timers.sleep_until(deadline));
+        Pin::new(timeout).poll(cx).is_pending()
     }
 
     fn timed_out(&self, last: LockError) -> LockError {
@@ -305,40 +307,38 @@ impl Work {
     }
 
     fn end(&mut self, mut result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
-        self.tries.retries.ended();
+        self.tries.retries.counted = None;
         if let Err(error) = &mut result {
             let RetryState { core, resource, plan, .. } = &self.tries;
             error.set_retry_after(|expires_in| {
                 let ahead = core.queue.turn_away(resource);
-                core.usual.retry_after(resource, ahead, expires_in, plan.retry_after)
+                core.hold_times.retry_after(resource, ahead, expires_in, plan.retry_after)
             });
         }
         metrics::acquire(result.as_ref().map(|_| ()), || self.elapsed());
         if !self.tries.span.is_disabled() {
             self.tries.span.record("elapsed", field::debug(self.elapsed()));
-            match &result {
-                Ok(_) => self.tries.span.record("outcome", "acquired"),
-                Err(error) => self.tries.span.record("outcome", field::display(error)),
-            };
-            match &result {
-                Ok(_) => crate::log::debug!("acquired"),
-                Err(LockError::NoQuorum { votes }) => {
+            if let Err(error) = &result {
+                self.tries.span.record("outcome", field::display(error));
+                if let LockError::NoQuorum { votes } = error {
                     self.tries.span.record("votes", field::display(votes));
-                    crate::log::debug!("not acquired");
                 }
-                Err(_) => crate::log::debug!("not acquired"),
+                crate::log::debug!("not acquired");
+            } else {
+                self.tries.span.record("outcome", "acquired");
+                crate::log::debug!("acquired");
             }
         }
         Poll::Ready(result)
     }
 }
 
-impl Drop for Work {
+impl Drop for Acquisition {
     fn drop(&mut self) {
         match &self.step {
-            Step::Asking { lease, .. } => lease.release(false),
-            Step::Pausing(retry_task) => retry_task.leave(),
-            Step::Queueing(_) | Step::Ready(_) | Step::Done => {}
+            AcquireStep::Asking { lease, .. } => lease.release(false),
+            AcquireStep::Pausing(retry_task) => retry_task.leave(),
+            AcquireStep::QueueWait(_) | AcquireStep::Ready(_) | AcquireStep::Done => {}
         }
     }
 }
@@ -346,7 +346,7 @@ impl Drop for Work {
 impl fmt::Debug for Acquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Acquire");
-        if let State::Working(work) = &self.0 {
+        if let AcquireState::Working(work) = &self.0 {
             shown.field("resource", &work.tries.resource).field("attempts", &work.tries.begun);
         }
         shown.finish_non_exhaustive()

@@ -1,3 +1,5 @@
+//! What all handles of one manager share.
+
 use std::{
     fmt,
     sync::{
@@ -8,8 +10,8 @@ use std::{
 };
 
 use super::{
-    attempts::Attempts, detached::Detached, fences::Fences, queue::Queue, quota::Quota,
-    releaser::Releaser, settings::Settings, spawner::Spawner, usual::Usual, wakeups::Wakeups,
+    attempts::AttemptLimiter, fences::Fences, hold_times::HoldTimes, queue::Queue, quota::Quota,
+    releaser::Releaser, settings::Settings, spawner::Spawner, wakeups::Wakeups,
 };
 use crate::{
     error::{LockError, Reason, Vote, VoteOutcome, Votes},
@@ -17,6 +19,12 @@ use crate::{
     protocol::rules,
     time::{Clock, Sleep, Timers, Timestamp},
 };
+
+/// Interval between the checks of a state that has no event of its own.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Time within which no process forks, in ns: less than a fork takes.
+const FORK_TIME: u64 = 20_000;
 
 /// What all handles of one manager share.
 pub(crate) struct Core {
@@ -26,31 +34,35 @@ pub(crate) struct Core {
     pub(crate) timers: Arc<Timers>,
     pub(crate) fences: Fences,
     pub(crate) queue: Arc<Queue>,
-    /// For how long locks are usually held.
-    pub(crate) usual: Usual,
-    pub(crate) attempts: Arc<Attempts>,
+    pub(crate) hold_times: HoldTimes,
+    pub(crate) attempts: Arc<AttemptLimiter>,
     pub(crate) releaser: Releaser,
-    /// Who waits for names that other processes hold.
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) clock_jumps: Arc<ClockJumps>,
-    /// What the servers among the nodes have in common.
+    /// The servers among the nodes.
     pub(crate) set: Option<Arc<NodeSet>>,
-    pub(crate) detached: Detached,
-    /// How much of what this manager records the nodes may keep.
+    detached: Detached,
     pub(crate) quota: Arc<Quota>,
-    /// For bodies that are read before their locks are asked for.
     #[cfg(feature = "http")]
     pub(crate) body_room: Arc<super::BodyRoom>,
-    /// Releases that were sent and are not answered.
+    /// Number of releases that were sent and are not answered.
     pub(crate) releasing: AtomicUsize,
     closed: AtomicBool,
-    /// The process that it was built in. A fork has a copy of everything but the thread that moves
-    /// it, and of mutexes as they were, locked or not.
+    /// Id of the process that built it. A fork has a copy of all but the thread, and its mutexes may
+    /// be locked for ever.
     pub(crate) process: u32,
-    /// When it was last found to be in that process, in ns.
-    at_home: AtomicU64,
-    /// Keeps the thread that everything runs on.
+    /// When this process was last compared with it, in ns.
+    fork_checked: AtomicU64,
+    /// Keeps the thread alive.
     pub(crate) spawner: Arc<dyn Spawner>,
+}
+
+/// Requests whose callers have gone.
+#[derive(Debug, Default)]
+struct Detached {
+    count: AtomicUsize,
+    /// Time by which all of them have ended, in ns.
+    until: AtomicU64,
 }
 
 impl Core {
@@ -62,20 +74,17 @@ impl Core {
         spawner: Arc<dyn Spawner>,
     ) -> Arc<Self> {
         spawner.spawn(Box::pin(Arc::clone(&timers).run()));
-        Arc::new_cyclic(|core| Self {
-            queue: Arc::new(Queue::new(
-                Arc::clone(&settings.owner),
-                Arc::clone(&timers),
-                settings.line,
-            )),
-            usual: Usual::new(),
-            attempts: Attempts::new(Arc::clone(&timers)),
+        let owner = Arc::clone(&settings.owner);
+        Arc::new(Self {
+            queue: Arc::new(Queue::new(owner, Arc::clone(&timers), settings.line)),
+            hold_times: HoldTimes::new(),
+            attempts: AttemptLimiter::new(Arc::clone(&timers)),
             #[cfg(feature = "http")]
             body_room: super::BodyRoom::new(settings.waiting_body_bytes, Arc::clone(&timers)),
             quota: Quota::new(settings.records, Arc::clone(&timers)),
             settings,
             names: nodes.iter().map(|node| node.name().into()).collect(),
-            releaser: Releaser::new(nodes.len(), core),
+            releaser: Releaser::new(&nodes, &timers),
             wakeups: Wakeups::new(Arc::clone(&timers)),
             nodes: nodes.into(),
             fences: Fences::new(set.clone()),
@@ -86,7 +95,7 @@ impl Core {
             releasing: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             process: std::process::id(),
-            at_home: AtomicU64::new(0),
+            fork_checked: AtomicU64::new(0),
             spawner,
         })
     }
@@ -95,19 +104,18 @@ impl Core {
         self.timers.clock()
     }
 
-    /// Names the nodes to the outcomes of their votes. Of a node that was not awaited, what is
-    /// known of it says more than that. Asks the nodes, so not to be called under a mutex.
+    /// Returns the votes with the nodes' names, [explained](Self::explained).
     pub(crate) fn votes(&self, outcomes: Vec<VoteOutcome>) -> Votes {
         self.explained(&self.named(outcomes))
     }
 
-    /// Names the nodes to the outcomes of their votes.
     pub(crate) fn named(&self, outcomes: Vec<VoteOutcome>) -> Votes {
         let named = self.names.iter().zip(outcomes);
         Votes::new(named.map(|(name, outcome)| Vote::new(Arc::clone(name), outcome)))
     }
 
-    /// The same votes, with what is known of nodes that were not awaited.
+    /// Returns the votes with the state of nodes that were not awaited. Asks the nodes, so not to be
+    /// called under a mutex.
     pub(crate) fn explained(&self, votes: &Votes) -> Votes {
         crate::sync::assert_unlocked();
         let explained = |(vote, node): (&Vote, &Arc<dyn Node>)| {
@@ -122,10 +130,10 @@ impl Core {
         Votes::new(votes.iter().zip(&self.nodes).map(explained))
     }
 
-    /// The wall clock that fencing tokens are made of: that of a quorum of nodes, or ours where
+    /// Returns the wall clock for fencing tokens: that of a quorum of nodes, or the local one where
     /// theirs are not known.
     pub(crate) fn nodes_wall(&self, now: Timestamp, wall: Duration) -> Duration {
-        /// The most clocks that are compared without an allocation.
+        /// Maximum number of clocks that are compared without an allocation.
         const FEW: usize = 9;
         let mut few = [Duration::ZERO; FEW];
         let mut many = Vec::new();
@@ -144,7 +152,7 @@ impl Core {
         rules::common_wall(&mut known[..count], quorum).unwrap_or(wall)
     }
 
-    /// The wall clock that a quorum of nodes agrees on, by clocks of their own; nothing while fewer
+    /// Returns the wall clock of a quorum of nodes that have clocks of their own; `None` while fewer
     /// are connected.
     #[cfg(feature = "scheduler")]
     pub(crate) fn common_wall(&self, now: Timestamp) -> Option<Duration> {
@@ -180,25 +188,26 @@ impl Core {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Whether this process is a fork of the one that it was built in.
+    /// Whether this process is a fork of the one that built it.
     pub(crate) fn is_forked(&self) -> bool {
         std::process::id() != self.process
     }
 
-    /// The same for the hot path: asks the system, which takes 0.3 µs, once in [`FORK_TIME`] only.
+    /// As [`is_forked`](Self::is_forked), for the hot path. The system call takes 0.3 µs, and is made
+    /// once in [`FORK_TIME`].
     pub(crate) fn is_forked_at(&self, now: Timestamp) -> bool {
         let now = now.as_nanos();
-        if now.wrapping_sub(self.at_home.load(Ordering::Relaxed)) < FORK_TIME {
+        if now.wrapping_sub(self.fork_checked.load(Ordering::Relaxed)) < FORK_TIME {
             return false;
         }
         let is_forked = self.is_forked();
         if !is_forked {
-            self.at_home.store(now, Ordering::Relaxed);
+            self.fork_checked.store(now, Ordering::Relaxed);
         }
         is_forked
     }
 
-    /// Whether requests are taken.
+    /// Returns an error unless requests are accepted.
     pub(crate) fn is_open_at(&self, now: Timestamp) -> Result<(), LockError> {
         if self.is_forked_at(now) {
             return Err(LockError::Forked { built_in: self.process });
@@ -206,33 +215,29 @@ impl Core {
         if self.is_closed() { Err(LockError::Closed) } else { Ok(()) }
     }
 
-    /// What a fork has for votes.
+    /// The votes of a request in a fork.
     pub(crate) fn votes_in_fork(&self) -> Votes {
         let outcome = VoteOutcome::NotCounted(self.not_in_fork());
         self.votes(vec![outcome; self.names.len()])
     }
 
-    /// What a fork is told of each node.
+    /// The reason of each node in a fork.
     pub(crate) fn not_in_fork(&self) -> Reason {
         let error = LockError::Forked { built_in: self.process };
         Reason::NotConnected(error.to_string().into())
     }
 
-    pub(crate) async fn pause(&self, pause: Duration) {
-        self.sleep(pause).await;
-    }
-
-    /// Completes after a time. Needs no runtime in the task that awaits it.
+    /// Completes after `time`. Needs no runtime in the task that awaits it.
     pub(crate) fn sleep(&self, time: Duration) -> Sleep {
         self.timers.sleep_until(self.clock().now() + time)
     }
 
-    /// Waits until every release is answered, those that are repeated to reachable nodes included.
+    /// Waits until all releases are answered, including those that are repeated to reachable nodes;
+    /// at most for `max_ttl`, as the keys have expired then.
     pub(crate) async fn drain(&self) {
         if self.is_forked() {
             return;
         }
-        // After a TTL the keys are gone in any case.
         let limit = self.clock().now() + self.settings.max_ttl;
         while self.clock().now() < limit {
             let repeating = self
@@ -243,7 +248,28 @@ impl Core {
             if self.releasing.load(Ordering::Acquire) == 0 && !repeating {
                 return;
             }
-            self.pause(POLL_INTERVAL).await;
+            self.sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Waits until no request without a caller is left, at most until the locks of all of them are
+    /// over.
+    pub(crate) async fn detached_work_ended(&self) {
+        loop {
+            let count = self.detached.count.load(Ordering::Acquire);
+            if count == 0 || self.is_forked() {
+                return;
+            }
+            let until = Timestamp::from_nanos(self.detached.until.load(Ordering::Acquire));
+            if self.clock().now() >= until {
+                crate::log::warn!(
+                    requests = count,
+                    "shutdown does not wait for requests whose callers have gone and whose locks \
+                     are over: they block their thread, or their runtime does not run"
+                );
+                return;
+            }
+            self.sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -256,12 +282,6 @@ fn why_not(state: &NodeState) -> Option<Reason> {
         NodeState::Refusing { reason, .. } | NodeState::Down { reason, .. } => Some(reason.clone()),
     }
 }
-
-/// Time within which no process forks, in ns: less than a fork takes.
-const FORK_TIME: u64 = 20_000;
-
-/// How often states that have no event of their own are looked at.
-pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -282,5 +302,28 @@ impl Drop for Core {
         if let Some(set) = &self.set {
             set.close();
         }
+    }
+}
+
+/// Counts a request whose caller has gone, until it is dropped.
+/// [`Redlock::shutdown`](super::Redlock::shutdown) waits for it.
+#[cfg(feature = "http")]
+#[derive(Debug)]
+pub(crate) struct DetachedWork(Arc<Core>);
+
+#[cfg(feature = "http")]
+impl DetachedWork {
+    /// `until`: time by which its lock has ended.
+    pub(crate) fn begin(core: &Arc<Core>, until: Timestamp) -> Self {
+        core.detached.until.fetch_max(until.as_nanos(), Ordering::AcqRel);
+        core.detached.count.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(core))
+    }
+}
+
+#[cfg(feature = "http")]
+impl Drop for DetachedWork {
+    fn drop(&mut self) {
+        self.0.detached.count.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -1,6 +1,10 @@
+//! The fencing tokens that attempts propose.
+
 use std::{
-    sync::Arc,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -11,27 +15,26 @@ use crate::{
     token::{BLOCK, TOKEN_LEAD, block_end},
 };
 
-/// The largest fences that this process knows of, for each stripe.
+/// The largest known fences, by stripe.
 #[derive(Debug)]
 pub(crate) struct Fences {
-    /// Told or accepted by a node.
+    /// Reported or accepted by a node.
     known: Box<[AtomicU64]>,
-    /// The end of the block that was asked for last: attempts that are under way at once ask for
-    /// different ones. What no node accepted is not remembered longer than that.
+    /// End of the block that was proposed last, so that concurrent attempts propose different ones.
     reserved: Box<[AtomicU64]>,
     set: Option<Arc<NodeSet>>,
 }
 
-/// Floors are set by the servers' clocks, which may be ahead of each other by so many µs.
+/// Maximum difference between servers' clocks, which set floors, in µs.
 const FLOOR_SLACK: u64 = 5_000_000;
-/// The farthest that attempts under way reserve ahead of the clock and of known fences, in µs.
+/// Maximum lead of reservations before the clock and known fences, in µs.
 const RESERVED_LEAD: u64 = 1_000_000;
 
-/// What a lease asks for.
+/// The tokens that a lease proposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Proposal {
     pub(crate) token: u64,
-    /// How many tokens from there on.
+    /// Number of tokens, from `token` on.
     pub(crate) block: u64,
 }
 
@@ -41,12 +44,11 @@ impl Fences {
         Self { known: stripes(), reserved: stripes(), set }
     }
 
-    /// A token that is likely to be above every node's fence: the nodes' wall clock in µs, or just
-    /// above what is known; and how many tokens the lease reserves.
+    /// Returns a token that is likely above every node's fence: the nodes' wall clock in µs, or just
+    /// above the known fences.
     ///
-    /// A resource that is leased more often than its blocks leave room for runs ahead of the
-    /// clock: the blocks get smaller then, down to a single token. So they are while a set of nodes
-    /// is new: its floor is as far ahead as tokens may be, and only time makes room above it.
+    /// If leases are so frequent that their blocks exceed the clock, blocks get smaller, down to a
+    /// single token. They are also small in a new set of nodes, whose floor is at the maximum lead.
     pub(crate) fn propose(&self, resource: &Resource, wall: Duration) -> Proposal {
         let wall = micros(wall);
         let known = stripes(resource).map(|stripe| self.known(stripe, wall)).max();
@@ -63,29 +65,27 @@ impl Fences {
         Proposal { token, block }
     }
 
-    /// What is known of a stripe. A fence so far ahead that no node takes a token above it is the
-    /// work of a clock that was wrong, and is forgotten.
+    /// Returns the known fence of a stripe. One so far ahead that no node accepts a token above it comes
+    /// from a wrong clock, and is forgotten.
     fn known(&self, stripe: usize, wall: u64) -> u64 {
         let known = self.known[stripe].load(Ordering::Relaxed);
         if known <= wall.saturating_add(TOKEN_LEAD) {
             return known;
         }
-        // A fence that is told meanwhile stays.
+        // A fence that was stored meanwhile stays.
         let order = Ordering::Relaxed;
         let _ = self.known[stripe].compare_exchange(known, 0, order, order);
         0
     }
 
-    /// Below this no node takes a token, after its probation; if a sound node can have it.
+    /// Returns the floor of tokens after a probation, unless it comes from a wrong clock.
     fn floor(&self, wall: u64) -> u64 {
         let floor = self.set.as_ref().map_or(0, |set| set.floor());
         if floor <= wall.saturating_add(TOKEN_LEAD + FLOOR_SLACK) { floor } else { 0 }
     }
 
-    /// Takes a fence that a node told.
-    ///
-    /// One so far ahead of the nodes' wall clock that no sound node would take a token above it is
-    /// some node's fault, and must not become everyone's: it is not followed.
+    /// Stores a fence that a node reported, unless it is so far ahead of the nodes' wall clock that it
+    /// comes from a wrong clock.
     pub(crate) fn see(&self, resource: &Resource, fence: u64, wall: impl FnOnce() -> Duration) {
         let known = |stripe: usize| self.known[stripe].load(Ordering::Relaxed);
         if stripes(resource).all(|stripe| fence <= known(stripe)) {
@@ -96,17 +96,16 @@ impl Fences {
         }
     }
 
-    /// A node has taken a token whose block ends there.
+    /// Stores the end of a block that a node accepted.
     pub(crate) fn accepted(&self, resource: &Resource, end: u64) {
         for stripe in stripes(resource) {
-            // Every node that grants says so; the first one's word is enough.
             if self.known[stripe].load(Ordering::Relaxed) < end {
                 self.known[stripe].fetch_max(end, Ordering::Relaxed);
             }
         }
     }
 
-    /// A node is asked to take a token whose block ends there: other attempts are to ask for others.
+    /// Stores the end of a proposed block, so that other attempts propose others.
     pub(crate) fn reserve(&self, resource: &Resource, end: u64) {
         for stripe in stripes(resource) {
             self.reserved[stripe].store(end, Ordering::Relaxed);
@@ -118,12 +117,13 @@ fn micros(wall: Duration) -> u64 {
     u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// How many tokens a lease reserves whose first one is so far ahead of the nodes' wall clock, in µs.
+/// Returns the number of tokens that a lease reserves, by the lead of the first before the nodes' wall
+/// clock, in µs.
 fn block_of(lead: u64, is_new_set: bool) -> u64 {
-    // What is left before nodes refuse, whose clocks may be behind.
+    // By the rest of the maximum lead, as nodes' clocks may be behind.
     match TOKEN_LEAD.saturating_sub(lead) {
         10_000_000.. if is_new_set || lead < 1_000_000 => BLOCK,
-        // Enough for as many grants in a row as there are by default, and the lead shrinks.
+        // Enough for the default number of hand-offs, while the lead shrinks.
         10_000_000.. => BLOCK / 8,
         1_000_000.. if is_new_set => BLOCK / 16,
         _ => 1,
@@ -139,18 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn proposals_follow_the_wall_clock_and_stay_above_what_was_seen() {
+    fn proposals_follow_clock_and_fences() {
         let fences = Fences::new(None);
         let propose = |seconds| fences.propose(&resource(), Duration::from_secs(seconds)).token;
         assert_eq!(propose(1), 1_000_000);
-        assert_eq!(propose(1), 1_000_256, "above the first one's block");
+        assert_eq!(propose(1), 1_000_256, "above the first block");
         fences.see(&resource(), 5_000_000, || Duration::from_secs(1));
         assert_eq!(propose(1), 5_000_001);
         assert_eq!(propose(9), 9_000_000);
     }
 
     #[test]
-    fn a_set_is_proposed_above_the_maximum_of_its_stripes() {
+    fn sets_exceed_all_their_stripes() {
         let fences = Fences::new(None);
         fences.accepted(&Resource::try_from("b").unwrap(), 700);
         let set = Resource::try_from(["a", "b"]).unwrap();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_out_of_all_bounds_is_not_followed() {
+    fn fences_out_of_bounds_are_ignored() {
         let fences = Fences::new(None);
         let wall = Duration::from_secs(100);
         fences.see(&resource(), 160_000_001, || wall);
@@ -172,22 +172,22 @@ mod tests {
     const RIGHT: Duration = Duration::from_secs(100);
 
     #[test]
-    fn a_proposal_that_no_node_accepted_is_not_remembered() {
+    fn unaccepted_proposals_are_forgotten() {
         let fences = Fences::new(None);
         for _ in 0..3 {
             fences.propose(&resource(), AHEAD);
         }
         assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_000);
-        // Nor a raise above a fence that was far ahead, nor one that is not.
+        // Nor are raises.
         for end in [9_000_000_000, 130_000_000] {
             fences.reserve(&resource(), end);
             assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_000);
         }
-        assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_256, "one under way is");
+        assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_256, "one in flight is kept");
     }
 
     #[test]
-    fn what_was_accepted_is_forgotten_once_the_clock_went_back() {
+    fn clock_reset_forgets_accepted_tokens() {
         let fences = Fences::new(None);
         fences.accepted(&resource(), 7_300_000_255);
         assert_eq!(fences.propose(&resource(), AHEAD).token, 7_300_000_256);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_shrink_as_room_gets_scarce_and_a_new_set_has_little_at_first() {
+    fn blocks_shrink_with_the_room() {
         let seconds = |seconds: u64| seconds * 1_000_000;
         let old = [0, 1, 50, 51, 60].map(|lead| block_of(seconds(lead), false));
         assert_eq!(old, [256, 32, 32, 1, 1]);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_that_is_leased_without_a_pause_stays_within_bounds() {
+    fn frequent_leases_stay_within_bounds() {
         let fences = Fences::new(None);
         // 100,000 leases a second: 26 times what blocks of 256 leave room for.
         let leases =

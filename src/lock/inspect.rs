@@ -1,3 +1,5 @@
+//! Finds the holder of a name, and revokes its lock.
+
 use std::{
     fmt,
     sync::Arc,
@@ -5,39 +7,41 @@ use std::{
 };
 
 use super::{
-    ask::{Answers, ask},
+    Released,
     core::Core,
+    query::{Answers, query, votes},
 };
 use crate::{
-    error::{LockError, Reason, VoteOutcome, Votes},
-    protocol::{Answer, Op, Stored, StoredLease, rules},
-    resource::Resource,
+    error::{LockError, Reason, ReleaseError, VoteOutcome, Votes},
+    protocol::{Answer, LeaseId, Op, ReleasedAnswer, Stored, StoredLease, rules},
+    resource::{Resource, ResourceError},
     token::FencingToken,
 };
 
-/// Who holds a name, as the nodes tell.
+/// The holder of a name, as the nodes report it.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Holder {
     /// The name.
     pub name: Arc<str>,
-    /// Who, as the holder calls itself; `None` for a key that this crate did not write.
+    /// The holder's [`owner`](crate::RedlockBuilder::owner); `None` for a key that this crate did
+    /// not write.
     pub owner: Option<Arc<str>>,
-    /// Since when, by the holder's wall clock.
+    /// Start of the lease, by the holder's wall clock.
     pub since: Option<SystemTime>,
-    /// For how long still if nobody renews: until fewer than a quorum of nodes keep the key.
-    /// `None` where that is never, as the key has no TTL.
+    /// Time until fewer than a quorum of nodes keep the key, without a renewal. `None` if the key
+    /// has no TTL.
     pub remaining: Option<Duration>,
-    /// The holder's fencing token; zero without fencing. Where the lock was handed on within its
-    /// process, it is that of an earlier holder, as the nodes are not told.
+    /// The holder's fencing token; zero without fencing. After a hand-off within its process, that
+    /// of an earlier holder: the nodes do not know of hand-offs.
     pub token: FencingToken,
-    /// Whether a quorum of nodes keeps the key. If not, it is what an attempt under way, or a
-    /// holder that crashed, left behind.
+    /// Whether a quorum of nodes keeps the key. Otherwise it comes from an attempt in flight, or
+    /// from a holder that crashed.
     pub is_quorum: bool,
-    /// What each node keeps: [`VoteOutcome::Held`] with whose key it is, or
-    /// [`Reason::KeyGone`](crate::Reason::KeyGone) where there is none.
+    /// What each node keeps: [`VoteOutcome::Held`] with the key's owner, or
+    /// [`Reason::KeyGone`](crate::Reason::KeyGone) if there is no key.
     pub votes: Votes,
-    pub(super) lease: Option<StoredLease>,
+    lease: Option<StoredLease>,
 }
 
 impl fmt::Debug for Holder {
@@ -54,6 +58,7 @@ impl fmt::Debug for Holder {
     }
 }
 
+/// Returns the holder of the first name of a resource that is held.
 pub(crate) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<Holder>, LockError> {
     for name in resource.shared_names() {
         let found = inspect_name(core, name).await;
@@ -64,16 +69,15 @@ pub(crate) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<H
     Ok(None)
 }
 
-/// Returns who holds one name; the votes where too few nodes answered.
-pub(super) async fn inspect_name(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Votes> {
+/// Returns the holder of one name, or the votes if too few nodes answered.
+async fn inspect_name(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Votes> {
     let op = Op::Inspect(Arc::clone(name));
-    holder(core, name, &ask(core, &op, |_| false).await)
+    holder(core, name, &query(core, &op, |_| false).await)
 }
 
-/// What the nodes keep under a name.
 fn holder(core: &Core, name: &Arc<str>, answers: &Answers) -> Result<Option<Holder>, Votes> {
     let quorum = rules::quorum(answers.len());
-    let votes = core.votes(answers.iter().map(shown).collect());
+    let votes = core.votes(answers.iter().map(vote).collect());
     if answers.iter().filter(|answer| answer.is_ok()).count() < quorum {
         return Err(votes);
     }
@@ -84,15 +88,15 @@ fn holder(core: &Core, name: &Arc<str>, answers: &Answers) -> Result<Option<Hold
             _ => None,
         })
         .collect();
-    // Two leases of one holder differ by their nonce, and foreign keys are all alike.
+    // The nonce tells leases of one owner apart. Foreign keys are all alike.
     let same = |a: &Stored, b: &Stored| {
         a.lease.as_ref().map(|lease| lease.nonce) == b.lease.as_ref().map(|lease| lease.nonce)
     };
-    let of = |one: &Stored| stored.iter().filter(|other| same(one, other)).count();
-    let Some(main) = stored.iter().max_by_key(|stored| of(stored)) else { return Ok(None) };
+    let count = |one: &Stored| stored.iter().filter(|other| same(one, other)).count();
+    let Some(main) = stored.iter().max_by_key(|stored| count(stored)) else { return Ok(None) };
     let mut left: Vec<Option<Duration>> =
         stored.iter().filter(|other| same(main, other)).map(|stored| stored.remaining).collect();
-    // The latest first: when the q-th largest is over, so is the quorum.
+    // In descending order, the quorum ends with the q-th.
     left.sort_unstable_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
     let remaining = left.get(quorum - 1).or(left.first()).copied().flatten();
     let lease = main.lease.clone();
@@ -102,13 +106,13 @@ fn holder(core: &Core, name: &Arc<str>, answers: &Answers) -> Result<Option<Hold
         since: lease.as_ref().and_then(|lease| UNIX_EPOCH.checked_add(lease.since)),
         remaining,
         token: FencingToken::new(lease.as_ref().map_or(0, |lease| lease.token)),
-        is_quorum: of(main) >= quorum,
+        is_quorum: count(main) >= quorum,
         votes,
         lease,
     }))
 }
 
-fn shown(answer: &Result<Answer, Reason>) -> VoteOutcome {
+fn vote(answer: &Result<Answer, Reason>) -> VoteOutcome {
     match answer {
         Ok(Answer::Inspected(Some(stored))) => VoteOutcome::Held {
             owner: stored.lease.as_ref().map(|lease| Arc::clone(&lease.owner)),
@@ -117,5 +121,71 @@ fn shown(answer: &Result<Answer, Reason>) -> VoteOutcome {
         Ok(Answer::Inspected(None)) => VoteOutcome::NotCounted(Reason::KeyGone),
         Ok(_) => VoteOutcome::NotCounted(Reason::Protocol("not what was asked for".into())),
         Err(reason) => VoteOutcome::NotCounted(reason.clone()),
+    }
+}
+
+/// The lock to revoke: that of a [`Holder`], or whichever holds a resource's names.
+#[derive(Clone, Debug)]
+pub struct RevokeTarget(RevokeBy);
+
+#[derive(Clone, Debug)]
+enum RevokeBy {
+    Holder(Holder),
+    Resource(Result<Resource, ResourceError>),
+}
+
+impl From<&Holder> for RevokeTarget {
+    fn from(holder: &Holder) -> Self {
+        Self(RevokeBy::Holder(holder.clone()))
+    }
+}
+
+macro_rules! revoke_by_name {
+    ($($name:ty),*) => {$(
+        impl From<$name> for RevokeTarget {
+            fn from(name: $name) -> Self {
+                Self(RevokeBy::Resource(Resource::try_from(name).map_err(Into::into)))
+            }
+        }
+    )*};
+}
+revoke_by_name!(Resource, &Resource, &str, String);
+
+pub(super) async fn revoke(core: &Core, target: RevokeTarget) -> Result<Released, ReleaseError> {
+    let resource = match target.0 {
+        RevokeBy::Holder(holder) => return revoke_lease(core, &holder).await,
+        RevokeBy::Resource(resource) => resource.map_err(ReleaseError::InvalidResource)?,
+    };
+    let mut revoked = Released::AlreadyLost;
+    for name in resource.shared_names() {
+        let holder =
+            inspect_name(core, name).await.map_err(|votes| ReleaseError::NoQuorum { votes })?;
+        if let Some(holder) = holder
+            && revoke_lease(core, &holder).await? == Released::Released
+        {
+            revoked = Released::Released;
+        }
+    }
+    Ok(revoked)
+}
+
+/// Deletes the lease's keys on every node.
+async fn revoke_lease(core: &Core, holder: &Holder) -> Result<Released, ReleaseError> {
+    let Some(lease) = &holder.lease else { return Err(ReleaseError::Foreign) };
+    let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };
+    let id = LeaseId::new(resource, lease.nonce, Arc::clone(&lease.owner), lease.since);
+    let answers = query(core, &Op::Release(Arc::new(id)), |_| false).await;
+    let quorum = rules::quorum(answers.len());
+    let count = |wanted: bool| {
+        let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released(ReleasedAnswer { existed, .. })) if *existed == wanted);
+        answers.iter().filter(is).count()
+    };
+    let deleted = count(true);
+    if deleted >= quorum {
+        Ok(Released::Released)
+    } else if deleted + count(false) >= quorum {
+        Ok(Released::AlreadyLost)
+    } else {
+        Err(ReleaseError::NoQuorum { votes: votes(core, &answers) })
     }
 }

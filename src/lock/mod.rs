@@ -1,83 +1,83 @@
-//! Locks over a set of nodes: the manager, a request, a held lock, and what goes on behind them.
+//! Locks over a set of nodes: the manager, requests, held locks, and what runs behind them.
 //!
 //! | part | where |
 //! |---|---|
-//! | manager, builder, settings | [`Redlock`], [`RedlockBuilder`] |
+//! | manager, builder, settings | [`Redlock`], [`RedlockBuilder`], `build`, `settings` |
+//! | what all handles of a manager share | `core` |
 //! | a request for a lock, its options and its future | [`LockRequest`], [`LockOptions`], [`Acquire`] |
-//! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`] |
-//! | the line of local waiters | `queue` |
-//! | a bound on attempts under way | `attempts` |
-//! | asking guarded work to stop, and what is done when it does not | [`Stopping`], [`Overrun`] |
-//! | whether enough nodes vote, and why not | [`NotReady`] |
-//! | claims of jobs' ticks | `claims` |
-//! | records of work that is done, and how many there may be | `records`, `quota` |
-//! | work that goes on without its caller | `detached` |
-//! | a bound on bodies that are read before their locks | `body_room` |
-//! | finding out that the work hangs, telling of renewals | `stall`, `renewals` |
-//! | runs the algorithm of one lease against the nodes | `lease` |
-//! | repeats releases that were not acknowledged | `releaser` |
-//! | the thread that moves bytes and fires timers | [`Spawner`] |
+//! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`], [`Stopping`] |
+//! | the local line of requests | `queue` |
+//! | waiting for other processes, and fairness between processes | `wakeups` |
+//! | limit of attempts in flight | `attempts` |
+//! | the algorithm of one lease, run against the nodes | `lease` |
+//! | fencing tokens to propose | `fences` |
+//! | repeated releases | `releaser` |
+//! | queries to all nodes; holders, claims, records | `query`; `inspect`, `claims`, `records` |
+//! | bounds on records, stored answers and waiting bodies | `quota` |
+//! | whether enough nodes vote | [`NotReady`] |
+//! | work that blocks or hangs | [`Overrun`], `stall` |
+//! | when a refused caller should come back | `hold_times` |
+//! | the thread that runs connections and timers | [`Spawner`] |
+
+/// Implements [`Debug`](std::fmt::Debug) with the name of the type only.
+macro_rules! opaque_debug {
+    ($($type:ident),+) => {$(
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($type)).finish_non_exhaustive()
+            }
+        }
+    )+};
+}
 
 mod acquire;
-mod ask;
 mod attempts;
-#[cfg(feature = "http")]
-mod body_room;
+mod build;
 mod builder;
 #[cfg(feature = "scheduler")]
 pub(crate) mod claims;
 mod core;
-mod detached;
 mod fences;
-mod held;
+mod hold_times;
 mod inspect;
 mod lease;
-mod lost;
+#[expect(clippy::module_inception, reason = "it is the held lock, among its parts")]
+mod lock;
 mod options;
 mod overrun;
+mod query;
 mod queue;
 mod quota;
 mod readiness;
 pub(crate) mod records;
 mod redlock;
-mod release;
 mod releaser;
-#[cfg(feature = "scheduler")]
-mod renewals;
 mod request;
-mod revoke;
 mod settings;
 mod spawner;
 mod stall;
-mod stopping;
-mod told;
-mod usual;
+mod waker_set;
 mod wakeups;
-mod watchers;
 
 pub use acquire::Acquire;
-#[cfg(feature = "http")]
-pub(crate) use body_room::{BodyRoom, HeldBytes, NoRoom};
 pub use builder::RedlockBuilder;
 pub(crate) use core::Core;
 #[cfg(feature = "http")]
-pub(crate) use detached::DetachedWork;
-pub use held::Lock;
-pub use inspect::Holder;
+pub(crate) use core::DetachedWork;
 pub(crate) use inspect::inspect;
+pub use inspect::{Holder, RevokeTarget};
 pub(crate) use lease::ActiveLease;
-pub use lost::Lost;
+#[cfg(feature = "scheduler")]
+pub(crate) use lock::Renewals;
+pub use lock::{Lock, Lost, Release, Released, Stopping};
 pub use options::LockOptions;
 pub use overrun::Overrun;
+#[cfg(feature = "http")]
+pub(crate) use quota::{BodyRoom, HeldBytes, NoRoom};
 pub use readiness::NotReady;
 pub use redlock::Redlock;
-pub use release::{Release, Released};
-#[cfg(feature = "scheduler")]
-pub(crate) use renewals::Renewals;
 pub use request::LockRequest;
-pub use revoke::RevokeTarget;
 pub use spawner::{Spawner, ThreadSpawner};
-pub use stopping::Stopping;
+pub(crate) use waker_set::{WakerKey, WakerSet};
 #[cfg(feature = "scheduler")]
 pub(crate) use wakeups::SingleAttempts;
-pub(crate) use watchers::{Watch, Watchers};

@@ -285,8 +285,8 @@ mod tests {
         for (place, request) in PLACES {
             let is_own = matches!(place, "Job" | "Leader");
             for (option, options, has) in OPTIONS {
-                let plain = request(&redlock, LockOptions::new()).plan().unwrap();
-                assert!(!has(&plain), "{place} has {option} by default");
+                let unset = request(&redlock, LockOptions::new()).plan().unwrap();
+                assert!(!has(&unset), "{place} has {option} by default");
                 if is_own && matches!(option, "wait" | "max_attempts" | "retry_after") {
                     assert!(options.refuse_waiting().unwrap_err().contains(option));
                     continue;

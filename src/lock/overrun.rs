@@ -1,3 +1,5 @@
+//! Guarded work that blocks past the end of its lock.
+
 use std::{
     sync::{Arc, Mutex},
     task::{Wake, Waker},
@@ -7,8 +9,8 @@ use std::{
 use super::lease::ActiveLease;
 use crate::time::Timestamp;
 
-/// What is done about guarded work that is inside a poll when its lock has ended: blocking code,
-/// which can't be dropped.
+/// What happens if guarded work is inside a poll when its lock has ended: it blocks, so it can't be
+/// dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "config",
@@ -17,44 +19,45 @@ use crate::time::Timestamp;
 )]
 #[non_exhaustive]
 pub enum Overrun {
-    /// The crate's own thread says so at WARN, with the resource and by how much, and again at
-    /// ever longer intervals while it goes on.
+    /// The crate's thread logs it at WARN, with the resource and the time, again at increasing
+    /// intervals while the poll lasts.
     #[default]
     Warn,
-    /// The process is aborted, after a line at ERROR: another process may take the lock, and this
-    /// one must not go on writing. Nothing is unwound, and no destructor runs.
+    /// The process is aborted, after a line at ERROR, so that it does not write under a lock that another
+    /// process may have. No destructor runs.
     ///
-    /// That is when the servers may have forgotten the key: by the TTL's drift allowance (1 % and
-    /// 2 ms by default) after the end. Why the poll goes on is not asked: it is so too where the
-    /// thread gets no processor for that long, and where a machine or process that was suspended
-    /// inside a poll wakes up.
+    /// This happens when the key may have expired: the TTL's drift allowance (1 % and 2 ms by default)
+    /// after the end. It also happens if the thread gets no processor for that time, and after a
+    /// suspension of the machine or process inside a poll.
     Abort,
 }
 
-/// Looks from the crate's own thread whether a poll goes on after the end of its lock.
+/// Checks, on the crate's thread, whether a poll continues after the end of its lock.
 pub(super) struct OverrunWatch {
     lease: Arc<ActiveLease>,
-    /// The poll that was under way at the end.
+    /// Number of the poll that was under way at the end.
     poll: u64,
     policy: Overrun,
     ended: Timestamp,
-    look: Mutex<Look>,
+    next: Mutex<OverrunCheck>,
 }
 
-/// The next look, and how long after it the one after that is.
+/// The next check, and the pause after it.
 #[derive(Clone, Copy)]
-struct Look {
+struct OverrunCheck {
     at: Timestamp,
     pause: Duration,
 }
 
-const FIRST_AGAIN: Duration = Duration::from_secs(1);
-const BEFORE_THE_LOOK: Duration = Duration::from_millis(1);
-const LONGEST_AGAIN: Duration = Duration::from_secs(60);
+/// Pause between the first two warnings.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Maximum pause between two warnings.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// Pause for a poll that has not begun its work.
+const UNBEGUN_PAUSE: Duration = Duration::from_millis(1);
 
 impl OverrunWatch {
-    /// `ended`: the end of the validity. The first look is when the servers, too, may have
-    /// forgotten the key: `slack` later.
+    /// `ended`: end of the validity. The key may expire on the servers `slack` later: the first check.
     pub(super) fn start(
         lease: &Arc<ActiveLease>,
         poll: u64,
@@ -62,43 +65,41 @@ impl OverrunWatch {
         ended: Timestamp,
         slack: Duration,
     ) {
-        let look = Look { at: ended + slack, pause: FIRST_AGAIN };
+        let check = OverrunCheck { at: ended + slack, pause: FIRST_PAUSE };
         let watch = Arc::new(Self {
             lease: Arc::clone(lease),
             poll,
             policy,
             ended,
-            look: Mutex::new(look),
+            next: Mutex::new(check),
         });
-        lease.timers().insert(look.at, Waker::from(watch));
+        lease.timers().insert(check.at, Waker::from(watch));
     }
 
-    fn look_again(self: Arc<Self>, look: Look) {
-        *crate::sync::lock(&self.look) = look;
+    fn check_again(self: Arc<Self>, check: OverrunCheck) {
+        *crate::sync::lock(&self.next) = check;
         let lease = Arc::clone(&self.lease);
-        lease.timers().insert(look.at, Waker::from(self));
+        lease.timers().insert(check.at, Waker::from(self));
     }
 }
 
 impl Wake for OverrunWatch {
     fn wake(self: Arc<Self>) {
-        // A later one is about to find out that the lock has ended, and harms nobody.
+        // A later poll is about to find that the lock has ended.
         let Some((_, has_begun)) =
             self.lease.poll_under_way().filter(|(poll, _)| *poll == self.poll)
         else {
             return;
         };
         let now = self.lease.timers().clock().now();
-        let look = *crate::sync::lock(&self.look);
-        if now < look.at {
-            // All timers fire when a server's clock has jumped.
-            self.look_again(look);
-            return;
+        let check = *crate::sync::lock(&self.next);
+        if now < check.at {
+            // All timers fire after a jump of a server's clock.
+            return self.check_again(check);
         }
         if !has_begun {
-            // So is one that stands before its look at the clock.
-            self.look_again(Look { at: now + BEFORE_THE_LOOK, ..look });
-            return;
+            // It has not read the clock yet.
+            return self.check_again(OverrunCheck { at: now + UNBEGUN_PAUSE, ..check });
         }
         self.lease.note_overrun();
         let (resource, by) = (self.lease.resource(), now.since(self.ended));
@@ -109,8 +110,8 @@ impl Wake for OverrunWatch {
                     ?by,
                     "guarded work blocks past the end of its lock, and can't be dropped"
                 );
-                let pause = (look.pause * 2).min(LONGEST_AGAIN);
-                self.look_again(Look { at: now + look.pause, pause });
+                let pause = (check.pause * 2).min(MAX_PAUSE);
+                self.check_again(OverrunCheck { at: now + check.pause, pause });
             }
             Overrun::Abort => {
                 crate::log::error!(
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
     use crate::{
         EmbeddedNodes, Redlock,
-        lock::{Lock, Spawner, lease::InPoll},
+        lock::{Lock, Spawner, lease::PollGuard},
         time::Clock,
     };
 
@@ -158,11 +159,11 @@ mod tests {
         }
     }
 
-    /// Nobody but the test fires timers.
+    /// Runs no tasks: only the test fires timers.
     #[derive(Debug)]
-    struct Nobody;
+    struct NoTasks;
 
-    impl Spawner for Nobody {
+    impl Spawner for NoTasks {
         fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
             drop(task);
         }
@@ -183,22 +184,22 @@ mod tests {
             clock.now.store(86_400_000_000_000, Ordering::SeqCst);
             let nodes = EmbeddedNodes::with_clock(1, clock.clone());
             let builder = Redlock::builder().nodes_from(&nodes).ttl(TTL);
-            let redlock = builder.clock(clock.clone()).spawner(Nobody).build().unwrap();
+            let redlock = builder.clock(clock.clone()).spawner(NoTasks).build().unwrap();
             let lock = redlock.lock("x").auto_extend(false).await.unwrap();
             Self { clock, lock }
         }
 
-        fn enter(&self) -> InPoll<'_> {
+        fn enter(&self) -> PollGuard<'_> {
             self.lock.lease().enter_poll()
         }
 
-        fn begin(&self) -> InPoll<'_> {
+        fn begin(&self) -> PollGuard<'_> {
             let mut poll = self.enter();
             poll.begin();
             poll
         }
 
-        /// All timers fire, as they do when a server's clock has jumped.
+        /// Fires all timers, as after a jump of a server's clock.
         fn fire(&self) {
             self.lock.lease().timers().wake_all();
         }
@@ -214,8 +215,8 @@ mod tests {
             assert!(!self.lock.is_valid());
         }
 
-        /// To when the servers may have forgotten the key.
-        fn come_to_the_look(&self) {
+        /// Advances to the time when the key may have expired on the servers.
+        fn advance_to_check(&self) {
             self.advance(TTL.saturating_sub(VALIDITY));
         }
 
@@ -225,56 +226,56 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_poll_that_goes_on_is_told_of_when_it_is_time_and_not_before() {
+    async fn poll_past_the_end_is_reported() {
         let scene = Scene::new().await;
         let poll = scene.begin();
         scene.end();
         scene.fire();
-        assert!(!scene.has_overrun(), "it is looked again");
-        scene.come_to_the_look();
+        assert!(!scene.has_overrun(), "too early");
+        scene.advance_to_check();
         assert!(scene.has_overrun());
         drop(poll);
     }
 
     #[tokio::test]
-    async fn a_poll_that_ends_in_the_meantime_is_not_told_of() {
+    async fn poll_that_ends_is_not_reported() {
         let scene = Scene::new().await;
         let poll = scene.begin();
         scene.end();
         scene.fire();
         drop(poll);
-        scene.come_to_the_look();
+        scene.advance_to_check();
         assert!(!scene.has_overrun());
     }
 
     #[tokio::test]
-    async fn who_comes_after_the_end_is_not_taken_for_who_blocks_past_it() {
+    async fn later_poll_is_not_reported() {
         let scene = Scene::new().await;
         drop(scene.begin());
         let in_time = scene.begin();
         scene.end();
         drop(in_time);
-        // About to find out that the lock has ended.
+        // It will find that the lock has ended.
         let _late = scene.begin();
-        scene.come_to_the_look();
+        scene.advance_to_check();
         assert!(!scene.has_overrun());
     }
 
     #[tokio::test]
-    async fn a_poll_that_stands_before_its_look_at_the_clock_is_waited_for() {
+    async fn unbegun_poll_is_awaited() {
         let scene = Scene::new().await;
         let mut poll = scene.enter();
         scene.end();
-        scene.come_to_the_look();
+        scene.advance_to_check();
         assert!(!scene.has_overrun());
-        // It had looked just before the end, and works now.
+        // It had read the clock just before the end.
         poll.begin();
-        scene.advance(BEFORE_THE_LOOK);
+        scene.advance(UNBEGUN_PAUSE);
         assert!(scene.has_overrun());
     }
 
     #[tokio::test]
-    async fn a_hard_stop_before_the_end_overruns_nothing() {
+    async fn early_hard_stop_is_no_overrun() {
         let scene = Scene::with(Duration::from_millis(2)).await;
         let lead = scene.lock.lease().timers().lead();
         assert!(lead > Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Whether enough nodes vote, and what has to be done if not.
+//! Whether enough nodes vote, and what to do if not.
 
 use std::{fmt, time::Duration};
 
@@ -14,42 +14,39 @@ use crate::{
     time::Timestamp,
 };
 
-/// How long a refusal that somebody has to act on lasts before it is taken for one: a name may be
-/// moving, or a password changing.
+/// Time after which a refusal counts as permanent: a name may be moving, or a password changing.
 const CONFIRMATION: Duration = Duration::from_secs(2);
 
-/// A copying of records that has not gone on for this long waits for a node that is not there. The
-/// progress of another client is seen every 2 s.
+/// Time without progress after which the copying of records counts as stalled. The progress of another
+/// client is visible every 2 s.
 const STALLED_COPY: Duration = Duration::from_secs(3);
 
-/// Too few nodes vote, or have all records of work that is done. [`Display`](fmt::Display) tells which
-/// ones don't, why, and what to do.
+/// Too few nodes vote, or have all records of work that is done. [`Display`](fmt::Display) has the
+/// nodes, the reasons, and what to do.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NotReady {
-    /// How each node is doing, in the order of [`Redlock::nodes`](crate::Redlock::nodes).
+    /// The health of each node, in the order of [`Redlock::nodes`](crate::Redlock::nodes).
     pub nodes: Vec<NodeHealth>,
-    /// How many nodes have to vote.
+    /// Number of nodes that have to vote.
     pub quorum: usize,
-    /// Whether waiting may help. False where so many nodes need somebody to act that the others are
-    /// no quorum: they belong to another set that is in use, are one server under two names, refuse
-    /// the credentials, lack a permission, or evict keys under
-    /// [`EvictionGuard::Refuse`](crate::EvictionGuard::Refuse). False in a forked child, too.
+    /// Whether waiting may help. False in a forked child, and if the nodes that can recover by
+    /// themselves are no quorum. The others belong to another set that is in use, are one server under
+    /// two names, refuse the credentials, lack a permission, or evict keys under
+    /// [`EvictionGuard::Refuse`](crate::EvictionGuard::Refuse).
     pub heals: bool,
 }
 
 impl NotReady {
-    /// How many nodes vote.
+    /// Returns the number of nodes that vote.
     pub fn voting(&self) -> usize {
         self.nodes.iter().filter(|node| node.is_voting()).count()
     }
 
-    /// What has to be done, where the reason itself does not say it.
+    /// Returns what to do, if the reason itself does not say it.
     fn todo(&self, reason: &Reason) -> Option<&'static str> {
         match reason {
-            Reason::NotConnected(_) if self.heals => {
-                Some("look whether it runs, and compare its address")
-            }
+            Reason::NotConnected(_) if self.heals => Some("check that it runs, and its address"),
             Reason::Auth(_) => Some("correct the user and the password"),
             Reason::NoPermission(_) => Some("compare the user's rules with docs/servers.md"),
             Reason::ReadOnly => Some("name a server that is no replica"),
@@ -63,13 +60,13 @@ impl fmt::Display for NotReady {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (voting, nodes, quorum) = (self.voting(), self.nodes.len(), self.quorum);
         if voting >= quorum {
-            let copied = self.nodes.iter().filter(|node| tells_of_records(node)).count();
+            let copied = self.nodes.iter().filter(|node| has_records(node)).count();
             write!(
                 f,
                 "{voting} of {nodes} nodes vote, but only {copied} have all records of work that is \
                  done, {quorum} are needed"
             )?;
-            for (i, node) in self.nodes.iter().filter(|node| !tells_of_records(node)).enumerate() {
+            for (i, node) in self.nodes.iter().filter(|node| !has_records(node)).enumerate() {
                 write!(f, "{} {node}", if i == 0 { ':' } else { ';' })?;
             }
             return Ok(());
@@ -90,8 +87,8 @@ impl fmt::Display for NotReady {
 
 impl std::error::Error for NotReady {}
 
-/// Whether the node would say of a key that there is no record.
-fn tells_of_records(node: &NodeHealth) -> bool {
+/// Whether the node votes and has all records.
+fn has_records(node: &NodeHealth) -> bool {
     node.is_voting() && node.copying.is_none()
 }
 
@@ -102,7 +99,7 @@ fn reason(node: &NodeHealth) -> Option<&Reason> {
     }
 }
 
-/// Whether the node may vote later without anybody's doing.
+/// Whether the node may vote later by itself.
 fn heals(node: &NodeHealth, settings: &Settings) -> bool {
     let (NodeState::Refusing { reason, since } | NodeState::Down { reason, since }) = &node.state
     else {
@@ -110,7 +107,7 @@ fn heals(node: &NodeHealth, settings: &Settings) -> bool {
     };
     match reason {
         Reason::OtherLayout { .. } => {
-            // One that is not in use is taken over.
+            // A set that is not in use is taken over.
             let longest = node.max_ttl.unwrap_or_default().max(settings.max_ttl);
             *since <= takeover::watch_time(longest, settings.drift_factor) + CONFIRMATION
         }
@@ -133,18 +130,18 @@ impl Core {
         Err(NotReady { heals: healing >= quorum && !self.is_forked(), nodes, quorum })
     }
 
-    /// The same, and a quorum of them tell of records.
+    /// As [`readiness`](Self::readiness), and a quorum has all records.
     fn readiness_with_records(&self) -> Result<(), NotReady> {
         self.readiness()?;
         let (nodes, quorum) = (self.health(), rules::quorum(self.nodes.len()));
-        if nodes.iter().filter(|node| tells_of_records(node)).count() >= quorum {
+        if nodes.iter().filter(|node| has_records(node)).count() >= quorum {
             return Ok(());
         }
         Err(NotReady { nodes, quorum, heals: true })
     }
 
-    /// Waits until a quorum votes and tells of records, waiting does not help, or `until`. For records
-    /// only while they are being copied: locks need none of them.
+    /// Waits until a quorum votes and has all records, until waiting does not help, or until `until`.
+    /// Waits for records only while their copying makes progress: locks do not need them.
     pub(crate) async fn ready(&self, until: Timestamp) -> Result<(), NotReady> {
         let mut copied = None;
         loop {
@@ -167,7 +164,7 @@ impl Core {
                     _ => copied = Some((seen, now)),
                 }
             }
-            self.pause(POLL_INTERVAL).await;
+            self.sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -199,12 +196,12 @@ mod tests {
     }
 
     #[test]
-    fn another_layout_heals_until_taken_over() {
+    fn other_layout_heals_until_taken_over() {
         assert!(heals(&refusing(other_layout(), 24)));
         assert!(!heals(&refusing(other_layout(), 25)));
         let longer = Some(Duration::from_secs(20));
         let node = NodeHealth { max_ttl: longer, ..refusing(other_layout(), 25) };
-        assert!(heals(&node), "its own clients' TTLs are longer");
+        assert!(heals(&node), "its clients have longer TTLs");
     }
 
     #[test]
@@ -232,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn words_name_nodes_that_copy_records() {
+    fn text_names_nodes_that_copy() {
         let copying = Some(CopyProgress::new(7, 700, Duration::from_secs(1)));
         let copies = |name| NodeHealth { copying, ..NodeHealth::voting(name) };
         let nodes = vec![NodeHealth::voting("one"), copies("two"), copies("three")];
@@ -244,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn words_name_node_reason_and_remedy() {
+    fn text_names_node_reason_and_remedy() {
         let nodes = vec![
             NodeHealth::voting("one"),
             NodeHealth { name: "two".into(), ..refusing(Reason::Auth("WRONGPASS".into()), 3) },

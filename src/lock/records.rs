@@ -1,4 +1,4 @@
-//! Asks the nodes what is recorded of a name, and has them keep records.
+//! Reads and writes the records of work that is done once.
 
 use std::{
     sync::{Arc, Mutex},
@@ -7,57 +7,60 @@ use std::{
 
 use super::{
     ActiveLease,
-    ask::{Ask, ask, ask_and_hear, tell},
     core::Core,
+    query::{Query, broadcast, query, query_each},
 };
 use crate::{
-    error::{LockError, Reason, VoteOutcome},
+    error::{LockError, Reason},
+    node::Reply,
     protocol::{Answer, ForgetOp, Nonce, Op, Record, RecordOp, RepairOp, rules},
     quorum::records::{self, RecordStatus},
 };
 
-pub(crate) use super::ask::Answers;
+pub(crate) use super::query::{Answers, no_quorum};
 
-/// A round of questions about a record.
-pub(crate) type Asked = Ask<fn(&[Result<Answer, Reason>]) -> bool>;
+/// A query about a record.
+pub(crate) type Asked = Query<fn(&[Result<Answer, Reason>]) -> bool>;
 
-/// Asks what is recorded, until it is known. Where a node tells that the work is done, those that
-/// don't have it are told, also those that answer later.
+/// Reads the record of a name until its status is known, and repairs it: where a node has the record
+/// of finished work, it is written to those that lack it, also to those that answer later.
 pub(crate) fn read(core: &Arc<Core>, name: &Arc<str>) -> Asked {
     let op = Op::ReadRecord(Arc::clone(name));
     let enough = |answers: &[Result<Answer, Reason>]| status(answers).is_settled();
-    ask_and_repair(core, name, &op, enough)
+    query_and_repair(core, name, &op, enough)
 }
 
-fn ask_and_repair(
+fn query_and_repair(
     core: &Arc<Core>,
     name: &Arc<str>,
     op: &Op,
     enough: fn(&[Result<Answer, Reason>]) -> bool,
 ) -> Asked {
-    let repair = Repair { core: Arc::clone(core), name: Arc::clone(name), heard: Mutex::default() };
-    let repair = Arc::new(repair);
-    ask_and_hear(core, op, enough, move |node, answer| repair.hear(node, answer))
+    let repair = Arc::new(Repair {
+        core: Arc::clone(core),
+        name: Arc::clone(name),
+        state: Mutex::default(),
+    });
+    query_each(core, op, enough, move |node, answer| repair.on_answer(node, answer))
 }
 
-/// What every node keeps.
+/// Reads the record of every node.
 pub(crate) fn read_all(core: &Core, name: &Arc<str>) -> Asked {
-    ask(core, &Op::ReadRecord(Arc::clone(name)), |_| false)
+    query(core, &Op::ReadRecord(Arc::clone(name)), |_| false)
 }
 
-/// What the answers come to.
 pub(crate) fn status(answers: &[Result<Answer, Reason>]) -> RecordStatus {
-    let told = answers.iter().filter_map(|answer| match answer {
+    let records = answers.iter().filter_map(|answer| match answer {
         Ok(Answer::Recorded(kept)) => {
             Some(kept.as_ref().map(|(record, remaining)| (record, *remaining)))
         }
         _ => None,
     });
-    records::status(told, answers.len())
+    records::status(records, answers.len())
 }
 
-/// Has a record kept under a lock, of one name, that is valid at the moment. Where a node tells that
-/// the work is done already, the others are told.
+/// Writes a record under a valid lock of one name. Repairs the record of finished work instead where
+/// a node has one.
 pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration) -> Asked {
     let op = Op::Record(RecordOp {
         lease: Arc::clone(lease.id()),
@@ -66,76 +69,67 @@ pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration
         until: lease.valid_until(),
         patience: lease.patience(),
     });
-    let [name] = lease.resource().shared_names() else { return ask(lease.core(), &op, is_kept) };
+    let [name] = lease.resource().shared_names() else { return query(lease.core(), &op, is_kept) };
     lease.charge().write(name, record, retain);
-    ask_and_repair(lease.core(), name, &op, is_kept)
+    query_and_repair(lease.core(), name, &op, is_kept)
 }
 
-/// Whether a quorum keeps a record, ours or one of work that is done.
+/// Whether a quorum keeps a record: this one, or one of finished work.
 pub(crate) fn is_kept(answers: &[Result<Answer, Reason>]) -> bool {
     let kept = answers.iter().filter(|answer| matches!(answer, Ok(Answer::Recorded(Some(_)))));
     kept.count() >= rules::quorum(answers.len())
 }
 
-/// Takes room for the record of a lease, before its work begins.
+/// Reserves quota for the record of a lease, before its work begins.
 pub(crate) fn reserve(lease: &ActiveLease) -> Result<(), LockError> {
     let [name] = lease.resource().shared_names() else { return Ok(()) };
     lease.charge().reserve(lease.core(), name, lease.id().owner())
 }
 
-/// Has the record of a lease deleted. Waits for nothing.
+/// Deletes the record of a lease, without waiting for answers.
 pub(crate) fn forget(core: &Core, name: &Arc<str>, nonce: Nonce) {
-    tell(core, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }));
+    broadcast(core, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }));
 }
 
-/// Has the record of a lease deleted, and hears every node.
+/// Deletes the record of a lease, and waits for all answers.
 pub(crate) fn forget_and_hear(core: &Core, name: &Arc<str>, nonce: Nonce) -> Asked {
-    ask(core, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }), |_| false)
+    query(core, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }), |_| false)
 }
 
-/// Too few nodes told, or did, what they were asked for.
-pub(crate) fn no_quorum(core: &Core, answers: &[Result<Answer, Reason>]) -> LockError {
-    let vote = |answer: &Result<Answer, Reason>| match answer {
-        Ok(_) => VoteOutcome::Granted,
-        Err(reason) => VoteOutcome::NotCounted(reason.clone()),
-    };
-    LockError::NoQuorum { votes: core.votes(answers.iter().map(vote).collect()) }
-}
-
-/// Brings the record of work that is done to nodes that don't have it.
+/// Writes the record of finished work to the nodes that lack it.
 struct Repair {
     core: Arc<Core>,
     name: Arc<str>,
-    heard: Mutex<Heard>,
+    state: Mutex<RepairState>,
 }
 
 #[derive(Default)]
-struct Heard {
+struct RepairState {
     done: Option<(Arc<Record>, Duration)>,
-    /// Nodes that have said that they have none.
-    without: Vec<usize>,
+    /// Nodes without a record.
+    lacking: Vec<usize>,
 }
 
 impl Repair {
-    fn hear(&self, node: usize, answer: &Result<Answer, Reason>) {
+    fn on_answer(&self, node: usize, answer: &Result<Answer, Reason>) {
         let Ok(Answer::Recorded(kept)) = answer else { return };
-        let mut heard = crate::sync::lock(&self.heard);
+        let mut state = crate::sync::lock(&self.state);
         match kept {
-            // What ends sooner than it can be brought elsewhere would live on by that.
+            // Expires before it could be written elsewhere: a repair would prolong it.
             Some((_, remaining)) if *remaining <= self.core.settings.node_timeout => {}
             Some((record, remaining)) if record.is_done => {
-                heard.done.get_or_insert_with(|| (Arc::clone(record), *remaining));
+                state.done.get_or_insert_with(|| (Arc::clone(record), *remaining));
             }
-            _ => heard.without.push(node),
+            _ => state.lacking.push(node),
         }
-        let Some((record, retain)) = heard.done.clone() else { return };
-        let without = std::mem::take(&mut heard.without);
-        drop(heard);
-        for node in without {
+        let Some((record, retain)) = state.done.clone() else { return };
+        let lacking = std::mem::take(&mut state.lacking);
+        drop(state);
+        for node in lacking {
             let (name, record) = (Arc::clone(&self.name), Arc::clone(&record));
             crate::log::debug!(%name, node = %self.core.node_name(node), "record repaired");
             let op = Op::Repair(RepairOp { name, record, retain });
-            self.core.nodes[node].send(op, crate::node::Reply::from_fn(|_| {}));
+            self.core.nodes[node].send(op, Reply::from_fn(|_| {}));
         }
     }
 }

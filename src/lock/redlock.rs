@@ -1,3 +1,5 @@
+//! The lock manager.
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
@@ -16,35 +18,34 @@ use crate::{
 
 /// The lock manager: a set of nodes, and the settings for locks over them.
 ///
-/// Cheap to clone; all clones share connections. It needs no runtime to be built, runs its own
-/// connections and renewals on a thread of its own, and serves tasks of any runtime.
+/// Cheap to clone; all clones share connections. It can be built outside a runtime, runs connections
+/// and renewals on a thread of its own, and serves tasks of any runtime.
 ///
-/// Build it after the last fork (daemonizing forks): threads don't go along. In a forked child
-/// requests fail with [`LockError::Forked`], [`health`](Self::health) says so of every node, and what
-/// the parent holds stays the parent's: its locks are not valid in the child, and dropping them there
-/// does nothing.
+/// Build it after the last fork, as in a process that daemonizes: threads are not part of a fork. In a
+/// forked child, requests fail with [`LockError::Forked`] and [`health`](Self::health) reports every
+/// node as down. The parent's locks are not valid in the child, and dropping them there does nothing.
 #[derive(Clone)]
 pub struct Redlock {
     core: Arc<Core>,
 }
 
 impl Redlock {
-    /// A builder with the default settings and no nodes.
+    /// Returns a builder with the default settings and no nodes.
     pub fn builder() -> RedlockBuilder {
         RedlockBuilder::new()
     }
 
-    /// A manager as a [`Config`](crate::Config) describes it.
+    /// Builds the manager that a [`Config`](crate::Config) describes.
     ///
     /// # Errors
     ///
-    /// [`BuildError`](crate::BuildError) for anything that [`RedlockBuilder::build`] refuses.
+    /// [`BuildError`](crate::BuildError), as from [`RedlockBuilder::build`].
     #[cfg(feature = "config")]
     pub fn from_config(config: crate::Config) -> Result<Self, crate::BuildError> {
         config.into_builder()?.build()
     }
 
-    /// A manager over five fresh nodes inside this process: the same rules, no servers.
+    /// Builds a manager over five new nodes inside this process: the same rules, no servers.
     ///
     /// # Panics
     ///
@@ -64,11 +65,11 @@ impl Redlock {
         &self.core
     }
 
-    /// A request for a lock on one name or a set of names.
+    /// Requests a lock on one name or a set of names.
     ///
-    /// An invalid name shows when the request is awaited, as
-    /// [`LockError::InvalidResource`]; nothing is sent then. So does one that begins with `job:`,
-    /// `leader:` or `once:`, as those of the library's own locks do: see [`Resource::of_job`].
+    /// Awaiting a request for an invalid name fails with [`LockError::InvalidResource`]; nothing is
+    /// sent. Names that begin with `job:`, `leader:` or `once:` are invalid, as the library's own locks
+    /// have them: see [`Resource::of_job`].
     pub fn lock<R>(&self, resource: R) -> LockRequest
     where
         R: TryInto<Resource>,
@@ -78,25 +79,25 @@ impl Redlock {
         LockRequest::new(Arc::clone(&self.core), resource.map_err(LockError::InvalidResource))
     }
 
-    /// A request for one of the crate's own locks; an error shows when it is awaited.
+    /// Requests one of the crate's own locks. Awaiting it returns an error of `resource`.
     #[cfg(feature = "scheduler")]
     pub(crate) fn lock_own(&self, resource: Result<Resource, ResourceError>) -> LockRequest {
         LockRequest::new(Arc::clone(&self.core), resource.map_err(LockError::InvalidResource))
     }
 
-    /// Waits until a quorum of nodes is connected and votes, and has all records of work that is done
-    /// ([`once`](Self::once)): without a limit, as long as waiting may help. A node whose last votes
-    /// were refused does not vote. One that came back without its records votes while they are copied
-    /// to it ([`NodeHealth::copying`]); that is waited for as long as it goes on. Where it stands still
-    /// for 3 s, as the nodes that have the records are not there, this returns with a WARN: locks are
-    /// granted, and work that is to be done once meets [`LockError::NoQuorum`] until they come back.
+    /// Waits, without a limit, until a quorum of nodes is connected, votes, and has all records of work
+    /// that is done ([`once`](Self::once)).
+    ///
+    /// A node whose last votes were refused does not vote. A node that lost its records votes while
+    /// they are copied to it ([`NodeHealth::copying`]). If the copying makes no progress for 3 s, as the
+    /// nodes that have the records are down, this returns with a WARN: locks are granted, and work that
+    /// is to be done once fails with [`LockError::NoQuorum`] until those nodes are back.
     ///
     /// # Errors
     ///
-    /// [`NotReady`] once somebody has to act: a quorum can't vote while nodes belong to another set
-    /// that is in use, are one server under two names, or refuse the credentials. Such a refusal
-    /// has to last for 2 s; of another set, until it would have been taken over if nobody used it:
-    /// for 1.25 times `max_ttl`, the drift allowance, and 12 s. At once in a forked child.
+    /// [`NotReady`] once [waiting does not help](NotReady::heals). A refusal has to last for 2 s; one
+    /// by a node of another set, for 1.25 times `max_ttl`, the drift allowance, and 12 s, after which
+    /// a set that is not in use is taken over. In a forked child it fails at once.
     ///
     /// # Cancel safety
     ///
@@ -109,8 +110,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`NotReady`], which says why too few nodes vote, in words too: as soon as waiting does not
-    /// help, or when the time is over.
+    /// [`NotReady`], with the reasons, once waiting does not help or the time is over.
     ///
     /// # Cancel safety
     ///
@@ -119,8 +119,8 @@ impl Redlock {
         self.core.ready(self.core.clock().now() + limit).await
     }
 
-    /// Whether a quorum of nodes votes, as last seen, whether or not records are being copied to them.
-    /// Asks nobody, so an orchestrator may poll it:
+    /// Returns whether a quorum of nodes votes, as last seen, even while records are copied to them.
+    /// Sends nothing, so an orchestrator may poll it:
     ///
     /// ```
     /// # use tower_redlock::Redlock;
@@ -136,31 +136,30 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`NotReady`], which says whether waiting may help.
+    /// [`NotReady`], with the reasons.
     pub fn readiness(&self) -> Result<(), NotReady> {
         self.core.readiness()
     }
 
-    /// The nodes, in the order in which they vote: for asking one directly.
+    /// Returns the nodes, in the order of their votes.
     pub fn nodes(&self) -> &[Arc<dyn Node>] {
         &self.core.nodes
     }
 
-    /// How each node is doing, as last seen. Asks nobody.
+    /// Returns the health of each node, as last seen. Sends nothing.
     pub fn health(&self) -> Vec<NodeHealth> {
         self.core.health()
     }
 
-    /// Who holds a name; of a set of names, the first that is held. Nothing is changed.
+    /// Returns the holder of a name; for a set, of the first name that is held. Changes nothing.
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] where too few nodes answered to say, and
-    /// [`LockError::InvalidResource`].
+    /// [`LockError::NoQuorum`] if too few nodes answered, and [`LockError::InvalidResource`].
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only asks.
+    /// Safe: it only reads.
     pub async fn inspect<R>(&self, resource: R) -> Result<Option<Holder>, LockError>
     where
         R: TryInto<Resource>,
@@ -171,8 +170,7 @@ impl Redlock {
         super::inspect::inspect(&self.core, &resource).await
     }
 
-    /// Takes a lock away: from a holder that [`inspect`](Self::inspect) found, by its nonce, so that
-    /// nobody who came after it is hit; or, by name, from whoever holds it at this moment.
+    /// Revokes a lock: that of a [`Holder`], and no later one, or whichever holds a name.
     ///
     /// ```
     /// use tower_redlock::{Redlock, Released};
@@ -186,32 +184,32 @@ impl Redlock {
     /// # }
     /// ```
     ///
-    /// [`Released::AlreadyLost`] says that nobody held it, or the holder not any more.
+    /// Returns [`Released::AlreadyLost`] if nobody holds it, or the [`Holder`] no longer does.
     ///
-    /// For holders that are known to be dead. One that is alive stores its key again with its next
-    /// renewal, unless somebody else was faster; and if somebody was, the old holder still believes
-    /// in its lock until then, or until its validity is over: at most one TTL. Where the holder's
-    /// process has handed the lock on since, it is taken from whoever of that process has it.
+    /// Meant for holders that have crashed. A live one stores its key again with its next renewal,
+    /// unless another client was faster; then the former holder takes its lock for valid until that
+    /// renewal, or until the end of its validity: at most one TTL. After a hand-off within the holder's
+    /// process, the lock of the current holder there is revoked.
     ///
     /// # Errors
     ///
-    /// [`ReleaseError::Foreign`] for a key that this crate did not write,
-    /// [`ReleaseError::NoQuorum`] where too few nodes answered, and
-    /// [`ReleaseError::InvalidResource`]. Of a set of names, those before the error are revoked.
+    /// [`ReleaseError::Foreign`] for a key that this crate did not write, [`ReleaseError::NoQuorum`] if
+    /// too few nodes answered, and [`ReleaseError::InvalidResource`]. For a set of names, the locks of
+    /// the names before the error are revoked.
     ///
     /// # Cancel safety
     ///
-    /// Not undone when dropped.
+    /// Dropping it does not undo it.
     pub async fn revoke(&self, target: impl Into<RevokeTarget>) -> Result<Released, ReleaseError> {
-        super::revoke::revoke(&self.core, target.into()).await
+        super::inspect::revoke(&self.core, target.into()).await
     }
 
-    /// How many lock keys each node keeps, in the order of [`nodes`](Self::nodes), or why that can't
-    /// be told. Looks through all keys of each server, in small turns: for people, not for probes.
+    /// Counts the lock keys of each node, in the order of [`nodes`](Self::nodes). Scans all keys of each
+    /// server, in small steps: for people, not for probes.
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only asks.
+    /// Safe: it only reads.
     pub async fn key_counts(&self) -> Vec<Result<u64, Reason>> {
         if self.core.is_forked() {
             return vec![Err(self.core.not_in_fork()); self.core.nodes.len()];
@@ -225,25 +223,21 @@ impl Redlock {
         counts
     }
 
-    /// Moves the servers of `old` to the set of this manager: after a change of nodes, names,
-    /// prefix or guards. A server votes for one set only, and clients of the other are told both
-    /// in `NoQuorum`.
+    /// Moves the servers of `old` to the set of this manager: after a change of nodes, names, prefix or
+    /// guards. A server votes for one set only; clients of the other get an error that names both sets.
     ///
-    /// Run it before clients of the new set start, or while they have seen a server of the old
-    /// one: where a majority of the new set is blank, and its clients see no server of the old
-    /// set, they take it for a new one.
+    /// Run it before clients of the new set start, or while they see a server of the old one: clients
+    /// that find a majority of the new set blank, and no server of the old one, take it for a new set.
     ///
-    /// First so many nodes of the old set stop voting that it can grant nothing more, then every
-    /// node of the new one begins a probation, with the old ones' fences. No client of either gets
-    /// a lock until the longer `max_ttl` has passed; how long that takes is returned. Some client
-    /// of the new set has to run meanwhile: [`ready`](Self::ready) waits for it.
+    /// First, enough nodes of the old set stop voting that it can grant nothing. Then every node of the
+    /// new one begins a probation, with the fences of the old ones. No client of either set gets a lock
+    /// until the longer `max_ttl` has passed, which is returned. A client of the new set has to run
+    /// meanwhile: [`ready`](Self::ready) waits for it. Until the set votes, its names have to lead all
+    /// clients to the same servers.
     ///
-    /// The names of the new set have to lead all its clients to the same servers from then on, until it
-    /// votes.
-    ///
-    /// Locks of the old set that are held stay held until they end, but are renewed no more. Fencing
-    /// tokens go on above those of the old set; other records go along with servers that stay. A
-    /// second run puts the new set back into its probation.
+    /// Held locks of the old set stay held until they end, without renewals. Fencing tokens continue
+    /// above those of the old set; other records stay with their servers. A second run restarts the
+    /// probation of the new set.
     ///
     /// # Errors
     ///
@@ -251,7 +245,7 @@ impl Redlock {
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the nodes that were reached are moved. Run it again.
+    /// Not safe: some nodes may have been moved. Run it again.
     pub async fn adopt(&self, old: &Self) -> Result<Duration, AdoptError> {
         if let Some(core) = [&old.core, &self.core].into_iter().find(|core| core.is_forked()) {
             let needed = core.nodes.len();
@@ -263,22 +257,22 @@ impl Redlock {
         adopt(new, old).await
     }
 
-    /// Lowers the `max_ttl` that the servers keep to that of this manager: a restarted server then
-    /// waits for a shorter time before it votes.
+    /// Lowers the `max_ttl` on the servers to that of this manager: a restarted server then has a
+    /// shorter probation.
     ///
-    /// From the start on, the nodes refuse longer TTLs, and locks that have one are renewed no
-    /// more; a client that is configured for longer ones raises `max_ttl` again within a second, and
-    /// goes on. So lower `ttl` and `max_ttl` in the configuration of all clients first. Returns when
-    /// all locks with a longer TTL have expired: after the old `max_ttl` and the drift allowance.
+    /// From its start, the nodes refuse longer TTLs, and locks that have one are not renewed. A client
+    /// with a longer `max_ttl` raises it again within a second, so lower `ttl` and `max_ttl` in the
+    /// configuration of all clients first. Returns when all locks with a longer TTL have expired: after
+    /// the old `max_ttl` and the drift allowance.
     ///
     /// # Errors
     ///
-    /// [`LowerError::Incomplete`] where nodes were not reached, or a client raised the value again.
+    /// [`LowerError::Incomplete`] if nodes were not reached, or a client raised the value again.
     ///
     /// # Cancel safety
     ///
-    /// Not undone when dropped: longer TTLs stay refused, and probations last as long as before. Run
-    /// it again.
+    /// Dropping it does not undo it: longer TTLs stay refused, and probations keep their length. Run it
+    /// again.
     pub async fn lower_max_ttl(&self) -> Result<(), LowerError> {
         if self.core.is_forked() {
             return Err(LowerError::Incomplete { votes: self.core.votes_in_fork() });
@@ -286,25 +280,23 @@ impl Redlock {
         let set = self.core.set.as_ref().ok_or(LowerError::NoServers)?;
         let lowering = Lowering::begin(set).await;
         while lowering.remaining() > Duration::ZERO {
-            self.core.pause(lowering.remaining()).await;
+            self.core.sleep(lowering.remaining()).await;
         }
         lowering.end().await.map_err(|votes| LowerError::Incomplete { votes })
     }
 
-    /// Takes no more requests, and waits for what goes on in the background. First for requests
-    /// behind an [`OnceLayer`](crate::OnceLayer) whose callers have gone: each of them for its
-    /// `max_hold` at most. Then until the releases of all locks that were given back are delivered to
-    /// the nodes that can be reached: at most for `max_ttl`, after which the keys are gone anyway.
+    /// Refuses further requests, and waits for background work: first for requests behind an
+    /// [`OnceLayer`](crate::OnceLayer) whose callers have gone, for at most their `max_hold`; then until
+    /// the releases of all locks are delivered to the reachable nodes, for at most `max_ttl`, after
+    /// which the keys have expired.
     ///
-    /// Stop the server first, and call it within the runtime that served the requests: what is left
-    /// of them is dropped with that runtime.
-    ///
-    /// Locks that are still held stay held until they are dropped. Call it before a process ends:
-    /// a release that is not sent by then leaves its key until the TTL.
+    /// Call it before the process ends: a release that is not sent by then leaves its key until the
+    /// TTL. Stop the server first, and call it in the runtime that served the requests, which drops
+    /// those that are left. Locks that are held stay held until they are dropped.
     ///
     /// # Cancel safety
     ///
-    /// Safe: releases go on without the future.
+    /// Safe: releases continue without the future.
     pub async fn shutdown(&self) {
         self.core.close();
         self.core.detached_work_ended().await;

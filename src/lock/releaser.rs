@@ -1,3 +1,5 @@
+//! Repeats the releases that nodes did not acknowledge.
+
 use std::{
     sync::{
         Arc, Mutex, Weak,
@@ -7,51 +9,53 @@ use std::{
     time::Duration,
 };
 
-use super::core::Core;
 use crate::{
     error::Reason,
-    node::Reply,
+    node::{Node, Reply},
     protocol::{Answer, LeaseId, Op},
     quorum::backlog::{Backlog, Entry},
+    time::Timers,
 };
 
-/// Repeats the releases that nodes did not acknowledge, until the keys have expired anyway.
+/// Repeats the releases that nodes did not acknowledge, until the keys have expired.
 #[derive(Debug)]
 pub(crate) struct Releaser {
     nodes: Box<[Arc<Repeater>]>,
 }
 
-/// The repeated releases of one node; woken by the timers.
-#[derive(Debug)]
+/// The repeated releases of one node. The timers wake it.
 struct Repeater {
-    node: usize,
-    core: Weak<Core>,
+    node: Weak<dyn Node>,
+    /// Weak, as its entries keep this alive.
+    timers: Weak<Timers>,
     backlog: Mutex<Backlog<Arc<LeaseId>>>,
-    /// Whether a timer is set.
+    /// A timer is set.
     armed: AtomicBool,
 }
 
 impl Releaser {
-    pub(crate) fn new(nodes: usize, core: &Weak<Core>) -> Self {
+    pub(crate) fn new(nodes: &[Arc<dyn Node>], timers: &Arc<Timers>) -> Self {
         let repeater = |node| {
             Arc::new(Repeater {
-                node,
-                core: Weak::clone(core),
+                node: Arc::downgrade(node),
+                timers: Arc::downgrade(timers),
                 backlog: Mutex::default(),
                 armed: AtomicBool::new(false),
             })
         };
-        Self { nodes: (0..nodes).map(repeater).collect() }
+        Self { nodes: nodes.iter().map(repeater).collect() }
     }
 
-    /// Takes up a release; the node may keep the key for `ttl` at the longest.
-    pub(crate) fn push(&self, core: &Core, node: usize, lease: Arc<LeaseId>, ttl: Duration) {
-        let now = core.clock().now();
+    /// Repeats a release. `ttl`: maximum time for which the node may keep the key.
+    pub(crate) fn push(&self, node: usize, lease: Arc<LeaseId>, ttl: Duration) {
         let repeater = &self.nodes[node];
+        let Some(timers) = repeater.timers.upgrade() else { return };
+        let now = timers.clock().now();
         repeater.backlog().push(Entry { lease, until: now + ttl }, now);
-        repeater.schedule(core);
+        repeater.schedule(&timers);
     }
 
+    /// Number of releases that are not acknowledged.
     pub(crate) fn pending(&self, node: usize) -> usize {
         self.nodes[node].backlog().len()
     }
@@ -62,46 +66,48 @@ impl Repeater {
         crate::sync::lock(&self.backlog)
     }
 
-    fn schedule(self: &Arc<Self>, core: &Core) {
+    fn schedule(self: &Arc<Self>, timers: &Timers) {
         let next = self.backlog().next_wake();
         if let Some(at) = next
             && !self.armed.swap(true, Ordering::AcqRel)
         {
-            core.timers.insert(at, Waker::from(Arc::clone(self)));
-        }
-    }
-
-    fn run(self: Arc<Self>) {
-        let Some(core) = self.core.upgrade() else { return };
-        self.armed.store(false, Ordering::Release);
-        let due = self.backlog().take(core.clock().now());
-        if due.is_empty() {
-            return self.schedule(&core);
-        }
-        for entry in due {
-            let this = Arc::clone(&self);
-            let op = Op::Release(Arc::clone(&entry.lease));
-            let reply = Reply::from_fn(move |result| this.on_answer(entry, &result));
-            core.nodes[self.node].send(op, reply);
+            timers.insert(at, Waker::from(Arc::clone(self)));
         }
     }
 
     fn on_answer(self: Arc<Self>, entry: Entry<Arc<LeaseId>>, result: &Result<Answer, Reason>) {
-        let Some(core) = self.core.upgrade() else { return };
+        let (Some(node), Some(timers)) = (self.node.upgrade(), self.timers.upgrade()) else {
+            return;
+        };
         if let Ok(Answer::Released(_)) = result {
-            let node = core.node_name(self.node);
-            crate::log::debug!(%node, resource = %entry.lease.resource(), "late release acknowledged");
+            let (node, resource) = (node.name(), entry.lease.resource());
+            crate::log::debug!(node, %resource, "late release acknowledged");
             self.backlog().answered();
         } else {
-            let now = core.clock().now();
+            let now = timers.clock().now();
             self.backlog().failed(entry, now);
         }
-        self.schedule(&core);
+        self.schedule(&timers);
     }
 }
 
 impl Wake for Repeater {
     fn wake(self: Arc<Self>) {
-        self.run();
+        let (Some(node), Some(timers)) = (self.node.upgrade(), self.timers.upgrade()) else {
+            return;
+        };
+        self.armed.store(false, Ordering::Release);
+        let due = self.backlog().take(timers.clock().now());
+        if due.is_empty() {
+            return self.schedule(&timers);
+        }
+        for entry in due {
+            let this = Arc::clone(&self);
+            let op = Op::Release(Arc::clone(&entry.lease));
+            let reply = Reply::from_fn(move |result| this.on_answer(entry, &result));
+            node.send(op, reply);
+        }
     }
 }
+
+opaque_debug!(Repeater);

@@ -1,3 +1,5 @@
+//! A request for a lock.
+
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use super::{
@@ -7,7 +9,7 @@ use crate::{error::LockError, resource::Resource};
 
 /// A request for a lock: await it, or run work under it.
 ///
-/// Nothing is sent before it is awaited. What is not set here is as the manager was built.
+/// Nothing is sent before it is awaited. Options that are not set are the manager's.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,7 +40,7 @@ impl LockRequest {
         Self { core, resource, options: LockOptions::new(), internal: InternalOptions::default() }
     }
 
-    /// Sets all that is set in `options`; what was set before and is not set there stays.
+    /// Sets each option that is set in `options`. The others keep their values.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.options = options.or(self.options);
         self
@@ -74,27 +76,27 @@ impl LockRequest {
         self.options(LockOptions::new().on_overrun(overrun))
     }
 
-    /// Bounds the wait, also that of the manager.
+    /// Bounds the wait, also the manager's default.
     #[cfg(feature = "tonic")]
     pub(crate) fn wait_at_most(mut self, most: Option<Duration>) -> Self {
         self.internal.wait_at_most = most;
         self
     }
 
-    /// The holder is to have the nodes keep records. Records of a name tell holders apart by the
-    /// lease's nonce, so that such a holder has a lease of its own.
+    /// For a holder that writes records. They tell holders apart by the lease's nonce, so that it needs a
+    /// lease of its own.
     pub(crate) fn keeps_records(mut self) -> Self {
         self.internal.keeps_records = true;
         self
     }
 
-    /// Whether it can be asked for as it is. Asks nobody.
+    /// Returns the error of an invalid request. Sends nothing.
     pub(crate) fn check(&self) -> Result<(), LockError> {
         self.resource.as_ref().map_err(Clone::clone)?;
         self.core.settings.plan(&self.options, &self.internal).map(|_| ())
     }
 
-    /// Sends what was asked for, for work that runs under the lock.
+    /// Starts the request, for work that runs under the lock.
     pub(crate) fn acquire(self) -> Acquire {
         Acquire::new(self.core, self.resource, &self.options, &self.internal)
     }
@@ -102,7 +104,7 @@ impl LockRequest {
 
 #[cfg(feature = "scheduler")]
 impl LockRequest {
-    /// Refuses what was asked for: an error when it is awaited, or checked.
+    /// Makes the request invalid: awaiting or checking it returns an error.
     pub(crate) fn refuse(mut self, reason: String) -> Self {
         if self.resource.is_ok() {
             self.resource = Err(LockError::InvalidRequest(reason.into()));
@@ -110,23 +112,23 @@ impl LockRequest {
         self
     }
 
-    /// How often the work has to give a heartbeat, where that was set.
+    /// Returns the `heartbeat_within` option.
     pub(crate) fn heartbeat_limit(&self) -> Option<Duration> {
         self.options.heartbeat_within
     }
 
-    /// For a holder that polls its work at least four times within `limit`: where the work was not
-    /// polled for that long, its runtime hangs, and the lock is not renewed any more.
+    /// For a holder that polls its work at least four times within `limit`: without a poll for that time,
+    /// its runtime hangs, and the renewal stops.
     pub(crate) fn polled_within(mut self, limit: Option<Duration>) -> Self {
         self.internal.polled_within = limit;
         self
     }
 }
 
-/// For what waits between requests.
+/// For callers that wait between requests.
 #[cfg(feature = "scheduler")]
 impl LockRequest {
-    /// What applies to this request.
+    /// Returns the checked settings of this request.
     pub(crate) fn plan(&self) -> Result<super::settings::Plan, LockError> {
         self.core.settings.plan(&self.options, &self.internal)
     }
@@ -144,7 +146,7 @@ impl LockRequest {
         Arc::ptr_eq(&self.core, core)
     }
 
-    /// Who holds the resource, as a quorum of nodes tells. Takes nothing.
+    /// Returns the holder of the resource, as a quorum of nodes reports it.
     pub(crate) async fn holder(&self) -> Option<super::Holder> {
         let resource = self.resource.as_ref().ok()?;
         let found = super::inspect::inspect(&self.core, resource).await.ok().flatten();

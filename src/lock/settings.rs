@@ -1,3 +1,5 @@
+//! The checked settings of a manager and of a request.
+
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use super::{LockOptions, fences::Proposal, overrun::Overrun, quota::RecordBounds};
@@ -8,7 +10,7 @@ use crate::{
     time::MAX_DURATION,
 };
 
-/// What a manager was built with; checked.
+/// The checked settings of a manager.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) ttl: Duration,
@@ -17,10 +19,9 @@ pub(crate) struct Settings {
     pub(crate) max_hold: Duration,
     pub(crate) node_timeout: Duration,
     pub(crate) drift_factor: f64,
-    /// By how much wall clocks may differ under the strict clock guard.
+    /// Under the strict clock guard: maximum difference between wall clocks.
     pub(crate) clock_guard: Option<Duration>,
     pub(crate) retry_delay: RangeInclusive<Duration>,
-    /// Whether releases wake who waits.
     pub(crate) wakeups: bool,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: bool,
@@ -31,36 +32,34 @@ pub(crate) struct Settings {
     pub(crate) on_overrun: Overrun,
     pub(crate) line: LineBounds,
     pub(crate) records: RecordBounds,
-    /// How many bytes of bodies may be held before their locks are held.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has bodies"))]
     pub(crate) waiting_body_bytes: usize,
-    /// How often in a row a lease may be handed on within the process.
     pub(crate) handoff_limit: u32,
 }
 
-/// How many may stand in line within a process.
+/// Maximum numbers of waiting requests of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineBounds {
     pub(crate) per_name: usize,
     pub(crate) total: usize,
 }
 
-/// What the crate itself sets of a request, beside its [`LockOptions`].
+/// Options that only the crate itself sets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InternalOptions {
-    /// An upper bound of the wait, whoever sets that.
+    /// Maximum wait, also for the manager's default.
     pub(crate) wait_at_most: Option<Duration>,
-    /// The holder polls the work at least this often, or its runtime hangs.
+    /// Maximum interval between polls of the work; a longer one means that its runtime hangs.
     pub(crate) polled_within: Option<Duration>,
-    /// The holder has the nodes keep records.
+    /// The holder writes records, and so needs a lease of its own.
     pub(crate) keeps_records: bool,
-    /// The release is awaited after a refusal, though this request makes no second attempt.
+    /// A wait for the release follows a refusal, although this request makes no second attempt.
     pub(crate) awaits_release: bool,
-    /// The node that the only attempt asks before the others.
+    /// The lead node of the only attempt.
     pub(crate) lead_node: Option<LeadNode>,
 }
 
-/// What applies to one request; checked.
+/// The checked settings of one request. See [`LockOptions`] and [`InternalOptions`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) ttl: Duration,
@@ -72,19 +71,15 @@ pub(crate) struct Plan {
     pub(crate) stall_limit: Option<Duration>,
     pub(crate) heartbeat_within: Option<Duration>,
     pub(crate) polled_within: Option<Duration>,
-    /// The holder has the nodes keep records: it has a lease of its own.
     pub(crate) keeps_records: bool,
-    /// The release is awaited after a refusal, though this request makes no second attempt.
     pub(crate) awaits_release: bool,
     pub(crate) validity: Duration,
     pub(crate) node_timeout: Duration,
-    /// How long before the hard stop work is asked to stop.
     pub(crate) stop_margin: Duration,
-    /// The node that an attempt asks before the others; unset at the first of a request that waits.
+    /// Unset at the first attempt of a request that waits.
     pub(crate) lead_node: Option<LeadNode>,
-    /// The longest time after which a request that is turned away is to come back.
     pub(crate) retry_after: Duration,
-    /// What is set aside of the TTL: the servers keep the key for so long after the hard stop.
+    /// Time for which the servers keep the key after the hard stop.
     pub(crate) slack: Duration,
 }
 
@@ -115,18 +110,17 @@ impl Settings {
                 "the TTL of {ttl:?} is not longer than the {aside:?} set aside for clock drift"
             ));
         }
-        if max_hold.is_zero() {
-            return invalid("max_hold is zero".into());
-        }
-        if options.stall_limit.is_some_and(|limit| limit.is_zero()) {
-            return invalid("stall_limit is zero".into());
-        }
-        if options.heartbeat_within.is_some_and(|limit| limit.is_zero()) {
-            return invalid("heartbeat_within is zero".into());
-        }
         let max_attempts = options.max_attempts.or(self.max_attempts);
-        if max_attempts == Some(0) {
-            return invalid("max_attempts is zero".into());
+        let is_zero = |limit: Option<Duration>| limit.is_some_and(|limit| limit.is_zero());
+        for (name, is_zero) in [
+            ("max_hold", max_hold.is_zero()),
+            ("stall_limit", is_zero(options.stall_limit)),
+            ("heartbeat_within", is_zero(options.heartbeat_within)),
+            ("max_attempts", max_attempts == Some(0)),
+        ] {
+            if is_zero {
+                return invalid(format!("{name} is zero"));
+            }
         }
         Ok(Plan {
             ttl,
@@ -141,8 +135,8 @@ impl Settings {
             keeps_records: internal.keeps_records,
             awaits_release: internal.awaits_release,
             validity,
-            // Renewals start at a third of the validity: a later soft deadline is never met while
-            // they work.
+            // Renewals start at a third of the validity: a later soft deadline is not reached while
+            // they succeed.
             stop_margin: self.stop_margin.unwrap_or(validity / 10).min(validity / 2),
             lead_node: internal.lead_node,
             retry_after: options.retry_after.unwrap_or(self.retry_after),
@@ -152,19 +146,18 @@ impl Settings {
     }
 }
 
-/// What is set aside of a TTL for clocks that run, or stand, apart.
+/// Returns the part of a TTL that is reserved for clock drift and differences between clocks.
 fn set_aside(settings: &Settings, ttl: Duration) -> Duration {
     rules::drift(ttl, settings.drift_factor) + rules::margin(settings.clock_guard)
 }
 
 impl Plan {
-    /// Bounds the time by which the hard stop comes before the end of the validity: an eighth of a
-    /// short one is what timers may cost.
+    /// Bounds the lead of the hard stop before the end of the validity to an eighth of the validity.
     pub(crate) fn cap_lead(&self, lead: Duration) -> Duration {
         lead.min(self.validity.min(self.max_hold) / 8)
     }
 
-    /// Whether a refused attempt is followed by a wait for the release.
+    /// Whether a wait for the release follows a refused attempt.
     pub(crate) fn awaits_release(&self) -> bool {
         self.awaits_release || (!self.wait.is_zero() && self.max_attempts != Some(1))
     }

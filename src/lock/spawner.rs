@@ -1,3 +1,5 @@
+//! What runs the crate's own tasks.
+
 use std::{
     fmt,
     future::Future,
@@ -13,18 +15,17 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 /// Runs the crate's own tasks: connections, timers, renewals.
 ///
-/// They must not depend on the runtime of the work that they guard: it may be saturated, blocked,
-/// or gone before the locks are given back. A simulation runs them as tasks of its own instead.
+/// They must not depend on the runtime of the guarded work, which may be saturated, blocked, or shut
+/// down before the locks are released. A simulation may run them as its own tasks.
 pub trait Spawner: fmt::Debug + Send + Sync + 'static {
     /// Runs a task to its end, inside a tokio runtime with time and I/O enabled.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
 
-    /// Runs a task that blocks the thread on which it is polled. Default: on a thread of its own of
-    /// this name, which ends with the task.
+    /// Runs a task that blocks its thread. Default: on its own thread with this name.
     ///
     /// # Errors
     ///
-    /// What the operating system says when it gives no thread; the task is dropped then.
+    /// The operating system gave no thread. The task is dropped.
     fn spawn_blocking(
         &self,
         name: &str,
@@ -33,8 +34,8 @@ pub trait Spawner: fmt::Debug + Send + Sync + 'static {
         run_on_thread(name, task)
     }
 
-    /// Whether a scheduler over this manager runs its jobs here as well, where
-    /// it is given no spawner. Default: no; they run on the tokio runtime that it is started in.
+    /// Whether a scheduler of this manager without its own spawner runs its jobs here. Default: no; they
+    /// run on the tokio runtime in which the scheduler is started.
     fn runs_jobs(&self) -> bool {
         false
     }
@@ -59,13 +60,13 @@ impl Wake for Unpark {
     }
 }
 
-/// One thread with a runtime of its own; it ends when the last handle and the last lock are gone.
+/// One thread with its own runtime. It ends after the last handle and the last lock are dropped.
 #[derive(Debug)]
 pub struct ThreadSpawner {
     tasks: mpsc::UnboundedSender<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-/// How long the thread stays, after the last handle is gone, for releases that are under way.
+/// Time for which the thread continues after that, for releases in flight.
 const LINGER: Duration = Duration::from_secs(5);
 
 impl ThreadSpawner {
@@ -73,7 +74,7 @@ impl ThreadSpawner {
     ///
     /// # Errors
     ///
-    /// What the operating system says when it gives no thread or no event queue.
+    /// The operating system gave no thread or no event queue.
     pub fn start() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (tasks, mut receiver) = mpsc::unbounded_channel();
@@ -100,7 +101,7 @@ impl ThreadSpawner {
 
 impl Spawner for ThreadSpawner {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        // The thread receives for as long as this sender lives.
+        // The thread receives while this sender exists.
         let _ = self.tasks.send(task);
     }
 }

@@ -1,3 +1,5 @@
+//! Guarded work that hangs, or gives no heartbeat.
+
 use std::{
     sync::{Arc, Mutex, Weak},
     task::Wake,
@@ -7,101 +9,87 @@ use std::{
 use super::{lease::ActiveLease, settings::Plan};
 use crate::{quorum::Halt, time::Timestamp};
 
-/// Looks from the crate's own thread whether the work of a lease hangs in a poll, or gives no sign
-/// of life, and then lets the lease run out.
+/// Checks, on the crate's thread, whether the work of a lease hangs in a poll or gives no heartbeat,
+/// and then stops the renewal.
 ///
-/// It looks four times per limit, and a look counts for no more than the pause that was planned
-/// before it. So time in which nobody could look (the machine was suspended, the process stopped)
-/// counts for one pause at most: work that was healthy before has the rest of its limit to go on.
-/// A stall is found between the limit and a quarter more after its beginning.
+/// There are four checks per limit, and the time between two counts for at most the planned pause. So
+/// after a suspension of the machine or process, healthy work has the rest of its limit to continue. A
+/// stall is found between the limit and a quarter more after its beginning.
 pub(crate) struct StallWatch {
     lease: Weak<ActiveLease>,
     pause: Duration,
     stall: Option<Duration>,
     heartbeat: Option<Duration>,
     polled: Option<Duration>,
-    seen: Mutex<Seen>,
+    samples: Mutex<StallSamples>,
 }
 
-struct Seen {
+struct StallSamples {
     last: Timestamp,
-    poll: Stillness,
-    beats: Stillness,
-    polls: Stillness,
+    poll: Unchanged,
+    beats: Unchanged,
+    polls: Unchanged,
 }
 
-/// What shows that work does not get on.
-#[derive(Clone, Copy)]
-enum Sign {
-    /// A poll that does not end.
-    Poll,
-    /// No poll, though the work was woken.
-    NoPoll,
-    NoBeat,
-}
-
-/// For how long something has been seen to stay the same.
+/// Time for which a value did not change.
 #[derive(Default)]
-struct Stillness {
-    mark: Option<u64>,
+struct Unchanged {
+    value: Option<u64>,
     lasts: Duration,
 }
 
-const LOOKS: u32 = 4;
-/// In place of the number of a poll, while there was none.
+/// Number of checks per limit.
+const CHECKS: u32 = 4;
+/// In place of the number of a poll, before the first one.
 const UNTAKEN: u64 = u64::MAX;
+/// Minimum pause between two checks.
+const MIN_PAUSE: Duration = Duration::from_millis(1);
 
 impl StallWatch {
-    /// Does nothing for a plan without limits.
+    /// Starts the checks, unless the plan has no limits.
     pub(super) fn start(lease: &Arc<ActiveLease>, plan: &Plan) {
         let (stall, heartbeat, polled) =
             (plan.stall_limit, plan.heartbeat_within, plan.polled_within);
-        let limits = [stall, heartbeat, polled].into_iter().flatten();
-        let Some(shortest) = limits.min() else { return };
-        // Rounded up, so that four pauses are no less than the limit.
-        let pause = shortest.saturating_add(Duration::from_nanos(u64::from(LOOKS) - 1)) / LOOKS;
-        let pause = pause.max(SHORTEST_PAUSE);
+        let Some(shortest) = [stall, heartbeat, polled].into_iter().flatten().min() else { return };
+        // Rounded up, so that four pauses are at least the limit.
+        let pause = shortest.saturating_add(Duration::from_nanos(u64::from(CHECKS) - 1)) / CHECKS;
+        let pause = pause.max(MIN_PAUSE);
         let last = lease.timers().clock().now();
-        let beats = Stillness { mark: Some(0), lasts: Duration::ZERO };
-        let (poll, polls) = (Stillness::default(), Stillness::default());
-        let seen = Seen { last, poll, beats, polls };
-        let next = last + pause;
-        let seen = Mutex::new(seen);
+        let beats = Unchanged { value: Some(0), lasts: Duration::ZERO };
+        let (poll, polls) = (Unchanged::default(), Unchanged::default());
+        let samples = Mutex::new(StallSamples { last, poll, beats, polls });
         let lease_of = Arc::downgrade(lease);
-        let watch = Self { lease: lease_of, pause, stall, heartbeat, polled, seen };
-        lease.watch_stall(Arc::new(watch), next);
+        let watch = Self { lease: lease_of, pause, stall, heartbeat, polled, samples };
+        lease.watch_stall(Arc::new(watch), last + pause);
     }
 
-    /// What is wrong with the work, if something is, and for how long it has been seen.
-    fn look(&self, lease: &ActiveLease, now: Timestamp) -> Option<(Halt, Sign, Duration)> {
-        let mut seen = crate::sync::lock(&self.seen);
-        let passed = now.since(seen.last).min(self.pause);
-        seen.last = now;
+    /// Returns what is wrong with the work, and since when.
+    fn check(&self, lease: &ActiveLease, now: Timestamp) -> Option<(Halt, &'static str, Duration)> {
+        let mut samples = crate::sync::lock(&self.samples);
+        let passed = now.since(samples.last).min(self.pause);
+        samples.last = now;
         let poll = lease.poll_under_way().filter(|(_, has_begun)| *has_begun);
-        // What was granted to a task that does not take it hangs as well.
+        // A grant that its task does not take counts as a poll.
         let poll = poll.map(|(poll, _)| poll).or(lease.is_untaken().then_some(UNTAKEN));
-        let in_poll = seen.poll.see(poll, passed);
-        let silent = seen.beats.see((!lease.is_resting()).then(|| lease.beats()), passed);
-        let unpolled = seen.polls.see((!lease.blocks()).then(|| lease.polls()), passed);
+        let in_poll = samples.poll.add(poll, passed);
+        let silent = samples.beats.add((!lease.is_resting()).then(|| lease.beats()), passed);
+        let unpolled = samples.polls.add((!lease.blocks()).then(|| lease.polls()), passed);
         if self.stall.is_some_and(|limit| in_poll >= limit) {
-            return Some((Halt::Stalled, Sign::Poll, in_poll));
+            return Some((Halt::Stalled, "hangs in one poll", in_poll));
         }
         if self.polled.is_some_and(|limit| unpolled >= limit) {
-            return Some((Halt::Stalled, Sign::NoPoll, unpolled));
+            return Some((Halt::Stalled, "is not polled, so its runtime hangs", unpolled));
         }
         let is_silent = self.heartbeat.is_some_and(|limit| silent >= limit);
-        is_silent.then_some((Halt::NoHeartbeat, Sign::NoBeat, silent))
+        is_silent.then_some((Halt::NoHeartbeat, "gives no heartbeat", silent))
     }
 }
 
-/// Below this, looking would be all that the thread does.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-
-impl Stillness {
-    /// How long `mark` has been seen, `passed` being the time since the last look.
-    fn see(&mut self, mark: Option<u64>, passed: Duration) -> Duration {
-        let stays = mark.is_some() && mark == self.mark;
-        self.mark = mark;
+impl Unchanged {
+    /// Adds a sample, `passed` after the last one. Returns the time without a change.
+    fn add(&mut self, value: Option<u64>, passed: Duration) -> Duration {
+        let stays = value.is_some() && value == self.value;
+        self.value = value;
         self.lasts = if stays { self.lasts + passed } else { Duration::ZERO };
         self.lasts
     }
@@ -111,34 +99,18 @@ impl Wake for StallWatch {
     fn wake(self: Arc<Self>) {
         let Some(lease) = self.lease.upgrade() else { return };
         let now = lease.timers().clock().now();
-        let Some((why, sign, lasts)) = self.look(&lease, now) else {
+        let Some((why, problem, for_at_least)) = self.check(&lease, now) else {
             let next = now + self.pause;
-            lease.watch_stall(self, next);
-            return;
+            return lease.watch_stall(self, next);
         };
-        if !lease.halt(why) {
-            return;
-        }
-        let (resource, valid_for) = (lease.resource(), lease.remaining());
-        match sign {
-            Sign::Poll => crate::log::warn!(
+        if lease.halt(why) {
+            let (resource, valid_for) = (lease.resource(), lease.remaining());
+            crate::log::warn!(
                 %resource,
-                for_at_least = ?lasts,
+                ?for_at_least,
                 ?valid_for,
-                "guarded work hangs in one poll: its lock is not renewed any more"
-            ),
-            Sign::NoPoll => crate::log::warn!(
-                %resource,
-                for_at_least = ?lasts,
-                ?valid_for,
-                "guarded work is not polled, so its runtime hangs: its lock is not renewed any more"
-            ),
-            Sign::NoBeat => crate::log::warn!(
-                %resource,
-                for_at_least = ?lasts,
-                ?valid_for,
-                "guarded work gives no heartbeat: its lock is not renewed any more"
-            ),
+                "guarded work {problem}: its lock is not renewed any more"
+            );
         }
     }
 }
@@ -188,7 +160,7 @@ mod tests {
             Self::new(|request| request.options(LockOptions::new().heartbeat_within(LIMIT)))
         }
 
-        /// Whether the lock is renewed still: asked last, as it lets a TTL pass.
+        /// Whether the lock is still renewed, after one more TTL.
         fn is_renewed(&self) -> bool {
             self.clock.advance(TTL);
             self.lock.is_valid()
@@ -196,20 +168,20 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_hangs_lets_the_lock_run_out() {
+    fn hanging_poll_loses_the_lock() {
         let mut scene = Scene::stalling();
         let mut poll = scene.lock.lease().enter_poll();
         poll.begin();
-        // Seen first after a quarter, and then for the limit.
+        // StallSamples first after a quarter, and then for the limit.
         scene.clock.advance(QUARTER + LIMIT);
-        assert!(scene.lock.is_valid(), "what is valid is not cut");
+        assert!(scene.lock.is_valid(), "its validity is not cut");
         assert!(!scene.is_renewed());
         assert_eq!(scene.lost.take(), Some(LossCause::Stalled { limit: LIMIT }));
         drop(poll);
     }
 
     #[test]
-    fn a_lock_that_no_work_takes_runs_out() {
+    fn untaken_lock_is_lost() {
         let mut scene = Scene::stalling();
         scene.clock.advance(QUARTER + LIMIT);
         assert!(!scene.is_renewed());
@@ -217,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_ends_before_the_limit_is_no_stall() {
+    fn short_polls_are_no_stall() {
         let scene = Scene::stalling();
         for _ in 0..10 {
             let mut poll = scene.lock.lease().enter_poll();
@@ -228,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leap_over_the_limit_condemns_nobody() {
+    fn suspension_is_no_stall() {
         let scene = Scene::stalling();
         let mut poll = scene.lock.lease().enter_poll();
         poll.begin();
@@ -239,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_that_fire_early_are_no_looks() {
+    fn early_timers_are_no_checks() {
         let scene = Scene::stalling();
         let mut poll = scene.lock.lease().enter_poll();
         poll.begin();
@@ -253,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_heartbeat_the_lock_runs_out() {
+    fn missing_heartbeat_loses_the_lock() {
         let mut scene = Scene::beating();
         scene.clock.advance(LIMIT);
         assert!(scene.lock.is_valid());
@@ -270,11 +242,11 @@ mod tests {
         }
         assert_eq!(scene.lost.take(), None);
         scene.clock.advance(LIMIT + QUARTER);
-        assert!(!scene.is_renewed(), "none came any more");
+        assert!(!scene.is_renewed(), "no more heartbeats");
     }
 
     #[test]
-    fn a_lock_that_was_given_back_leaves_no_timer() {
+    fn release_removes_the_timer() {
         let scene = Scene::stalling();
         let timers = Arc::clone(scene.lock.lease().timers());
         assert_eq!(timers.len(), 2, "renewal and watch");
@@ -283,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_zero_are_refused() {
+    fn zero_limits_are_refused() {
         let redlock = crate::Redlock::embedded();
         for request in [
             LockOptions::new().stall_limit(Duration::ZERO),
@@ -298,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_without_limit_goes_on() {
+    fn unlimited_hold_continues() {
         let mut scene = Scene::new(|request| request.max_hold(Duration::MAX));
         scene.clock.advance(Duration::from_secs(3_600));
         assert!(scene.lock.is_valid());

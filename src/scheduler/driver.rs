@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::{LockRequest, Redlock, SingleAttempts, claims::Kept},
+    lock::{LockRequest, Redlock, SingleAttempts, claims::JobHistory},
     protocol::{TickClaim, TickRun},
     quorum::claims::Latest,
     random,
@@ -77,7 +77,7 @@ pub(super) struct Driver {
     pub(super) is_cut_off: Option<CutOff>,
     /// The request that the present run, or the try at one, is for.
     pub(super) asked: Option<Asked>,
-    /// Kept from before the lock is asked for until the work has ended.
+    /// JobHistory from before the lock is asked for until the work has ended.
     pub(super) slot: Option<OwnedSemaphorePermit>,
     /// How many turns in a row panicked outside of the work.
     pub(super) panics: u32,
@@ -107,7 +107,7 @@ impl Driver {
         job: &Arc<SharedJob>,
         (schedule, options): (Schedule, JobOptions),
         work: Box<dyn Work>,
-        kept: Kept,
+        kept: JobHistory,
     ) -> Self {
         let now = shared.now();
         let owner = Arc::clone(&shared.core().settings.owner);

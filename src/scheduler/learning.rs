@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::claims::{self, Kept},
+    lock::claims::{self, JobHistory},
     protocol::TickRun,
     quorum::claims::Latest,
     schedule::WallTime,
@@ -84,8 +84,8 @@ impl Driver {
         }
     }
 
-    pub(super) fn learn(&mut self, kept: Kept) {
-        let Kept { latest, burnt } = kept;
+    pub(super) fn learn(&mut self, kept: JobHistory) {
+        let JobHistory { latest, burnt } = kept;
         let Sane { mut latest, unknown_until } = self.sane(latest);
         if let Some(latest) = &mut latest {
             self.remember_end(latest);

@@ -12,7 +12,9 @@ use super::{
     FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob, Trigger, TriggerError,
     trigger::Asked,
 };
-use crate::{lock::claims::Kept, metrics, quorum::claims::Latest, schedule::WallTime, sync::Guard};
+use crate::{
+    lock::claims::JobHistory, metrics, quorum::claims::Latest, schedule::WallTime, sync::Guard,
+};
 
 /// See the module.
 pub(super) struct SharedJob {
@@ -184,7 +186,7 @@ impl SharedJob {
 
     /// Takes the end of the run that was seen, or a later run. Whether there is one, not after
     /// `limit`.
-    pub(super) fn refresh(&self, kept: &Kept, limit: WallTime) -> bool {
+    pub(super) fn refresh(&self, kept: &JobHistory, limit: WallTime) -> bool {
         let Some(latest) = &kept.latest else { return false };
         let (run, new) = (&latest.run, fleet_run(latest));
         let times = [run.tick, run.since, run.ended.unwrap_or_default()];

@@ -49,7 +49,7 @@ impl Driver {
 
     pub(super) async fn attempt(&mut self, purpose: Purpose) -> Result<Lock, LockError> {
         if !self.is_to_be_woken(purpose) {
-            return self.request().await;
+            return self.request().acquire().await;
         }
         let request = self.request();
         let attempts = match &mut self.releases {

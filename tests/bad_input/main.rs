@@ -1,4 +1,4 @@
-//! What makes no sense is refused with a clear text, and before anything is sent.
+//! Invalid input is refused with a clear text, before anything is sent.
 
 mod recorder;
 mod requests;

@@ -1,4 +1,4 @@
-//! Counts what is asked of it, so that "nothing was sent" can be told.
+//! A node and a connector that count their calls, to check that nothing was sent.
 
 use std::future::Future;
 use std::io;
@@ -10,7 +10,7 @@ use tower_redlock::node::redis::{Address, Connector, IoStream};
 use tower_redlock::node::{Node, Op, Reply};
 use tower_redlock::{BuildError, Reason, Redlock, RedlockBuilder};
 
-/// A node that counts what it is asked, and answers nothing that counts.
+/// A node that counts the operations that it receives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder(Arc<AtomicUsize>);
 
@@ -45,7 +45,7 @@ impl Connector for Recorder {
     }
 }
 
-/// The builder's error; neither the node nor the connector was asked for anything.
+/// Returns the builder's error. Checks that neither the node nor the connector was called.
 pub(crate) fn build_error(configure: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> BuildError {
     let recorder = Recorder::default();
     let builder = Redlock::builder().node(recorder.clone()).connector(recorder.clone());

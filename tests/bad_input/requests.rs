@@ -1,4 +1,4 @@
-//! Resources and terms of single requests.
+//! Resources and options of single requests.
 
 use std::{convert::Infallible, future::IntoFuture, time::Duration};
 
@@ -32,7 +32,7 @@ async fn names_that_are_none_are_refused() {
 }
 
 #[tokio::test]
-async fn sets_of_no_or_too_many_names_are_refused() {
+async fn sets_without_valid_size() {
     let names = |count: usize| (0..count).map(|i| format!("n{i}")).collect::<Vec<_>>();
     let error = refusal(names(17)).await;
     assert_eq!(error, LockError::InvalidResource(ResourceError::TooManyNames { count: 17 }));
@@ -42,14 +42,14 @@ async fn sets_of_no_or_too_many_names_are_refused() {
 }
 
 #[tokio::test]
-async fn a_name_at_every_limit_is_taken() {
+async fn names_at_the_limits() {
     let names: Vec<String> = (0..16).map(|i| format!("{i:0>512}")).collect();
     let twice = names.iter().chain(&names).cloned().collect::<Vec<_>>();
     Redlock::embedded().lock(twice).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_header_that_is_not_visible_ascii_is_a_bad_key() {
+async fn invisible_header_is_no_key() {
     let key = |request: &Request<()>| -> Result<String, KeyError> {
         let value =
             request.headers().get("x-account").ok_or(KeyError::new("x-account is missing"))?;
@@ -82,7 +82,7 @@ async fn a_header_that_is_not_visible_ascii_is_a_bad_key() {
 }
 
 #[tokio::test]
-async fn requests_with_terms_that_make_no_sense_are_refused_by_name() {
+async fn invalid_options_are_named() {
     let ms = Duration::from_millis;
     assert!(invalid_request(|r| r.ttl(Duration::ZERO)).await.contains("TTL is zero"));
     let text = invalid_request(|r| r.ttl(ms(2))).await;
@@ -96,7 +96,7 @@ async fn requests_with_terms_that_make_no_sense_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn the_longest_terms_that_are_taken_do_not_overflow() {
+async fn longest_options_do_not_overflow() {
     let century = Duration::from_secs(100 * 365 * 24 * 3600);
     let redlock = Redlock::builder()
         .nodes_from(&EmbeddedNodes::new(3))
@@ -116,7 +116,7 @@ async fn the_longest_terms_that_are_taken_do_not_overflow() {
 }
 
 #[tokio::test]
-async fn the_longest_wait_and_hold_are_no_limits() {
+async fn longest_wait_is_no_limit() {
     let builder = || Redlock::builder().nodes_from(&EmbeddedNodes::new(3));
     let by_default = builder().wait(Duration::MAX).max_hold(Duration::MAX).build().unwrap();
     let by_request = builder().build().unwrap();
@@ -131,7 +131,7 @@ async fn the_longest_wait_and_hold_are_no_limits() {
     }
 }
 
-/// What the request is refused with; the node was not asked for anything.
+/// Returns the request's error. Checks that nothing was sent.
 async fn refusal<R>(resource: R) -> LockError
 where
     R: TryInto<Resource> + Clone,
@@ -148,7 +148,7 @@ where
     error
 }
 
-/// The text of what a request with bad terms is refused with.
+/// Returns the text of the error for invalid options.
 async fn invalid_request(change: impl FnOnce(LockRequest) -> LockRequest) -> String {
     let recorder = Recorder::default();
     let redlock = recorder.redlock();

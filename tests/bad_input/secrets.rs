@@ -1,4 +1,4 @@
-//! Passwords in URLs of any fault: nothing that is shown has a part of them.
+//! Passwords in malformed URLs do not appear in any output.
 
 use std::error::Error;
 use std::fmt::{Debug, Write};
@@ -14,7 +14,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::recorder::Recorder;
 
-/// URLs with a password at `{}`, right or wrong in all ways that people get them wrong.
+/// URLs with a password at `{}`, valid or with a common mistake.
 const URLS: &[&str] = &[
     "redis://default:{}@host",
     "redis://:{}@host:6379",
@@ -61,7 +61,7 @@ const URLS: &[&str] = &[
     "redis+unix://{}",
 ];
 
-/// The same without an `@` of the URL's own: an `@` in the password makes them right.
+/// URLs without an `@` of their own: an `@` in the password makes them valid.
 const WITHOUT_HOST: &[&str] = &[
     "redis://default:{}",
     "redis://:{}",
@@ -71,7 +71,7 @@ const WITHOUT_HOST: &[&str] = &[
     "rediss://default:{}",
 ];
 
-/// Parts that no message has, with characters between them that separate the parts of URLs.
+/// Passwords of parts that no message has, with URL separators between them.
 fn password(separators: &'static str) -> impl Strategy<Value = (String, Vec<String>)> {
     let part = "[0-9]{0,2}[QXZ]{3}[0-9]?";
     let separators = separators.chars().map(String::from).chain(["://".into(), "%zz".into()]);
@@ -132,7 +132,7 @@ fn faulty_urls_are_told_by_number() {
     assert!(shown.contains("node URL 2 (redis://***)"), "{shown}");
 }
 
-/// What a manager, or the reason why there is none, shows of itself, and what is logged meanwhile.
+/// Returns the output of a manager, or of the error, and the log.
 fn all_shown(configure: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> String {
     let log = Log::default();
     let lines = log.0.clone();
@@ -159,7 +159,7 @@ fn all_shown(configure: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> String
     shown + &lines.lock().unwrap()
 }
 
-/// Runs nothing.
+/// Runs no tasks.
 #[derive(Debug)]
 struct Nowhere;
 

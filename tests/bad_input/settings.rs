@@ -34,7 +34,7 @@ fn an_embedded_set_is_used_alone() {
 }
 
 #[test]
-fn durations_that_make_no_sense_are_refused_by_name() {
+fn invalid_durations_are_named() {
     type Set = fn(RedlockBuilder, Duration) -> RedlockBuilder;
     let settings: [(&str, Set); 4] = [
         ("ttl", |builder, value| builder.ttl(value).max_ttl(Duration::MAX)),
@@ -56,7 +56,7 @@ fn durations_that_make_no_sense_are_refused_by_name() {
 }
 
 #[test]
-fn a_stop_margin_that_would_stop_all_work_is_refused() {
+fn excessive_stop_margin() {
     let ms = Duration::from_millis;
     // Half of the validity of 988 ms.
     let error = build_error(|b| b.ttl(ms(1_000)).stop_margin(ms(495)));
@@ -67,13 +67,13 @@ fn a_stop_margin_that_would_stop_all_work_is_refused() {
 }
 
 #[test]
-fn lines_that_nobody_may_stand_in_are_refused() {
+fn waiter_limits_of_zero() {
     assert_eq!(setting_of(&build_error(|b| b.max_waiters(0))), "max_waiters");
     assert_eq!(setting_of(&build_error(|b| b.max_waiters_in_total(0))), "max_waiters");
 }
 
 #[test]
-fn a_ttl_under_its_drift_is_refused() {
+fn ttl_below_drift() {
     for (ttl, factor) in [(1, 0.01), (2, 0.01), (2, 0.0), (1000, 0.999)] {
         let ttl = Duration::from_millis(ttl);
         let error = build_error(|b| b.ttl(ttl).drift_factor(factor));
@@ -83,7 +83,7 @@ fn a_ttl_under_its_drift_is_refused() {
 }
 
 #[test]
-fn a_clock_guard_that_leaves_no_validity_is_refused() {
+fn clock_guard_without_validity() {
     let ms = Duration::from_millis;
     for (ttl, within) in [(10_000, 0), (1_000, 330), (1_000, 400), (10_000, 100_000)] {
         let error = build_error(|b| b.ttl(ms(ttl)).clock_guard(ms(within)));
@@ -95,7 +95,7 @@ fn a_clock_guard_that_leaves_no_validity_is_refused() {
 }
 
 #[test]
-fn nodes_that_the_restart_guard_does_not_count_are_refused_beside_servers() {
+fn other_nodes_beside_guarded_servers() {
     let server = "redis://127.0.0.1:1";
     assert_eq!(setting_of(&build_error(|b| b.nodes([server]))), "nodes");
     let off = Redlock::builder().restart_guard(tower_redlock::RestartGuard::Off);
@@ -103,7 +103,7 @@ fn nodes_that_the_restart_guard_does_not_count_are_refused_beside_servers() {
 }
 
 #[test]
-fn drift_factors_outside_of_zero_to_one_are_refused() {
+fn drift_factors_out_of_range() {
     let bad = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1.0, 1.5, -0.1, -f64::MIN_POSITIVE];
     for factor in bad {
         assert_eq!(setting_of(&build_error(|b| b.drift_factor(factor))), "drift_factor");
@@ -111,7 +111,7 @@ fn drift_factors_outside_of_zero_to_one_are_refused() {
 }
 
 #[test]
-fn retries_that_make_no_sense_are_refused() {
+fn invalid_retries() {
     let ms = Duration::from_millis;
     let empty = ms(40)..=ms(5);
     assert_eq!(setting_of(&build_error(|b| b.retry_delay(empty))), "retry_delay");
@@ -121,7 +121,7 @@ fn retries_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn owners_and_prefixes_that_are_no_names_are_refused() {
+fn invalid_owners_and_prefixes() {
     let bad = [String::new(), "a\nb".into(), "a\u{0}".into(), "x".repeat(129)];
     for text in bad {
         assert_eq!(setting_of(&build_error(|b| b.owner(text.clone()))), "owner");
@@ -136,7 +136,7 @@ fn owners_and_prefixes_that_are_no_names_are_refused() {
         .unwrap();
 }
 
-/// A name may contain anything, so `a` with the name `x:lock:y` has the key of `a:lock:x` with `y`.
+/// A name may contain anything, so prefix `a` and name `x:lock:y` have the key of `a:lock:x` and `y`.
 #[test]
 fn prefixes_that_share_keys_are_refused() {
     for kind in ["lock", "done", "free"] {

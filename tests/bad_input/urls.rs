@@ -1,11 +1,11 @@
-//! Where servers are, and how to get in.
+//! URLs and credentials of servers.
 
 use tower_redlock::{BuildError, Credentials, Redlock};
 
 use crate::recorder::{Recorder, build_error};
 
 #[test]
-fn malformed_urls_are_refused_without_their_password() {
+fn malformed_urls_hide_the_password() {
     let urls = [
         "",
         "localhost",
@@ -31,7 +31,7 @@ fn malformed_urls_are_refused_without_their_password() {
 }
 
 #[test]
-fn a_malformed_unix_url_is_refused_without_the_password_of_its_query() {
+fn malformed_unix_url_hides_the_password() {
     let urls = [
         "redis+unix:///run/redis.sock?db=x&pass=s3cret",
         "redis+unix:///run/redis.sock?user=app&db=-1&pass=s3cret",
@@ -60,7 +60,7 @@ fn one_server_is_not_taken_twice() {
 }
 
 #[test]
-fn one_server_in_two_spellings_is_not_taken_twice() {
+fn two_spellings_are_one_server() {
     assert_duplicate(["redis://[::1]", "redis://[0:0:0:0:0:0:0:1]"]);
     assert_duplicate(["redis://h.example", "redis://H.EXAMPLE"]);
 }
@@ -74,7 +74,7 @@ fn assert_duplicate(urls: [&str; 2]) {
 
 #[cfg(not(feature = "tls"))]
 #[test]
-fn tls_without_its_feature_is_refused_without_the_password() {
+fn tls_error_hides_the_password() {
     let error = build_error(|b| b.nodes(["rediss://u:s3cret@h"]));
     assert!(matches!(error, BuildError::TlsNotBuilt { .. }), "{error:?}");
     assert!(error.to_string().contains("tls") && !error.to_string().contains("s3cret"));

@@ -1,34 +1,14 @@
 //! What is told of a try that asks one node first.
 
-use std::{future::IntoFuture, sync::Arc, task::Poll, time::Duration};
+use std::{future::IntoFuture, task::Poll, time::Duration};
 
 use tokio::time::timeout;
-use tower_redlock::{
-    EmbeddedNodes, Lock, LockError, Reason, Redlock, RedlockBuilder,
-    node::{Node, Op, Reply},
-};
+use tower_redlock::{EmbeddedNodes, Lock, LockError, Reason, Redlock, RedlockBuilder};
 
 use crate::{
-    handoff::scene::{HandClock, granted, poll, waiting},
-    support::HANG_GUARD,
+    handoff::scene::{granted, poll, waiting},
+    support::{HANG_GUARD, hand_clock::HandClock, mock_node::MockNode},
 };
-
-/// A node, or one that can't be reached.
-#[derive(Debug)]
-struct Reached(Option<Arc<dyn Node>>, String);
-
-impl Node for Reached {
-    fn send(&self, op: Op, reply: Reply) {
-        match &self.0 {
-            Some(node) => node.send(op, reply),
-            None => reply.send(Err(Reason::NotConnected("down".into()))),
-        }
-    }
-
-    fn name(&self) -> &str {
-        &self.1
-    }
-}
 
 /// Five nodes as a manager sees them: a stranger has the key of the first, the second is free, and
 /// the others can't be reached. The votes are split, and the next try asks the first node alone.
@@ -43,8 +23,12 @@ impl Scene {
         let clock = HandClock::new();
         let nodes = EmbeddedNodes::with_clock(5, clock.clone());
         let lender = Redlock::builder().nodes_from(&nodes).build().unwrap();
-        let node =
-            |i: usize| Reached(Some(lender.nodes()[i].clone()).filter(|_| i < 2), format!("n{i}"));
+        let node = |i: usize| match lender.nodes().get(i).filter(|_| i < 2) {
+            Some(node) => MockNode::forwarding(node).named(format!("n{i}")),
+            None => {
+                MockNode::answering(format!("n{i}"), |_| Err(Reason::NotConnected("down".into())))
+            }
+        };
         let builder = || Redlock::builder().clock(clock.clone());
         let stranger = builder().node(node(0)).owner("stranger").build().unwrap();
         let lock = granted(&mut stranger.lock("x").into_future());

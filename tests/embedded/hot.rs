@@ -3,42 +3,22 @@
 use std::{
     future::{Future, IntoFuture},
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use tower_redlock::{
-    EmbeddedNodes, FencingToken, Redlock,
-    time::{Clock, Timestamp},
-};
+use tower_redlock::{EmbeddedNodes, FencingToken, Redlock};
+
+use crate::support::hand_clock::HandClock;
 
 /// More than it takes to get a minute ahead of the clock with the block of 256 of every lease.
 const LEASES: usize = 260_000;
 const A_LEASE: Duration = Duration::from_micros(10);
 
-/// Moved by hand, so that the machine's speed does not matter.
-#[derive(Clone, Debug)]
-struct HandClock {
-    micros: Arc<AtomicU64>,
-}
-
-impl Clock for HandClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::ZERO + self.wall()
-    }
-
-    fn wall(&self) -> Duration {
-        Duration::from_micros(self.micros.load(Ordering::SeqCst))
-    }
-}
-
 #[test]
 fn a_name_that_is_leased_a_hundred_thousand_times_a_second_gets_growing_tokens() {
-    let clock = HandClock { micros: Arc::new(AtomicU64::new(1_700_000_000_000_000)) };
+    // The machine's speed does not matter.
+    let clock = HandClock::new();
     let nodes = EmbeddedNodes::with_clock(3, clock.clone());
     let redlock = Redlock::builder().nodes_from(&nodes).clock(clock.clone()).build().unwrap();
     let mut last = FencingToken::default();
@@ -49,6 +29,6 @@ fn a_name_that_is_leased_a_hundred_thousand_times_a_second_gets_growing_tokens()
         assert!(lock.fencing_token() > last, "lease {lease}");
         last = lock.fencing_token();
         drop(lock);
-        clock.micros.fetch_add(u64::try_from(A_LEASE.as_micros()).unwrap(), Ordering::SeqCst);
+        clock.advance(A_LEASE);
     }
 }

@@ -6,14 +6,15 @@ use tower_redlock::{
     EmbeddedNodes, Lock, LockError, NodeState, Reason, Redlock, Vote, VoteOutcome,
 };
 
-use crate::nodes::{Shared, erring, manager, shared, silent};
+use crate::nodes::{erring, manager, shared, silent};
+use crate::support::mock_node::MockNode;
 
 fn gone() -> Reason {
     Reason::NotConnected("gone".into())
 }
 
 /// `items` in every order.
-fn orders(items: &[Shared]) -> Vec<Vec<Shared>> {
+fn orders(items: &[MockNode]) -> Vec<Vec<MockNode>> {
     if items.is_empty() {
         return vec![Vec::new()];
     }
@@ -25,7 +26,7 @@ fn orders(items: &[Shared]) -> Vec<Vec<Shared>> {
 }
 
 /// Nodes on which `other` holds "a", and further ones.
-async fn held_on(held: usize, further: &[Shared]) -> (Lock, Vec<Shared>) {
+async fn held_on(held: usize, further: &[MockNode]) -> (Lock, Vec<MockNode>) {
     let set = EmbeddedNodes::new(held);
     let other = Redlock::builder().nodes_from(&set).owner("other").build().unwrap();
     (other.lock("a").await.unwrap(), [&shared(&set), further].concat())
@@ -55,7 +56,7 @@ async fn a_node_that_is_free_and_one_that_is_held_say_held_in_every_order() {
     assert_eq!(free.key_counts(), [0], "what was granted is given back");
 }
 
-async fn assert_held_in_every_order(nodes: &[Shared]) {
+async fn assert_held_in_every_order(nodes: &[MockNode]) {
     for order in orders(nodes) {
         let names = format!("{order:?}");
         let said = manager(order).lock("a").await;

@@ -1,4 +1,4 @@
-//! A forked child, and what it found.
+//! Runs work in a forked child.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::HANG_GUARD;
 
-/// Runs `work` in a fork of this process. Panics where it panicked there, or did not end.
+/// Runs `work` in a fork of this process. Panics if it panics there, or does not end.
 #[track_caller]
 pub(crate) fn in_child(work: impl FnOnce()) {
     let child = match fork().expect("the process forks") {
         Fork::Parent(child) => child,
         Fork::Child => {
             let ended = catch_unwind(AssertUnwindSafe(work));
-            // Nothing of the parent's is dropped: its servers, say.
+            // Drops nothing of the parent, such as its servers.
             process::exit(i32::from(ended.is_err()));
         }
     };

@@ -1,4 +1,4 @@
-//! Managers and stores in a process that was forked: its thread is not there.
+//! Managers and stores in a forked process, which lacks their threads.
 #![cfg(unix)]
 
 #[path = "../support/mod.rs"]

@@ -1,4 +1,4 @@
-//! Every entry point that would wait for the thread fails at once, and says why.
+//! Every entry point that would wait for the thread fails at once, with the reason.
 
 use std::process;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn is_forked(error: &LockError, parent: u32) -> bool {
     is_forked && error.to_string().contains(&parent.to_string())
 }
 
-/// All of it is ready at the first poll: nobody in the child could wake it.
+/// All futures are ready at the first poll: no thread of the child could wake them.
 fn assert_all_fail(redlock: &Redlock, parent: u32) {
     let now = "ready at once";
     let error = redlock.lock("a").wait(HANG_GUARD).into_future().now_or_never().expect(now);
@@ -110,9 +110,9 @@ fn a_manager_of_the_child_works() {
     });
 }
 
-/// Mutexes of the library may be locked at the fork, by threads that the child does not have.
+/// At the fork, threads that the child lacks may hold mutexes of the library.
 #[test]
-fn children_of_a_busy_parent_do_not_hang() {
+fn busy_parents_children_do_not_hang() {
     const FORKS: usize = 50;
     let redlock = Redlock::builder()
         .nodes_from(&tower_redlock::EmbeddedNodes::new(5))

@@ -1,4 +1,4 @@
-//! A store of answers on a server, whose thread the child does not have.
+//! A store of answers on a server, whose thread the child lacks.
 
 use std::{
     pin::pin,
@@ -29,16 +29,16 @@ fn assert_forked(error: &StoreError, parent: u32) {
     assert_eq!(source, Some(&LockError::Forked { built_in: parent }));
 }
 
-/// All of it is ready at the first poll in the child: nobody there could wake it.
+/// All futures are ready at the first poll: no thread of the child could wake them.
 #[test]
-fn questions_of_before_the_fork_fail_in_a_child() {
+fn earlier_queries_fail_in_child() {
     let server = RedisServer::start();
     let store = RedisStore::builder(server.plain_url()).timeout(HANG_GUARD).build().unwrap();
     server.freeze();
     let (parent, token) = (process::id(), FencingToken::new(1));
     let (mut put, mut get) = (pin!(store.put("a", response(), DAY, token)), pin!(store.get("a")));
     let mut cx = Context::from_waker(Waker::noop());
-    // Waited for, with a timer.
+    // Waits with a timer.
     assert!(put.as_mut().poll(&mut cx).is_pending() && get.as_mut().poll(&mut cx).is_pending());
     let mut unpolled = Some(store.get("a"));
     in_child(|| {
@@ -60,7 +60,7 @@ fn questions_of_before_the_fork_fail_in_a_child() {
     });
 }
 
-/// The timers' mutex may be locked at the fork, by the thread that the child does not have.
+/// At the fork, the thread that the child lacks may hold the timers' mutex.
 #[test]
 fn children_drop_questions_of_a_busy_parent() {
     const FORKS: usize = 200;
@@ -77,7 +77,7 @@ fn children_drop_questions_of_a_busy_parent() {
             std::thread::spawn(move || {
                 let mut cx = Context::from_waker(Waker::noop());
                 while !is_over() {
-                    // Each enters a timer, and takes it away.
+                    // Each inserts a timer and removes it.
                     let _ = pin!(store.get("busy")).poll(&mut cx);
                 }
             })

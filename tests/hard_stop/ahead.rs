@@ -1,4 +1,4 @@
-//! Where timers are not exact, the hard stop comes so early that it is over in time.
+//! With inexact timers, the hard stop comes earlier by their lead.
 
 use std::{
     future::{Future, IntoFuture},
@@ -18,7 +18,7 @@ const MS: Duration = Duration::from_millis(1);
 /// The granularity, and half a millisecond for each of two threads.
 const LEAD: Duration = Duration::from_millis(3);
 
-/// Says of its timers that they are late by up to 2 ms, as tokio's.
+/// A clock whose timers are late by up to 2 ms, as tokio's.
 #[derive(Debug)]
 struct Coarse(ManualClock);
 
@@ -43,7 +43,7 @@ fn scene(set: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> (ManualClock, Re
     (clock, redlock)
 }
 
-/// Idle work under a lock that nobody renews.
+/// Idle work under a lock without renewal.
 fn idle(
     clock: &ManualClock,
     redlock: &Redlock,
@@ -64,7 +64,7 @@ fn assert_stops_after(clock: &ManualClock, work: &Task<Result<(), LockError>>, t
 }
 
 #[test]
-fn idle_work_is_dropped_before_the_end() {
+fn idle_work_drops_before_end() {
     let (clock, redlock) = scene(|builder| builder);
     let mut work = idle(&clock, &redlock, |request| request);
     assert_stops_after(&clock, &work, VALIDITY.saturating_sub(LEAD));
@@ -83,10 +83,10 @@ fn so_it_is_before_max_hold() {
 }
 
 #[test]
-fn a_late_timer_moves_the_stop_ahead() {
+fn late_timer_moves_stop_ahead() {
     let (clock, redlock) = scene(|builder| builder);
     let work = idle(&clock, &redlock, |request| request);
-    // The clock is looked at every 250 ms.
+    // The timers read the clock every 250 ms.
     let (look, late) = (Duration::from_millis(250), Duration::from_millis(5));
     clock.leap(look + late);
     let lead = MS * 2 + late.saturating_sub(MS * 2) * 2;
@@ -113,7 +113,7 @@ fn the_soft_stop_keeps_its_distance() {
     assert!(!stopping.is_finished());
     clock.advance(NANO);
     assert!(stopping.is_finished());
-    assert_eq!(lock.remaining(), LEAD + MS, "what is valid is not less for it");
+    assert_eq!(lock.remaining(), LEAD + MS, "the validity is not shorter");
     clock.advance(MS);
     assert!(lost.is_finished());
 }

@@ -1,4 +1,4 @@
-//! The current context: set around each poll, and nowhere else.
+//! The current context is set around each poll only.
 
 use std::{
     future::{Future, poll_fn},
@@ -12,7 +12,7 @@ use tower_redlock::LockContext;
 use crate::tools::{HandClock, poll, redlock};
 
 #[test]
-fn nested_guards_give_and_take_back_the_current_context() {
+fn nested_guards_restore_the_context() {
     let clock = HandClock::unwatched();
     let (redlock, _) = redlock(&clock);
     let name = || LockContext::current().map(|cx| cx.resource().to_string());

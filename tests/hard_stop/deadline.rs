@@ -1,4 +1,4 @@
-//! When work is polled, and when not any more.
+//! Work is polled until the deadline.
 
 use std::{
     future::{Future, poll_fn},
@@ -18,7 +18,7 @@ use crate::tools::{
 };
 
 #[test]
-fn work_is_polled_to_the_last_nanosecond_and_not_at_the_deadline() {
+fn last_poll_precedes_the_deadline() {
     let clock = HandClock::unwatched();
     let (redlock, nodes) = redlock(&clock);
     let (polls, waker) = (Arc::default(), Arc::default());
@@ -40,7 +40,7 @@ fn work_is_polled_to_the_last_nanosecond_and_not_at_the_deadline() {
 }
 
 #[test]
-fn a_clock_that_jumps_past_the_deadline_stops_idle_work_before_its_own_waker_brings_a_poll() {
+fn jumped_clock_stops_idle_work() {
     let clock = HandClock::unwatched();
     let (redlock, _) = redlock(&clock);
     let (polls, waker) = (Arc::default(), Arc::<Mutex<Option<Waker>>>::default());
@@ -60,7 +60,7 @@ fn a_clock_that_jumps_past_the_deadline_stops_idle_work_before_its_own_waker_bri
 }
 
 #[test]
-fn work_that_would_be_ready_is_not_asked_after_the_deadline() {
+fn ready_work_is_not_polled_late() {
     let clock = HandClock::unwatched();
     let (redlock, _) = redlock(&clock);
     let ready = Arc::new(AtomicBool::new(false));
@@ -80,7 +80,7 @@ fn work_that_would_be_ready_is_not_asked_after_the_deadline() {
 }
 
 #[test]
-fn max_hold_is_a_deadline_like_any_other_and_named_as_the_cause() {
+fn max_hold_is_a_deadline() {
     let clock = HandClock::unwatched();
     let (redlock, _) = redlock(&clock);
     let limit = Duration::from_secs(3);
@@ -99,7 +99,7 @@ fn max_hold_is_a_deadline_like_any_other_and_named_as_the_cause() {
 }
 
 #[test]
-fn a_poll_that_overruns_and_is_ready_gives_its_output() {
+fn ready_overrun_gives_its_output() {
     let clock = HandClock::unwatched();
     let (redlock, nodes) = redlock(&clock);
     let in_poll = clock.clone();
@@ -113,7 +113,7 @@ fn a_poll_that_overruns_and_is_ready_gives_its_output() {
 }
 
 #[test]
-fn a_poll_that_overruns_and_is_pending_is_the_last() {
+fn pending_overrun_is_the_last_poll() {
     let clock = HandClock::unwatched();
     let (redlock, _) = redlock(&clock);
     let in_poll = clock.clone();
@@ -130,7 +130,7 @@ fn a_poll_that_overruns_and_is_pending_is_the_last() {
 }
 
 #[test]
-fn making_the_work_counts_as_work_and_what_it_made_too_late_is_not_polled() {
+fn late_made_work_is_not_polled() {
     let clock = HandClock::unwatched();
     let (redlock, _) = redlock(&clock);
     let (polls, waker) = (Arc::default(), Arc::default());
@@ -149,8 +149,8 @@ fn making_the_work_counts_as_work_and_what_it_made_too_late_is_not_polled() {
 }
 
 #[test]
-fn the_end_of_the_validity_wakes_idle_work_to_be_dropped() {
-    let clock = HandClock::watched();
+fn end_wakes_and_drops_idle_work() {
+    let clock = HandClock::new();
     let (redlock, nodes) = redlock(&clock);
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();
@@ -177,8 +177,8 @@ fn the_end_of_the_validity_wakes_idle_work_to_be_dropped() {
 }
 
 #[test]
-fn renewal_moves_the_deadline_and_work_runs_on() {
-    let clock = HandClock::watched();
+fn renewal_moves_the_deadline() {
+    let clock = HandClock::new();
     let (redlock, _) = redlock(&clock);
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();

@@ -1,4 +1,4 @@
-//! Who waits for the end of a lock is woken when it is given back.
+//! A release wakes the tasks that wait for the end of the lock.
 
 use std::{
     future::Future,
@@ -29,7 +29,7 @@ fn assert_told(woken: &Woken, mut lost: Lost, nodes: &EmbeddedNodes) {
 }
 
 #[test]
-fn a_dropped_lock_wakes_who_waits_for_its_end() {
+fn drop_wakes_watchers() {
     let (redlock, nodes) = redlock(&HandClock::unwatched());
     let woken = Arc::<Woken>::default();
     let (lock, lost) = watched(&redlock, &woken);
@@ -38,7 +38,7 @@ fn a_dropped_lock_wakes_who_waits_for_its_end() {
 }
 
 #[test]
-fn a_released_lock_wakes_who_waits_for_its_end() {
+fn awaited_release_wakes_watchers() {
     let (redlock, nodes) = redlock(&HandClock::unwatched());
     let woken = Arc::<Woken>::default();
     let (lock, lost) = watched(&redlock, &woken);
@@ -47,7 +47,7 @@ fn a_released_lock_wakes_who_waits_for_its_end() {
 }
 
 #[test]
-fn a_release_that_is_not_awaited_wakes_who_waits_for_the_end() {
+fn unawaited_release_wakes_watchers() {
     let (redlock, nodes) = redlock(&HandClock::unwatched());
     let woken = Arc::<Woken>::default();
     let (lock, lost) = watched(&redlock, &woken);

@@ -20,7 +20,7 @@ use crate::tools::{
 const WAIT: Duration = Duration::from_secs(3_600);
 const EARLIER: Duration = Duration::from_millis(90);
 
-/// Endless work under a lock that is handed on to it `EARLIER` after the lease was asked for.
+/// Endless work under a lock that is handed on `EARLIER` after the start of the lease.
 fn handed_on<F: Future>(
     redlock: &Redlock,
     clock: &HandClock,
@@ -31,14 +31,14 @@ fn handed_on<F: Future>(
     let mut first = request.clone().into_future();
     let Poll::Ready(Ok(first)) = poll(Pin::new(&mut first)) else { panic!() };
     let mut run = Box::pin(request.wait(WAIT).max_hold(max_hold).run(|_| work));
-    assert!(poll(run.as_mut()).is_pending(), "it stands in line");
+    assert!(poll(run.as_mut()).is_pending(), "it waits in line");
     clock.advance(EARLIER);
     drop(first);
     run
 }
 
 #[test]
-fn no_poll_begins_at_the_end_of_a_validity_that_was_handed_on() {
+fn no_poll_at_end_of_validity() {
     for margin in [NANO, Duration::ZERO] {
         let clock = HandClock::unwatched();
         let (redlock, _nodes) = redlock(&clock);
@@ -49,7 +49,7 @@ fn no_poll_begins_at_the_end_of_a_validity_that_was_handed_on() {
         assert!(poll(run.as_mut()).is_pending());
         let first = polls.load(Ordering::SeqCst);
         assert!(first > 0);
-        // The validity is the lease's, and counts from where that was asked for.
+        // The validity counts from the start of the lease.
         clock.advance(VALIDITY.saturating_sub(EARLIER + margin));
         let polled = poll(run.as_mut());
         if margin.is_zero() {
@@ -64,7 +64,7 @@ fn no_poll_begins_at_the_end_of_a_validity_that_was_handed_on() {
 }
 
 #[test]
-fn no_poll_begins_at_the_end_of_ones_own_max_hold() {
+fn no_poll_at_own_max_hold() {
     const HOLD: Duration = Duration::from_secs(1);
     let clock = HandClock::unwatched();
     let (redlock, _nodes) = redlock(&clock);
@@ -82,14 +82,14 @@ fn no_poll_begins_at_the_end_of_ones_own_max_hold() {
 }
 
 #[test]
-fn work_whose_lock_was_handed_on_and_fetched_too_late_does_not_begin() {
+fn late_hand_off_runs_no_work() {
     let clock = HandClock::unwatched();
     let nodes = EmbeddedNodes::with_clock(5, clock.clone());
     let redlock = builder(&clock).nodes_from(&nodes).build().unwrap();
     let mut run = handed_on(&redlock, &clock, WAIT, async { panic!("it must not begin") });
     clock.advance(VALIDITY.saturating_sub(EARLIER));
     let polled = poll(run.as_mut());
-    assert!(matches!(polled, Poll::Ready(Err(LockError::TooSlow { .. }))), "not told so");
+    assert!(matches!(polled, Poll::Ready(Err(LockError::TooSlow { .. }))), "too slow");
     drop(run);
     assert_eq!(nodes.key_counts(), [0; 5]);
 }

@@ -1,46 +1,16 @@
-//! First the work goes, then the keys.
+//! Work is dropped before its keys are released.
 
 use std::{
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, atomic::Ordering},
     task::Poll,
 };
 
-use tower_redlock::{
-    EmbeddedNodes, NodeHealth, RedlockBuilder,
-    node::{Node, Op, Reply},
-};
+use tower_redlock::{EmbeddedNodes, RedlockBuilder, node::Op};
 
+use crate::mock_node::MockNode;
 use crate::tools::{Flag, HandClock, VALIDITY, builder, is_expired, poll};
-
-/// Writes down releases in the order in which they are sent, and whether the work was gone by then.
-#[derive(Debug)]
-struct Watched {
-    inner: Arc<dyn Node>,
-    is_dropped: Arc<AtomicBool>,
-    releases: Arc<Mutex<Vec<bool>>>,
-}
-
-impl Node for Watched {
-    fn send(&self, op: Op, reply: Reply) {
-        if matches!(op, Op::Release(_)) {
-            self.releases.lock().unwrap().push(self.is_dropped.load(Ordering::SeqCst));
-        }
-        self.inner.send(op, reply);
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.inner.health()
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 enum End {
@@ -51,15 +21,18 @@ enum End {
 }
 
 #[test]
-fn the_work_is_dropped_before_the_release_is_sent_however_it_ends() {
+fn work_is_dropped_before_the_release() {
     for end in [End::Dropped, End::Lost, End::Panic, End::Ready] {
         let clock = HandClock::unwatched();
         let (flag, is_dropped) = Flag::new();
         let releases = Arc::<Mutex<Vec<bool>>>::default();
-        let watched = |inner| Watched {
-            inner,
-            is_dropped: Arc::clone(&is_dropped),
-            releases: Arc::clone(&releases),
+        let watched = |inner| {
+            let (is_dropped, releases) = (Arc::clone(&is_dropped), Arc::clone(&releases));
+            MockNode::observing(&inner, move |op| {
+                if matches!(op, Op::Release(_)) {
+                    releases.lock().unwrap().push(is_dropped.load(Ordering::SeqCst));
+                }
+            })
         };
         let nodes = EmbeddedNodes::with_clock(3, clock.clone());
         let redlock =

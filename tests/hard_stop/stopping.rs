@@ -1,4 +1,4 @@
-//! The soft deadline: guarded work is asked to stop before the hard stop.
+//! The soft deadline, at which guarded work has to stop by itself.
 
 use std::{
     future::{Future, IntoFuture, poll_fn},
@@ -12,7 +12,7 @@ use tower_redlock::{Lock, Redlock, RedlockBuilder, lock::Stopping};
 
 use crate::tools::{HandClock, NANO, TTL, VALIDITY, Woken, builder, just_before, poll, redlock};
 
-/// A tenth of the validity, and what is left of it.
+/// A tenth of the validity, and the rest of it.
 const MARGIN: Duration = Duration::from_micros(989_800);
 const BEFORE: Duration = Duration::from_micros(8_908_200);
 
@@ -32,7 +32,7 @@ fn with(clock: &HandClock, set: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -
 }
 
 #[test]
-fn work_is_asked_to_stop_a_tenth_of_the_validity_before_the_end() {
+fn default_margin_is_a_tenth() {
     let clock = HandClock::unwatched();
     let (redlock, _nodes) = redlock(&clock);
     let lock = taken(&redlock);
@@ -46,7 +46,7 @@ fn work_is_asked_to_stop_a_tenth_of_the_validity_before_the_end() {
 }
 
 #[test]
-fn the_margin_can_be_set_and_is_half_of_a_short_validity_at_the_most() {
+fn margin_is_at_most_half() {
     let clock = HandClock::unwatched();
     let redlock = with(&clock, |builder| builder.stop_margin(Duration::from_secs(4)));
     let lock = taken(&redlock);
@@ -81,7 +81,7 @@ fn a_renewal_moves_the_soft_deadline() {
 }
 
 #[test]
-fn it_comes_before_the_end_of_max_hold_too() {
+fn margin_precedes_max_hold() {
     let clock = HandClock::unwatched();
     let redlock = with(&clock, |builder| builder.max_hold(TTL / 2));
     let lock = taken(&redlock);
@@ -92,7 +92,7 @@ fn it_comes_before_the_end_of_max_hold_too() {
 }
 
 #[test]
-fn a_lock_that_is_given_back_is_stopping_and_wakes_who_waits_for_it() {
+fn release_completes_stopping() {
     let (redlock, _nodes) = redlock(&HandClock::unwatched());
     let lock = taken(&redlock);
     let mut stopping = lock.context().stopping();
@@ -104,10 +104,10 @@ fn a_lock_that_is_given_back_is_stopping_and_wakes_who_waits_for_it() {
     assert!(stops(&mut stopping));
 }
 
-/// The timers wake the work at the soft deadline, and what it then does is its result.
+/// The timers wake the work at the soft deadline, and its result counts.
 #[tokio::test]
-async fn work_that_ends_when_it_is_asked_to_is_not_stopped() {
-    let clock = HandClock::watched();
+async fn work_that_stops_is_not_dropped() {
+    let clock = HandClock::new();
     let (redlock, nodes) = redlock(&clock);
     let moving = clock.clone();
     let saved = redlock

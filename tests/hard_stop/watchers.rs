@@ -1,16 +1,15 @@
-//! Futures that watch a lock and are dropped leave nothing with it.
+//! Dropped futures that watch a lock leave no waker with it.
 
 use std::{
     future::Future,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll, Waker},
 };
 
-use tower_redlock::{
-    EmbeddedNodes, LockError, LossCause, NodeHealth, Reason, Redlock, RedlockBuilder,
-    node::{Answer, Node, Op, Reply},
-};
+use tower_redlock::{EmbeddedNodes, LockError, LossCause, Redlock, node::Op};
+
+use crate::mock_node::{Withheld, with_nodes};
 
 use crate::tools::{HandClock, NANO, VALIDITY, Woken, builder, poll, redlock};
 
@@ -21,11 +20,11 @@ const MANY: usize = 10_000;
 fn polled_and_dropped(woken: &Arc<Woken>, mut future: Pin<&mut impl Future>) {
     let task = Waker::from(Arc::clone(woken));
     assert!(future.as_mut().poll(&mut Context::from_waker(&task)).is_pending());
-    assert!(Arc::strong_count(woken) > 2, "the lock knows whom to wake");
+    assert!(Arc::strong_count(woken) > 2, "the lock has the waker");
 }
 
 #[test]
-fn dropped_lost_futures_leave_no_waker_behind() {
+fn dropped_lost_futures_leave_no_waker() {
     let clock = HandClock::unwatched();
     let (redlock, _) = redlock(&clock);
     let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
@@ -37,7 +36,7 @@ fn dropped_lost_futures_leave_no_waker_behind() {
         polled_and_dropped(&gone, pin!(lock.lost()));
         assert_eq!(Arc::strong_count(&gone), 1);
     }
-    // One that is polled again and again is known once.
+    // Repeated polls register once.
     for _ in 0..MANY {
         assert!(Pin::new(&mut lost).poll(&mut Context::from_waker(&task)).is_pending());
     }
@@ -49,59 +48,25 @@ fn dropped_lost_futures_leave_no_waker_behind() {
     clock.advance(VALIDITY);
     let after = poll(pin!(lock.extend()));
     assert!(matches!(after, Poll::Ready(Err(LockError::Lost { .. }))), "{after:?}");
-    assert_eq!(alive.0.load(Ordering::SeqCst), before + 1, "who still watches is woken");
-    assert_eq!(gone.0.load(Ordering::SeqCst), 0, "who went is not");
+    assert_eq!(alive.0.load(Ordering::SeqCst), before + 1, "the watcher is woken");
+    assert_eq!(gone.0.load(Ordering::SeqCst), 0, "the dropped one is not");
     let cause = poll(Pin::new(&mut lost));
     assert!(matches!(cause, Poll::Ready(LossCause::Expired { .. })), "{cause:?}");
 }
 
-type Answered = (Reply, Result<Answer, Reason>);
-
-/// Keeps the answers to all but acquire operations until they are let go.
-#[derive(Debug)]
-struct Slow {
-    inner: Arc<dyn Node>,
-    kept: Arc<Mutex<Vec<Answered>>>,
-}
-
-impl Node for Slow {
-    fn send(&self, op: Op, reply: Reply) {
-        if matches!(op, Op::Acquire(_)) {
-            return self.inner.send(op, reply);
-        }
-        let kept = Arc::clone(&self.kept);
-        let keep = Reply::from_fn(move |result| kept.lock().unwrap().push((reply, result)));
-        self.inner.send(op, keep);
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.inner.health()
-    }
-}
-
-fn slow(clock: &HandClock) -> (Redlock, Arc<Mutex<Vec<Answered>>>) {
+/// A manager, and the answers to its operations but acquires, which are withheld.
+fn slow(clock: &HandClock) -> (Redlock, Withheld) {
     let nodes = EmbeddedNodes::with_clock(3, clock.clone());
-    let kept = Arc::<Mutex<Vec<Answered>>>::default();
-    let wrapped = nodes.nodes("redlock").map(|inner| Slow { inner, kept: Arc::clone(&kept) });
-    let redlock = wrapped.fold(builder(clock).fencing(false), RedlockBuilder::node);
-    (redlock.build().unwrap(), kept)
-}
-
-fn let_go(kept: &Mutex<Vec<Answered>>) {
-    let answered = std::mem::take(&mut *kept.lock().unwrap());
-    for (reply, result) in answered {
-        reply.send(result);
-    }
+    let withheld = Withheld::default();
+    let node = |inner| withheld.node(&inner, |op| !matches!(op, Op::Acquire(_)));
+    let builder = builder(clock).fencing(false);
+    (with_nodes(builder, nodes.nodes("redlock").map(node)).build().unwrap(), withheld)
 }
 
 #[test]
-fn dropped_extensions_leave_no_waker_behind_and_the_next_one_works() {
+fn dropped_extensions_leave_no_waker() {
     let clock = HandClock::unwatched();
-    let (redlock, kept) = slow(&clock);
+    let (redlock, answers) = slow(&clock);
     let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
     let woken = Arc::<Woken>::default();
     for _ in 0..MANY {
@@ -109,26 +74,26 @@ fn dropped_extensions_leave_no_waker_behind_and_the_next_one_works() {
         polled_and_dropped(&woken, pin!(lock.extend()));
         assert_eq!(Arc::strong_count(&woken), 1);
     }
-    assert_eq!(kept.lock().unwrap().len(), 3 * MANY, "each asks all nodes");
-    let_go(&kept);
+    assert_eq!(answers.count(), 3 * MANY, "each sends to all nodes");
+    answers.deliver();
     assert_eq!(woken.0.load(Ordering::SeqCst), 0);
-    assert_eq!(lock.remaining(), VALIDITY, "they went on without their futures");
+    assert_eq!(lock.remaining(), VALIDITY, "they continued without their futures");
 
     clock.advance(VALIDITY / 2);
     let mut extend = pin!(lock.extend());
     assert!(poll(extend.as_mut()).is_pending());
-    let_go(&kept);
+    answers.deliver();
     assert_eq!(poll(extend), Poll::Ready(Ok(VALIDITY)));
 }
 
 #[test]
-fn a_dropped_release_future_leaves_no_waker_behind() {
+fn dropped_releases_leave_no_waker() {
     let clock = HandClock::unwatched();
-    let (redlock, kept) = slow(&clock);
+    let (redlock, answers) = slow(&clock);
     let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
     let woken = Arc::<Woken>::default();
     polled_and_dropped(&woken, pin!(lock.release()));
     assert_eq!(Arc::strong_count(&woken), 1);
-    let_go(&kept);
+    answers.deliver();
     assert_eq!(woken.0.load(Ordering::SeqCst), 0);
 }

@@ -19,12 +19,13 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tower::{Layer, Service, service_fn};
 use tower_redlock::{
-    EmbeddedNodes, KeyError, LockError, NodeHealth, Reason, Redlock, RedlockBuilder, RedlockLayer,
+    EmbeddedNodes, KeyError, LockError, Reason, Redlock, RedlockBuilder, RedlockLayer,
     RequestOutcome, ResourceKey,
     layer::http::{Http, HttpBody, OnReject, Rejection},
     node::{Node, Op, Reply},
 };
 
+use crate::support::mock_node::MockNode;
 use crate::{
     bench::{Key, x},
     support::HANG_GUARD,
@@ -188,42 +189,25 @@ fn contended_within_the_process_is_409_too() {
     drop(lock);
 }
 
-/// Answers acquire operations badly, and may take its time about it.
-#[derive(Debug)]
-struct Bad {
-    inner: Arc<dyn Node>,
-    /// Grants, and moves the clock by so much before it says so.
-    slow: Option<(HandClock, Duration)>,
-}
-
-impl Node for Bad {
-    fn send(&self, op: Op, reply: Reply) {
-        match (&self.slow, &op) {
+fn bad(clock: &HandClock, slow: Option<Duration>) -> Redlock {
+    let nodes = EmbeddedNodes::with_clock(1, clock.clone());
+    let wrap = |inner: Arc<dyn Node>| {
+        let clock = clock.clone();
+        let node = MockNode::over(&inner, move |op, reply, inner| match (slow, &op) {
             (None, Op::Acquire(_)) => reply.send(Err(Reason::TimedOut)),
-            (Some((clock, by)), Op::Acquire(_)) => {
-                let (clock, by) = (clock.clone(), *by);
+            // Grants, and moves the clock before it answers.
+            (Some(by), Op::Acquire(_)) => {
+                let clock = clock.clone();
                 let late = Reply::from_fn(move |result| {
                     clock.advance(by);
                     reply.send(result);
                 });
-                self.inner.send(op, late);
+                inner.send(op, late);
             }
-            _ => self.inner.send(op, reply),
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        "secret-node"
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.inner.health()
-    }
-}
-
-fn bad(clock: &HandClock, slow: Option<Duration>) -> Redlock {
-    let nodes = EmbeddedNodes::with_clock(1, clock.clone());
-    let wrap = |inner| Bad { inner, slow: slow.map(|by| (clock.clone(), by)) };
+            _ => inner.send(op, reply),
+        });
+        node.named("secret-node")
+    };
     let wrapped = nodes.nodes("redlock").map(wrap);
     wrapped.fold(builder(clock), RedlockBuilder::node).build().unwrap()
 }

@@ -1,6 +1,8 @@
 //! The layer over HTTP: what is answered, what becomes of bodies, and locks over real servers and
 //! real connections.
 
+#[path = "../support/hand_clock.rs"]
+mod hand_clock;
 #[path = "../support/mod.rs"]
 mod support;
 #[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]

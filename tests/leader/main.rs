@@ -7,6 +7,8 @@ mod handover;
 mod hangs;
 mod inputs;
 mod losses;
+#[path = "../support/mock_node.rs"]
+mod mock_node;
 mod resigning;
 mod scene;
 mod stopping;

@@ -8,13 +8,10 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{
-    NodeHealth, Redlock,
-    node::{Hints, Node, Op, Reply, Subscription},
-    time::Clock,
-};
+use tower_redlock::{Redlock, node::Op, time::Clock};
 
 use super::scene::{Candidate, Scene, TTL};
+use crate::mock_node::MockNode;
 
 /// Whenever in a renewal interval it is killed, and whoever else wants to lead.
 #[test]
@@ -50,31 +47,6 @@ fn a_killed_leader_is_followed_within_its_ttl_and_a_tenth() {
     assert!(longest > TTL / 2, "the keys of the dead were waited for");
 }
 
-/// Counts acquires.
-#[derive(Debug)]
-struct Counted(Arc<dyn Node>, Arc<AtomicUsize>);
-
-impl Node for Counted {
-    fn send(&self, op: Op, reply: Reply) {
-        if let Op::Acquire(_) = op {
-            self.1.fetch_add(1, Ordering::SeqCst);
-        }
-        self.0.send(op, reply);
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.0.health()
-    }
-
-    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
-        self.0.subscribe(name, hints)
-    }
-}
-
 /// A manager over the nodes of a candidate, and how many acquires it sent to all of them.
 pub(crate) fn counted(
     scene: &Scene,
@@ -87,7 +59,12 @@ pub(crate) fn counted(
         .redlock
         .nodes()
         .iter()
-        .fold(builder, |builder, node| builder.node(Counted(Arc::clone(node), Arc::clone(&asked))))
+        .fold(builder, |builder, node| {
+            let asked = Arc::clone(&asked);
+            builder.node(MockNode::observing(node, move |op| {
+                asked.fetch_add(usize::from(matches!(op, Op::Acquire(_))), Ordering::SeqCst);
+            }))
+        })
         .wakeups(wakeups)
         .build()
         .unwrap();

@@ -1,4 +1,4 @@
-//! What is counted, as a recorder of the `metrics` facade sees it.
+//! The metrics, as a recorder of the `metrics` facade sees them.
 
 mod recorder;
 #[path = "../support/mod.rs"]
@@ -18,7 +18,7 @@ use tower_redlock::{EmbeddedNodes, LockError, NodeHealth, Redlock, RedlockBuilde
 
 /// One test, as a process has one recorder.
 #[tokio::test]
-async fn what_happens_is_counted_and_no_resource_is_named() {
+async fn metrics_name_no_resource() {
     let numbers = Numbers::default();
     metrics::set_global_recorder(numbers.clone()).expect("it is the first");
     let nodes = EmbeddedNodes::new(3);
@@ -108,7 +108,7 @@ async fn renewals_losses_and_stops(redlock: &Redlock, numbers: &Numbers) {
             while cx.ensure_valid().is_ok() {
                 thread::sleep(Duration::from_millis(5));
             }
-            // Beyond the end itself, which the hard stop comes before.
+            // Past the end of the validity, which is after the hard stop.
             thread::sleep(Duration::from_millis(50));
         })
         .await;
@@ -127,7 +127,7 @@ async fn nodes_up_and_voting(numbers: &Numbers) {
         (up, numbers.get("redlock_node_voting", label))
     };
     eventually_async("it is up and votes", async || both() == (1, 1)).await;
-    // Told by a look at the server, once a second.
+    // By a health check of the server, once a second.
     eventually_async("its queue is measured", async || {
         numbers.all().iter().any(|series| series.name == "redlock_node_queue_seconds")
     })
@@ -149,7 +149,7 @@ async fn failed_activations(numbers: &Numbers) {
     eventually_async("all vote", async || redlock.health().iter().all(NodeHealth::is_voting)).await;
     let failed = || numbers.get("redlock_failed_activations_total", Some(("node", "guarded-2")));
     assert_eq!(failed(), 0);
-    // It can't learn from the others.
+    // It can't read from the others.
     let rules: Vec<_> = acl::rules().into_iter().filter(|rule| *rule != "+hgetall").collect();
     for server in &servers[..2] {
         server.set_rules(&rules);

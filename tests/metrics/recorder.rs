@@ -1,4 +1,4 @@
-//! A recorder that keeps the latest of everything.
+//! A recorder that keeps the latest values.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
 
-/// Numbers by name and label.
+/// Values by name and label.
 #[derive(Clone, Default)]
 pub(crate) struct Numbers(Arc<Mutex<BTreeMap<Series, Arc<AtomicU64>>>>);
 
@@ -24,14 +24,14 @@ pub(crate) struct Series {
 }
 
 impl Numbers {
-    /// The number of a counter, how many values a histogram took, or what a gauge shows.
+    /// Returns the count of a counter or histogram, or the value of a gauge.
     pub(crate) fn get(&self, name: &str, label: Option<(&str, &str)>) -> u64 {
         let label = label.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let numbers = self.0.lock().unwrap();
         let found = numbers.iter().find(|(at, _)| at.name == name && at.label == label);
         found.map_or(0, |(series, number)| {
             let number = number.load(Ordering::SeqCst);
-            // What gauges show here are small whole numbers.
+            // Gauges have small whole values here.
             if series.is_gauge {
                 f64::from_bits(number).to_string().parse().expect("a whole number")
             } else {
@@ -40,7 +40,7 @@ impl Numbers {
         })
     }
 
-    /// What a gauge shows, if it was set.
+    /// Returns the value of a gauge, if it was set.
     pub(crate) fn gauge(&self, name: &str, (key, value): (&str, &str)) -> Option<f64> {
         let label = Some((key.to_owned(), value.to_owned()));
         let numbers = self.0.lock().unwrap();
@@ -53,7 +53,7 @@ impl Numbers {
     }
 
     fn number(&self, key: &Key, is_gauge: bool) -> Arc<AtomicU64> {
-        // Of several labels, the keys are joined, and the values: `job,outcome` is `report,finished`.
+        // Joins several labels: `job,outcome` is `report,finished`.
         let label = key.labels().map(|l| (l.key().to_owned(), l.value().to_owned()));
         let label = label.reduce(|(key, value), l| (key + "," + &l.0, value + "," + &l.1));
         let series = Series { name: key.name().to_owned(), label, is_gauge };

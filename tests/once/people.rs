@@ -9,10 +9,8 @@ use tower_redlock::{
     time::Clock,
 };
 
-use super::{
-    refused::Through,
-    scene::{HOUR, KEY, Scene, TTL, assert_done_by, assert_ran},
-};
+use super::scene::{HOUR, KEY, Scene, TTL, assert_done_by, assert_ran};
+use crate::support::mock_node::MockNode;
 
 fn status(scene: &Scene) -> Option<OnceStatus> {
     scene.at_green.once(KEY).status().now_or_never().expect("at once").expect("a quorum")
@@ -135,7 +133,7 @@ fn minority_lock_does_not_hide_unknown() {
     unknown(&scene);
     let node = scene.at_green.nodes()[0].clone();
     let builder = Redlock::builder().clock(scene.clock.clone()).spawner(scene.clock.spawner());
-    let alone = builder.node(Through(node)).build().unwrap();
+    let alone = builder.node(MockNode::forwarding(&node)).build().unwrap();
     let name = tower_redlock::Resource::of_once(KEY).unwrap();
     let _left = alone.lock(name).into_future().now_or_never().expect("at once").unwrap();
     assert_eq!(status(&scene).expect("unknown").state, OnceState::Unknown);

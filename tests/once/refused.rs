@@ -4,88 +4,39 @@ use std::{convert::Infallible, sync::Arc};
 
 use futures_util::FutureExt;
 use tower_redlock::{
-    EmbeddedNodes, LockError, Once, OnceError, OnceRequest, Reason, Redlock, RedlockBuilder,
-    Unknown, VoteOutcome,
-    node::{Node, Op, RecordOp, Reply},
+    EmbeddedNodes, LockError, Once, OnceError, OnceRequest, Reason, Redlock, Unknown, VoteOutcome,
+    node::{Node, Op, RecordOp},
     once::OnceState,
-    testing::{ManualClock, Task},
+    testing::Task,
 };
 
 use super::scene::{Ended, HOUR, KEY, Runs, SECOND, Scene, TTL, assert_ran};
+use crate::support::mock_node::{MockNode, with_nodes};
 
-/// Keeps no record.
-#[derive(Debug)]
-struct Full(Arc<dyn Node>);
-
-impl Node for Full {
-    fn send(&self, op: Op, reply: Reply) {
-        match op {
-            Op::Record(_) => reply.send(Err(Reason::OutOfMemory)),
-            op => self.0.send(op, reply),
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
+/// Stores no record.
+fn full(node: &Arc<dyn Node>) -> MockNode {
+    MockNode::refusing(node, Reason::OutOfMemory, |op| matches!(op, Op::Record(_)))
 }
 
-/// Of three nodes two are full.
+/// Stores that work has begun, and not that it is done.
+fn filling(node: &Arc<dyn Node>) -> MockNode {
+    MockNode::refusing(
+        node,
+        Reason::OutOfMemory,
+        |op| matches!(op, Op::Record(RecordOp { record, .. }) if record.is_done),
+    )
+}
+
+/// Does not report what is recorded.
+fn silent(node: &Arc<dyn Node>) -> MockNode {
+    MockNode::refusing(node, Reason::Incomplete, |op| matches!(op, Op::ReadRecord(_)))
+}
+
+/// Two of three nodes are full.
 fn two_are_full(nodes: &EmbeddedNodes) -> Redlock {
-    let mut nodes = nodes.nodes("redlock");
-    let mut next = || nodes.next().expect("there are three");
-    let builder = Redlock::builder().node(Full(next())).node(Full(next()));
-    let last = next();
-    builder.node(Through(last)).build().unwrap()
-}
-
-#[derive(Debug)]
-pub(super) struct Through(pub(super) Arc<dyn Node>);
-
-impl Node for Through {
-    fn send(&self, op: Op, reply: Reply) {
-        self.0.send(op, reply);
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-}
-
-/// Keeps that work has begun, and not that it is done.
-#[derive(Debug)]
-struct Fills(Arc<dyn Node>);
-
-impl Node for Fills {
-    fn send(&self, op: Op, reply: Reply) {
-        match op {
-            Op::Record(RecordOp { record, .. }) if record.is_done => {
-                reply.send(Err(Reason::OutOfMemory))
-            }
-            op => self.0.send(op, reply),
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-}
-
-/// Does not say what is recorded.
-#[derive(Debug)]
-struct Silent(Arc<dyn Node>);
-
-impl Node for Silent {
-    fn send(&self, op: Op, reply: Reply) {
-        match op {
-            Op::ReadRecord(_) => reply.send(Err(Reason::Incomplete)),
-            op => self.0.send(op, reply),
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
+    let nodes: Vec<_> = nodes.nodes("redlock").collect();
+    let last = MockNode::forwarding(&nodes[2]);
+    with_nodes(Redlock::builder(), [full(&nodes[0]), full(&nodes[1]), last]).build().unwrap()
 }
 
 #[track_caller]
@@ -127,9 +78,9 @@ async fn late_done_record_prevents_start() {
     assert!(matches!(ended, Ok(Once::RanUnrecorded(1, _))), "{ended:?}");
 
     let voters: Vec<_> = nodes.nodes("redlock").collect();
-    let builder = Redlock::builder().node(Through(voters[0].clone()));
-    let builder = builder.node(Through(voters[1].clone())).node(Silent(voters[2].clone()));
-    let redlock = builder.build().unwrap();
+    let [first, second] = [&voters[0], &voters[1]].map(MockNode::forwarding);
+    let nodes = [first, second, silent(&voters[2])];
+    let redlock = with_nodes(Redlock::builder(), nodes).build().unwrap();
     let ended = work(redlock.once(KEY).unknown(Unknown::Hold(HOUR))).await;
     assert!(matches!(ended, Ok(Once::AlreadyDone { .. })), "{ended:?}");
     assert_eq!(runs.count(), 1);
@@ -142,11 +93,9 @@ async fn late_done_record_prevents_start() {
 async fn unreadable_record_prevents_start() {
     let (nodes, runs) = (EmbeddedNodes::new(3), Runs::default());
     for unknown in [Unknown::Release, Unknown::Hold(HOUR)] {
-        let silent = |node: Arc<dyn Node>| Silent(node);
-        let mut voters = nodes.nodes("redlock");
-        let last = Through(voters.next().expect("there are three"));
-        let builder = voters.map(silent).fold(Redlock::builder().node(last), RedlockBuilder::node);
-        let redlock = builder.build().unwrap();
+        let voters: Vec<_> = nodes.nodes("redlock").collect();
+        let mocks = [MockNode::forwarding(&voters[0]), silent(&voters[1]), silent(&voters[2])];
+        let redlock = with_nodes(Redlock::builder(), mocks).build().unwrap();
         let request = redlock.once(KEY).unknown(unknown);
         let ended = request.run(|_| async { Ok::<_, Infallible>(runs.run()) }).await;
         assert!(matches!(ended, Err(OnceError::Lock(LockError::NoQuorum { .. }))), "{ended:?}");
@@ -158,8 +107,8 @@ async fn unreadable_record_prevents_start() {
 #[tokio::test]
 async fn unrecorded_held_work_stays_held() {
     let (nodes, runs) = (EmbeddedNodes::new(3), Runs::default());
-    let voters = nodes.nodes("redlock").map(Fills);
-    let redlock = voters.fold(Redlock::builder(), RedlockBuilder::node).build().unwrap();
+    let voters = nodes.nodes("redlock").map(|node| filling(&node));
+    let redlock = with_nodes(Redlock::builder(), voters).build().unwrap();
     let hold = || redlock.once(KEY).unknown(Unknown::Hold(HOUR));
     let work = async || hold().run(|_| async { Ok::<_, Infallible>(runs.run()) }).await;
     let ended = work().await;
@@ -168,34 +117,22 @@ async fn unrecorded_held_work_stays_held() {
     assert!(matches!(ended, Ok(Once::InProgress { unknown: true, .. })), "{ended:?}");
 }
 
-/// The process is paused for a TTL when the last node has kept that the work is to begin.
-#[derive(Debug)]
-struct Pauses(Arc<dyn Node>, ManualClock);
-
-impl Node for Pauses {
-    fn send(&self, op: Op, reply: Reply) {
-        let is_record = matches!(op, Op::Record(_));
-        self.0.send(op, reply);
-        if is_record {
-            self.1.leap(TTL);
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-}
-
 #[test]
 fn unstarted_work_is_not_held() {
     let scene = Scene::new(3);
     let builder = Redlock::builder().owner("blue").spawner(scene.clock.spawner());
     let nodes = scene.at_blue.nodes();
-    let last = Pauses(Arc::clone(&nodes[2]), scene.clock.clone());
-    let builder = nodes[..2].iter().fold(builder.clock(scene.clock.clone()), |builder, node| {
-        builder.node(Through(Arc::clone(node)))
+    // The process pauses for a TTL after the last node has stored that the work begins.
+    let clock = scene.clock.clone();
+    let last = MockNode::over(&nodes[2], move |op, reply, inner| {
+        let is_record = matches!(op, Op::Record(_));
+        inner.send(op, reply);
+        if is_record {
+            clock.leap(TTL);
+        }
     });
-    let redlock = builder.node(last).build().unwrap();
+    let mocks = [MockNode::forwarding(&nodes[0]), MockNode::forwarding(&nodes[1]), last];
+    let redlock = with_nodes(builder.clock(scene.clock.clone()), mocks).build().unwrap();
     let ended = scene.does(redlock.once(KEY).unknown(Unknown::Hold(HOUR)));
     assert!(matches!(ended, Err(OnceError::Lock(LockError::TooSlow { .. }))), "{ended:?}");
     assert_eq!(scene.runs.count(), 0);

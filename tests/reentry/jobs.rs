@@ -1,4 +1,4 @@
-//! A scheduler and leaders, on a clock moved by hand.
+//! A scheduler and leaders, on a manual clock.
 
 use std::{future::pending, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Locks over nodes inside the process.
+//! Locks over embedded nodes.
 
 use std::{
     future::{IntoFuture, pending},
@@ -24,7 +24,7 @@ use crate::reenter::{
 };
 
 const MS: Duration = Duration::from_millis(1);
-/// Events ask for the same name, and so disturb whoever does not wait.
+/// Events request the same name, and so disturb requests that do not wait.
 const PATIENT: Duration = Duration::from_secs(20);
 
 fn manager() -> Redlock {
@@ -41,7 +41,7 @@ fn locks_that_are_held_renewed_and_lost() {
         let lock = block_on(redlock.lock("x").wait(PATIENT).into_future()).unwrap();
         use_context(lock.context());
         block_on(lock.extend()).unwrap();
-        // Renewed by itself as well, and watched meanwhile by tasks that come and go.
+        // With automatic renewal, and watchers that come and go.
         for _ in 0..10 {
             poll_once(lock.lost());
             let mut lost = pin!(lock.lost());
@@ -76,9 +76,9 @@ fn locks_that_are_held_renewed_and_lost() {
     });
 }
 
-/// The next in line is woken when no mutex is held.
+/// The next waiter is woken while no mutex is held.
 #[test]
-fn holder_that_goes_while_its_loss_is_logged() {
+fn holder_dropped_during_loss_log() {
     without_deadlock(|| {
         let redlock = manager();
         for i in 0..5 {
@@ -150,7 +150,7 @@ fn requests_that_wait_in_line() {
         }
         let full = block_on(redlock.lock("line").wait(MS).into_future());
         assert!(matches!(full, Err(LockError::Held { .. })), "{full:?}");
-        // One leaves the line, one is handed the lock, and one attempt takes the head's verdict.
+        // One leaves the line, one gets a hand-off, and a single attempt gets the head's verdict.
         drop(waiting.pop());
         drop(lock);
         let next = block_on(waiting.pop().unwrap()).unwrap();
@@ -159,7 +159,7 @@ fn requests_that_wait_in_line() {
         let late = block_on(redlock.lock("line").wait(30 * MS).into_future());
         assert!(matches!(late, Err(LockError::WaitTimedOut { .. })), "{late:?}");
         drop(next);
-        assert_told(&["handed on", "too many requests wait: one is told at once", "not acquired"]);
+        assert_told(&["handed on", "request refused: too many wait", "not acquired"]);
     });
 }
 
@@ -202,7 +202,7 @@ fn work_that_is_done_once() {
 }
 
 #[test]
-fn nodes_that_fail_under_a_clock_moved_by_hand() {
+fn failing_nodes_on_a_manual_clock() {
     without_deadlock(|| {
         let clock = ManualClock::new();
         let nodes = Nodes::new(5, &clock);

@@ -1,5 +1,5 @@
-//! A subscriber and a recorder of metrics that call the library again at every event, span and
-//! number, and wakers that do so when they are woken and dropped.
+//! A subscriber and a metrics recorder that call the library at every event, span and value, and
+//! wakers that call it when they are woken and dropped.
 
 mod jobs;
 mod local;

@@ -1,4 +1,4 @@
-//! What calls the library again.
+//! A subscriber, a recorder and wakers that call the library.
 
 use std::{
     cell::Cell,
@@ -28,9 +28,9 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
-/// A deadlock is told by that a scenario does not end in this time.
+/// Timeout of a scenario, which detects deadlocks.
 const HANG_GUARD: Duration = Duration::from_secs(120);
-/// From each place, whole requests are begun at most so often: they have events themselves.
+/// Maximum number of requests from each call site: requests have events themselves.
 const MAX_REQUESTS: usize = 20;
 
 type Call = Arc<dyn Fn() + Send + Sync>;
@@ -54,17 +54,17 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on, this is called at every event of the library.
+/// Calls `call` at every event of the library from now on.
 pub(crate) fn at_every_event(call: impl Fn() + Send + Sync + 'static) {
     WORLD.lock().unwrap().calls.push(Arc::new(call));
 }
 
-/// From now on, this manager is used at every event.
+/// Uses this manager at every event from now on.
 pub(crate) fn use_manager(redlock: &Redlock) {
     WORLD.lock().unwrap().managers.push(redlock.clone());
 }
 
-/// From now on, this context is asked at every event.
+/// Reads this context at every event from now on.
 pub(crate) fn use_context(context: LockContext) {
     at_every_event(move || {
         let _ = (context.resource().clone(), context.fencing_token(), context.remaining());
@@ -73,7 +73,7 @@ pub(crate) fn use_context(context: LockContext) {
     });
 }
 
-/// Panics unless each of these was the message of an event.
+/// Panics unless there was an event with each of these messages.
 #[track_caller]
 pub(crate) fn assert_told(messages: &[&str]) {
     let told = WORLD.lock().unwrap().messages.clone();
@@ -85,7 +85,7 @@ pub(crate) fn was_told(message: &str) -> bool {
     WORLD.lock().unwrap().messages.contains(message)
 }
 
-/// Calls the library, unless this thread is about it.
+/// Calls the library, unless this thread is inside such a call.
 fn reenter(place: &str) {
     struct Left;
     impl Drop for Left {
@@ -118,12 +118,12 @@ fn reenter(place: &str) {
     }
 }
 
-/// Begins what the future does, and drops it.
+/// Polls the future once, and drops it.
 pub(crate) fn poll_once(future: impl Future) {
     let _ = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
 }
 
-/// A waker that calls the library when it is woken, and when the last of it is dropped.
+/// A waker that calls the library when it is woken, and when its last clone is dropped.
 pub(crate) struct Reenters(thread::Thread);
 
 impl Wake for Reenters {
@@ -151,15 +151,15 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        // A waker that was replaced is woken no more.
+        // A replaced waker is not woken.
         thread::park_timeout(Duration::from_millis(20));
     }
 }
 
-/// Set by a panic of a manager's thread, which catches what wakers panic with.
+/// Set by a panic on a manager's thread, which catches panics of wakers.
 static THREAD_PANICKED: AtomicBool = AtomicBool::new(false);
 
-/// Runs a scenario; panics where it does not end, and where a manager's thread panicked.
+/// Runs a scenario. Panics if it does not end, or if a manager's thread panics.
 pub(crate) fn without_deadlock(scenario: impl FnOnce() + Send + 'static) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

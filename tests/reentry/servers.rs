@@ -1,4 +1,4 @@
-//! Locks over real servers that go, come, refuse and forget.
+//! Locks over real servers that stop, restart, refuse and lose data.
 
 use std::{
     future::IntoFuture,
@@ -13,7 +13,7 @@ use crate::{
     support::{HANG_GUARD, RedisServer, acl, over},
 };
 
-/// Events ask for the same name, and so disturb whoever does not wait.
+/// Events request the same name, and so disturb requests that do not wait.
 const PATIENT: Duration = Duration::from_secs(30);
 const MAX_TTL: Duration = Duration::from_millis(500);
 
@@ -52,7 +52,7 @@ fn servers_that_restart_refuse_and_forget() {
         until("records are whole", || {
             block_on(redlock.once("done").run(|_| async { Ok::<_, u8>(1) })).is_ok()
         });
-        // A probation, which learns, copies records, and can't be ended at first.
+        // A probation, which copies records and cannot end at first.
         let rules = acl::rules();
         let fewer: Vec<_> = rules.iter().copied().filter(|rule| *rule != "+hgetall").collect();
         for server in &servers[..2] {

@@ -17,6 +17,8 @@ mod lines;
 mod log;
 mod many;
 mod missed;
+#[path = "../support/mock_node.rs"]
+mod mock_node;
 mod outage;
 mod over;
 mod panics;

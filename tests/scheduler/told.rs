@@ -1,18 +1,16 @@
 //! Lines, spans, states and the events' capacity.
 
-use std::{
-    sync::Arc,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::sync::broadcast::error::TryRecvError;
 use tower_redlock::{
     Job, Reason, Schedule, Scheduler,
-    node::{Answer, Node, NodeHealth, Op, Reply},
+    node::Op,
     scheduler::{JobEventKind, JobState, MissReason},
     time::Clock as _,
 };
 
+use crate::mock_node::{MockNode, with_nodes};
 use crate::{
     lines::Lines,
     scene::{MS, SECOND, Scene},
@@ -88,37 +86,18 @@ fn short_outage_is_over_when_the_nodes_answer() {
     });
 }
 
-/// A node that keeps claims of as many jobs as it may.
-#[derive(Debug)]
-struct Full(Arc<dyn Node>);
-
-impl Node for Full {
-    fn send(&self, op: Op, reply: Reply) {
-        if matches!(op, Op::Prepare(_)) {
-            return reply.send(Err::<Answer, _>(Reason::TooManyJobs));
-        }
-        self.0.send(op, reply);
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.0.health()
-    }
-}
-
 #[test]
 fn job_beyond_the_limit_of_names_is_logged() {
     Lines::during(|lines| {
         let scene = Scene::new();
         let site = scene.site("a");
         let builder = scene.nodes.replica("full").redlock();
-        let nodes = builder.nodes().iter().map(|node| Full(Arc::clone(node)));
+        let nodes = builder.nodes().iter().map(|node| {
+            MockNode::refusing(node, Reason::TooManyJobs, |op| matches!(op, Op::Prepare(_)))
+        });
         let clock = scene.clock.clone();
         let full = tower_redlock::Redlock::builder().spawner(clock.spawner()).clock(clock.clone());
-        let full = nodes.fold(full, tower_redlock::RedlockBuilder::node).build().unwrap();
+        let full = with_nodes(full, nodes).build().unwrap();
         let job = site.job("j", Schedule::every(10 * SECOND), Duration::ZERO);
         let scheduler = Scheduler::new(full).job(job).spawner(clock.spawner());
         let _jobs = scheduler.start().unwrap();

@@ -9,38 +9,18 @@ use std::{
 
 use tower_redlock::{
     Lock, Redlock,
-    node::{Hints, Node, Op, Reply, Subscription},
+    node::{Op, Reply},
     testing::{ManualClock, Nodes},
 };
 
 use super::wakeups::{MINUTE, SECOND};
+use crate::mock_node::{MockNode, with_nodes};
 
 const MS: Duration = Duration::from_millis(1);
 /// Operations that a node runs in a millisecond, for all clients together.
 const CAPACITY: u32 = 20;
 
 type Waiting = VecDeque<(Op, Reply)>;
-
-/// One client's connection to a node: what it sends waits there for its turn.
-#[derive(Debug)]
-struct Connection {
-    node: Arc<dyn Node>,
-    waiting: Arc<Mutex<Waiting>>,
-}
-
-impl Node for Connection {
-    fn send(&self, op: Op, reply: Reply) {
-        self.waiting.lock().unwrap().push_back((op, reply));
-    }
-
-    fn name(&self) -> &str {
-        self.node.name()
-    }
-
-    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
-        self.node.subscribe(name, hints)
-    }
-}
 
 /// A manager for each of the clients, over nodes that serve the clients in turns.
 fn clients<const N: usize>(clock: &ManualClock, nodes: &Nodes, waiters: usize) -> [Redlock; N] {
@@ -73,11 +53,14 @@ fn clients<const N: usize>(clock: &ManualClock, nodes: &Nodes, waiters: usize) -
     }
     std::array::from_fn(|client| {
         let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
-        let connections = (0..nodes.len()).map(|node| Connection {
-            node: lenders[client].nodes()[node].clone(),
-            waiting: queues[node][client].clone(),
+        // What a client sends to a node waits there for its turn.
+        let connections = (0..nodes.len()).map(|node| {
+            let waiting = Arc::clone(&queues[node][client]);
+            MockNode::over(&lenders[client].nodes()[node], move |op, reply, _| {
+                waiting.lock().unwrap().push_back((op, reply));
+            })
         });
-        let builder = connections.fold(builder, tower_redlock::RedlockBuilder::node);
+        let builder = with_nodes(builder, connections);
         builder.ttl(MINUTE).max_waiters_in_total(waiters + 1).build().unwrap()
     })
 }

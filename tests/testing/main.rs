@@ -10,6 +10,8 @@ mod goodput;
 
 mod load;
 mod managers;
+#[path = "../support/mock_node.rs"]
+mod mock_node;
 mod pauses;
 mod probations;
 mod seeds;

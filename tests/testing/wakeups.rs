@@ -13,9 +13,11 @@ use std::{
 
 use tower_redlock::{
     Lock, LockError, Redlock, RedlockBuilder,
-    node::{Hints, Node, Op, Reply, Subscription},
+    node::{Node, Op},
     testing::{ManualClock, Nodes, Replica},
 };
+
+use crate::mock_node::{MockNode, with_nodes};
 
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -93,25 +95,6 @@ async fn a_hint_that_is_lost_costs_a_second_and_not_the_ttl() {
     drop(lock);
 }
 
-/// Counts the acquires that a node is sent.
-#[derive(Debug)]
-struct Counted(Arc<dyn Node>, Arc<AtomicUsize>);
-
-impl Node for Counted {
-    fn send(&self, op: Op, reply: Reply) {
-        self.1.fetch_add(usize::from(matches!(op, Op::Acquire(_))), Ordering::Relaxed);
-        self.0.send(op, reply);
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
-        self.0.subscribe(name, hints)
-    }
-}
-
 /// A manager whose acquires are counted, node by node.
 pub(super) fn counted(
     clock: &ManualClock,
@@ -120,9 +103,14 @@ pub(super) fn counted(
 ) -> (Redlock, Arc<AtomicUsize>) {
     let lender = nodes.replica("green").redlock();
     let acquires = Arc::<AtomicUsize>::default();
-    let counted = |node: &Arc<dyn Node>| Counted(node.clone(), acquires.clone());
+    let count = |node: &Arc<dyn Node>| {
+        let acquires = Arc::clone(&acquires);
+        MockNode::observing(node, move |op| {
+            acquires.fetch_add(usize::from(matches!(op, Op::Acquire(_))), Ordering::Relaxed);
+        })
+    };
     let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
-    let builder = lender.nodes().iter().map(counted).fold(builder, RedlockBuilder::node);
+    let builder = with_nodes(builder, lender.nodes().iter().map(count));
     (with(builder).build().unwrap(), acquires)
 }
 

@@ -1,3 +1,5 @@
+//! One grant, or the attempt at one, as the rest of the crate sees it.
+
 use std::{
     fmt,
     sync::{
@@ -7,52 +9,58 @@ use std::{
     time::Duration,
 };
 
-use super::shared::{SharedLease, State};
+use super::{
+    grant::Grant,
+    shared::{LeaseState, SharedLease},
+};
 use crate::{
     error::{LockError, LossCause},
-    lock::{attempts::Permit, core::Core, queue::Ticket, quota::Charge, settings::Plan},
+    lock::{
+        attempts::Permit, core::Core, queue::Ticket, quota::Charge, settings::Plan,
+        stall::StallWatch,
+    },
     metrics,
     protocol::LeaseId,
     quorum::{Event, HandOff},
     resource::Resource,
     sync::Guard,
-    time::{Sleep, Timers, Timestamp},
+    time::{Nudge, Timers, Timestamp},
     token::FencingToken,
 };
 
-/// One grant, or the attempt at one, as the rest of the crate sees it.
+/// One grant under a lease, or the attempt at one.
 ///
-/// It may be the first under its lease, or have been handed on by another holder of this process;
-/// to its own holder there is no difference.
+/// It may be the first under its lease, or handed on by another holder of this process; its own
+/// holder sees no difference.
 pub(crate) struct ActiveLease {
     pub(super) shared: Arc<SharedLease>,
-    /// How many grants there were under the lease before this one.
-    pub(super) nth: u32,
+    /// Number of grants before this one under the lease.
+    nth: u32,
     pub(super) plan: Plan,
     started: Timestamp,
     pub(super) token: AtomicU64,
-    /// The end of the lease in ns while it is held, else 0: what every poll of guarded work reads.
+    /// End of the validity in ns while it is held, else 0. Every poll of guarded work reads it.
     pub(super) valid_until: AtomicU64,
-    /// Once the lease is lost: the end of its validity in ns, which may be still to come.
+    /// End of the validity in ns after a loss. It may lie ahead.
     pub(super) ended: AtomicU64,
-    /// How often a poll of guarded work has begun or ended: odd while one is under way.
+    /// Steps of polls of guarded work so far; see [`PollGuard`].
     polls: AtomicU64,
-    /// A poll went on after the end of the lease.
+    /// A poll continued after the end of the validity.
     overran: AtomicBool,
-    /// How often the work has given a sign of life.
+    /// Number of heartbeats.
     pub(super) beats: AtomicU64,
-    /// The work is not expected to give signs of life at present.
+    /// No heartbeats are expected.
     pub(super) is_resting: AtomicBool,
-    /// The work is not expected to be polled at present: it blocks a thread.
+    /// No polls are expected: the work blocks a thread.
     pub(super) blocks: AtomicBool,
-    /// Guarded work is to come to an end, though the lock is valid. Written with the state locked.
+    /// Guarded work has to stop, though the lock is valid. Written with the state locked.
     pub(super) asked_to_stop: AtomicBool,
-    /// What its record takes of the manager's quota, if it has one: such a lease is never handed on.
+    /// The quota of its record, if it has one. Such a lease is never handed on.
     charge: OnceLock<Box<Charge>>,
 }
 
 impl ActiveLease {
-    /// Sends the first requests.
+    /// Starts an attempt: sends the first requests.
     pub(crate) fn start(
         core: Arc<Core>,
         resource: Resource,
@@ -93,8 +101,8 @@ impl ActiveLease {
         })
     }
 
-    /// The state, as long as this is the present grant. After that it was given back, and is over.
-    pub(super) fn state(&self) -> Option<Guard<'_, State>> {
+    /// Locks the state while this is the current grant; `None` after a hand-off.
+    pub(super) fn state(&self) -> Option<Guard<'_, LeaseState>> {
         let state = self.shared.state();
         (state.grant.nth == self.nth).then_some(state)
     }
@@ -105,12 +113,12 @@ impl ActiveLease {
         }
     }
 
-    /// When it was asked for, or handed on.
+    /// Start of the attempt or of the hand-off.
     pub(crate) fn started(&self) -> Timestamp {
         self.started
     }
 
-    /// How long its request was to wait for it.
+    /// The `wait` of its request.
     pub(crate) const fn wait(&self) -> Duration {
         self.plan.wait
     }
@@ -127,13 +135,20 @@ impl ActiveLease {
         &self.shared.core
     }
 
-    /// Whether it belongs to the process that this one is a fork of.
-    pub(crate) fn is_forked(&self) -> bool {
-        let core = self.core();
-        core.is_forked_at(core.clock().now())
+    pub(crate) fn timers(&self) -> &Arc<Timers> {
+        &self.shared.core.timers
     }
 
-    /// How long after sending a node may still do what it was sent.
+    fn now(&self) -> Timestamp {
+        self.timers().clock().now()
+    }
+
+    /// Whether this process is a fork of the one that holds it.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.core().is_forked_at(self.now())
+    }
+
+    /// How long after it was sent an operation may still take effect on a node.
     pub(crate) fn patience(&self) -> Duration {
         self.shared.patience()
     }
@@ -142,22 +157,24 @@ impl ActiveLease {
         FencingToken::new(self.token.load(Ordering::Acquire))
     }
 
-    /// The end of the lease, or [`Timestamp::ZERO`] when it is not held. Behind the mark of a poll, in
-    /// one order for all threads: whoever sets the end to zero sees the mark, or the poll the zero.
+    /// Returns the end of the validity, or [`Timestamp::ZERO`] while the lease is not held.
+    ///
+    /// Sequentially consistent with the counter of polls: either the thread that sets it to zero
+    /// sees a poll under way, or that poll sees the zero.
     pub(crate) fn valid_until(&self) -> Timestamp {
         Timestamp::from_nanos(self.valid_until.load(Ordering::SeqCst))
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        self.valid_until().since(self.timers().clock().now())
+        self.valid_until().since(self.now())
     }
 
-    /// P2: the clock is read here, immediately before every poll of guarded work.
+    /// P2: reads the clock, immediately before every poll of guarded work.
     pub(crate) fn is_valid(&self) -> bool {
-        self.timers().clock().now() < self.valid_until() && self.shared.is_valid_by_wall()
+        self.now() < self.valid_until() && self.shared.is_valid_by_wall()
     }
 
-    /// Whether the validity is over. A hard stop that came earlier leaves it as it was.
+    /// Whether the validity is over. An earlier hard stop does not shorten it.
     pub(crate) fn is_past_end(&self) -> bool {
         let until = self.valid_until();
         let end = if until > Timestamp::ZERO {
@@ -165,64 +182,56 @@ impl ActiveLease {
         } else {
             Timestamp::from_nanos(self.ended.load(Ordering::SeqCst))
         };
-        self.timers().clock().now() >= end || !self.shared.is_valid_by_wall()
+        self.now() >= end || !self.shared.is_valid_by_wall()
     }
 
-    /// When nothing of this grant goes on any more: it is not renewed beyond `max_hold`, and what it
-    /// had recorded is answered.
+    /// Time by which nothing of this grant continues: `max_hold` is over, and the records of its
+    /// work are answered.
     #[cfg(feature = "http")]
     pub(crate) fn over_at(&self) -> Timestamp {
         self.started + self.plan.max_hold + self.core().settings.max_ttl
     }
 
-    /// When guarded work is asked to stop, unless a renewal comes before; `None` once it is lost.
+    /// Returns when guarded work has to stop, without another renewal; `None` after a loss.
     pub(crate) fn soft_deadline(&self) -> Option<Timestamp> {
         let end = self.valid_until();
         let lead = self.plan.cap_lead(self.timers().lead());
         (end > Timestamp::ZERO).then(|| end.minus(lead + self.plan.stop_margin))
     }
 
-    pub(crate) fn sleep_until(&self, at: Timestamp) -> Sleep {
-        self.timers().sleep_until(at)
-    }
-
-    pub(crate) fn timers(&self) -> &Arc<Timers> {
-        &self.shared.core.timers
-    }
-
-    /// Marks that guarded work is polled, until the mark is dropped. Set before the clock is
-    /// looked at: so a poll that began in time is seen by whoever looks after the end.
-    pub(crate) fn enter_poll(&self) -> InPoll<'_> {
-        self.polls.fetch_add(1, Ordering::SeqCst);
-        InPoll { lease: self, steps: 1 }
-    }
-
-    /// Which poll is under way, if one is, and whether its work is: else it has not looked at the
-    /// clock yet.
-    pub(crate) fn poll_under_way(&self) -> Option<(u64, bool)> {
-        let steps = self.polls.load(Ordering::SeqCst);
-        let (poll, step) = (steps / STEPS, steps % STEPS);
-        (step > 0).then_some((poll, step > 1))
-    }
-
-    /// Whether no guarded work was polled under it, nor made.
-    pub(crate) fn is_untaken(&self) -> bool {
-        self.polls.load(Ordering::SeqCst) == 0
-    }
-
-    /// Changes with every poll of guarded work.
-    pub(crate) fn polls(&self) -> u64 {
-        self.polls.load(Ordering::SeqCst) / STEPS
-    }
-
-    /// Whether the end of the validity is that of `max_hold`, which no renewal moves.
+    /// Whether the validity ends at `max_hold`, so that no renewal extends it.
     #[cfg(feature = "scheduler")]
     pub(crate) fn is_in_last_validity(&self) -> bool {
         let until = self.valid_until().as_nanos().max(self.ended.load(Ordering::SeqCst));
         Timestamp::from_nanos(until) >= self.started + self.plan.max_hold
     }
 
-    /// A poll went on after the end: found out when it has ended, or while it goes on.
+    /// Enters a poll of guarded work, before the clock is read: so a poll that began in time is
+    /// visible to a thread that looks after the end.
+    pub(crate) fn enter_poll(&self) -> PollGuard<'_> {
+        self.polls.fetch_add(1, Ordering::SeqCst);
+        PollGuard { lease: self, steps: 1 }
+    }
+
+    /// Returns the number of the poll under way, and whether its work has begun: before that, the
+    /// poll has not read the clock.
+    pub(crate) fn poll_under_way(&self) -> Option<(u64, bool)> {
+        let steps = self.polls.load(Ordering::SeqCst);
+        let (poll, step) = (steps / STEPS, steps % STEPS);
+        (step > 0).then_some((poll, step > 1))
+    }
+
+    /// Whether no guarded work was polled under it yet.
+    pub(crate) fn is_untaken(&self) -> bool {
+        self.polls.load(Ordering::SeqCst) == 0
+    }
+
+    /// Number of polls of guarded work that have ended.
+    pub(crate) fn polls(&self) -> u64 {
+        self.polls.load(Ordering::SeqCst) / STEPS
+    }
+
+    /// Counts an overrun, once: a poll that continued after the end of the validity.
     pub(crate) fn note_overrun(&self) {
         if !self.overran.swap(true, Ordering::Relaxed) {
             metrics::overrun();
@@ -234,31 +243,34 @@ impl ActiveLease {
         self.overran.load(Ordering::Relaxed)
     }
 
-    /// The error for a grant that was fetched when it was over: nothing ran under it.
+    /// The error for a grant that was taken after its validity: nothing ran under it.
     pub(crate) fn too_slow(&self) -> LockError {
-        let elapsed = self.timers().clock().now().since(self.started);
+        let elapsed = self.now().since(self.started);
         LockError::TooSlow { elapsed, validity: self.plan.validity, votes: self.shared.votes() }
     }
 
-    /// Why the lock is not held. Asked when [`is_valid`](Self::is_valid) said no; the algorithm is
-    /// told first, if the timer has not come round to it.
+    /// Returns why the lock is not [valid](Self::is_valid) any more. Its timer may not have fired
+    /// yet, so the algorithm is woken first.
     pub(crate) fn loss(&self) -> LossCause {
         self.handle(Event::Wake);
         let loss = self.state().and_then(|state| state.grant.loss.clone());
         loss.unwrap_or(LossCause::Released)
     }
 
-    /// How many nodes granted, of how many.
+    /// Number of nodes that granted, and of all nodes.
     pub(crate) fn tally(&self) -> (usize, usize) {
         (self.shared.state().lease.granted(), self.shared.core.nodes.len())
     }
 
-    /// Whether the attempt was refused by the one node that it asked first.
     pub(crate) fn refused_by_lead(&self) -> bool {
         self.shared.state().lease.refused_by_lead()
     }
 
-    /// What its record takes of the manager's quota.
+    /// Takes the turn of a failed attempt, for the next attempt.
+    pub(crate) fn take_ticket(&self) -> Option<Ticket> {
+        self.state()?.ticket.take()
+    }
+
     pub(crate) fn charge(&self) -> &Charge {
         self.charge.get_or_init(|| Box::new(Charge::new(&self.core().quota)))
     }
@@ -269,26 +281,75 @@ impl ActiveLease {
             self.shared.handle(state, Event::Extend);
         }
     }
+
+    /// Releases the grant: to the next waiter of this process if possible, else to the nodes, after
+    /// all that was sent before. Then the turn in the local line passes on.
+    pub(crate) fn release(self: &Arc<Self>, awaited: bool) {
+        if self.is_forked() {
+            return;
+        }
+        let Some(mut state) = self.state() else { return };
+        if state.grant.holder_gone {
+            return;
+        }
+        state.grant.holder_gone = true;
+        let now = self.now();
+        let held = state.grant.held_since.take().map(|since| now.since(since));
+        if let Some(time) = held {
+            self.core().hold_times.record(self.resource(), time);
+        }
+        // The next holder must not overlap with users of this handle.
+        self.valid_until.store(0, Ordering::SeqCst);
+        let Some((lease, waker, left)) = self.shared.hand_on(&mut state, now) else {
+            if state.granted.is_some() {
+                self.core().wakeups.returning(self.resource(), self.shared.started);
+            }
+            let mut actions = std::mem::take(&mut state.spare);
+            state.lease.handle(Event::Release { awaited }, now, &mut actions);
+            self.shared.carry_out(state, actions, now);
+            return held.into_iter().for_each(metrics::held);
+        };
+        let next = Grant {
+            lease: Arc::downgrade(&lease),
+            held_since: Some(now),
+            ..Grant::new(self.nth + 1, lease.plan)
+        };
+        let mut former = std::mem::replace(&mut state.grant, next);
+        former.over = true;
+        let mut wakers = Vec::new();
+        former.watchers.take(&mut wakers);
+        self.shared.end_checks(&mut former, &mut wakers);
+        // A thread that is sending sets the timer afterwards.
+        let nudge = if state.sending { Nudge::default() } else { self.shared.arm(&mut state, now) };
+        drop(state);
+        self.timers().nudge(nudge);
+        held.into_iter().for_each(metrics::held);
+        left.update_gauge();
+        crate::log::debug!(resource = %self.resource(), "handed on");
+        StallWatch::start(&lease, &lease.plan);
+        crate::sync::wake_all(wakers);
+        crate::sync::wake(waker);
+    }
 }
 
-/// Guarded work is inside a poll, or was left by a panic.
-pub(crate) struct InPoll<'a> {
+/// Marks a poll of guarded work; dropping it ends the poll, also in a panic.
+pub(crate) struct PollGuard<'a> {
     lease: &'a ActiveLease,
     steps: u64,
 }
 
-/// A poll is entered, begins if the clock allows it, and ends.
+/// Steps of a poll: entered, begun after the clock was read, ended.
 const STEPS: u64 = 3;
 
-impl InPoll<'_> {
-    /// The clock was looked at: the work is polled now.
+impl PollGuard<'_> {
+    /// The clock was read, and the work is polled now.
     pub(crate) fn begin(&mut self) {
         self.steps += 1;
         self.lease.polls.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-impl Drop for InPoll<'_> {
+impl Drop for PollGuard<'_> {
     fn drop(&mut self) {
         self.lease.polls.fetch_add(STEPS - self.steps, Ordering::SeqCst);
     }

@@ -1,30 +1,21 @@
-//! Runs the algorithm of one lease: feeds it events, carries out its actions.
+//! Runs the algorithm of one lease: feeds it events, and carries out its actions.
 //!
-//! A lease, as the nodes know it, is shared by the grants that follow each other under it: at most
-//! one at a time, each an object of its own to its holder.
+//! A lease, as the nodes know it, is shared by consecutive grants of this process, one at a time.
 //!
 //! | part | where |
 //! |---|---|
-//! | one grant, from its start to its end | `active` |
-//! | what grants under one lease have in common | `shared` |
-//! | giving back: to the next holder of this process, or to the nodes | `handoff` |
-//! | carrying out what the algorithm decides | `execute` |
-//! | sending it to the nodes, in order | `sending` |
-//! | answers of nodes and timers come in | `inlet` |
-//! | futures watch it | `watching` |
-//! | what the holder says, and what is said of it | `holder` |
+//! | one grant, from the attempt to the release | `active` |
+//! | polls of futures, stop requests, heartbeats, stall checks | `signals` |
+//! | a grant's part of the shared state | `grant` |
+//! | the lease that grants share: its events, and hand-offs | `shared` |
+//! | carrying out the algorithm's actions | `actions` |
 
+mod actions;
 mod active;
-mod execute;
-mod handoff;
-mod holder;
-mod inlet;
-mod sending;
+mod grant;
 mod shared;
-#[cfg(all(test, feature = "testing"))]
-mod tests;
-mod watching;
+mod signals;
 
 pub(crate) use active::ActiveLease;
 #[cfg(test)]
-pub(crate) use active::InPoll;
+pub(crate) use active::PollGuard;

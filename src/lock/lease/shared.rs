@@ -1,136 +1,91 @@
+//! The lease that consecutive grants share: its state, the events that reach it, and hand-offs.
+
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Wake, Waker},
     time::Duration,
 };
 
-use super::active::ActiveLease;
+use super::{active::ActiveLease, grant::Grant};
 use crate::{
-    error::{LockError, LossCause, ReleaseError},
+    error::{LockError, LossCause, Reason, Votes},
     lock::{
-        attempts::Permit, core::Core, queue::Ticket, release::Released, settings::Plan,
-        watchers::Watchers,
+        attempts::Permit,
+        core::Core,
+        queue::{LeftWaiters, Ticket},
+        settings::Plan,
     },
-    node::ClockJump,
-    protocol::{Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer},
-    quorum::{Action, Command, Event, Lease},
+    node::{ClockJump, ReplySink},
+    protocol::{
+        Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer, ReleasedAnswer, names::View,
+    },
+    quorum::{Action, Command, Event, Halt, Lease, Loss, NextHolder, Refusal},
     resource::Resource,
     sync::Guard,
     time::{TimerKey, Timestamp},
     token::block_end,
 };
 
-/// A lease as the nodes know it: what all grants have in common that follow each other under it.
+/// Time for which hand-offs keep a lease. Only the nodes know whether other processes wait.
+const LONGEST_STREAK: Duration = Duration::from_millis(100);
+
+/// A lease as the nodes know it, shared by consecutive grants.
 ///
-/// Answers of nodes are taken wherever they arrive; no task belongs to a lease.
+/// Answers of nodes are handled wherever they arrive; no task belongs to a lease.
 pub(super) struct SharedLease {
     pub(super) core: Arc<Core>,
     pub(super) id: Arc<LeaseId>,
     pub(super) ttl: Duration,
     pub(super) validity: Duration,
     pub(super) node_timeout: Duration,
-    /// What all validity counts from at first.
+    /// Start of the attempt. The first validity counts from it.
     pub(super) started: Timestamp,
-    /// How many jumps of servers' clocks there had been then.
-    pub(super) first_epoch: u64,
-    /// The token that was proposed.
+    /// Number of jumps of servers' clocks before it.
+    first_epoch: u64,
+    /// The first proposed token.
     proposal: u64,
-    /// How many tokens the lease reserves.
+    /// Number of tokens that the lease reserves.
     pub(super) block: u64,
-    /// Whether there is a next try where this one is refused.
+    /// Another attempt follows a refusal.
     pub(super) waits: bool,
-    /// The newest grant's: what goes to the nodes.
+    /// The newest grant's token, which is sent to the nodes.
     pub(super) token: AtomicU64,
-    /// Under the strict clock guard: the end by the wall clock, in µs since the Unix epoch.
+    /// Under the strict clock guard: end of the validity by the wall clock, in µs since the Unix
+    /// epoch.
     pub(super) wall_until: AtomicU64,
-    pub(super) state: Mutex<State>,
+    state: Mutex<LeaseState>,
 }
 
-pub(super) struct State {
+pub(super) struct LeaseState {
     pub(super) lease: Lease,
-    /// Commands that are decided and not yet sent.
+    /// Commands that are decided and not sent yet.
     pub(super) outbox: Vec<(usize, Command)>,
-    /// Somebody is sending from the outbox: commands to a node never overtake each other.
+    /// A thread is emptying the outbox, so that commands to a node never overtake each other.
     pub(super) sending: bool,
     pub(super) timer: Option<TimerKey>,
-    /// The first decision is known to the local line.
+    /// The local line knows the first decision.
     pub(super) announced: bool,
-    /// When the first grant was made.
+    /// Time of the first grant.
     pub(super) granted: Option<Timestamp>,
-    /// How many jumps of servers' clocks the lease knows of.
+    /// Number of jumps of servers' clocks that the lease knows of.
     epoch: u64,
-    /// Under the strict clock guard: what the wall clock showed at the start of the latest rounds.
+    /// Under the strict clock guard: the wall clock at the start of the latest rounds.
     pub(super) rounds: VecDeque<(Timestamp, Duration)>,
-    /// The turn in the local line; passed on at loss, or behind the last holder's release.
+    /// The turn in the local line. It passes on at a loss, or after the last holder's release.
     pub(super) ticket: Option<Ticket>,
-    /// As long as the attempt is under way.
+    /// Held while the attempt is in flight.
     pub(super) permit: Option<Permit>,
     pub(super) grant: Grant,
-    /// An empty list to be used again.
+    /// An empty list, for reuse.
     pub(super) spare: Vec<Action>,
 }
 
-/// The present grant, or the attempt at one.
-pub(super) struct Grant {
-    /// How many there were before it: earlier ones are over, and were given back.
-    pub(super) nth: u32,
-    pub(super) plan: Plan,
-    /// What its holder has of it.
-    pub(super) lease: Weak<ActiveLease>,
-    pub(super) decision: Option<Result<(), LockError>>,
-    pub(super) loss: Option<LossCause>,
-    /// The result of the last extension that was asked for.
-    pub(super) extension: Option<Result<(), LockError>>,
-    pub(super) released: Option<Result<Released, ReleaseError>>,
-    pub(super) watchers: Watchers,
-    /// How often the lease was renewed, and who wants to know: never the work itself.
-    pub(super) renewals: u64,
-    pub(super) renewal_watchers: Watchers,
-    /// The next look at the work's health.
-    pub(super) stall_timer: Option<TimerKey>,
-    /// When it was granted, until the holder gives it back.
-    pub(super) held_since: Option<Timestamp>,
-    pub(super) holder_gone: bool,
-    /// The release is decided.
-    pub(super) over: bool,
-}
-
-impl Grant {
-    pub(super) fn new(nth: u32, plan: Plan) -> Self {
-        Self {
-            nth,
-            plan,
-            lease: Weak::new(),
-            decision: None,
-            loss: None,
-            extension: None,
-            released: None,
-            watchers: Watchers::default(),
-            renewals: 0,
-            renewal_watchers: Watchers::default(),
-            stall_timer: None,
-            held_since: None,
-            holder_gone: false,
-            over: false,
-        }
-    }
-
-    /// Granted, and not over.
-    pub(super) fn is_held(&self) -> bool {
-        self.held_since.is_some() && !self.is_over()
-    }
-
-    /// Lost, or given back.
-    pub(super) fn is_over(&self) -> bool {
-        self.over || self.loss.is_some()
-    }
-}
-
 impl SharedLease {
-    /// A lease whose first requests are among the actions, and not sent yet.
+    /// Creates a lease. Its first requests are among the actions, not sent yet.
     pub(super) fn new(
         core: Arc<Core>,
         resource: Resource,
@@ -140,7 +95,7 @@ impl SharedLease {
         let nonce =
             Nonce::random().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
         let epoch = core.clock_jumps.epoch();
-        // t0: everything that is valid later counts from here.
+        // t0: all later validity counts from here.
         let now = core.clock().now();
         let wall = core.clock().wall();
         let propose = || core.fences.propose(&resource, core.nodes_wall(now, wall));
@@ -165,7 +120,7 @@ impl SharedLease {
             waits: plan.awaits_release(),
             token: AtomicU64::new(token),
             wall_until: AtomicU64::new(0),
-            state: Mutex::new(State {
+            state: Mutex::new(LeaseState {
                 lease,
                 outbox: Vec::with_capacity(nodes),
                 sending: false,
@@ -183,7 +138,7 @@ impl SharedLease {
         Ok((this, actions))
     }
 
-    pub(super) fn state(&self) -> Guard<'_, State> {
+    pub(super) fn state(&self) -> Guard<'_, LeaseState> {
         crate::sync::lock(&self.state)
     }
 
@@ -191,44 +146,69 @@ impl SharedLease {
         self.id.resource()
     }
 
-    /// Takes what an answer says of the fences of the stripes.
-    pub(super) fn learn(&self, op: OpId, answer: &Answer) {
-        let (clock, fences) = (self.core.clock(), &self.core.fences);
-        let wall = || self.core.nodes_wall(clock.now(), clock.wall());
-        fences.see(self.resource(), answer.fence(), wall);
-        let token = match (op, answer) {
-            (OpId::Acquire, Answer::Granted(GrantedAnswer { accepted: true, .. })) => self.proposal,
-            (OpId::Raise(round), Answer::Raised(RaisedAnswer { accepted: true, .. })) => {
-                self.state().lease.number(round)
-            }
-            _ => return,
-        };
-        fences.accepted(self.resource(), block_end(token, self.block));
+    /// How long after it was sent a node may still store the key: two node timeouts.
+    pub(super) fn patience(&self) -> Duration {
+        self.node_timeout * 2
     }
 
-    pub(super) fn handle<'a>(self: &'a Arc<Self>, mut state: Guard<'a, State>, event: Event) {
+    /// Returns what each node answered last.
+    pub(super) fn votes(&self) -> Votes {
+        let votes = self.state().lease.votes();
+        self.core.named(votes)
+    }
+
+    pub(super) fn refused(&self, refusal: Refusal) -> LockError {
+        match refusal {
+            Refusal::Held { expires_in, owner } => {
+                let votes = self.votes();
+                LockError::Held { retry_after: None, expires_in, owner, votes }
+            }
+            Refusal::NoQuorum { votes } => LockError::NoQuorum { votes: self.core.votes(votes) },
+            Refusal::TooSlow { elapsed } => {
+                LockError::TooSlow { elapsed, validity: self.validity, votes: self.votes() }
+            }
+        }
+    }
+
+    pub(super) fn lost(&self, loss: Loss, plan: &Plan) -> LossCause {
+        match loss {
+            Loss::Expired { votes } => LossCause::Expired { votes: self.core.named(votes) },
+            Loss::ClockJumped { votes } => LossCause::ClockJumped { votes: self.core.named(votes) },
+            Loss::Stolen { owner } => LossCause::Stolen { owner },
+            Loss::MaxHold => LossCause::MaxHold { limit: plan.max_hold },
+            Loss::Halted(Halt::Stalled) => {
+                let limit = plan.stall_limit.or(plan.polled_within).unwrap_or_default();
+                LossCause::Stalled { limit }
+            }
+            Loss::Halted(Halt::NoHeartbeat) => {
+                LossCause::NoHeartbeat { limit: plan.heartbeat_within.unwrap_or_default() }
+            }
+        }
+    }
+
+    pub(super) fn handle<'a>(self: &'a Arc<Self>, mut state: Guard<'a, LeaseState>, event: Event) {
         let mut actions = std::mem::take(&mut state.spare);
         let now = if let Event::Answer { op: OpId::Release, .. } = event {
-            // Nothing about it depends on the time.
+            // Its result does not depend on the time.
             self.started
         } else {
-            // Read behind the mutex, as late as can be: the comparison with now is the last word.
+            // Read under the mutex: the comparison of the deadline with it comes last.
             let now = self.core.clock().now();
-            self.look_at_clocks(&mut state, now, &mut actions);
+            self.check_clocks(&mut state, now, &mut actions);
             now
         };
         state.lease.handle(event, now, &mut actions);
         self.carry_out(state, actions, now);
     }
 
-    /// P2: when a grant is to be over, for its work to be dropped before the end of its validity:
-    /// earlier by the lead that timers need.
-    pub(super) fn stop_at(state: &State, lead: Duration) -> Timestamp {
+    /// P2: when a grant ends, so that its work is dropped before the end of the validity: the lead
+    /// of timers earlier.
+    pub(super) fn stop_at(state: &LeaseState, lead: Duration) -> Timestamp {
         state.lease.end().minus(state.grant.plan.cap_lead(lead))
     }
 
-    /// R10: a server's clock may have jumped, or, under the strict guard, our own.
-    fn look_at_clocks(&self, state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
+    /// R10: handles jumps of servers' clocks and, under the strict guard, of the local one.
+    fn check_clocks(&self, state: &mut LeaseState, now: Timestamp, actions: &mut Vec<Action>) {
         if state.epoch != self.core.clock_jumps.epoch() {
             let (jumps, epoch) = self.core.clock_jumps.jumps_since(state.epoch);
             state.epoch = epoch;
@@ -246,12 +226,104 @@ impl SharedLease {
         self.is_valid_by_wall_for(Duration::ZERO)
     }
 
-    /// Whether the validity by the wall clock lasts for so long.
-    pub(super) fn is_valid_by_wall_for(&self, time: Duration) -> bool {
+    /// Whether the validity by the wall clock lasts for `time`.
+    fn is_valid_by_wall_for(&self, time: Duration) -> bool {
         if self.core.settings.clock_guard.is_none() {
             return true;
         }
         let wall = (self.core.clock().wall() + time).as_micros();
         wall < u128::from(self.wall_until.load(Ordering::Acquire))
     }
+
+    /// Learns the fences that an answer reports.
+    fn learn(&self, op: OpId, answer: &Answer) {
+        let (clock, fences) = (self.core.clock(), &self.core.fences);
+        let wall = || self.core.nodes_wall(clock.now(), clock.wall());
+        fences.see(self.resource(), answer.fence(), wall);
+        let token = match (op, answer) {
+            (OpId::Acquire, Answer::Granted(GrantedAnswer { accepted: true, .. })) => self.proposal,
+            (OpId::Raise(round), Answer::Raised(RaisedAnswer { accepted: true, .. })) => {
+                self.state().lease.number(round)
+            }
+            _ => return,
+        };
+        fences.accepted(self.resource(), block_end(token, self.block));
+    }
+
+    fn answered(self: &Arc<Self>, op: OpId, event: Event) {
+        self.handle(self.state(), event);
+        // Counted until it is known whether the release has to be repeated.
+        if op == OpId::Release {
+            self.core.releasing.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Gives the lease to the first waiter in line. Returns its grant and its waker, or `None`,
+    /// without a change, if the lease has to go back to the nodes.
+    pub(super) fn hand_on(
+        self: &Arc<Self>,
+        state: &mut LeaseState,
+        now: Timestamp,
+    ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
+        let nth = state.grant.nth + 1;
+        let is_allowed = nth <= self.core.settings.handoff_limit
+            && state.announced
+            // Records tell holders apart by the lease's nonce.
+            && !state.grant.plan.keeps_records
+            && state.granted.is_some_and(|since| now.since(since) < LONGEST_STREAK)
+            && !self.core.is_closed()
+            // A new attempt would find clock jumps.
+            && self.core.clock_jumps.epoch() == self.first_epoch
+            && self.is_valid_by_wall_for(self.validity / 2)
+            && state.lease.can_be_handed_on(now);
+        let ticket = state.ticket.as_ref().filter(|_| is_allowed)?;
+        let lease = &mut state.lease;
+        let in_turn = |at_grant| self.core.wakeups.is_in_turn(self.resource(), nth, at_grant);
+        ticket.hand_on(self.ttl, in_turn, |plan| {
+            let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
+            let hand_off = lease.hand_on(next, now)?;
+            self.token.store(hand_off.token, Ordering::Release);
+            Some(ActiveLease::new(self, nth, *plan, now, Some(hand_off)))
+        })
+    }
 }
+
+impl ReplySink for SharedLease {
+    fn answer(
+        self: Arc<Self>,
+        node: usize,
+        op: OpId,
+        result: Result<Answer, Reason>,
+        view: Option<Arc<View>>,
+    ) {
+        if let Ok(answer) = &result {
+            self.learn(op, answer);
+            // Releases of failed attempts do not concern fairness.
+            if let Answer::Released(ReleasedAnswer { awaited, .. }) = answer
+                && self.core.wakeups.minds(*awaited)
+                && self.state().granted.is_some()
+            {
+                self.core.wakeups.returned(self.resource(), *awaited, self.started);
+            }
+        }
+        self.answered(op, Event::Answer { node, op, result, view });
+    }
+
+    fn not_sent(self: Arc<Self>, node: usize, op: OpId, reason: Reason) {
+        self.answered(op, Event::NotSent { node, op, reason });
+    }
+}
+
+impl Wake for SharedLease {
+    fn wake(self: Arc<Self>) {
+        let mut state = self.state();
+        state.timer = None;
+        let stop_at = Self::stop_at(&state, self.core.timers.lead());
+        let is_over = state.grant.is_held() && self.core.clock().now() >= stop_at;
+        self.handle(state, if is_over { Event::Stop } else { Event::Wake });
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+#[path = "../tests/lease.rs"]
+mod tests;

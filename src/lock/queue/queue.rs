@@ -1,14 +1,13 @@
+//! All lines of a manager, the way to their heads, and the turn there.
+
 use std::{
     collections::hash_map::Entry,
     sync::{Arc, Mutex},
-    task::Waker,
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use super::{
-    line::{Head, Left, Line, Lines, Place, Slot, Waiter},
-    queueing::Queueing,
-};
+use super::line::{HeadState, LeftWaiters, Line, LinePlace, Lines, Waiter, WaiterSlot};
 use crate::{
     error::{LockError, Votes},
     lock::{
@@ -18,7 +17,7 @@ use crate::{
     metrics,
     resource::Resource,
     sync::Guard,
-    time::{Timers, Timestamp},
+    time::Timers,
 };
 
 #[derive(Debug)]
@@ -34,40 +33,38 @@ impl Queue {
         Self { owner, timers, lines: Mutex::default(), bounds }
     }
 
-    /// Lines up for all names of a resource.
-    pub(crate) fn enter(self: &Arc<Self>, resource: &Resource) -> Queueing {
-        Queueing::new(Arc::clone(self), resource.clone())
+    /// Enters the lines of all names of a resource.
+    pub(crate) fn enter(self: &Arc<Self>, resource: &Resource) -> QueueWait {
+        let ticket = Ticket { queue: Arc::clone(self), resource: resource.clone(), turns: 0 };
+        QueueWait { ticket: Some(ticket), place: None }
     }
 
-    pub(super) fn lines(&self) -> Guard<'_, Lines> {
+    fn lines(&self) -> Guard<'_, Lines> {
         crate::sync::lock(&self.lines)
     }
 
-    fn now(&self) -> Timestamp {
-        self.timers.clock().now()
-    }
-
-    /// What the head's state says to one who wants the name; nothing during its first attempt.
-    /// Not to be called with the lines locked: it may drop the last handle of a lease.
-    pub(super) fn explain(&self, head: &Head) -> Option<LockError> {
+    /// Returns the error for a request that meets this head; `None` during its first attempt. Not to
+    /// be called with the lines locked: it may drop the last handle of a lease.
+    fn explain(&self, head: &HeadState) -> Option<LockError> {
         match head {
-            Head::Trying => None,
-            Head::Refused(error) => Some(error.clone()),
-            Head::Holding(lease) => {
-                let expires_in = lease.upgrade().map(|lease| lease.valid_until().since(self.now()));
+            HeadState::Trying => None,
+            HeadState::Refused(error) => Some(error.clone()),
+            HeadState::Holding(lease) => {
+                let now = self.timers.clock().now();
+                let expires_in = lease.upgrade().map(|lease| lease.valid_until().since(now));
                 Some(self.held_here(expires_in))
             }
         }
     }
 
-    pub(super) fn held_here(&self, expires_in: Option<Duration>) -> LockError {
+    fn held_here(&self, expires_in: Option<Duration>) -> LockError {
         let owner = Some(Arc::clone(&self.owner));
         LockError::Held { retry_after: None, expires_in, owner, votes: Votes::default() }
     }
 
-    /// Counts a request that waits at the head of a line. `None` where too many requests wait, unless
-    /// it was counted in the line before.
-    pub(in crate::lock) fn wait_at_head(self: &Arc<Self>, was_in_line: bool) -> Option<Waiting> {
+    /// Counts a request that waits at the head of a line. `None` if too many requests wait, unless it
+    /// waited in the line before.
+    pub(crate) fn wait_at_head(self: &Arc<Self>, was_in_line: bool) -> Option<CountedWaiter> {
         let mut lines = self.lines();
         if !was_in_line && lines.waiting + lines.heads >= self.bounds.total {
             return None;
@@ -75,13 +72,12 @@ impl Queue {
         lines.heads += 1;
         drop(lines);
         metrics::waits();
-        Some(Waiting { queue: Arc::clone(self) })
+        Some(CountedWaiter { queue: Arc::clone(self) })
     }
 
-    /// Counts a request that is turned away and will come back, and returns how many others want
-    /// the resource before it: those that wait here, and those that were turned away since their
-    /// turns.
-    pub(in crate::lock) fn turn_away(&self, resource: &Resource) -> usize {
+    /// Counts a request that is refused and will come back. Returns the number of requests before
+    /// it: those that wait here, and those that were refused earlier.
+    pub(crate) fn turn_away(&self, resource: &Resource) -> usize {
         let mut lines = self.lines();
         let mut ahead = 0;
         for name in resource.shared_names() {
@@ -93,34 +89,34 @@ impl Queue {
         ahead
     }
 
-    /// How many requests wait at the head of a line.
-    pub(in crate::lock) fn heads(&self) -> usize {
+    /// Number of requests that wait at the head of a line.
+    pub(crate) fn heads(&self) -> usize {
         self.lines().heads
     }
 
     /// Takes the turn on a name, or a place in its line, which has to be polled.
-    pub(super) fn join(
+    fn join(
         &self,
         name: &Arc<str>,
         resource: &Resource,
         plan: &Plan,
-    ) -> Result<Option<Place>, LockError> {
+    ) -> Result<Option<LinePlace>, LockError> {
         let mut guard = self.lines();
         let lines = &mut *guard;
         let line = match lines.names.entry(Arc::clone(name)) {
             Entry::Occupied(line) => line.into_mut(),
-            Entry::Vacant(place) => {
-                place.insert(Line::default());
+            Entry::Vacant(entry) => {
+                entry.insert(Line::default());
                 return Ok(None);
             }
         };
         let is_full =
             line.len() >= self.bounds.per_name || lines.waiting + lines.heads >= self.bounds.total;
-        if is_full || (plan.wait.is_zero() && !matches!(line.head, Head::Trying)) {
+        if is_full || (plan.wait.is_zero() && !matches!(line.head, HeadState::Trying)) {
             let head = line.head.clone();
             drop(guard);
             if is_full {
-                crate::log::debug!(%name, "too many requests wait: one is told at once");
+                crate::log::debug!(%name, "request refused: too many wait");
             }
             return Err(self.explain(&head).unwrap_or_else(|| self.held_here(None)));
         }
@@ -131,16 +127,16 @@ impl Queue {
         Ok(Some(place))
     }
 
-    /// Passes the turn on a name on to the first in line; without one the line is gone.
-    pub(super) fn pass_on(&self, name: &Arc<str>) {
+    /// Passes the turn on a name on to the first waiter, or removes an empty line.
+    fn pass_on(&self, name: &Arc<str>) {
         let next = {
             let mut guard = self.lines();
             let lines = &mut *guard;
             let Entry::Occupied(mut line) = lines.names.entry(Arc::clone(name)) else { return };
-            line.get_mut().head = Head::Trying;
+            line.get_mut().head = HeadState::Trying;
             line.get_mut().next_turn();
             if let Some(waiter) = line.get_mut().pop_first() {
-                waiter.give(Slot::Turn);
+                waiter.give(WaiterSlot::Turn);
                 Some((waiter, lines.wait_no_more(1)))
             } else {
                 drop(line.remove());
@@ -148,59 +144,19 @@ impl Queue {
             }
         };
         if let Some((waiter, left)) = next {
-            left.tell();
+            left.update_gauge();
             crate::sync::wake(waiter.waker);
         }
     }
 
-    /// Gives what `make` makes to the first in line, if it wants just these names, for as long at a
-    /// time: `is_wanted` is told so, and how many stood in line when the lease was granted. Nobody
-    /// else waits for one of them then, and nothing is done before that is known. `make` must not
-    /// call back.
-    pub(super) fn hand_on(
-        &self,
-        names: &[Arc<str>],
-        is_wanted: impl FnOnce(&Resource, &Plan, usize) -> bool,
-        make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
-    ) -> Option<(Arc<ActiveLease>, Waker, Left)> {
-        let (first, others) = names.split_first()?;
-        let mut guard = self.lines();
-        let lines = &mut *guard;
-        if lines.waiting == 0 {
-            return None;
-        }
-        let lets_go = |name| {
-            let line: Option<&Line> = lines.names.get(name);
-            line.is_some_and(Line::is_empty)
-        };
-        if !others.iter().all(lets_go) {
-            return None;
-        }
-        let line = lines.names.get_mut(first)?;
-        let next = line.first_patient()?;
-        if !is_wanted(&next.resource, &next.plan, line.at_grant()) {
-            return None;
-        }
-        let lease = make(&next.plan)?;
-        let next = line.pop_first()?;
-        next.give(Slot::Granted(Arc::clone(&lease)));
-        for name in names {
-            if let Some(line) = lines.names.get_mut(name) {
-                line.head = Head::Holding(Arc::downgrade(&lease));
-                line.next_turn();
-            }
-        }
-        Some((lease, next.waker, lines.wait_no_more(1)))
-    }
-
-    /// Tells a line what its head is doing now; those who want one attempt leave with that.
-    pub(super) fn set_head(&self, name: &Arc<str>, head: &Head) {
+    /// Sets the state of a head, and gives its verdict to the requests for a single attempt.
+    fn set_head(&self, name: &Arc<str>, head: &HeadState) {
         {
             let mut lines = self.lines();
             let Some(line) = lines.names.get_mut(name) else { return };
             line.head = head.clone();
-            if matches!(head, Head::Holding(_)) {
-                line.granted();
+            if matches!(head, HeadState::Holding(_)) {
+                line.at_grant = line.len() + 1;
             }
             if !line.has_one_shots() {
                 return;
@@ -214,25 +170,208 @@ impl Queue {
             let leaving = line.take_one_shots();
             let left = lines.wait_no_more(leaving.len());
             let give = |waiter: Waiter| {
-                waiter.give(Slot::Verdict(verdict.clone()));
+                waiter.give(WaiterSlot::Verdict(verdict.clone()));
                 waiter.waker
             };
-            (left, leaving.into_iter().map(give).collect::<Vec<_>>())
+            (left, leaving.map(give).collect::<Vec<_>>())
         };
-        left.tell();
+        left.update_gauge();
         crate::sync::wake_all(leaving);
     }
 }
 
-/// A request that waits at the head of a line, as long as it counts.
+/// Counts a request that waits at the head of a line, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct CountedWaiter {
     queue: Arc<Queue>,
 }
 
-impl Drop for Waiting {
+impl Drop for CountedWaiter {
     fn drop(&mut self) {
         self.queue.lines().heads -= 1;
         metrics::wait_no_more(1);
     }
 }
+
+/// The wait for the head of all lines of a resource. Leaves them when it is dropped.
+#[derive(Debug)]
+pub(crate) struct QueueWait {
+    ticket: Option<Ticket>,
+    place: Option<LinePlace>,
+}
+
+/// The successful end of a [`QueueWait`].
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// The turn at the head.
+    Ask(Ticket),
+    /// A lease that its holder in this process handed on.
+    Granted(Arc<ActiveLease>),
+}
+
+impl QueueWait {
+    /// Ready with an admission, or with the verdict of another request's attempt.
+    pub(crate) fn poll(
+        &mut self,
+        plan: &Plan,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Admission, LockError>> {
+        while let Some(ticket) = &mut self.ticket {
+            let Some(name) = ticket.resource.shared_names().get(ticket.turns) else {
+                return Poll::Ready(
+                    self.ticket.take().map(Admission::Ask).ok_or(LockError::Closed),
+                );
+            };
+            let Some(place) = &self.place else {
+                self.place = ticket.queue.join(name, &ticket.resource, plan)?;
+                if self.place.is_none() {
+                    ticket.turns += 1;
+                } else if ticket.turns > 0 {
+                    // Requests behind it for the first names need a verdict now.
+                    ticket.report(&ticket.queue.held_here(None));
+                }
+                continue;
+            };
+            // User code, which may leave a line: cloned before the lock, dropped after it.
+            let waker = crate::sync::clone_waker(cx.waker());
+            let mut lines = ticket.queue.lines();
+            let given = place.take();
+            if matches!(given, WaiterSlot::Waiting) {
+                let waiter = lines.names.get_mut(name).and_then(|line| line.waiter(place));
+                let replaced = waiter.map(|waiter| std::mem::replace(&mut waiter.waker, waker));
+                drop(lines);
+                drop(replaced);
+                return Poll::Pending;
+            }
+            drop(lines);
+            self.place = None;
+            match given {
+                WaiterSlot::Waiting => {}
+                WaiterSlot::Turn => ticket.turns += 1,
+                // The lease has the turns; `ticket` has none.
+                WaiterSlot::Granted(lease) => return Poll::Ready(Ok(Admission::Granted(lease))),
+                WaiterSlot::Verdict(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Returns the error for a wait that timed out, by the state of the head.
+    pub(crate) fn known(&self) -> LockError {
+        let Some(ticket) = &self.ticket else { return LockError::Closed };
+        let name = ticket.resource.shared_names().get(ticket.turns);
+        let head = name.and_then(|name| Some(ticket.queue.lines().names.get(name)?.head.clone()));
+        head.and_then(|head| ticket.queue.explain(&head))
+            .unwrap_or_else(|| ticket.queue.held_here(None))
+    }
+}
+
+impl Drop for QueueWait {
+    fn drop(&mut self) {
+        let (Some(ticket), Some(place)) = (&self.ticket, self.place.take()) else { return };
+        let Some(name) = ticket.resource.shared_names().get(ticket.turns) else { return };
+        let (given, left) = {
+            let mut guard = ticket.queue.lines();
+            let lines = &mut *guard;
+            let waiter = lines.names.get_mut(name).and_then(|line| line.leave(&place));
+            let left = waiter.map(|waiter| (waiter, lines.wait_no_more(1)));
+            (place.take(), left)
+        };
+        if let Some((_waiter, left)) = left {
+            left.update_gauge();
+        }
+        match given {
+            WaiterSlot::Turn => ticket.queue.pass_on(name),
+            WaiterSlot::Granted(lease) => lease.release(false),
+            WaiterSlot::Waiting | WaiterSlot::Verdict(_) => {}
+        }
+    }
+}
+
+/// The turn on a resource's names. Dropping it passes the turn on.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    queue: Arc<Queue>,
+    resource: Resource,
+    /// Number of names, from the first, whose turn it has.
+    turns: usize,
+}
+
+impl Ticket {
+    /// Reports to the lines that an attempt failed.
+    pub(crate) fn report(&self, error: &LockError) {
+        // Of a set it is not known which of its names is held.
+        let known = match self.names() {
+            [_] => error.clone(),
+            _ => self.queue.held_here(None),
+        };
+        self.set_heads(&HeadState::Refused(known));
+    }
+
+    /// Reports to the lines that the names are held.
+    pub(crate) fn holding(&self, lease: &Arc<ActiveLease>) {
+        self.set_heads(&HeadState::Holding(Arc::downgrade(lease)));
+    }
+
+    fn set_heads(&self, head: &HeadState) {
+        for name in self.names() {
+            self.queue.set_head(name, head);
+        }
+    }
+
+    /// Gives the grant that `make` returns to the first waiter. Returns it with the waiter's waker;
+    /// `None`, without a change, unless that waiter wants this resource with this TTL and keeps no
+    /// records, and no request waits for another of the names.
+    ///
+    /// `may` gets the number of requests in line when the nodes granted the lease. Both closures run
+    /// with the lines locked.
+    pub(crate) fn hand_on(
+        &self,
+        ttl: Duration,
+        may: impl FnOnce(usize) -> bool,
+        make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
+    ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
+        let (first, others) = self.names().split_first()?;
+        let mut guard = self.queue.lines();
+        let lines = &mut *guard;
+        if lines.waiting == 0 {
+            return None;
+        }
+        let is_empty = |name| lines.names.get(name).is_some_and(Line::is_empty);
+        if !others.iter().all(is_empty) {
+            return None;
+        }
+        let line = lines.names.get_mut(first)?;
+        let Waiter { resource, plan, .. } = line.first_patient()?;
+        let fits = *resource == self.resource && plan.ttl == ttl && !plan.keeps_records;
+        if !fits || !may(line.at_grant) {
+            return None;
+        }
+        let lease = make(plan)?;
+        let next = line.pop_first()?;
+        next.give(WaiterSlot::Granted(Arc::clone(&lease)));
+        for name in self.names() {
+            if let Some(line) = lines.names.get_mut(name) {
+                line.head = HeadState::Holding(Arc::downgrade(&lease));
+                line.next_turn();
+            }
+        }
+        Some((lease, next.waker, lines.wait_no_more(1)))
+    }
+
+    fn names(&self) -> &[Arc<str>] {
+        &self.resource.shared_names()[..self.turns]
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        for name in self.names() {
+            self.queue.pass_on(name);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/queue.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! What the record of one lease takes of the quota.
+//! The quota of one lease.
 
 use std::{
     sync::{Arc, Mutex},
@@ -8,17 +8,16 @@ use std::{
 use super::{quota::Quota, window::Usage};
 use crate::{error::LockError, lock::core::Core, protocol::Record, sync, time::Timestamp};
 
-/// The room that one lease has taken for its record. What it has not written is free again when this
-/// is dropped.
+/// The quota that one lease uses for its record. Dropping it frees what was not written.
 #[derive(Debug)]
 pub(crate) struct Charge {
     quota: Arc<Quota>,
-    taken: Mutex<Taken>,
+    usage: Mutex<ChargedUsage>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
-    /// Taken, and not written yet.
+struct ChargedUsage {
+    /// ChargedUsage, and not written yet.
     reserved: Usage,
     /// Written, with the end of its bucket.
     written: Option<(Usage, Timestamp)>,
@@ -26,40 +25,36 @@ struct Taken {
 
 impl Charge {
     pub(crate) fn new(quota: &Arc<Quota>) -> Self {
-        Self { quota: Arc::clone(quota), taken: Mutex::default() }
+        Self { quota: Arc::clone(quota), usage: Mutex::default() }
     }
 
-    /// Takes room for a record without an answer, before the work begins.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TooManyRecords`].
+    /// Reserves a record without an answer, before the work begins.
     pub(crate) fn reserve(&self, core: &Core, name: &str, owner: &str) -> Result<(), LockError> {
         let reserved = self.quota.reserve(core, bytes_of(name, owner))?;
-        sync::lock(&self.taken).reserved = reserved;
+        sync::lock(&self.usage).reserved = reserved;
         Ok(())
     }
 
-    /// Takes room for an answer of so many bytes with the record. False where it is not to be kept.
+    /// Reserves an answer of `answer` bytes. Returns false if it must not be stored.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has answers to keep"))]
     pub(crate) fn admit(&self, core: &Core, answer: usize) -> bool {
         let bytes = allocated(answer);
         let is_admitted = self.quota.admit(core, bytes);
         if is_admitted {
-            let mut taken = sync::lock(&self.taken);
+            let mut taken = sync::lock(&self.usage);
             taken.reserved.answers = taken.reserved.answers.saturating_add(bytes);
         }
         is_admitted
     }
 
-    /// The record is sent to the nodes, which keep it for `retain`.
+    /// Counts the record as written, for `retain`.
     pub(crate) fn write(&self, name: &str, record: &Record, retain: Duration) {
-        let mut taken = sync::lock(&self.taken);
+        let mut taken = sync::lock(&self.usage);
         let reserved = std::mem::take(&mut taken.reserved);
         let before = taken.written.map(|(usage, _)| usage).unwrap_or_default();
         let mut usage = before.plus(reserved);
         if usage.records == 0 {
-            // What nobody took room for takes it all the same.
+            // Not reserved.
             let bytes = bytes_of(name, &record.lease.owner);
             usage = usage.plus(Usage { records: 1, bytes, answers: 0 });
         }
@@ -67,32 +62,32 @@ impl Charge {
         taken.written = Some((usage, end));
     }
 
-    /// The nodes forget the record, or nothing was written.
+    /// Frees all: the record was deleted, or never written.
     pub(crate) fn free(&self) {
-        let Taken { reserved, written } = std::mem::take(&mut *sync::lock(&self.taken));
+        let ChargedUsage { reserved, written } = std::mem::take(&mut *sync::lock(&self.usage));
         self.quota.free(reserved, written);
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let taken = self.taken.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let taken = self.usage.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         if taken.reserved != Usage::default() {
             self.quota.free(taken.reserved, None);
         }
     }
 }
 
-/// What a server keeps beside the name, the owner and the answer, in bytes (Redis 7.0).
+/// Bytes that a server (Redis 7.0) keeps besides the name, the owner and the answer.
 const OVERHEAD: usize = 224;
 
-/// About how many bytes a record without an answer takes.
+/// Returns the approximate size of a record without an answer, in bytes.
 fn bytes_of(name: &str, owner: &str) -> u64 {
     (OVERHEAD + name.len() + owner.len()) as u64
 }
 
-/// How much a server's allocator takes for so many bytes. Source: jemalloc's size classes, of which
-/// there are four between a power of two and the next.
+/// Returns the bytes that a server's allocator takes for `bytes`. Source: jemalloc's size classes, of
+/// which there are four between a power of two and the next.
 fn allocated(bytes: usize) -> u64 {
     let bytes = bytes.max(1) as u64;
     let spacing = bytes.next_power_of_two() / 8;
@@ -104,7 +99,7 @@ mod tests {
     use super::allocated;
 
     #[test]
-    fn an_answer_takes_as_much_as_its_size_class() {
+    fn answers_take_their_size_class() {
         // From the manual of jemalloc: 56 KiB, 64 KiB, 80 KiB.
         let classes = [(1, 16), (128, 128), (129, 160), (57_345, 65_536), (65_537, 81_920)];
         for (bytes, class) in classes {

@@ -1,16 +1,20 @@
-//! How much the nodes may keep of what one manager has them record.
+//! Bounds on what one manager stores on the nodes, and on the bodies of waiting requests.
 //!
 //! | part | where |
 //! |---|---|
-//! | the bounds, and what is counted against them | [`Quota`], `window` |
-//! | what one lease has taken of it | [`Charge`] |
-//! | how much memory the servers have | `servers` |
+//! | the bounds on records and answers | [`Quota`] |
+//! | what counts against them until it expires | `window` |
+//! | the share of one lease | [`Charge`] |
+//! | bytes of waiting bodies | `body_room` |
 
+#[cfg(feature = "http")]
+mod body_room;
 mod charge;
-#[allow(clippy::module_inception)]
+#[allow(clippy::module_inception, reason = "it is the quota, among its parts")]
 mod quota;
-mod servers;
 mod window;
 
+#[cfg(feature = "http")]
+pub(crate) use body_room::{BodyRoom, HeldBytes, NoRoom};
 pub(crate) use charge::Charge;
 pub(crate) use quota::{Quota, RecordBounds};

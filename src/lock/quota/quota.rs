@@ -1,36 +1,35 @@
-//! The bounds of one manager, and what it has written.
+//! The quota of one manager: its bounds, the servers' memory, and what it has written.
 
 use std::{
-    fmt,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use super::{
-    servers::ServerMemory,
-    window::{Usage, Window},
-};
+use super::window::{Usage, Window, bucket};
 use crate::{
     error::LockError,
-    lock::{core::Core, told::Told},
-    metrics, sync,
+    lock::core::Core,
+    metrics,
+    node::{Memory, NodeHealth},
+    protocol::rules,
+    sync,
     time::{Timers, Timestamp},
 };
 
-/// The most that the nodes may keep of one manager's records; unset means by the servers' memory.
+/// Bounds on one manager's records; an unset one depends on the servers' memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RecordBounds {
     pub(crate) records: Option<u64>,
     pub(crate) response_bytes: Option<u64>,
 }
 
-/// Default for records, where the servers' memory allows it.
+/// Default maximum number of records, if the servers' memory allows it.
 const MAX_RECORDS: u64 = 4_000_000;
-/// Default for the bytes of answers, where the servers' memory allows it.
+/// Default maximum number of bytes of answers, if the servers' memory allows it.
 const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 
 impl RecordBounds {
-    /// Whether this is too much, answers apart.
+    /// Whether `usage` exceeds the bounds, answers aside.
     fn are_exceeded(self, usage: Usage, servers: ServerMemory) -> bool {
         match self.records {
             Some(records) => usage.records > records,
@@ -43,58 +42,58 @@ impl RecordBounds {
     }
 }
 
-/// Counts what this manager wrote and has not expired, and what is about to be written.
+/// Counts the records that this manager wrote and that have not expired, and reservations.
 pub(crate) struct Quota {
     bounds: RecordBounds,
     timers: Arc<Timers>,
-    state: Mutex<State>,
-    /// The process that it was built in: a fork has a copy of the mutex as it was.
+    state: Mutex<QuotaState>,
+    /// Id of the process that built it: in a fork, the mutex may be locked for ever.
     process: u32,
 }
 
 #[derive(Debug)]
-struct State {
+struct QuotaState {
     kept: Window,
-    /// What work under way has taken, and has not written yet.
+    /// Reserved by work in flight, and not written yet.
     reserved: Usage,
     servers: ServerMemory,
-    /// When `servers` was found out.
-    looked: Option<Timestamp>,
-    /// Bytes of answers since the last look, and between that and the one before: the servers may
-    /// not have told of them.
+    /// When `servers` was read last.
+    read_at: Option<Timestamp>,
+    /// Bytes of answers since the last reading of `servers`, and between the two last ones: the
+    /// reading may not include them.
     answers: [u64; 2],
-    /// About answers, and about records.
-    told: [Told; 2],
+    answer_warnings: WarnThrottle,
+    record_warnings: WarnThrottle,
 }
 
-/// Least time between two looks at what is known of the servers' memory. They tell it as often.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Between two looks a manager takes no more than one of so many shares of the room for answers, as
-/// others see the same room.
+/// Minimum interval between two readings of the servers' memory. Servers report it as often.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of shares of the room for answers. A manager takes one between two readings, as others see
+/// the same room.
 const SHARES: u64 = 8;
-/// An answer of up to so many bytes is kept while the servers are nearly full: it is no more than
-/// a few records.
+/// Maximum size of an answer that is stored while the servers are nearly full: that of a few records.
 const SMALL_ANSWER: u64 = 1 << 10;
 
 impl Quota {
     pub(crate) fn new(bounds: RecordBounds, timers: Arc<Timers>) -> Arc<Self> {
-        let state = State {
+        let state = QuotaState {
             kept: Window::default(),
             reserved: Usage::default(),
             servers: ServerMemory::UNKNOWN,
-            looked: None,
+            read_at: None,
             answers: [0; 2],
-            told: [Told::default(); 2],
+            answer_warnings: WarnThrottle::default(),
+            record_warnings: WarnThrottle::default(),
         };
         Arc::new(Self { bounds, timers, state: Mutex::new(state), process: std::process::id() })
     }
 
-    /// Takes room for one record of so many bytes, before its work begins.
+    /// Reserves one record of `bytes` bytes, before its work begins.
     pub(super) fn reserve(&self, core: &Core, bytes: u64) -> Result<Usage, LockError> {
         if self.is_forked() {
             return Err(LockError::Forked { built_in: self.process });
         }
-        let now = self.look(core);
+        let now = self.refresh(core);
         let mut state = sync::lock(&self.state);
         state.kept.expire(now);
         let usage = Usage { records: 1, bytes, answers: 0 };
@@ -105,27 +104,26 @@ impl Quota {
         }
         let limit = used.records;
         let retry_after = state.kept.next_end().map(|end| end.since(now));
-        let warns = state.told[1].warns(now);
+        let warns = state.record_warnings.count(now);
         drop(state);
         metrics::over_quota("max_records");
         if let Some(requests) = warns {
             crate::log::warn!(
                 limit,
                 requests,
-                "as many records of work that is done are kept for this manager as max_records \
-                 allows: work is refused before it runs; raise max_records, or keep records for less \
-                 time (retain)"
+                "max_records reached: new work is refused before it runs; raise max_records, or keep \
+                 records for less time (retain)"
             );
         }
         Err(LockError::TooManyRecords { limit, retry_after })
     }
 
-    /// Takes so many bytes more for an answer. False where it is not to be kept.
+    /// Reserves `bytes` bytes for an answer. Returns false if it must not be stored.
     pub(super) fn admit(&self, core: &Core, bytes: u64) -> bool {
         if self.is_forked() {
             return false;
         }
-        let now = self.look(core);
+        let now = self.refresh(core);
         let mut state = sync::lock(&self.state);
         state.kept.expire(now);
         let limit = self.bounds.response_bytes(state.servers);
@@ -140,7 +138,7 @@ impl Quota {
             state.answers[0] = state.answers[0].saturating_add(bytes);
             return true;
         };
-        let warns = state.told[0].warns(now);
+        let warns = state.answer_warnings.count(now);
         drop(state);
         metrics::over_quota(full);
         if let Some(answers) = warns {
@@ -148,26 +146,24 @@ impl Quota {
                 crate::log::warn!(
                     answers,
                     "the servers are nearly three quarters full, or have little room for so many \
-                     answers at once: those above 1 KiB are not kept, and who repeats such a request \
-                     is told that it is done, without its answer; raise maxmemory, or keep answers in \
-                     a store apart (OnceLayer::store)"
+                     answers at once: answers above 1 KiB are not stored, and repeated requests get \
+                     response-not-kept; raise maxmemory, or use a separate store (OnceLayer::store)"
                 );
             } else {
                 crate::log::warn!(
                     limit,
                     answers,
-                    "the answers kept on the servers for this manager take as much as \
-                     max_stored_response_bytes allows: further ones are not kept, and who repeats such a \
-                     request is told that it is done, without its answer; keep them in a store apart \
-                     (OnceLayer::store), or for less time (retain), or raise max_stored_response_bytes"
+                    "max_stored_response_bytes reached: further answers are not stored, and repeated \
+                     requests get response-not-kept; use a separate store (OnceLayer::store), keep \
+                     answers for less time (retain), or raise max_stored_response_bytes"
                 );
             }
         }
         false
     }
 
-    /// What was reserved is written, or is kept for another time: in place of `before`, with the end of
-    /// its bucket, until `retain` is over. Returns the end of the bucket.
+    /// Replaces a reservation, and `before` with the end of its bucket, by `usage` until `retain` is
+    /// over. Returns the end of its bucket.
     pub(super) fn write(
         &self,
         (reserved, usage): (Usage, Usage),
@@ -175,7 +171,7 @@ impl Quota {
         retain: Duration,
     ) -> Timestamp {
         let now = self.timers.clock().now();
-        let end = super::window::bucket(now, retain);
+        let end = bucket(now, retain);
         if self.is_forked() {
             return end;
         }
@@ -188,7 +184,7 @@ impl Quota {
         end
     }
 
-    /// What was reserved, or written, is free again.
+    /// Frees a reservation, and what was written.
     pub(super) fn free(&self, reserved: Usage, written: Option<(Usage, Timestamp)>) {
         if self.is_forked() {
             return;
@@ -200,22 +196,21 @@ impl Quota {
         }
     }
 
-    /// Another thread of the parent may have held the mutex at the fork.
     fn is_forked(&self) -> bool {
         std::process::id() != self.process
     }
 
-    /// Sees to it that what is known of the servers' memory is new enough. Returns the time.
-    fn look(&self, core: &Core) -> Timestamp {
+    /// Reads the servers' memory again if the last reading is old. Returns the time.
+    fn refresh(&self, core: &Core) -> Timestamp {
         let now = self.timers.clock().now();
-        let is_due = |looked: Option<Timestamp>| {
-            looked.is_none_or(|looked| now.since(looked) >= LOOK_INTERVAL)
+        let is_due = |read_at: Option<Timestamp>| {
+            read_at.is_none_or(|read_at| now.since(read_at) >= READ_INTERVAL)
         };
-        if is_due(sync::lock(&self.state).looked) {
+        if is_due(sync::lock(&self.state).read_at) {
             let servers = ServerMemory::of(core);
             let mut state = sync::lock(&self.state);
-            if is_due(state.looked) {
-                (state.servers, state.looked) = (servers, Some(now));
+            if is_due(state.read_at) {
+                (state.servers, state.read_at) = (servers, Some(now));
                 state.answers = [0, state.answers[0]];
             }
         }
@@ -223,9 +218,71 @@ impl Quota {
     }
 }
 
-impl fmt::Debug for Quota {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Quota").field("bounds", &self.bounds).finish_non_exhaustive()
+opaque_debug!(Quota);
+
+/// Memory of a quorum of the servers, in bytes; `u64::MAX` without a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ServerMemory {
+    /// `maxmemory`.
+    limit: u64,
+    /// Room for answers, which leaves a quarter of `maxmemory` free.
+    room: u64,
+}
+
+impl ServerMemory {
+    const UNKNOWN: Self = Self { limit: u64::MAX, room: u64::MAX };
+
+    /// Reads the memory that the servers reported last. Asks the nodes, so not to be called under a
+    /// mutex.
+    fn of(core: &Core) -> Self {
+        crate::sync::assert_unlocked();
+        let health: Vec<NodeHealth> = core.nodes.iter().map(|node| node.health()).collect();
+        let known: Vec<&Memory> = health.iter().filter_map(|node| node.memory.as_ref()).collect();
+        let quorum = rules::quorum(health.len());
+        Self { limit: of_quorum(&known, quorum, limit), room: of_quorum(&known, quorum, room) }
+    }
+}
+
+fn limit(memory: &Memory) -> u64 {
+    if memory.limit == 0 { u64::MAX } else { memory.limit }
+}
+
+fn room(memory: &Memory) -> u64 {
+    if memory.limit == 0 {
+        return u64::MAX;
+    }
+    (memory.limit - memory.limit / 4).saturating_sub(memory.used)
+}
+
+/// Returns the minimum over the best quorum of servers, or over all that are known.
+fn of_quorum(known: &[&Memory], quorum: usize, amount: fn(&Memory) -> u64) -> u64 {
+    let mut amounts: Vec<u64> = known.iter().map(|memory| amount(memory)).collect();
+    amounts.sort_unstable_by(|a, b| b.cmp(a));
+    amounts.truncate(quorum);
+    amounts.last().copied().unwrap_or(u64::MAX)
+}
+
+/// Minimum interval between two warnings of one kind.
+const WARN_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Limits the warnings of one kind to one a minute.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WarnThrottle {
+    last: Option<Timestamp>,
+    /// Number of reasons for a warning since the last one.
+    count: u64,
+}
+
+impl WarnThrottle {
+    /// Counts a reason for a warning. Returns their number since the last warning if it is time for
+    /// the next one.
+    pub(super) fn count(&mut self, now: Timestamp) -> Option<u64> {
+        self.count += 1;
+        if self.last.is_some_and(|last| now.since(last) < WARN_INTERVAL) {
+            return None;
+        }
+        self.last = Some(now);
+        Some(std::mem::take(&mut self.count))
     }
 }
 
@@ -234,13 +291,13 @@ mod tests {
     use super::*;
     use crate::time::SystemClock;
 
-    /// Another thread of the parent held the mutex at the fork: it is locked in the child for ever.
+    /// A thread of the parent held the mutex at the fork: in the child it is locked for ever.
     #[test]
     fn fork_leaves_the_mutex_alone() {
         let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
         let mut quota = Quota::new(RecordBounds::default(), timers);
-        Arc::get_mut(&mut quota).expect("nobody else has it").process = 0;
-        let _held = quota.state.lock().expect("nobody has panicked");
+        Arc::get_mut(&mut quota).expect("not shared").process = 0;
+        let _held = quota.state.lock().expect("not poisoned");
         let none = Usage::default();
         quota.free(none, None);
         let end = quota.write((none, none), None, Duration::from_secs(1));
@@ -248,22 +305,45 @@ mod tests {
     }
 
     #[test]
-    fn records_take_half_of_the_servers_memory_and_answers_a_quarter() {
+    fn defaults_depend_on_the_servers_memory() {
         let bounds = RecordBounds::default();
         let servers = ServerMemory { limit: 40_000, room: 40_000 };
         let usage = |records, bytes| Usage { records, bytes, answers: 1 << 40 };
-        assert!(!bounds.are_exceeded(usage(60, 20_000), servers), "answers count apart");
+        assert!(!bounds.are_exceeded(usage(60, 20_000), servers), "answers count separately");
         assert!(bounds.are_exceeded(usage(60, 20_001), servers));
         assert_eq!(bounds.response_bytes(servers), 10_000);
-        // Whose bounds are set keeps to them, and to nothing else.
+        // Bounds that are set do not depend on the memory.
         let set = RecordBounds { records: Some(60), response_bytes: Some(1 << 30) };
         assert!(!set.are_exceeded(usage(60, u64::MAX), servers));
         assert!(set.are_exceeded(usage(61, 0), servers));
         assert_eq!(set.response_bytes(servers), 1 << 30);
-        // Without a limit of the servers'.
+        // Servers without a limit.
         let servers = ServerMemory::UNKNOWN;
         assert!(!bounds.are_exceeded(usage(4_000_000, 1 << 40), servers));
         assert!(bounds.are_exceeded(usage(4_000_001, 0), servers));
         assert_eq!(bounds.response_bytes(servers), 64 << 20);
+    }
+
+    fn memory(limit: u64, used: u64) -> Memory {
+        Memory::new(limit, "noeviction".into(), used)
+    }
+
+    #[test]
+    fn quorum_has_its_members_minimum() {
+        let [full, small, large] = [memory(100, 99), memory(100, 50), memory(0, 1_000)];
+        let room_of = |known: &[&Memory]| of_quorum(known, 2, room);
+        assert_eq!(room_of(&[&full, &small, &large]), 25);
+        assert_eq!(room_of(&[&full, &full, &large]), 0);
+        assert_eq!(room_of(&[&large, &large, &full]), u64::MAX);
+        assert_eq!(room_of(&[&small]), 25, "the others are unknown");
+        assert_eq!(room_of(&[]), u64::MAX);
+    }
+
+    #[test]
+    fn warnings_are_limited_and_counted() {
+        let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
+        let mut throttle = WarnThrottle::default();
+        let warned = [0, 1, 59, 60, 119, 120, 300].map(|seconds| throttle.count(at(seconds)));
+        assert_eq!(warned, [Some(1), None, None, Some(3), None, Some(2), Some(1)]);
     }
 }

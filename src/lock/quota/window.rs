@@ -1,16 +1,16 @@
-//! Counts what expires, without an entry for each.
+//! Counts records that expire, without an entry for each.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::time::Timestamp;
 
-/// Records on the nodes, and about how many bytes each node needs for them.
+/// Records on the nodes, and their approximate size on each node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) records: u64,
-    /// Of the records without their answers.
+    /// Of the records, without their answers.
     pub(super) bytes: u64,
-    /// Of their answers.
+    /// Bytes of their answers.
     pub(super) answers: u64,
 }
 
@@ -32,10 +32,10 @@ impl Usage {
     }
 }
 
-/// What was written and has not expired, in buckets by the moment of its expiry.
+/// The usage that has not expired, in buckets by its time of expiry.
 ///
 /// A bucket is at most a 32nd of the retention wide, and counts until its end. So there are at most
-/// 66 buckets for retentions within a factor of two, whatever the number of records.
+/// 66 buckets for retentions within a factor of two.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     buckets: BTreeMap<Timestamp, Usage>,
@@ -43,14 +43,14 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Counts `usage` in the [`bucket`] that ends then.
+    /// Adds `usage` to the [`bucket`] that ends at `end`.
     pub(super) fn add(&mut self, usage: Usage, end: Timestamp) {
         let bucket = self.buckets.entry(end).or_default();
         *bucket = bucket.plus(usage);
         self.total = self.total.plus(usage);
     }
 
-    /// Counts `usage` no more, unless its bucket is over.
+    /// Removes `usage`, unless its bucket has expired.
     pub(super) fn remove(&mut self, usage: Usage, end: Timestamp) {
         if let Some(bucket) = self.buckets.get_mut(&end) {
             *bucket = bucket.minus(usage);
@@ -58,7 +58,7 @@ impl Window {
         }
     }
 
-    /// Forgets what has expired.
+    /// Removes the buckets that have expired.
     pub(super) fn expire(&mut self, now: Timestamp) {
         while let Some(first) = self.buckets.first_entry()
             && *first.key() <= now
@@ -71,13 +71,13 @@ impl Window {
         self.total
     }
 
-    /// When the next records expire.
+    /// Returns when the next records expire.
     pub(super) fn next_end(&self) -> Option<Timestamp> {
         self.buckets.iter().find(|(_, usage)| usage.records > 0).map(|(end, _)| *end)
     }
 }
 
-/// The end of the bucket for what expires at `now + retain`.
+/// Returns the end of the bucket for records that expire at `now + retain`.
 pub(super) fn bucket(now: Timestamp, retain: Duration) -> Timestamp {
     let retain_nanos = u64::try_from(retain.as_nanos()).unwrap_or(u64::MAX);
     let width = (retain_nanos / 64).max(1).next_power_of_two();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_years_and_the_end_of_time_are_buckets() {
+    fn long_retentions_have_buckets() {
         for retain in [RETENTIONS[3], Duration::MAX] {
             let mut window = Window::default();
             let end = bucket(Timestamp::from_nanos(5), retain);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_records_take_few_buckets() {
+    fn million_records_take_few_buckets() {
         let (mut window, retain) = (Window::default(), RETENTIONS[2]);
         for i in 0..1_000_000_u64 {
             let now = Timestamp::ZERO + retain * u32::try_from(i).unwrap() / 500_000;
@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_counts_from_its_beginning_to_a_32nd_after_its_end(
+        fn records_count_until_shortly_after_expiry(
             adds in vec((0..1_000_u64, 0..4_usize, 1..100_u64, any::<bool>()), 0..50),
         ) {
             let (mut window, mut now) = (Window::default(), Timestamp::ZERO);

@@ -1,19 +1,26 @@
-//! How long this process may keep a name that others wait for.
+//! Fairness between processes: how long one may keep a name, and the pause for the others.
 
 use std::{
     collections::HashMap,
+    future::Future,
+    pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    task::Context,
+    task::{Context, Poll},
     time::Duration,
 };
 
 use crate::{
-    lock::watchers::{Watch, Watchers},
+    lock::{
+        core::Core,
+        settings::Plan,
+        waker_set::{WakerKey, WakerSet},
+    },
+    random,
     resource::Resource,
-    time::Timestamp,
+    time::{Sleep, Timestamp},
 };
 
 /// Maximum duration of a streak in which a process re-acquires a name without a pause.
@@ -25,78 +32,74 @@ const STALE: Duration = Duration::from_secs(1);
 /// Number of names from which on stale ones are removed, once in [`STALE`].
 const MANY: usize = 64;
 
-/// Streaks: names that this process holds again and again while other processes wait for them.
+/// Streaks: names that this process acquires again and again while other processes wait.
 ///
-/// An acquire that directly follows a release finds the name free on every node, before any waiter
-/// is told. Without a rule, one process could keep a name for ever. So at the end of a streak a lease
-/// is handed on for at most one more pass of the local line, or two short ones, and the next in line
-/// pauses before it asks the nodes. A process that held a name for the length of a streak asks
-/// again only when a node has answered whether others wait. Where nobody waits there is no streak,
-/// and nobody pauses.
+/// An acquire that directly follows a release finds the name free on every node, before any waiter is
+/// notified, so one process could keep a name for ever. So at the end of a streak a lease is handed on
+/// for at most one more pass of the local line, or two short ones, and the next request pauses before
+/// it asks the nodes. After a hold as long as a streak, a process asks again only when a node has
+/// answered whether others wait. Where none waits there is no streak and no pause.
 ///
-/// Waiters may be farther away than the pause is long. So each pause is longer than the one before,
+/// Waiters may be farther away than the pause is long, so each pause is longer than the one before,
 /// until another process has held the name.
 #[derive(Debug, Default)]
 pub(super) struct Streaks {
-    /// Whether there are any. Mostly there are none.
+    /// There are any streaks. Usually there are none.
     any: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<StreakState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StreakState {
     names: HashMap<Arc<str>, Streak>,
     /// When stale names were removed last.
     removed_at: Option<Timestamp>,
-    /// Tasks that pause until a node has answered whether others wait.
-    watchers: Watchers,
+    /// Tasks that wait for a node's answer whether others wait.
+    watchers: WakerSet,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Streak {
     /// Start of the streak; `None` from a pause until the next release.
     since: Option<Timestamp>,
-    seen: Seen,
+    waiters: WaiterInfo,
     /// Number of pauses since another process held the name.
     pauses: u32,
 }
 
+/// What is known of other processes that wait, and since when.
 #[derive(Clone, Copy, Debug)]
-enum Seen {
-    /// Released then; no node has answered yet.
-    Not(Timestamp),
-    /// Others listened when this process was granted the name, then.
-    Maybe(Timestamp),
-    /// Somebody was last found to wait then.
-    At(Timestamp),
+enum WaiterInfo {
+    /// Released; no node has answered yet.
+    Unknown(Timestamp),
+    /// Others listened when this process was granted the name.
+    Possible(Timestamp),
+    /// A node answered that others wait.
+    Confirmed(Timestamp),
 }
 
-/// Whose turn it is.
+/// The process whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum TurnOwner {
     Ours,
     Others,
-    /// Released just now after a long hold; no node has answered yet.
+    /// Released after a long hold; no node has answered yet.
     Unknown,
 }
 
 impl Streaks {
-    /// This process was granted the names, while others listened.
+    /// Notes that this process was granted the names while others listened.
     pub(super) fn begin(&self, resource: &Resource, since: Timestamp, now: Timestamp) {
         let mut state = crate::sync::lock(&self.state);
         state.forget_stale(now);
         for name in resource.shared_names() {
-            let new = Streak { seen: Seen::Maybe(now), ..Streak::new(since, now) };
-            let streak = state.names.entry(Arc::clone(name)).or_insert(new);
-            if streak.is_stale(now) {
-                *streak = new;
-            }
-            streak.since.get_or_insert(since);
+            let new = Streak { waiters: WaiterInfo::Possible(now), ..Streak::new(since, now) };
+            state.streak(name, new, now);
         }
         self.any.store(true, Ordering::Release);
     }
 
-    /// The names are being given back by whoever had them since then.
+    /// Notes that the names, held since then, are about to be released.
     pub(super) fn returning(&self, resource: &Resource, since: Timestamp, now: Timestamp) {
         if now.since(since) < LONGEST_STREAK {
             return;
@@ -104,21 +107,17 @@ impl Streaks {
         let mut state = crate::sync::lock(&self.state);
         state.forget_stale(now);
         for name in resource.shared_names() {
-            let streak = state.names.entry(Arc::clone(name)).or_insert(Streak::new(since, now));
-            if streak.is_stale(since) {
-                *streak = Streak::new(since, now);
-            }
-            streak.since.get_or_insert(since);
-            // Who waited before this lease may have left while it was held for so long.
+            let streak = state.streak(name, Streak::new(since, now), since);
+            // Former waiters may have left during such a hold.
             if streak.is_unconfirmed(now) {
-                streak.seen = Seen::Not(now);
+                streak.waiters = WaiterInfo::Unknown(now);
             }
         }
         self.any.store(true, Ordering::Release);
     }
 
-    /// A node answered the release of names that this process had since then: whether somebody waits
-    /// for one of them.
+    /// Notes a node's answer to the release of names that were held since then. `awaited`: another
+    /// process waits for one of them.
     pub(super) fn returned(
         &self,
         resource: &Resource,
@@ -132,13 +131,8 @@ impl Streaks {
         }
         for name in resource.shared_names() {
             if awaited {
-                let new = Streak::new(since, now);
-                let streak = state.names.entry(Arc::clone(name)).or_insert(new);
-                if streak.is_stale(now) {
-                    *streak = new;
-                }
-                streak.since.get_or_insert(since);
-                streak.seen = Seen::At(now);
+                let streak = state.streak(name, Streak::new(since, now), now);
+                streak.waiters = WaiterInfo::Confirmed(now);
             } else if state.names.get(name).is_some_and(|streak| streak.is_unconfirmed(now)) {
                 state.names.remove(name);
             }
@@ -153,49 +147,46 @@ impl Streaks {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Whether this process may hand the names on, after everyone who stood in line at the grant has
-    /// had them so many times.
+    /// Whether this process may hand the names on, after `passes` passes of the line at the grant.
     pub(super) fn is_in_turn(&self, resource: &Resource, passes: usize, now: Timestamp) -> bool {
         let state = crate::sync::lock(&self.state);
         let mut streaks = resource.shared_names().iter().filter_map(|name| state.names.get(name));
         streaks.all(|streak| {
             let lasts = streak.since.map_or(Duration::ZERO, |since| now.since(since));
-            let is_unknown = streak.is_stale(now) || matches!(streak.seen, Seen::Not(_));
+            let is_unknown =
+                streak.is_stale(now) || matches!(streak.waiters, WaiterInfo::Unknown(_));
             is_unknown || lasts < LONGEST_STREAK || passes < 1 || (passes < 2 && lasts < LONG_TURN)
         })
     }
 
-    /// Whose turn it is.
-    pub(super) fn turn(&self, resource: &Resource, now: Timestamp) -> Turn {
+    pub(super) fn turn(&self, resource: &Resource, now: Timestamp) -> TurnOwner {
         crate::sync::lock(&self.state).turn(resource, now)
     }
 
-    /// As [`turn`](Self::turn); the task is woken once more is known.
-    pub(super) fn watch(
+    /// As [`turn`](Self::turn). The next answer wakes the task.
+    fn watch(
         &self,
-        watch: &mut Watch,
+        key: &mut WakerKey,
         cx: &Context<'_>,
         (resource, now): (&Resource, Timestamp),
-    ) -> Turn {
+    ) -> TurnOwner {
         let waker = crate::sync::clone_waker(cx.waker());
         let mut state = crate::sync::lock(&self.state);
-        let replaced = state.watchers.watch(&mut watch.0, waker);
+        let replaced = state.watchers.register(key, waker);
         let turn = state.turn(resource, now);
         drop(state);
         drop(replaced);
         turn
     }
 
-    pub(super) fn forget(&self, watch: &mut Watch) {
-        if let Some(key) = watch.0.take() {
-            let waker = crate::sync::lock(&self.state).watchers.forget(key);
-            drop(waker);
-        }
+    fn unwatch(&self, key: &mut WakerKey) {
+        let waker = crate::sync::lock(&self.state).watchers.remove(key);
+        drop(waker);
     }
 
-    /// The others are to have their turn: a new streak begins behind a pause. How often that was so
-    /// before, and in vain.
-    pub(super) fn give_way(&self, resource: &Resource) -> u32 {
+    /// Pauses for other processes: a new streak begins after it. Returns the number of earlier pauses
+    /// in which no other process held the name.
+    pub(super) fn begin_pause(&self, resource: &Resource) -> u32 {
         let mut state = crate::sync::lock(&self.state);
         let mut before = 0;
         for name in resource.shared_names() {
@@ -207,7 +198,7 @@ impl Streaks {
         before
     }
 
-    /// Somebody else has had a turn.
+    /// Notes that another process has held the names.
     pub(super) fn end(&self, resource: &Resource) {
         if !self.any() {
             return;
@@ -220,21 +211,31 @@ impl Streaks {
     }
 }
 
-impl State {
-    fn turn(&self, resource: &Resource, now: Timestamp) -> Turn {
-        let mut turn = Turn::Ours;
+impl StreakState {
+    /// Returns the streak of a name; `new` in place of none, or of one that was stale at `at`.
+    fn streak(&mut self, name: &Arc<str>, new: Streak, at: Timestamp) -> &mut Streak {
+        let streak = self.names.entry(Arc::clone(name)).or_insert(new);
+        if streak.is_stale(at) {
+            *streak = new;
+        }
+        streak.since = streak.since.or(new.since);
+        streak
+    }
+
+    fn turn(&self, resource: &Resource, now: Timestamp) -> TurnOwner {
+        let mut turn = TurnOwner::Ours;
         for streak in resource.shared_names().iter().filter_map(|name| self.names.get(name)) {
-            match streak.seen {
+            match streak.waiters {
                 _ if streak.is_stale(now) => {}
-                Seen::Not(_) => turn = Turn::Unknown,
-                Seen::At(_) if streak.is_long(now) => return Turn::Others,
-                Seen::Maybe(_) | Seen::At(_) => {}
+                WaiterInfo::Unknown(_) => turn = TurnOwner::Unknown,
+                WaiterInfo::Confirmed(_) if streak.is_long(now) => return TurnOwner::Others,
+                WaiterInfo::Possible(_) | WaiterInfo::Confirmed(_) => {}
             }
         }
         turn
     }
 
-    /// Not at each call: that would look at all names for each of them.
+    /// Removes stale names, at intervals: each time would be quadratic.
     fn forget_stale(&mut self, now: Timestamp) {
         if self.names.len() >= MANY && self.removed_at.is_none_or(|at| now.since(at) >= STALE) {
             self.removed_at = Some(now);
@@ -244,14 +245,13 @@ impl State {
 }
 
 impl Streak {
-    /// Nobody was seen yet.
     fn new(since: Timestamp, now: Timestamp) -> Self {
-        Self { since: Some(since), seen: Seen::Not(now), pauses: 0 }
+        Self { since: Some(since), waiters: WaiterInfo::Unknown(now), pauses: 0 }
     }
 
-    /// Nobody is known to wait.
+    /// No waiter is known.
     fn is_unconfirmed(&self, now: Timestamp) -> bool {
-        !matches!(self.seen, Seen::At(_)) || self.is_stale(now)
+        !matches!(self.waiters, WaiterInfo::Confirmed(_)) || self.is_stale(now)
     }
 
     fn is_long(&self, now: Timestamp) -> bool {
@@ -259,10 +259,97 @@ impl Streak {
     }
 
     fn is_stale(&self, now: Timestamp) -> bool {
-        let (Seen::Not(at) | Seen::Maybe(at) | Seen::At(at)) = self.seen;
+        let (WaiterInfo::Unknown(at) | WaiterInfo::Possible(at) | WaiterInfo::Confirmed(at)) =
+            self.waiters;
         now.since(at) >= STALE
     }
 }
 
+/// Maximum time in which other processes that were woken ask for the name.
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// Minimum pause. Without one, no other process would ever come first.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// The pause before a first try, where other processes may wait for the name.
+pub(crate) struct Yield {
+    core: Arc<Core>,
+    resource: Resource,
+    node_timeout: Duration,
+    /// End of the pause, or of the wait to learn whether others wait.
+    until: Timestamp,
+    deadline: Timestamp,
+    /// Others wait, so the pause has begun.
+    has_begun: bool,
+    key: WakerKey,
+    sleep: Option<(Timestamp, Sleep)>,
+}
+
+impl Yield {
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        resource: &Resource,
+        plan: &Plan,
+        deadline: Timestamp,
+    ) -> Self {
+        Self {
+            core: Arc::clone(core),
+            resource: resource.clone(),
+            node_timeout: plan.node_timeout,
+            until: core.clock().now() + LONGEST_PAUSE,
+            deadline,
+            has_begun: false,
+            key: WakerKey::default(),
+            sleep: None,
+        }
+    }
+
+    /// Length of the pause after `before` pauses in which no other process came.
+    fn pause(&self, before: u32) -> Duration {
+        let delay = &self.core.settings.retry_delay;
+        if !self.core.settings.wakeups {
+            // Other processes poll at this interval.
+            return random::within(delay);
+        }
+        // Enough for a process that is woken, plus a round trip for one that is far away.
+        let near = (*delay.start()).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        near.saturating_mul(1 << before.min(10)).min(self.node_timeout.max(near))
+    }
+
+    /// Ready when it is this process's turn.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let streaks = self.core.wakeups.streaks();
+        let now = self.core.clock().now();
+        if !self.has_begun {
+            match streaks.watch(&mut self.key, cx, (&self.resource, now)) {
+                TurnOwner::Ours => return Poll::Ready(()),
+                TurnOwner::Unknown => {}
+                TurnOwner::Others => {
+                    self.has_begun = true;
+                    self.until = now + self.pause(streaks.begin_pause(&self.resource));
+                }
+            }
+        }
+        let until = self.until.min(self.deadline);
+        if now >= until {
+            return Poll::Ready(());
+        }
+        let sleep = match &mut self.sleep {
+            Some((at, sleep)) if *at == until => sleep,
+            other => &mut other.insert((until, self.core.timers.sleep_until(until))).1,
+        };
+        Pin::new(sleep).poll(cx)
+    }
+}
+
+impl Drop for Yield {
+    fn drop(&mut self) {
+        self.core.wakeups.streaks().unwatch(&mut self.key);
+    }
+}
+
+opaque_debug!(Yield);
+
 #[cfg(test)]
+#[path = "../tests/fairness.rs"]
 mod tests;

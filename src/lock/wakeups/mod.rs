@@ -3,27 +3,23 @@
 //! | part | where |
 //! |---|---|
 //! | names with waiters, and their subscriptions | `registry` |
-//! | releases of one name, as the nodes report them | `release_watch` |
-//! | whether a name may be free, from those reports | `release_status` |
+//! | releases of one name, and whether it may be free | `release_watch` |
 //! | the pause between two tries | `pause` |
-//! | the next try, begun where the pause ends | `retry_task` |
-//! | single attempts, and pauses between them that a release ends | `single` |
-//! | how long this process may keep a name that others wait for | `fairness` |
-//! | the pause that lets those others go first | `yielding` |
+//! | the task that begins the next try | `retry_task` |
+//! | single attempts, and the pauses between them | `single` |
+//! | how long this process may keep a name, and the pause for others | `fairness` |
 
 mod fairness;
 mod pause;
 mod registry;
-mod release_status;
 mod release_watch;
 mod retry_task;
 #[cfg(feature = "scheduler")]
 mod single;
-mod yielding;
 
+pub(super) use fairness::Yield;
 pub(super) use pause::RetryHistory;
 pub(crate) use registry::Wakeups;
-pub(super) use retry_task::{Begun, RetryState, RetryTask, Wait};
+pub(super) use retry_task::{RetryState, RetryTask, RetryWait, StartedTry};
 #[cfg(feature = "scheduler")]
 pub(crate) use single::SingleAttempts;
-pub(super) use yielding::Yield;

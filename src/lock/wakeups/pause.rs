@@ -1,4 +1,4 @@
-//! The pause between two tries of a request that waits.
+//! The pauses between the tries of a request, and what it learnt from them.
 
 use std::{
     future::Future,
@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    registry::Waiting,
-    release_status::{ReleaseStatus, is_crowd, release_status, turn},
+    registry::{NameWait, ResourceWait},
+    release_watch::{ReleaseStatus, is_crowd, release_status, turn},
 };
 use crate::{
     error::LockError,
@@ -32,7 +32,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Minimum mean interval between the tries of all requests of a manager to which releases are
 /// reported. The more requests wait, the longer each one pauses.
-const TOLD_SPACING: Duration = Duration::from_millis(1);
+const NOTIFIED_SPACING: Duration = Duration::from_millis(1);
 
 /// The same for requests whose tries no quorum answers. Their tries find out that servers are back.
 const SILENT_SPACING: Duration = Duration::from_micros(250);
@@ -40,13 +40,13 @@ const SILENT_SPACING: Duration = Duration::from_micros(250);
 /// What one request learnt from its tries so far.
 #[derive(Debug, Default)]
 pub(crate) struct RetryHistory {
-    waiting: Option<Waiting>,
+    waiting: Option<ResourceWait>,
     /// Start of the last try.
-    tried: Option<Timestamp>,
+    pub(super) tried: Option<Timestamp>,
     /// The node that the next try, or the current one, asks first.
     lead_node: Option<LeadNode>,
     /// Result of the last try that asked all nodes.
-    last: Option<LockError>,
+    pub(super) last: Option<LockError>,
     /// Some nodes granted the last try, but no quorum: the next try asks one of them first.
     split: bool,
     /// Remaining TTL of the holder's key, where a quorum answered that the name is held. No try is
@@ -55,23 +55,17 @@ pub(crate) struct RetryHistory {
     /// Number of tries in a row without an answer of a quorum.
     silent: u32,
     /// Time that the last try waited for a permit.
-    queued: Duration,
-    /// Its place among the requests that wait.
-    counted: Option<queue::Waiting>,
+    pub(super) queued: Duration,
+    pub(crate) counted: Option<queue::CountedWaiter>,
 }
 
 impl RetryHistory {
     /// Returns the plan for the next try.
     pub(crate) fn begin(&mut self, plan: Plan) -> Plan {
         for name_wait in self.waiting.iter_mut().flat_map(|waiting| &mut waiting.name_waits) {
-            name_wait.told = name_wait.releases.told();
+            name_wait.seen = name_wait.releases.reports();
         }
         Plan { lead_node: self.lead_node.or(plan.lead_node), ..plan }
-    }
-
-    /// Notes the start of a try.
-    pub(crate) fn began(&mut self, at: Timestamp) {
-        self.tried = Some(at);
     }
 
     /// Notes that a try failed, granted by that many nodes. Returns the error of the request so far.
@@ -99,27 +93,12 @@ impl RetryHistory {
         error
     }
 
-    /// Result of the last try that asked all nodes.
-    pub(crate) fn last(&self) -> Option<&LockError> {
-        self.last.as_ref()
-    }
-
-    /// Notes how long the next try waited for a permit.
-    pub(crate) fn queued(&mut self, waited: Duration) {
-        self.queued = waited;
-    }
-
     /// Counts the request among those that wait. Returns false if there are too many.
     pub(crate) fn count(&mut self, queue: &Arc<Queue>, was_in_line: bool) -> bool {
         if self.counted.is_none() {
             self.counted = queue.wait_at_head(was_in_line);
         }
         self.counted.is_some()
-    }
-
-    /// Stops counting the request among those that wait.
-    pub(crate) fn ended(&mut self) {
-        self.counted = None;
     }
 
     /// Notes that a try succeeded, which began at `since`.
@@ -149,7 +128,7 @@ impl RetryHistory {
         let longest = |spacing| LONGEST_PAUSE.min(plan.ttl / 3).max(spaced(spacing, heads));
         // A request that waited for a permit would wait for the next one too.
         let short = backoff(short, self.silent, longest(SILENT_SPACING)).max(self.queued);
-        let long = self.held_for.map(|left| left.min(longest(TOLD_SPACING)) + short);
+        let long = self.held_for.map(|left| left.min(longest(NOTIFIED_SPACING)) + short);
         Pause::new(core, short, long, deadline)
     }
 }
@@ -228,7 +207,7 @@ impl Pause {
         }
     }
 
-    /// Combines the status of the names: all of them have to be free.
+    /// Returns the status of the names, all of which have to be free.
     fn release_status(
         &self,
         retries: &mut RetryHistory,
@@ -238,30 +217,13 @@ impl Pause {
         let tried = retries.tried.unwrap_or(Timestamp::ZERO);
         let quorum = rules::quorum(core.nodes.len());
         let Some(waiting) = &mut retries.waiting else { return ReleaseStatus::Unwatched };
-        let mut all = ReleaseStatus::Held;
-        for name_wait in &mut waiting.name_waits {
-            let terms = ((tried, name_wait.told), self.first, quorum);
-            let one = name_wait.releases.look(&mut name_wait.watch, cx, |nodes, listening| {
+        let of_name = |name_wait: &mut NameWait| {
+            let terms = ((tried, name_wait.seen), self.first, quorum);
+            name_wait.releases.look(&mut name_wait.key, cx, |nodes, listening| {
                 release_status(nodes, listening, terms)
-            });
-            all = match (all, one) {
-                (
-                    ReleaseStatus::Free { listening, since },
-                    ReleaseStatus::Free { listening: b, since: then },
-                ) => ReleaseStatus::Free { listening: listening.max(b), since: since.max(then) },
-                (free @ ReleaseStatus::Free { .. }, _) | (_, free @ ReleaseStatus::Free { .. }) => {
-                    free
-                }
-                (ReleaseStatus::Unwatched, _) | (_, ReleaseStatus::Unwatched) => {
-                    ReleaseStatus::Unwatched
-                }
-                (ReleaseStatus::Partial(a), ReleaseStatus::Partial(b)) => {
-                    ReleaseStatus::Partial(a.min(b))
-                }
-                (partial @ ReleaseStatus::Partial(_), _) | (_, partial) => partial,
-            };
-        }
-        all
+            })
+        };
+        waiting.name_waits.iter_mut().map(of_name).fold(ReleaseStatus::Held, ReleaseStatus::and)
     }
 }
 

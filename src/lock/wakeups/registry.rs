@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{
         Arc, Mutex, Weak,
         atomic::{AtomicBool, Ordering},
@@ -12,11 +11,11 @@ use std::{
 };
 
 use super::{
-    fairness::{Streaks, Turn},
+    fairness::{Streaks, TurnOwner},
     release_watch::ReleaseWatch,
 };
 use crate::{
-    lock::watchers::Watch,
+    lock::waker_set::WakerKey,
     node::{HintSink, Hints, Node, Subscription},
     resource::Resource,
     time::{Timers, Timestamp},
@@ -28,29 +27,29 @@ const LINGER: Duration = Duration::from_secs(3);
 /// Minimum interval between sweeps of names without waiters.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// The names that this process waits for, and what listens for them on the nodes.
+/// The names that this process waits for, with their subscriptions and streaks.
 pub(crate) struct Wakeups {
     timers: Arc<Timers>,
-    names: Mutex<Names>,
-    /// Whether there are any: nearly always there are none.
+    names: Mutex<WatchedNames>,
+    /// There are any names. Usually there are none.
     any: AtomicBool,
     streaks: Streaks,
     me: Weak<Self>,
 }
 
 #[derive(Debug, Default)]
-struct Names {
-    kept: HashMap<Arc<str>, Kept>,
-    /// A sweep is scheduled.
-    sweeping: bool,
+struct WatchedNames {
+    entries: HashMap<Arc<str>, SubscriptionEntry>,
+    is_sweep_scheduled: bool,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct SubscriptionEntry {
     releases: Arc<ReleaseWatch>,
     subscriptions: Vec<Subscription>,
+    /// Number of requests that wait for the name.
     waiting: usize,
-    /// When the last waiter left.
+    /// When a waiter left last.
     left: Timestamp,
 }
 
@@ -65,7 +64,7 @@ impl Wakeups {
         })
     }
 
-    /// This process was granted the names, and asked for them then.
+    /// Notes that this process was granted the names by an attempt that began at `since`.
     pub(crate) fn granted(&self, resource: &Resource, since: Timestamp) {
         let mut others = false;
         self.each_watched(resource, |releases| others |= releases.listening() > 1);
@@ -74,90 +73,91 @@ impl Wakeups {
         }
     }
 
-    /// The names are being given back by whoever had them since then.
+    /// Notes that the names, held since then, are about to be released.
     pub(crate) fn returning(&self, resource: &Resource, since: Timestamp) {
         let now = self.timers.clock().now();
         self.each_watched(resource, |releases| releases.returning(now));
         self.streaks.returning(resource, since, now);
     }
 
-    /// Calls with what the nodes tell of the names that are listened for.
+    /// Calls `call` with each watched name of the resource.
     fn each_watched(&self, resource: &Resource, mut call: impl FnMut(&ReleaseWatch)) {
         if self.any.load(Ordering::Acquire) {
             let names = crate::sync::lock(&self.names);
-            let kept = resource.shared_names().iter().filter_map(|name| names.kept.get(name));
-            kept.for_each(|kept| call(&kept.releases));
+            let entries = resource.shared_names().iter().filter_map(|name| names.entries.get(name));
+            entries.for_each(|entry| call(&entry.releases));
         }
     }
 
-    /// A node answered the release of names that this process had since then: whether somebody waits
-    /// for one of them.
+    /// Notes a node's answer to the release of names that were held since then. `awaited`: another
+    /// process waits for one of them.
     pub(crate) fn returned(&self, resource: &Resource, awaited: bool, since: Timestamp) {
         self.streaks.returned(resource, awaited, (since, self.timers.clock().now()));
     }
 
-    /// Whether it matters that a node gave such an answer.
+    /// Whether [`returned`](Self::returned) has to be called for such an answer.
     pub(crate) fn minds(&self, awaited: bool) -> bool {
         awaited || self.streaks.any()
     }
 
-    /// Whether a lease may be handed on for the `nth` time, though others wait. `at_grant`: how many
-    /// of this process stood in line when it was granted.
+    /// Whether a lease may be handed on for the `nth` time, though other processes wait. `at_grant`:
+    /// number of requests of this process in line when it was granted.
     pub(crate) fn is_in_turn(&self, resource: &Resource, nth: u32, at_grant: usize) -> bool {
         let turns = usize::try_from(nth).unwrap_or(usize::MAX) / at_grant.max(1);
         !self.streaks.any() || self.streaks.is_in_turn(resource, turns, self.timers.clock().now())
     }
 
-    /// Whether the next in line is to pause before it asks the nodes.
-    pub(crate) fn may_give_way(&self, resource: &Resource) -> bool {
-        self.streaks.any() && self.streaks.turn(resource, self.timers.clock().now()) != Turn::Ours
+    /// Whether the next request in line has to pause before it asks the nodes.
+    pub(crate) fn may_yield(&self, resource: &Resource) -> bool {
+        self.streaks.any()
+            && self.streaks.turn(resource, self.timers.clock().now()) != TurnOwner::Ours
     }
 
     pub(super) fn streaks(&self) -> &Streaks {
         &self.streaks
     }
 
-    /// Listens for the names of a resource from now on.
-    pub(super) fn wait(&self, resource: &Resource, nodes: &[Arc<dyn Node>]) -> Waiting {
+    /// Subscribes to releases of the names of a resource.
+    pub(super) fn wait(&self, resource: &Resource, nodes: &[Arc<dyn Node>]) -> ResourceWait {
         self.streaks.end(resource);
         let names = resource.shared_names().iter();
         let name_waits = names
             .map(|name| NameWait {
                 releases: self.releases(name, nodes),
-                watch: Watch::default(),
-                told: 0,
+                key: WakerKey::default(),
+                seen: 0,
             })
             .collect();
-        Waiting { wakeups: Weak::clone(&self.me), resource: resource.clone(), name_waits }
+        ResourceWait { wakeups: Weak::clone(&self.me), resource: resource.clone(), name_waits }
     }
 
     fn releases(&self, name: &Arc<str>, nodes: &[Arc<dyn Node>]) -> Arc<ReleaseWatch> {
         let releases = {
             let mut names = crate::sync::lock(&self.names);
-            if let Some(kept) = names.kept.get_mut(name) {
-                kept.waiting += 1;
-                return Arc::clone(&kept.releases);
+            if let Some(entry) = names.entries.get_mut(name) {
+                entry.waiting += 1;
+                return Arc::clone(&entry.releases);
             }
             let releases = Arc::new(ReleaseWatch::new(nodes.len(), Arc::clone(&self.timers)));
-            let kept = Kept {
+            let entry = SubscriptionEntry {
                 releases: Arc::clone(&releases),
                 subscriptions: Vec::new(),
                 waiting: 1,
                 left: Timestamp::ZERO,
             };
-            names.kept.insert(Arc::clone(name), kept);
+            names.entries.insert(Arc::clone(name), entry);
             self.any.store(true, Ordering::Release);
             releases
         };
-        // Not with the names locked: a node may tell at once.
+        // Not with the names locked: a node may send a hint at once.
         let subscribe = |(i, node): (usize, &Arc<dyn Node>)| {
             let sink = Arc::clone(&releases) as Arc<dyn HintSink>;
             node.subscribe(name, Hints::to_watch(sink, i))
         };
         let subscriptions = nodes.iter().enumerate().map(subscribe).collect();
-        // Nobody drops the entry before the one that waits has left.
-        if let Some(kept) = crate::sync::lock(&self.names).kept.get_mut(name) {
-            kept.subscriptions = subscriptions;
+        // A name with waiters is not swept.
+        if let Some(entry) = crate::sync::lock(&self.names).entries.get_mut(name) {
+            entry.subscriptions = subscriptions;
         }
         releases
     }
@@ -165,11 +165,11 @@ impl Wakeups {
     fn leave(&self, name: &Arc<str>) {
         let now = self.timers.clock().now();
         let mut names = crate::sync::lock(&self.names);
-        let Some(kept) = names.kept.get_mut(name) else { return };
-        kept.waiting -= 1;
-        kept.left = now;
-        let is_first = kept.waiting == 0 && !names.sweeping;
-        names.sweeping |= is_first;
+        let Some(entry) = names.entries.get_mut(name) else { return };
+        entry.waiting -= 1;
+        entry.left = now;
+        let is_first = entry.waiting == 0 && !names.is_sweep_scheduled;
+        names.is_sweep_scheduled |= is_first;
         drop(names);
         if is_first {
             self.sweep_at(now + LINGER);
@@ -183,13 +183,13 @@ impl Wakeups {
     fn sweep(&self) {
         let now = self.timers.clock().now();
         let mut names = crate::sync::lock(&self.names);
-        let is_over = |kept: &Kept| kept.waiting == 0 && kept.left + LINGER <= now;
-        let over: Vec<_> = names.kept.extract_if(|_, kept| is_over(kept)).collect();
-        let idle = names.kept.values().filter(|kept| kept.waiting == 0);
-        // Many names that are left one after the other are not swept one by one.
-        let next = idle.map(|kept| kept.left + LINGER).min().map(|next| next.max(now + SWEEP));
-        names.sweeping = next.is_some();
-        self.any.store(!names.kept.is_empty(), Ordering::Release);
+        let is_over = |entry: &SubscriptionEntry| entry.waiting == 0 && entry.left + LINGER <= now;
+        let over: Vec<_> = names.entries.extract_if(|_, entry| is_over(entry)).collect();
+        let idle = names.entries.values().filter(|entry| entry.waiting == 0);
+        // Bounds the number of sweeps where names are left one by one.
+        let next = idle.map(|entry| entry.left + LINGER).min().map(|next| next.max(now + SWEEP));
+        names.is_sweep_scheduled = next.is_some();
+        self.any.store(!names.entries.is_empty(), Ordering::Release);
         drop(names);
         if let Some(next) = next {
             self.sweep_at(next);
@@ -208,15 +208,11 @@ impl Wake for Sweep {
     }
 }
 
-impl fmt::Debug for Wakeups {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wakeups").finish_non_exhaustive()
-    }
-}
+opaque_debug!(Wakeups);
 
 /// The names that one request waits for.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct ResourceWait {
     wakeups: Weak<Wakeups>,
     resource: Resource,
     pub(super) name_waits: Vec<NameWait>,
@@ -226,16 +222,16 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 pub(super) struct NameWait {
     pub(super) releases: Arc<ReleaseWatch>,
-    pub(super) watch: Watch,
-    /// How much was told when the last try began.
-    pub(super) told: u64,
+    pub(super) key: WakerKey,
+    /// Number of reports when the last try began.
+    pub(super) seen: u64,
 }
 
-impl Drop for Waiting {
+impl Drop for ResourceWait {
     fn drop(&mut self) {
         let wakeups = self.wakeups.upgrade();
         for (name, name_wait) in self.resource.shared_names().iter().zip(&mut self.name_waits) {
-            name_wait.releases.forget(&mut name_wait.watch);
+            name_wait.releases.unwatch(&mut name_wait.key);
             if let Some(wakeups) = &wakeups {
                 wakeups.leave(name);
             }

@@ -1,7 +1,6 @@
 //! The task that begins the next try of a request when its pause ends.
 
 use std::{
-    fmt,
     future::poll_fn,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker, ready},
@@ -10,18 +9,18 @@ use std::{
 use tracing::Span;
 
 use super::{
+    fairness::Yield,
     pause::{Pause, RetryHistory},
-    yielding::Yield,
 };
 use crate::{
     error::{LockError, Reason, VoteOutcome},
     lock::{
-        attempts::{Entry, Permit},
+        attempts::{Permit, PermitWait},
         core::Core,
         lease::ActiveLease,
         queue::Ticket,
         settings::Plan,
-        watchers::Watch,
+        waker_set::WakerKey,
     },
     resource::Resource,
     sync::Guard,
@@ -40,7 +39,7 @@ pub(crate) struct RetryState {
 }
 
 /// The wait before a try.
-pub(crate) enum Wait {
+pub(crate) enum RetryWait {
     /// Before the first try, in which other processes have their turn.
     Yield(Yield),
     /// Before a later try.
@@ -52,12 +51,12 @@ pub(crate) enum Wait {
 /// A request that pauses before a try. A task of the manager begins the try when the pause ends, so
 /// that the time from a release to the next grant does not depend on the task of the request, which
 /// may be busy.
-pub(crate) struct RetryTask(Mutex<State>);
+pub(crate) struct RetryTask(Mutex<RetryTaskState>);
 
-enum State {
+enum RetryTaskState {
     Pausing {
         /// `None` while it is polled, which calls foreign code.
-        paused: Option<Box<Paused>>,
+        paused: Option<Box<PausedRequest>>,
         /// A wake-up came while it was polled.
         missed: bool,
         /// Wakers of the request's task and of the manager's.
@@ -68,30 +67,30 @@ enum State {
     Beginning {
         task: Option<Waker>,
     },
-    Begun(Box<Begun>),
+    Begun(Box<StartedTry>),
     /// The request was dropped.
     Left,
 }
 
-struct Paused {
-    wait: Wait,
+struct PausedRequest {
+    wait: RetryWait,
     /// Place in the line for a permit, after the wait.
-    entry: Option<Entry>,
+    entry: Option<PermitWait>,
     deadline: Timestamp,
     ticket: Ticket,
     tries: RetryState,
 }
 
 /// A try that has begun.
-pub(crate) struct Begun {
+pub(crate) struct StartedTry {
     pub(crate) tries: RetryState,
     /// With the task's watch.
-    pub(crate) lease: Result<(Arc<ActiveLease>, Watch), LockError>,
+    pub(crate) lease: Result<(Arc<ActiveLease>, WakerKey), LockError>,
 }
 
 /// The task that polls.
 #[derive(Clone, Copy)]
-enum By {
+enum PolledBy {
     Request,
     Manager,
 }
@@ -126,7 +125,7 @@ impl RetryState {
             plan,
             (ticket, permit),
         )?;
-        self.retries.began(lease.started());
+        self.retries.tried = Some(lease.started());
         Ok(lease)
     }
 
@@ -134,13 +133,13 @@ impl RetryState {
     pub(crate) fn turned_away(&self, ticket: &Ticket) -> LockError {
         let overloaded = VoteOutcome::NotCounted(Reason::Overloaded);
         let votes = self.core.votes(vec![overloaded; self.core.nodes.len()]);
-        let error = self.retries.last().cloned().unwrap_or(LockError::NoQuorum { votes });
+        let error = self.retries.last.clone().unwrap_or(LockError::NoQuorum { votes });
         ticket.report(&error);
         error
     }
 }
 
-impl Paused {
+impl PausedRequest {
     /// Ready with the permit for the next try, or with `None` at the deadline.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Permit>> {
         let RetryState { core, plan, retries, begun, .. } = &mut self.tries;
@@ -148,15 +147,15 @@ impl Paused {
             Some(entry) => entry,
             entry => {
                 ready!(match &mut self.wait {
-                    Wait::Yield(yielding) => yielding.poll(cx),
-                    Wait::Pause(pause) => pause.poll(retries, core, plan, cx),
-                    Wait::Permit => Poll::Ready(()),
+                    RetryWait::Yield(yielding) => yielding.poll(cx),
+                    RetryWait::Pause(pause) => pause.poll(retries, core, plan, cx),
+                    RetryWait::Permit => Poll::Ready(()),
                 });
                 entry.insert(core.attempts.enter(*begun == 0, self.deadline))
             }
         };
         let permit = ready!(entry.poll(cx));
-        retries.queued(entry.waited());
+        retries.queued = entry.waited();
         Poll::Ready(permit)
     }
 }
@@ -164,13 +163,13 @@ impl Paused {
 impl RetryTask {
     /// Starts the wait. The try begins at `deadline` at the latest, or not at all.
     pub(crate) fn start(
-        wait: Wait,
+        wait: RetryWait,
         deadline: Timestamp,
         (ticket, tries): (Ticket, RetryState),
     ) -> Arc<Self> {
         let spawner = Arc::clone(&tries.core.spawner);
-        let paused = Some(Box::new(Paused { wait, entry: None, deadline, ticket, tries }));
-        let state = State::Pausing { paused, missed: false, task: None, own: None };
+        let paused = Some(Box::new(PausedRequest { wait, entry: None, deadline, ticket, tries }));
+        let state = RetryTaskState::Pausing { paused, missed: false, task: None, own: None };
         let this = Arc::new(Self(Mutex::new(state)));
         spawner.spawn(Box::pin(Arc::clone(&this).run()));
         this
@@ -181,21 +180,21 @@ impl RetryTask {
     /// # Panics
     ///
     /// If polled again after it was ready.
-    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Begun> {
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<StartedTry> {
         let waker = crate::sync::clone_waker(cx.waker());
         let (own, replaced) = match &mut *self.state() {
-            State::Pausing { task, own, .. } => (own.clone(), task.replace(waker)),
-            State::Beginning { task } => (None, task.replace(waker)),
-            State::Begun(_) | State::Left => (None, Some(waker)),
+            RetryTaskState::Pausing { task, own, .. } => (own.clone(), task.replace(waker)),
+            RetryTaskState::Beginning { task } => (None, task.replace(waker)),
+            RetryTaskState::Begun(_) | RetryTaskState::Left => (None, Some(waker)),
         };
         drop(replaced);
         let waker = own.unwrap_or_else(|| Arc::new(crate::sync::clone_waker(cx.waker())));
         // Whichever task comes first begins the try. Wake-ups go to the manager's task.
-        let _ = self.go_on(waker, By::Request);
+        let _ = self.go_on(waker, PolledBy::Request);
         let mut state = self.state();
-        match std::mem::replace(&mut *state, State::Left) {
-            State::Begun(begun) => Poll::Ready(*begun),
-            State::Left => panic!("polled after it was ready"),
+        match std::mem::replace(&mut *state, RetryTaskState::Left) {
+            RetryTaskState::Begun(begun) => Poll::Ready(*begun),
+            RetryTaskState::Left => panic!("polled after it was ready"),
             waiting => {
                 *state = waiting;
                 Poll::Pending
@@ -205,10 +204,10 @@ impl RetryTask {
 
     /// Drops the request.
     pub(crate) fn leave(&self) {
-        let left = std::mem::replace(&mut *self.state(), State::Left);
+        let left = std::mem::replace(&mut *self.state(), RetryTaskState::Left);
         match left {
-            State::Pausing { own: Some(own), .. } => crate::sync::wake_by_ref(&own),
-            State::Begun(begun) => {
+            RetryTaskState::Pausing { own: Some(own), .. } => crate::sync::wake_by_ref(&own),
+            RetryTaskState::Begun(begun) => {
                 if let Ok((lease, _)) = begun.lease {
                     lease.release(false);
                 }
@@ -218,10 +217,10 @@ impl RetryTask {
     }
 
     /// Begins the try if it is time for it.
-    fn go_on(&self, mut waker: Arc<Waker>, by: By) -> Poll<()> {
+    fn go_on(&self, mut waker: Arc<Waker>, by: PolledBy) -> Poll<()> {
         let (permit, paused, own) = loop {
             let mut taken = match &mut *self.state() {
-                State::Pausing { paused, missed, .. } => {
+                RetryTaskState::Pausing { paused, missed, .. } => {
                     let Some(paused) = paused.take() else {
                         // The task that polls it polls once more.
                         *missed = true;
@@ -233,7 +232,7 @@ impl RetryTask {
             };
             let polled = taken.poll(&mut Context::from_waker(&waker));
             let mut state = self.state();
-            let State::Pausing { paused, missed, task, own } = &mut *state else {
+            let RetryTaskState::Pausing { paused, missed, task, own } = &mut *state else {
                 // The request was dropped.
                 drop(state);
                 drop(taken);
@@ -241,7 +240,7 @@ impl RetryTask {
             };
             if let Poll::Ready(permit) = polled {
                 let (task, own) = (task.take(), own.take());
-                *state = State::Beginning { task };
+                *state = RetryTaskState::Beginning { task };
                 break (permit, taken, own);
             }
             *paused = Some(taken);
@@ -252,7 +251,7 @@ impl RetryTask {
             drop(state);
             waker = own.unwrap_or(waker);
         };
-        let Paused { wait, entry, ticket, mut tries, .. } = *paused;
+        let PausedRequest { wait, entry, ticket, mut tries, .. } = *paused;
         drop((wait, entry));
         let span = tries.span.clone();
         let lease = span.in_scope(|| match permit {
@@ -261,7 +260,7 @@ impl RetryTask {
         });
         self.begun(tries, lease);
         // Ends the manager's task, too.
-        if let (Some(own), By::Request) = (own, by) {
+        if let (Some(own), PolledBy::Request) = (own, by) {
             crate::sync::wake_by_ref(&own);
         }
         Poll::Ready(())
@@ -272,23 +271,23 @@ impl RetryTask {
         poll_fn(|cx| {
             let waker = Arc::new(crate::sync::clone_waker(cx.waker()));
             let replaced = match &mut *self.state() {
-                State::Pausing { own, .. } => own.replace(Arc::clone(&waker)),
+                RetryTaskState::Pausing { own, .. } => own.replace(Arc::clone(&waker)),
                 _ => None,
             };
             drop(replaced);
-            self.go_on(waker, By::Manager)
+            self.go_on(waker, PolledBy::Manager)
         })
         .await;
     }
 
     fn begun(&self, tries: RetryState, lease: Result<Arc<ActiveLease>, LockError>) {
         let task = match &mut *self.state() {
-            State::Beginning { task } => task.take(),
+            RetryTaskState::Beginning { task } => task.take(),
             _ => None,
         };
         let mut is_decided = true;
         let lease = lease.map(|lease| {
-            let mut watch = Watch::default();
+            let mut watch = WakerKey::default();
             if let Some(task) = &task {
                 // From here on the request's task waits for the decision only.
                 is_decided = lease.watch_for_decision(&mut watch, &Context::from_waker(task));
@@ -296,7 +295,7 @@ impl RetryTask {
             (lease, watch)
         });
         let mut state = self.state();
-        let State::Beginning { task: polled } = &mut *state else {
+        let RetryTaskState::Beginning { task: polled } = &mut *state else {
             drop(state);
             if let Ok((lease, _)) = lease {
                 lease.release(false);
@@ -305,20 +304,16 @@ impl RetryTask {
         };
         // A poll in between did not see yet that the try has begun.
         let polled = polled.take();
-        *state = State::Begun(Box::new(Begun { tries, lease }));
+        *state = RetryTaskState::Begun(Box::new(StartedTry { tries, lease }));
         drop(state);
         if let Some(task) = polled.or_else(|| task.filter(|_| is_decided)) {
             crate::sync::wake(task);
         }
     }
 
-    fn state(&self) -> Guard<'_, State> {
+    fn state(&self) -> Guard<'_, RetryTaskState> {
         crate::sync::lock(&self.0)
     }
 }
 
-impl fmt::Debug for RetryTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryTask").finish_non_exhaustive()
-    }
-}
+opaque_debug!(RetryTask);

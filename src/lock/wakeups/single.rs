@@ -1,4 +1,4 @@
-//! Single attempts at a resource, and pauses between them that a release ends.
+//! Single attempts, for callers that decide themselves when to try again.
 
 use std::{future::poll_fn, time::Duration};
 
@@ -8,25 +8,21 @@ use crate::{
     lock::{Lock, LockRequest, settings::Plan},
 };
 
-/// Attempts of one that decides by itself when to ask again: a candidate, or a job.
+/// Single attempts of a candidate or a job, which decide themselves when to try again.
 ///
-/// Unlike a request that waits, it asks only while it is polled: a lock is never granted to a task
-/// that its runtime has forgotten. Nor does it stand in the local line meanwhile.
+/// Unlike a waiting request, it sends attempts only while it is polled, so that no lock is granted to
+/// a task that its runtime does not run. It does not wait in the local line.
 #[derive(Debug)]
 pub(crate) struct SingleAttempts {
     request: LockRequest,
     plan: Plan,
     retries: RetryHistory,
-    /// The last attempt asked one node first, and was refused.
+    /// The last attempt asked a lead node first.
     asked_lead: bool,
 }
 
 impl SingleAttempts {
-    /// Nothing is sent, and nothing listened for, before the first attempt.
-    ///
-    /// # Errors
-    ///
-    /// The request's options are not valid.
+    /// Sends nothing yet. Fails if the request's options are invalid.
     pub(crate) fn new(request: LockRequest) -> Result<Self, LockError> {
         let mut request = request.wait(Duration::ZERO);
         request.internal.awaits_release = true;
@@ -34,13 +30,13 @@ impl SingleAttempts {
         Ok(Self { request, plan, retries: RetryHistory::default(), asked_lead: false })
     }
 
-    /// Asks once. A refusal marks the holder's key, so that its release is told.
+    /// Makes one attempt. A refusal marks the holder's key, so that nodes report its release.
     pub(crate) async fn attempt(&mut self) -> Result<Lock, LockError> {
         let mut request = self.request.clone();
         request.internal.lead_node = self.retries.begin(self.plan).lead_node;
         self.asked_lead = request.internal.lead_node.is_some();
-        // Earlier than the attempt: what is told in between is taken for news.
-        self.retries.began(request.core.clock().now());
+        // Earlier than the attempt, so that reports in between count.
+        self.retries.tried = Some(request.core.clock().now());
         let result = request.acquire().await;
         if let Err(error) = &result {
             self.retries.failed(error.clone(), 0, false);
@@ -48,10 +44,8 @@ impl SingleAttempts {
         result
     }
 
-    /// Pauses for this long, or until the resource may be free.
-    ///
-    /// `short` is the pause where that is likely and not certain: too few nodes told of a release,
-    /// or the one node that was asked first refused.
+    /// Pauses for `length`, or until the resource may be free. `short`: the pause if fewer than a
+    /// quorum of nodes reported a release, or the lead node refused.
     pub(crate) async fn pause(&mut self, length: Duration, short: Duration) {
         let Self { request: LockRequest { core, resource, .. }, plan, retries, asked_lead } = self;
         if let Ok(resource) = resource {

@@ -5,17 +5,21 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use tower_redlock::{
-    EmbeddedNodes, Lock, LockRequest, NodeHealth, Redlock, RedlockBuilder, Resource, ResourceError,
+    EmbeddedNodes, Lock, LockRequest, Redlock, RedlockBuilder, Resource, ResourceError,
     lock::Acquire,
-    node::{Node, Op, Reply},
-    time::{Clock, Timestamp},
+    node::{Node, Op},
+};
+
+use crate::support::{
+    hand_clock::HandClock,
+    mock_node::{MockNode, with_nodes},
 };
 
 pub(crate) const NODES: usize = 3;
@@ -24,66 +28,11 @@ pub(crate) const TTL: Duration = Duration::from_secs(10);
 pub(crate) const VALIDITY: Duration = Duration::from_millis(9_898);
 pub(crate) const WAIT: Duration = Duration::from_secs(3_600);
 
-/// Stands still until it is moved.
-#[derive(Clone, Debug)]
-pub(crate) struct HandClock(Arc<AtomicU64>);
-
-impl HandClock {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicU64::new(1_700_000_000_000_000_000)))
-    }
-
-    pub(crate) fn advance(&self, by: Duration) {
-        self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for HandClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.load(Ordering::SeqCst))
-    }
-
-    fn wall(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::SeqCst))
-    }
-
-    fn wait(&self, _: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(tokio::time::sleep(Duration::from_millis(1)))
-    }
-
-    fn granularity(&self) -> Duration {
-        Duration::ZERO
-    }
-}
-
 /// How many operations were sent to all nodes together.
 #[derive(Debug, Default)]
 struct Counts {
     acquires: AtomicUsize,
     all: AtomicUsize,
-}
-
-#[derive(Debug)]
-struct Counted {
-    inner: Arc<dyn Node>,
-    counts: Arc<Counts>,
-}
-
-impl Node for Counted {
-    fn send(&self, op: Op, reply: Reply) {
-        let is_acquire = matches!(op, Op::Acquire(_));
-        self.counts.acquires.fetch_add(usize::from(is_acquire), Ordering::SeqCst);
-        self.counts.all.fetch_add(1, Ordering::SeqCst);
-        self.inner.send(op, reply);
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.inner.health()
-    }
 }
 
 pub(crate) struct Scene {
@@ -105,9 +54,15 @@ impl Scene {
         let lender = Redlock::builder().nodes_from(&nodes).build().unwrap();
         let counts = Arc::<Counts>::default();
         let builder = set(Redlock::builder().ttl(TTL).clock(clock.clone()).owner("we"));
-        let node = |inner: &Arc<dyn Node>| Counted { inner: inner.clone(), counts: counts.clone() };
-        let redlock = lender.nodes().iter().map(node).fold(builder, RedlockBuilder::node);
-        let redlock = redlock.build().unwrap();
+        let count = |inner: &Arc<dyn Node>| {
+            let counts = Arc::clone(&counts);
+            MockNode::observing(inner, move |op| {
+                let is_acquire = matches!(op, Op::Acquire(_));
+                counts.acquires.fetch_add(usize::from(is_acquire), Ordering::SeqCst);
+                counts.all.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        let redlock = with_nodes(builder, lender.nodes().iter().map(count)).build().unwrap();
         Self { clock, nodes, redlock, counts, _lender: lender }
     }
 

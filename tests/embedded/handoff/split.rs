@@ -12,50 +12,32 @@ use std::{
 
 use tower_redlock::{
     Redlock,
-    node::{Answer, GrantedAnswer, HeldAnswer, Node, Op, ReleasedAnswer, Reply},
+    node::{Answer, GrantedAnswer, HeldAnswer, Op, ReleasedAnswer},
 };
 
-use super::scene::{HandClock, WAIT, granted, waiting};
-
-/// Grants, or says that somebody else has the name. To each release it says that others wait.
-#[derive(Debug)]
-struct Fickle {
-    name: String,
-    grants: Arc<AtomicBool>,
-    acquires: Arc<AtomicUsize>,
-}
-
-impl Node for Fickle {
-    fn send(&self, op: Op, reply: Reply) {
-        reply.send(Ok(match op {
-            Op::Acquire(_) => {
-                self.acquires.fetch_add(1, Ordering::SeqCst);
-                if self.grants.load(Ordering::SeqCst) {
-                    Answer::Granted(GrantedAnswer::new(true, 0))
-                } else {
-                    Answer::Held(HeldAnswer::new(None, None, 0))
-                }
-            }
-            Op::Release(_) => Answer::Released(ReleasedAnswer::new(true, true)),
-            Op::Extend(_) => Answer::Extended,
-            other => panic!("{other:?}"),
-        }));
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-}
+use super::scene::{WAIT, granted, waiting};
+use crate::support::{hand_clock::HandClock, mock_node::MockNode};
 
 #[test]
 fn who_gave_back_a_minority_of_votes_has_not_kept_the_name_from_others() {
     let clock = HandClock::new();
     let (one, others) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicBool>::default());
     let acquires = Arc::<AtomicUsize>::default();
-    let node = |i: usize| Fickle {
-        name: format!("n{i}"),
-        grants: Arc::clone(if i == 0 { &one } else { &others }),
-        acquires: Arc::clone(&acquires),
+    // Grants or refuses, and answers each release with waiters.
+    let node = |i: usize| {
+        let grants = Arc::clone(if i == 0 { &one } else { &others });
+        let acquires = Arc::clone(&acquires);
+        MockNode::answering(format!("n{i}"), move |op| match op {
+            Op::Acquire(_) => {
+                acquires.fetch_add(1, Ordering::SeqCst);
+                let grants = grants.load(Ordering::SeqCst);
+                let granted = Answer::Granted(GrantedAnswer::new(true, 0));
+                Ok(if grants { granted } else { Answer::Held(HeldAnswer::new(None, None, 0)) })
+            }
+            Op::Release(_) => Ok(Answer::Released(ReleasedAnswer::new(true, true))),
+            Op::Extend(_) => Ok(Answer::Extended),
+            other => panic!("{other:?}"),
+        })
     };
     let builder = Redlock::builder().clock(clock.clone());
     let redlock = builder.node(node(0)).node(node(1)).node(node(2)).build().unwrap();

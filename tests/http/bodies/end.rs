@@ -3,51 +3,24 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, atomic::Ordering},
     task::Poll,
 };
 
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tower_redlock::{
-    EmbeddedNodes, LockContext, LockError, NodeHealth, RedlockBuilder,
+    EmbeddedNodes, LockContext, LockError, RedlockBuilder,
     layer::http::{BodyError, HttpBody},
-    node::{Node, Op, Reply},
+    node::Op,
 };
 
 use super::scripted::{Broken, Scripted, Step, frame};
+use crate::support::mock_node::MockNode;
 use crate::{
     bench::{Bench, answer},
     tools::{Flag, HandClock, VALIDITY, builder, just_before},
 };
-
-/// Writes down of each release whether the body was gone when it was sent.
-#[derive(Debug)]
-struct Watched {
-    inner: Arc<dyn Node>,
-    is_dropped: Arc<AtomicBool>,
-    releases: Arc<Mutex<Vec<bool>>>,
-}
-
-impl Node for Watched {
-    fn send(&self, op: Op, reply: Reply) {
-        if matches!(op, Op::Release(_)) {
-            self.releases.lock().unwrap().push(self.is_dropped.load(Ordering::SeqCst));
-        }
-        self.inner.send(op, reply);
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.inner.health()
-    }
-}
 
 /// A bench whose releases are written down, and a flag for its body.
 fn watched() -> (Bench, Flag, Arc<Mutex<Vec<bool>>>) {
@@ -55,10 +28,13 @@ fn watched() -> (Bench, Flag, Arc<Mutex<Vec<bool>>>) {
     let (flag, is_dropped) = Flag::new();
     let releases = Arc::<Mutex<Vec<bool>>>::default();
     let nodes = EmbeddedNodes::with_clock(5, clock.clone());
-    let watched = |inner| Watched {
-        inner,
-        is_dropped: Arc::clone(&is_dropped),
-        releases: Arc::clone(&releases),
+    let watched = |inner| {
+        let (is_dropped, releases) = (Arc::clone(&is_dropped), Arc::clone(&releases));
+        MockNode::observing(&inner, move |op| {
+            if matches!(op, Op::Release(_)) {
+                releases.lock().unwrap().push(is_dropped.load(Ordering::SeqCst));
+            }
+        })
     };
     let redlock = nodes.nodes("redlock").map(watched).fold(builder(&clock), RedlockBuilder::node);
     (Bench { clock, redlock: redlock.build().unwrap(), nodes }, flag, releases)

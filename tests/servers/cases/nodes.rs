@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use tower_redlock::{NodeHealth, Reason};
+
+use crate::support::mock_node::MockNode;
 use tower_redlock::{
     Redlock,
     node::{Answer, Node, Op, Reply},
@@ -10,42 +12,24 @@ use tower_redlock::{
 
 pub(super) type Outcome = Result<Answer, Reason>;
 
-/// Passes everything on, and notes the answers to acquire operations.
-#[derive(Debug)]
-pub(super) struct Noted {
-    inner: Arc<dyn Node>,
-    notes: Arc<Mutex<Vec<Outcome>>>,
-}
-
-impl Noted {
-    /// The nodes of a manager, which must outlive them, and where their notes go.
-    pub(super) fn all(of: &Redlock) -> (Vec<Self>, Arc<Mutex<Vec<Outcome>>>) {
-        let notes = Arc::default();
-        let node = |inner: &Arc<dyn Node>| Self { inner: inner.clone(), notes: Arc::clone(&notes) };
-        (of.nodes().iter().map(node).collect(), notes)
-    }
-}
-
-impl Node for Noted {
-    fn send(&self, op: Op, reply: Reply) {
-        if !matches!(op, Op::Acquire(_)) {
-            return self.inner.send(op, reply);
-        }
-        let notes = Arc::clone(&self.notes);
-        let note = Reply::from_fn(move |result| {
-            notes.lock().unwrap().push(result.clone());
-            reply.send(result);
-        });
-        self.inner.send(op, note);
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.inner.health()
-    }
+/// The nodes of a manager, which must outlive them, and the answers to their acquires.
+pub(super) fn noted(of: &Redlock) -> (Vec<MockNode>, Arc<Mutex<Vec<Outcome>>>) {
+    let notes = Arc::<Mutex<Vec<Outcome>>>::default();
+    let node = |inner: &Arc<dyn Node>| {
+        let notes = Arc::clone(&notes);
+        MockNode::over(inner, move |op, reply, inner| {
+            if !matches!(op, Op::Acquire(_)) {
+                return inner.send(op, reply);
+            }
+            let notes = Arc::clone(&notes);
+            let note = Reply::from_fn(move |result| {
+                notes.lock().unwrap().push(result.clone());
+                reply.send(result);
+            });
+            inner.send(op, note);
+        })
+    };
+    (of.nodes().iter().map(node).collect(), notes)
 }
 
 /// Brings about that the first acquire operations of two clients split the nodes: each client is

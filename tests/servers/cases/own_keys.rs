@@ -5,7 +5,7 @@ use std::time::Duration;
 use tower_redlock::{LockError, Reason, Redlock, RedlockBuilder, node::Answer};
 
 use super::{
-    nodes::Noted,
+    nodes::noted,
     scene::{Scene, brisk, patient, poll_once, reasons},
 };
 use crate::support::HANG_GUARD;
@@ -20,9 +20,9 @@ fn impatient() -> RedlockBuilder {
 /// A manager that notes what the servers say; the first one only lends its nodes.
 async fn noting(scene: &Scene) -> (Redlock, Redlock, impl Fn() -> Vec<super::nodes::Outcome>) {
     let lender = scene.proxied(impatient()).await;
-    let (nodes, noted) = Noted::all(&lender);
+    let (nodes, notes) = noted(&lender);
     let redlock = nodes.into_iter().fold(impatient(), RedlockBuilder::node);
-    (lender, redlock.build().unwrap(), move || noted.lock().unwrap().clone())
+    (lender, redlock.build().unwrap(), move || notes.lock().unwrap().clone())
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use std::{
 use tower_redlock::{LockError, RedlockBuilder};
 
 use super::{
-    nodes::Noted,
+    nodes::noted,
     scene::{LONG, Scene, key, patient, poll_once},
 };
 use crate::support::{HANG_GUARD, Proxy};
@@ -60,17 +60,17 @@ async fn a_waiter_whose_time_is_over_is_told_that_we_hold_it_ourselves() {
 async fn a_single_attempt_on_what_we_hold_fails_at_its_first_poll_and_asks_nobody() {
     let scene = Scene::new(3);
     let lender = scene.direct(patient()).await;
-    let (nodes, noted) = Noted::all(&lender);
+    let (nodes, notes) = noted(&lender);
     let builder = nodes.into_iter().fold(patient().owner("ourselves"), RedlockBuilder::node);
     let redlock = builder.build().unwrap();
     let _lock = redlock.lock("x").await.unwrap();
-    crate::support::eventually("all answers are in", || noted.lock().unwrap().len() == 3);
+    crate::support::eventually("all answers are in", || notes.lock().unwrap().len() == 3);
     let result = poll_once(&mut redlock.lock("x").into_future());
     let Poll::Ready(Err(LockError::Held { owner, expires_in: Some(_), .. })) = result else {
         panic!("{result:?}")
     };
     assert_eq!(owner.as_deref(), Some("ourselves"));
-    assert_eq!(noted.lock().unwrap().len(), 3);
+    assert_eq!(notes.lock().unwrap().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,7 +126,7 @@ async fn a_single_attempt_ends_although_the_future_at_the_head_of_the_line_is_no
 async fn after_max_attempts_the_last_error_comes_back_whatever_is_left_of_the_wait() {
     let scene = Scene::new(3);
     let lender = scene.direct(patient()).await;
-    let (nodes, noted) = Noted::all(&lender);
+    let (nodes, notes) = noted(&lender);
     let builder = patient().retry_delay(Duration::ZERO..=Duration::from_millis(2));
     let redlock = nodes.into_iter().fold(builder, RedlockBuilder::node).build().unwrap();
     scene.servers.iter().for_each(|server| server.set(&key("x"), "foreign"));
@@ -135,6 +135,6 @@ async fn after_max_attempts_the_last_error_comes_back_whatever_is_left_of_the_wa
         matches!(result, Err(LockError::Held { expires_in: None, owner: None, .. })),
         "{result:?}"
     );
-    crate::support::eventually("all answers are in", || noted.lock().unwrap().len() >= 12);
-    assert_eq!(noted.lock().unwrap().len(), 4 * 3);
+    crate::support::eventually("all answers are in", || notes.lock().unwrap().len() >= 12);
+    assert_eq!(notes.lock().unwrap().len(), 4 * 3);
 }

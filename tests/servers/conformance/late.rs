@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use tower_redlock::node::{Answer, LeaseId, Node, Op, ReleasedAnswer, Reply};
+use tower_redlock::Redlock;
+use tower_redlock::node::{Answer, LeaseId, ReleasedAnswer};
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
-use tower_redlock::{NodeHealth, Redlock};
 
 use super::party::{Said, TTL};
 use super::{Party, Subject, granted, now_token};
+use crate::support::mock_node::MockNode;
 
 on_both! {
     an_acquire_after_its_end_is_not_run
@@ -73,32 +74,13 @@ fn assert_not_run(said: &Said) {
 
 /// The lease of a lock on "a" that a manager took and gave back.
 async fn lease_that_is_over(subject: &Subject) -> Arc<LeaseId> {
-    let watched = Watched { inner: subject.node().clone(), seen: Arc::default() };
-    let seen = watched.seen.clone();
+    let seen = Arc::<Mutex<Option<Arc<LeaseId>>>>::default();
+    let last = Arc::clone(&seen);
+    let watched = MockNode::observing(subject.node(), move |op| {
+        *last.lock().unwrap() = op.lease().cloned();
+    });
     let manager = Redlock::builder().node(watched).ttl(TTL).node_timeout(TTL / 10).build().unwrap();
     manager.lock("a").await.unwrap().release().await.unwrap();
     let lease = seen.lock().unwrap().take();
     lease.expect("an operation was sent")
-}
-
-/// Remembers the lease of what passes through.
-#[derive(Debug)]
-struct Watched {
-    inner: Arc<dyn Node>,
-    seen: Arc<Mutex<Option<Arc<LeaseId>>>>,
-}
-
-impl Node for Watched {
-    fn send(&self, op: Op, reply: Reply) {
-        *self.seen.lock().unwrap() = op.lease().cloned();
-        self.inner.send(op, reply);
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.inner.health()
-    }
 }

@@ -1,49 +1,18 @@
 //! What a reader of the log is told of a lock's life.
 
 use std::future::pending;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tower_redlock::time::{Clock, Timestamp};
 use tower_redlock::{EmbeddedNodes, LockError, LossCause, Redlock, RedlockBuilder};
 use tracing::Level;
 
 use super::log::{Log, LoggedSpawner, Span};
 use super::scene::{all_vote, in_time, patient};
+use crate::support::hand_clock::HandClock;
 use crate::support::{HANG_GUARD, RedisServer};
 
 const SECRET: &str = "s3cret-0f-the-servers";
 const TTL: Duration = Duration::from_secs(10);
-
-/// Stands still until it is moved.
-#[derive(Clone, Debug)]
-struct HandClock(Arc<AtomicU64>);
-
-impl HandClock {
-    fn new() -> Self {
-        Self(Arc::new(AtomicU64::new(1_000_000_000)))
-    }
-
-    fn advance(&self, by: Duration) {
-        self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for HandClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.load(Ordering::SeqCst))
-    }
-
-    fn wait(&self, _: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(tokio::time::sleep(Duration::from_millis(1)))
-    }
-
-    fn granularity(&self) -> Duration {
-        Duration::ZERO
-    }
-}
 
 /// Three nodes in this process, and a log of all that the manager over them does.
 fn embedded(log: &Log, clock: &HandClock) -> (RedlockBuilder, EmbeddedNodes) {

@@ -77,7 +77,7 @@ async fn outages_are_waited_out() {
     let why = in_time(redlock.ready_within(limit)).await.unwrap_err();
     assert!(why.heals && started.elapsed() >= limit, "{why}");
     says(&why, &["0 of 3", "node-1: in probation until enough other nodes vote", "node-2: down"]);
-    says(&why, &["do: look whether it runs"]);
+    says(&why, &["do: check that it runs"]);
     assert!(!why.to_string().contains("does not help"), "{why}");
     servers[1].restart();
     in_time(redlock.ready_within(Duration::MAX)).await.unwrap();

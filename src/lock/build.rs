@@ -1,29 +1,118 @@
-//! What is checked before anything is built.
+//! Checks the settings of a manager, and builds it.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use super::{RedlockBuilder, Source};
+use futures_util::{StreamExt, stream::FuturesUnordered};
+
+use super::{
+    Redlock,
+    builder::{NodeSource, RedlockBuilder},
+    core::Core,
+    settings::Settings,
+    spawner::ThreadSpawner,
+};
 use crate::{
     error::BuildError,
-    lock::settings::Settings,
-    node::redis::{Endpoint, Guards, RestartGuard},
+    node::{
+        ClockJumps, Node,
+        redis::{
+            Access, Credentials, Endpoint, Guards, Layout, NodeSet, RedisNode, RedisSettings,
+            RestartGuard,
+        },
+    },
     protocol::rules,
-    time::MAX_DURATION,
+    time::{AdjustedClock, Clock, MAX_DURATION, Timers},
 };
 
 /// Default TTL.
 const TTL: Duration = Duration::from_secs(10);
-/// Default of the longest time that a lock is held.
+/// Default `max_hold`.
 const MAX_HOLD: Duration = Duration::from_secs(5 * 60);
-/// Default limit for the estimate of when to come back for a held lock.
+/// Default maximum of `retry_after`.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 const MAX_OWNER_BYTES: usize = 128;
 const MAX_PREFIX_BYTES: usize = 64;
 
 impl RedlockBuilder {
-    /// Embedded nodes forget with the process what servers keep, and one set is one set of voters.
-    pub(super) fn check_embedded(&self) -> Result<(), BuildError> {
-        let mut sets = self.nodes.iter().filter(|source| matches!(source, Source::Embedded(_)));
+    /// Checks the settings, and starts to connect in the background. Servers that are down do not
+    /// fail it: they are connected when they come up.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`]: the setting that is wrong, and why.
+    pub fn build(self) -> Result<Redlock, BuildError> {
+        let settings = self.settings()?;
+        let endpoints = endpoints(&self.urls)?;
+        if endpoints.is_empty() && self.nodes.iter().all(NodeSource::is_empty) {
+            return Err(BuildError::NoNodes);
+        }
+        check_prefix(&self.key_prefix)?;
+        self.check_embedded()?;
+        self.check_guarded()?;
+        if let Some(Err(reason)) = self.credentials.as_ref().map(Credentials::check) {
+            return Err(BuildError::setting("credentials", &*reason));
+        }
+        let clock = Arc::new(AdjustedClock::new(self.clock));
+        let redis = RedisSettings {
+            prefix: self.key_prefix.as_str().into(),
+            guards: self.guards,
+            max_ttl: settings.max_ttl,
+            drift_factor: settings.drift_factor,
+            node_timeout: settings.node_timeout,
+            access: Access {
+                credentials: self.credentials,
+                connector: self.connector,
+                #[cfg(feature = "tls")]
+                tls: crate::node::redis::tls_config(self.tls.as_ref(), &endpoints)?,
+            },
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        };
+        #[cfg(not(feature = "tls"))]
+        if self.tls.is_some() {
+            let reason = "enable the feature `tls` of tower-redlock to use TLS options".into();
+            return Err(BuildError::Tls { reason });
+        }
+        let system = |error| BuildError::System(Arc::new(error));
+        let spawner = match self.spawner {
+            Some(spawner) => spawner,
+            None => Arc::new(ThreadSpawner::start().map_err(system)?),
+        };
+        let mut nodes: Vec<Arc<dyn Node>> = Vec::new();
+        for source in self.nodes {
+            match source {
+                NodeSource::Node(node) => nodes.push(node),
+                NodeSource::Embedded(set) => nodes.extend(set.nodes(&self.key_prefix)),
+            }
+        }
+        let count = (nodes.len(), endpoints.len());
+        let timers = Arc::new(Timers::new(Arc::clone(&clock) as Arc<dyn Clock>));
+        let clock_jumps = Arc::new(ClockJumps::new(count.0 + count.1, Arc::clone(&timers)));
+        let mut set = None;
+        warn_of_few_servers(endpoints.len(), &self.guards);
+        if !endpoints.is_empty() {
+            let names: Vec<_> = endpoints.iter().map(|at| Arc::clone(&at.name)).collect();
+            let layout = Layout::new(&names, &self.key_prefix, &self.guards);
+            let shared = NodeSet::new(layout, redis, clock, Arc::clone(&clock_jumps), count);
+            // One task for all connections, which an attempt wakes once, not once a node.
+            let connections = FuturesUnordered::new();
+            let listeners = FuturesUnordered::new();
+            for (node, supervisor, listener) in RedisNode::set(endpoints, &shared) {
+                connections.push(supervisor.run());
+                listeners.push(listener.run());
+                nodes.push(Arc::new(node));
+            }
+            let keeper = Arc::clone(&shared).run();
+            spawner.spawn(Box::pin(async move {
+                tokio::join!(connections.collect::<()>(), listeners.collect::<()>(), keeper);
+            }));
+            set = Some(shared);
+        }
+        Ok(Redlock::new(Core::new(settings, nodes, set, (timers, clock_jumps), spawner)))
+    }
+
+    /// Embedded nodes forget all locks with the process, servers do not.
+    fn check_embedded(&self) -> Result<(), BuildError> {
+        let mut sets = self.nodes.iter().filter(|source| matches!(source, NodeSource::Embedded(_)));
         let (first, second) = (sets.next(), sets.next());
         if first.is_some() && (second.is_some() || !self.urls.is_empty()) {
             let reason = "an embedded set is used alone: not twice, and not beside servers";
@@ -32,9 +121,9 @@ impl RedlockBuilder {
         Ok(())
     }
 
-    /// The restart guard knows of servers alone: a majority of them is none of all voters.
-    pub(super) fn check_guarded(&self) -> Result<(), BuildError> {
-        let mixed = !self.urls.is_empty() && !self.nodes.iter().all(Source::is_empty);
+    /// The restart guard counts servers only: a majority of them is none of all nodes.
+    fn check_guarded(&self) -> Result<(), BuildError> {
+        let mixed = !self.urls.is_empty() && !self.nodes.iter().all(NodeSource::is_empty);
         if mixed && self.guards.restart != RestartGuard::Off {
             let reason = "servers with the restart guard are used without nodes of another kind; switch it off to mix them";
             return Err(BuildError::setting("nodes", reason));
@@ -59,7 +148,7 @@ impl RedlockBuilder {
         Ok(())
     }
 
-    pub(super) fn settings(&self) -> Result<Settings, BuildError> {
+    fn settings(&self) -> Result<Settings, BuildError> {
         let setting = |name, reason: String| BuildError::setting(name, reason);
         if !(0.0..1.0).contains(&self.drift_factor) {
             let reason = format!("{} is not between 0 and 1", self.drift_factor);
@@ -83,7 +172,7 @@ impl RedlockBuilder {
             return Err(setting(name, "it is zero".into()));
         }
         let delay = [("retry_delay", *self.retry_delay.end())];
-        // The longest wait or hold is no limit.
+        // `wait` and `max_hold` may be `Duration::MAX`.
         let bounded = durations.iter().filter(|(name, _)| *name != "max_hold").chain(&delay);
         if let Some((name, value)) = bounded.into_iter().find(|(_, value)| *value > MAX_DURATION) {
             return Err(setting(name, format!("{value:?} is longer than {MAX_DURATION:?}")));
@@ -104,20 +193,18 @@ impl RedlockBuilder {
             );
             return Err(setting("stop_margin", reason));
         }
-        if self.line.per_name == 0 || self.line.total == 0 {
-            return Err(setting("max_waiters", "it is zero".into()));
-        }
-        if self.waiting_body_bytes == 0 {
-            return Err(setting("max_waiting_body_bytes", "it is zero".into()));
-        }
-        if self.records.records == Some(0) {
-            return Err(setting("max_records", "it is zero".into()));
-        }
         if self.retry_delay.is_empty() {
             return Err(setting("retry_delay", "the range is empty".into()));
         }
-        if self.options.max_attempts == Some(0) {
-            return Err(setting("max_attempts", "it is zero".into()));
+        for (name, is_zero) in [
+            ("max_waiters", self.line.per_name == 0 || self.line.total == 0),
+            ("max_waiting_body_bytes", self.waiting_body_bytes == 0),
+            ("max_records", self.records.records == Some(0)),
+            ("max_attempts", self.options.max_attempts == Some(0)),
+        ] {
+            if is_zero {
+                return Err(setting(name, "it is zero".into()));
+            }
         }
         Ok(Settings {
             ttl,
@@ -144,8 +231,7 @@ impl RedlockBuilder {
     }
 }
 
-/// What a small set of servers can't do, said once where it is built.
-pub(super) fn tell_of_few_nodes(servers: usize, guards: &Guards) {
+fn warn_of_few_servers(servers: usize, guards: &Guards) {
     if guards.restart == RestartGuard::Off {
         return;
     }
@@ -160,16 +246,27 @@ pub(super) fn tell_of_few_nodes(servers: usize, guards: &Guards) {
     }
 }
 
+/// Refuses a text that is empty, too long, or has control characters. `what`: its name.
+fn check_text(
+    setting: &'static str,
+    what: &str,
+    text: &str,
+    most: usize,
+) -> Result<(), BuildError> {
+    if text.is_empty() || text.len() > most || text.chars().any(char::is_control) {
+        let reason = format!("{what} must have 1 to {most} bytes and no control characters");
+        return Err(BuildError::setting(setting, reason));
+    }
+    Ok(())
+}
+
 fn owner(given: Option<&str>) -> Result<Arc<str>, BuildError> {
     let Some(owner) = given else { return Ok(default_owner().into()) };
-    if owner.is_empty() || owner.len() > MAX_OWNER_BYTES || owner.chars().any(char::is_control) {
-        let reason = format!("it must have 1 to {MAX_OWNER_BYTES} bytes and no control characters");
-        return Err(BuildError::setting("owner", reason));
-    }
+    check_text("owner", "it", owner, MAX_OWNER_BYTES)?;
     Ok(owner.into())
 }
 
-/// `program@host:pid`, of what the system tells.
+/// Returns `program@host:pid`.
 fn default_owner() -> String {
     let program = std::env::current_exe()
         .ok()
@@ -186,12 +283,8 @@ fn default_owner() -> String {
 }
 
 fn check_name(name: &str) -> Result<(), BuildError> {
-    if name.is_empty() || name.len() > MAX_OWNER_BYTES || name.chars().any(char::is_control) {
-        let reason =
-            format!("a name must have 1 to {MAX_OWNER_BYTES} bytes and no control characters");
-        return Err(BuildError::setting("nodes", reason));
-    }
-    // Names are shown.
+    check_text("nodes", "a name", name, MAX_OWNER_BYTES)?;
+    // Names are shown, and must not contain a password.
     if name.contains("://") && name.contains('@') {
         let reason = "a name is a URL, which may have a password: the name comes before the URL";
         return Err(BuildError::setting("nodes", reason));
@@ -199,16 +292,11 @@ fn check_name(name: &str) -> Result<(), BuildError> {
     Ok(())
 }
 
-pub(super) fn check_prefix(prefix: &str) -> Result<(), BuildError> {
-    if prefix.is_empty() || prefix.len() > MAX_PREFIX_BYTES || prefix.chars().any(char::is_control)
-    {
-        let reason =
-            format!("it must have 1 to {MAX_PREFIX_BYTES} bytes and no control characters");
-        return Err(BuildError::setting("key_prefix", reason));
-    }
-    // A name may contain anything: with one of these parts in a prefix, `a` and `a:lock:b` say, two
-    // managers would share keys or channels. The other keys, `:meta` and `:marks`, end with their
-    // kind, and can't be those of another prefix.
+fn check_prefix(prefix: &str) -> Result<(), BuildError> {
+    check_text("key_prefix", "it", prefix, MAX_PREFIX_BYTES)?;
+    // Names may contain anything: with one of these parts in a prefix, as in `a` and `a:lock:b`, two
+    // managers could share keys or channels. The keys `:meta` and `:marks` end with their kind, so
+    // they cannot.
     let within = format!("{prefix}:");
     if let Some(kind) =
         [":lock:", ":done:", ":free:"].into_iter().find(|kind| within.contains(kind))
@@ -223,12 +311,12 @@ pub(super) fn check_prefix(prefix: &str) -> Result<(), BuildError> {
     Ok(())
 }
 
-pub(super) fn endpoints(urls: &[(Option<String>, String)]) -> Result<Vec<Endpoint>, BuildError> {
+fn endpoints(urls: &[(Option<String>, String)]) -> Result<Vec<Endpoint>, BuildError> {
     let (mut seen, mut names) = (HashSet::new(), HashSet::new());
     let mut endpoints = Vec::with_capacity(urls.len());
     for (i, (name, url)) in urls.iter().enumerate() {
         let mut endpoint = Endpoint::parse(i + 1, url)?;
-        // Another database is the same server.
+        // Databases of one server are no independent nodes.
         if !seen.insert(endpoint.address.clone()) {
             return Err(BuildError::DuplicateNode { node: endpoint.address.to_string() });
         }
@@ -242,4 +330,10 @@ pub(super) fn endpoints(urls: &[(Option<String>, String)]) -> Result<Vec<Endpoin
         endpoints.push(endpoint);
     }
     Ok(endpoints)
+}
+
+impl NodeSource {
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Embedded(set) if set.is_empty())
+    }
 }

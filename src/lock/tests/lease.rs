@@ -1,4 +1,4 @@
-//! What goes on behind a lease that is handed on.
+//! Hand-offs of a lease, and jumps of servers' clocks.
 
 use std::{
     future::{Future, IntoFuture},
@@ -34,8 +34,7 @@ impl Scene {
         acquired.take().unwrap().unwrap()
     }
 
-    /// A lock that another task has handed on, or would have if nothing stood against it; `before`
-    /// that, something happens.
+    /// Returns the next task's lock after the release of `lock`, and of calling `before`.
     fn next_after(
         &self,
         lock: Lock,
@@ -54,25 +53,25 @@ impl Scene {
 }
 
 #[test]
-fn after_a_jump_of_a_servers_clock_the_next_one_asks_the_servers_itself() {
+fn clock_jump_prevents_a_hand_off() {
     let scene = Scene::new();
     let first = scene.lock();
     let token = first.fencing_token().get();
     let jump = |lock: &Lock| {
         let shared = &lock.lease().shared;
         let seen = shared.core.clock().now();
-        // Less than what a lock sets aside: nothing is lost by it.
+        // Less than the drift allowance: the lock is not lost.
         let jump = ClockJump { seen, by_micros: 1_000, at_most: Duration::from_millis(1) };
         shared.core.clock_jumps.jumped(0, jump);
     };
     let second = scene.next_after(first, |request| request, jump);
-    assert!(second.fencing_token().get() > token + 255, "a lease of its own");
+    assert!(second.fencing_token().get() > token + 255, "a new lease");
     let token = second.fencing_token().get();
     let third = scene.next_after(second, |request| request, |_| {});
-    assert_eq!(third.fencing_token().get(), token + 1, "no jump since that one");
+    assert_eq!(third.fencing_token().get(), token + 1, "no jump since");
 }
 
-/// A lock on three nodes that is not renewed by itself, and jumps of their clocks.
+/// A lock on three nodes without renewal, and jumps of their clocks.
 struct Jumping {
     scene: Scene,
     nodes: Nodes,
@@ -124,13 +123,13 @@ mod jumps {
     use super::*;
 
     #[test]
-    fn before_an_extension_do_not_add_up() {
+    fn do_not_add_up_across_extensions() {
         let jumping = Jumping::new();
         jumping.jump(0, FAR);
         jumping.extend(|| {});
         jumping.jump(1, FAR);
         assert!(jumping.lock.is_valid(), "two nodes confirmed it since");
-        // Less than what a lock sets aside.
+        // Less than the drift allowance.
         jumping.jump(0, Duration::from_millis(1));
         assert!(jumping.lock.is_valid());
         jumping.jump(0, FAR);
@@ -138,10 +137,10 @@ mod jumps {
     }
 
     #[test]
-    fn count_once_whatever_other_nodes_do() {
+    fn count_once() {
         let jumping = Jumping::new();
         jumping.nodes.freeze([0]);
-        // Sent before the jump is seen, answered after it: the key was still there.
+        // Sent before the jump is detected, answered after it: the key still existed.
         jumping.extend(|| {
             jumping.jump(0, FAR);
             jumping.nodes.thaw([0]);
@@ -158,14 +157,14 @@ mod jumps {
         jumping.jump(1, FAR);
         let small = Duration::from_millis(60);
         jumping.jump(0, small);
-        assert!(jumping.lock.is_valid(), "102 ms are set aside");
+        assert!(jumping.lock.is_valid(), "the drift allowance is 102 ms");
         jumping.jump(0, small);
         assert!(!jumping.lock.is_valid());
     }
 }
 
 #[test]
-fn a_lease_goes_on_being_renewed_and_its_key_is_stored_again_with_the_newest_token() {
+fn handed_on_lease_is_renewed() {
     let scene = Scene::new();
     let lock = scene.lock();
     let lock = scene.next_after(lock, |request| request, |_| {});
@@ -189,7 +188,7 @@ fn a_lease_goes_on_being_renewed_and_its_key_is_stored_again_with_the_newest_tok
 
 #[cfg(feature = "scheduler")]
 #[test]
-fn each_holder_is_watched_for_its_own_hanging_and_leaves_no_timer() {
+fn each_holder_has_its_stall_watch() {
     const LIMIT: Duration = Duration::from_secs(4);
     let scene = Scene::new();
     let lock = scene.lock();
@@ -216,7 +215,7 @@ fn each_holder_is_watched_for_its_own_hanging_and_leaves_no_timer() {
 }
 
 #[test]
-fn the_next_holders_end_is_noticed_though_nobody_asks() {
+fn next_holders_end_is_detected() {
     const HOLD: Duration = Duration::from_secs(1);
     let scene = Scene::new();
     let lock = scene.lock();
@@ -229,7 +228,7 @@ fn the_next_holders_end_is_noticed_though_nobody_asks() {
 }
 
 #[test]
-fn who_watches_a_lock_that_is_handed_on_is_woken() {
+fn hand_off_wakes_watchers() {
     let scene = Scene::new();
     let lock = scene.lock();
     let mut lost = scene.clock.spawn(lock.lost());
@@ -240,18 +239,18 @@ fn who_watches_a_lock_that_is_handed_on_is_woken() {
     assert!(stopping.is_finished());
     let mut lost = scene.clock.spawn(next.lost());
     scene.clock.settle();
-    assert_eq!(lost.take(), None, "the next one has it");
+    assert_eq!(lost.take(), None, "the next holder has it");
 }
 
 #[cfg(feature = "scheduler")]
 #[test]
-fn what_was_said_to_one_holder_is_not_said_to_the_next() {
+fn stop_request_concerns_one_holder() {
     let scene = Scene::new();
     let lock = scene.lock();
     let mut renewals = lock.context().renewals();
     let mut told = scene.clock.spawn(async move { renewals.next().await });
     let lock = scene.next_after(lock, |request| request, |lock| lock.context().ask_to_stop());
-    assert_eq!(told.take(), Some(None), "its lock is over");
+    assert_eq!(told.take(), Some(None), "its lock has ended");
     let stopping = scene.clock.spawn(lock.context().stopping());
     scene.clock.settle();
     assert!(!stopping.is_finished());

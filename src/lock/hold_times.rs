@@ -1,8 +1,6 @@
-//! Usual holding times, by class of names: from them a caller that is turned away learns when to
-//! come back.
+//! Mean hold times by class of names: the estimate of when a refused caller should come back.
 
 use std::{
-    fmt,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -13,31 +11,30 @@ use crate::{
     stripe::{STRIPES, fnv},
 };
 
-/// Estimate for names of which no lock has been held yet.
+/// Estimate where no hold was measured.
 const UNKNOWN: Duration = Duration::from_secs(1);
-/// Smallest estimate: callers do not come back faster.
+/// Minimum estimate.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// Share of the newest holding time in the mean, as a divisor.
+/// Weight of the newest hold time in the mean, as a divisor.
 const WEIGHT: u64 = 8;
 
-/// Moving means of the holding times that this process has measured, in µs; 0 where nothing is
-/// known. The last one is that of all names.
+/// Exponential moving means of this process's hold times, in µs; 0 where none was measured. The last
+/// one is over all names.
 ///
-/// Names of one class differ only in parts that contain a digit: `account:7` and `account:8`. Classes
-/// share stripes, so that memory does not grow with the names.
-pub(crate) struct Usual(Box<[AtomicU64]>);
+/// Names of one class differ only in parts that contain a digit, as `account:7` and `account:8`.
+/// Classes share stripes, so that memory does not grow with the names.
+pub(crate) struct HoldTimes(Box<[AtomicU64]>);
 
-impl Usual {
+impl HoldTimes {
     pub(crate) fn new() -> Self {
         Self((0..=STRIPES).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Adds the time that a lock was held.
-    pub(crate) fn held(&self, resource: &Resource, time: Duration) {
+    pub(crate) fn record(&self, resource: &Resource, time: Duration) {
         let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
         for slot in resource.names().map(class).chain([STRIPES]) {
             let mean = &self.0[slot];
-            // A measurement that gets lost between two threads does not matter.
+            // A race between two threads may lose a measurement.
             let next = match mean.load(Ordering::Relaxed) {
                 0 => time,
                 old => old - old / WEIGHT + time / WEIGHT,
@@ -46,8 +43,8 @@ impl Usual {
         }
     }
 
-    /// Returns the usual holding time of the resource: the longest of its names.
-    fn of(&self, resource: &Resource) -> Option<Duration> {
+    /// Returns the mean hold time of the resource: the longest of its names.
+    fn mean(&self, resource: &Resource) -> Option<Duration> {
         let known = |slot: usize| match self.0[slot].load(Ordering::Relaxed) {
             0 => None,
             micros => Some(Duration::from_micros(micros)),
@@ -55,10 +52,9 @@ impl Usual {
         resource.names().map(class).filter_map(known).max().or_else(|| known(STRIPES))
     }
 
-    /// Returns when to come back for a held resource, with `ahead` other callers before this one:
-    /// about one usual holding time for each and for the holder, drawn at random within one of them,
-    /// and at most `max`. Where nothing was measured, about a second, or the rest of the holder's
-    /// lease where that is shorter.
+    /// Returns when to come back for a held resource, with `ahead` callers before this one: about one
+    /// mean hold time for each and for the holder, with jitter of one hold time, and at most `max`.
+    /// Without a measurement, about a second, or the rest of the holder's lease if that is shorter.
     pub(crate) fn retry_after(
         &self,
         resource: &Resource,
@@ -67,23 +63,19 @@ impl Usual {
         max: Duration,
     ) -> Duration {
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
-        let (usual, ahead) = match self.of(resource) {
-            Some(usual) => (usual.max(SHORTEST), ahead),
+        let (mean, ahead) = match self.mean(resource) {
+            Some(mean) => (mean.max(SHORTEST), ahead),
             None => (expires_in.map_or(UNKNOWN, |end| end.clamp(SHORTEST, UNKNOWN)), 0),
         };
-        let from = usual.saturating_mul(ahead).saturating_add(usual / 2);
-        let to = from.saturating_add(usual);
+        let from = mean.saturating_mul(ahead).saturating_add(mean / 2);
+        let to = from.saturating_add(mean);
         random::within(&if to > max { max / 2..=max } else { from..=to })
     }
 }
 
-impl fmt::Debug for Usual {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Usual").finish_non_exhaustive()
-    }
-}
+opaque_debug!(HoldTimes);
 
-/// The class of a name.
+/// Returns the class of a name.
 fn class(name: &str) -> usize {
     let parts = name.split([':', '/']).filter(|part| !part.bytes().any(|b| b.is_ascii_digit()));
     let hash = parts.fold(0_u64, |hash, part| hash.rotate_left(7) ^ fnv(part));
@@ -105,18 +97,19 @@ mod tests {
         Resource::try_from(name).unwrap()
     }
 
-    /// The least and the greatest of many draws.
+    /// The minimum and the maximum of many draws.
     fn drawn(draw: impl Fn() -> Duration) -> (Duration, Duration) {
         let all: Vec<_> = (0..500).map(|_| draw()).collect();
         (*all.iter().min().unwrap(), *all.iter().max().unwrap())
     }
 
     #[test]
-    fn each_caller_gets_its_own_slot() {
-        let usual = Usual::new();
-        (0..100).for_each(|_| usual.held(&resource("account:7"), ms(30)));
+    fn callers_get_slots() {
+        let hold_times = HoldTimes::new();
+        (0..100).for_each(|_| hold_times.record(&resource("account:7"), ms(30)));
         for ahead in [0, 1, 19] {
-            let after = || usual.retry_after(&resource("account:8"), ahead, Some(ms(1_920)), MAX);
+            let after =
+                || hold_times.retry_after(&resource("account:8"), ahead, Some(ms(1_920)), MAX);
             let (least, most) = drawn(after);
             let slot = ms(30) * u32::try_from(ahead).unwrap();
             assert!(least >= slot + ms(14) && most <= slot + ms(46), "{ahead}: {least:?} {most:?}");
@@ -125,11 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_told_apart_and_the_rest_is_like_all() {
-        let usual = Usual::new();
-        (0..100).for_each(|_| usual.held(&resource("job:1"), ms(8_000)));
-        (0..100).for_each(|_| usual.held(&resource("/accounts/1/withdraw"), ms(40)));
-        let known = |name: &str| usual.of(&resource(name)).unwrap();
+    fn classes_have_their_own_means() {
+        let hold_times = HoldTimes::new();
+        (0..100).for_each(|_| hold_times.record(&resource("job:1"), ms(8_000)));
+        (0..100).for_each(|_| hold_times.record(&resource("/accounts/1/withdraw"), ms(40)));
+        let known = |name: &str| hold_times.mean(&resource(name)).unwrap();
         let near = |a: Duration, b: Duration| a.abs_diff(b) < b / 10;
         assert!(near(known("job:2"), ms(8_000)));
         assert!(near(known("/accounts/77/withdraw"), ms(40)));
@@ -137,9 +130,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_a_second_or_the_rest_of_the_lease() {
-        let usual = Usual::new();
-        let after = |expires_in| drawn(|| usual.retry_after(&resource("x"), 50, expires_in, MAX));
+    fn without_measurement_it_is_a_second() {
+        let hold_times = HoldTimes::new();
+        let after =
+            |expires_in| drawn(|| hold_times.retry_after(&resource("x"), 50, expires_in, MAX));
         let (least, most) = after(Some(ms(8_000)));
         assert!(least >= ms(500) && most <= ms(1_500), "{least:?} {most:?}");
         let (least, most) = after(Some(ms(100)));
@@ -147,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_bounded_and_still_spread() {
-        let usual = Usual::new();
-        usual.held(&resource("x"), ms(300_000));
-        let (least, most) = drawn(|| usual.retry_after(&resource("x"), 3, None, MAX));
+    fn estimates_are_bounded_with_jitter() {
+        let hold_times = HoldTimes::new();
+        hold_times.record(&resource("x"), ms(300_000));
+        let (least, most) = drawn(|| hold_times.retry_after(&resource("x"), 3, None, MAX));
         assert!(least >= MAX / 2 && most <= MAX && most > least + ms(5_000), "{least:?} {most:?}");
-        usual.held(&resource("x"), Duration::MAX);
-        assert!(usual.retry_after(&resource("x"), usize::MAX, None, MAX) <= MAX);
+        hold_times.record(&resource("x"), Duration::MAX);
+        assert!(hold_times.retry_after(&resource("x"), usize::MAX, None, MAX) <= MAX);
     }
 }

@@ -1,3 +1,5 @@
+//! The local lines.
+
 use std::{
     sync::{Arc, Mutex},
     task::{Context, Poll, Wake, Waker},
@@ -24,7 +26,7 @@ fn names<const N: usize>(names: [&str; N]) -> Resource {
     Resource::try_from(names).unwrap()
 }
 
-/// Wants a single attempt, or waits.
+/// Makes a single attempt, or waits.
 fn plan(is_one_shot: bool) -> Plan {
     let second = Duration::from_secs(1);
     Plan {
@@ -48,26 +50,26 @@ fn plan(is_one_shot: bool) -> Plan {
     }
 }
 
-type Request = (Queueing, Plan);
+type Request = (QueueWait, Plan);
 
 fn enter(queue: &Arc<Queue>, resource: &Resource, is_one_shot: bool) -> Request {
     (queue.enter(resource), plan(is_one_shot))
 }
 
-fn poll((queueing, plan): &mut Request) -> Poll<Result<Turn, LockError>> {
+fn poll((queueing, plan): &mut Request) -> Poll<Result<Admission, LockError>> {
     queueing.poll(plan, &mut Context::from_waker(Waker::noop()))
 }
 
 #[track_caller]
 fn turn(request: &mut Request) -> Ticket {
     match poll(request) {
-        Poll::Ready(Ok(Turn::Ask(ticket))) => ticket,
+        Poll::Ready(Ok(Admission::Ask(ticket))) => ticket,
         other => panic!("no turn: {other:?}"),
     }
 }
 
 #[test]
-fn turns_go_in_the_order_of_arrival_and_skip_who_has_left() {
+fn turns_pass_in_order() {
     let queue = queue();
     let a = names(["a"]);
     let first = turn(&mut enter(&queue, &a, false));
@@ -83,7 +85,7 @@ fn turns_go_in_the_order_of_arrival_and_skip_who_has_left() {
 }
 
 #[test]
-fn who_leaves_with_the_turn_in_hand_passes_it_on() {
+fn dropped_turn_passes_on() {
     let queue = queue();
     let a = names(["a"]);
     let first = turn(&mut enter(&queue, &a, false));
@@ -97,12 +99,12 @@ fn who_leaves_with_the_turn_in_hand_passes_it_on() {
 }
 
 #[test]
-fn a_single_attempt_takes_over_the_verdict_of_the_head() {
+fn single_attempt_gets_heads_verdict() {
     let queue = queue();
     let a = names(["a"]);
     let head = turn(&mut enter(&queue, &a, false));
     let mut early = enter(&queue, &a, true);
-    assert!(poll(&mut early).is_pending(), "the head knows nothing yet");
+    assert!(poll(&mut early).is_pending(), "the head has no verdict yet");
     let error = queue.held_here(None);
     head.report(&error);
     assert!(matches!(poll(&mut early), Poll::Ready(Err(found)) if found == error));
@@ -111,7 +113,7 @@ fn a_single_attempt_takes_over_the_verdict_of_the_head() {
 }
 
 #[test]
-fn overlapping_sets_neither_deadlock_nor_keep_single_attempts_waiting() {
+fn overlapping_sets_do_not_deadlock() {
     let queue = queue();
     let b = turn(&mut enter(&queue, &names(["b"]), false));
     let mut both = enter(&queue, &names(["b", "a"]), false);
@@ -126,7 +128,7 @@ fn overlapping_sets_neither_deadlock_nor_keep_single_attempts_waiting() {
     assert!(queue.lines().names.is_empty());
 }
 
-/// A task that is gone with its last waker, and leaves a line then.
+/// A task that is dropped with its last waker, and leaves a line then.
 struct Task {
     _waits: Mutex<Option<Request>>,
 }
@@ -136,7 +138,7 @@ impl Wake for Task {
 }
 
 #[test]
-fn a_waker_may_leave_a_line_when_it_is_dropped() {
+fn waker_drop_may_leave_a_line() {
     let queue = queue();
     let a = names(["a"]);
     let first = turn(&mut enter(&queue, &a, false));

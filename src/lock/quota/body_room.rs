@@ -1,50 +1,46 @@
-//! How many bytes may be held of requests' bodies that are read before their locks are asked for.
+//! A bound on the bodies that are read before their locks are acquired.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
 };
 
-use super::told::Told;
+use super::quota::WarnThrottle;
 use crate::{metrics, sync, time::Timers};
 
-/// What all of a manager's layers share.
+/// The bytes of bodies that all layers of a manager hold.
 pub(crate) struct BodyRoom {
     limit: usize,
     used: AtomicUsize,
     timers: Arc<Timers>,
-    told: Mutex<Told>,
+    warnings: Mutex<WarnThrottle>,
 }
 
-/// There is no room for a body beside those of others. The limit, in bytes.
+/// There is no room for a body. Has the limit, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom(pub(crate) usize);
 
 impl BodyRoom {
     pub(crate) fn new(limit: usize, timers: Arc<Timers>) -> Arc<Self> {
-        Arc::new(Self { limit, used: AtomicUsize::new(0), timers, told: Mutex::default() })
+        Arc::new(Self { limit, used: AtomicUsize::new(0), timers, warnings: Mutex::default() })
     }
 
     fn refuse(&self) -> NoRoom {
-        let warns = sync::lock(&self.told).warns(self.timers.clock().now());
+        let warns = sync::lock(&self.warnings).count(self.timers.clock().now());
         metrics::over_quota("max_waiting_body_bytes");
         if let Some(requests) = warns {
             crate::log::warn!(
                 limit = self.limit,
                 requests,
-                "requests that wait hold as many bytes of bodies as max_waiting_body_bytes allows: \
-                 further ones are refused; find out what they wait for, let them wait for less time, \
-                 or raise that setting"
+                "max_waiting_body_bytes reached: requests are refused; check what requests wait for, \
+                 let them wait for less time, or raise that setting"
             );
         }
         NoRoom(self.limit)
     }
 }
 
-/// What one body takes of the room, until it is dropped.
+/// The bytes that one body holds, until it is dropped.
 pub(crate) struct HeldBytes {
     room: Arc<BodyRoom>,
     bytes: usize,
@@ -55,7 +51,7 @@ impl HeldBytes {
         Self { room: Arc::clone(room), bytes: 0 }
     }
 
-    /// Whether a body of so many bytes would find room at present. Takes none.
+    /// Whether a body of `bytes` bytes would have room now. Takes none.
     pub(crate) fn check(&self, bytes: usize) -> Result<(), NoRoom> {
         let used = self.room.used.load(Ordering::Relaxed);
         match self.with(used, bytes) {
@@ -64,7 +60,7 @@ impl HeldBytes {
         }
     }
 
-    /// Takes room for so many bytes in all.
+    /// Takes room for `bytes` bytes in all.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let (order, with) = (Ordering::Relaxed, |used| self.with(used, bytes));
         if self.room.used.fetch_update(order, order, with).is_err() {
@@ -74,8 +70,8 @@ impl HeldBytes {
         Ok(())
     }
 
-    /// What is used once this takes so many bytes. A body that is alone finds room, whatever the limit:
-    /// it has one of its own. What takes no more than it has is not refused, whatever others take.
+    /// Returns the bytes in use once this body holds `bytes`, or `None` without room. A single body
+    /// always has room: its layer has a limit of its own. So has one that does not grow.
     fn with(&self, used: usize, bytes: usize) -> Option<usize> {
         let others = used.saturating_sub(self.bytes);
         let all = others.saturating_add(bytes);
@@ -90,20 +86,7 @@ impl Drop for HeldBytes {
     }
 }
 
-impl fmt::Debug for HeldBytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldBytes").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for BodyRoom {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BodyRoom")
-            .field("limit", &self.limit)
-            .field("used", &self.used)
-            .finish_non_exhaustive()
-    }
-}
+opaque_debug!(HeldBytes, BodyRoom);
 
 #[cfg(test)]
 mod tests {
@@ -111,7 +94,7 @@ mod tests {
     use crate::time::SystemClock;
 
     #[test]
-    fn bodies_share_the_room_and_one_alone_has_all_it_needs() {
+    fn single_body_ignores_the_limit() {
         let room = BodyRoom::new(10, Arc::new(Timers::new(Arc::new(SystemClock::new()))));
         let (mut one, mut other) = (HeldBytes::none(&room), HeldBytes::none(&room));
         assert_eq!((one.grow_to(4), other.grow_to(6)), (Ok(()), Ok(())));

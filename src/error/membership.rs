@@ -1,0 +1,80 @@
+//! Errors of operations on a set of servers.
+
+use std::fmt;
+
+use super::Votes;
+
+/// Why a set of nodes was not moved to another layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AdoptError {
+    /// One of the managers has no servers, or its restart guard is off: there is nothing to move.
+    NotGuarded,
+    /// Both managers have the same nodes, prefix and guards.
+    SameLayout,
+    /// Too few nodes of the old set were moved, so it may still grant locks. The moved ones stay
+    /// moved: run it again.
+    ///
+    /// A node counts if it voted and agreed with the others on the owners of the node names, as a
+    /// former server of a name may still vote. A move of all nodes counts in any case.
+    OldSet {
+        /// Number of nodes that have to be moved.
+        needed: usize,
+        /// The result of each node of the old set.
+        votes: Votes,
+    },
+    /// The old set is stopped, and too few nodes of the new one were enrolled. Run it again.
+    NewSet {
+        /// Number of nodes that have to be enrolled.
+        needed: usize,
+        /// The result of each node of the new set.
+        votes: Votes,
+    },
+}
+
+impl fmt::Display for AdoptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotGuarded => {
+                f.write_str("only sets of servers with the restart guard can be moved")
+            }
+            Self::SameLayout => f.write_str("the old and the new set are the same"),
+            Self::OldSet { needed, votes } => write!(
+                f,
+                "the old set may still grant locks: {needed} of its nodes that vote and know each other have to be moved, or all ({votes}); run it again"
+            ),
+            Self::NewSet { needed, votes } => write!(
+                f,
+                "the old set is stopped, and {needed} nodes of the new one have to be enrolled ({votes}); run it again"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for AdoptError {}
+
+/// Why `max_ttl` was not lowered on every node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LowerError {
+    /// The manager has no servers.
+    NoServers,
+    /// Some nodes did not accept the lower value. Run it again for them.
+    Incomplete {
+        /// The result of each node.
+        votes: Votes,
+    },
+}
+
+impl fmt::Display for LowerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoServers => f.write_str("only servers keep a max_ttl"),
+            Self::Incomplete { votes } => {
+                write!(f, "not every node took the lower max_ttl ({votes})")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LowerError {}

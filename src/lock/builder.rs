@@ -1,0 +1,374 @@
+//! The settings of a manager.
+
+use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
+
+use super::{LockOptions, Overrun, quota::RecordBounds, settings::LineBounds, spawner::Spawner};
+use crate::{
+    node::{
+        EmbeddedNodes, Node,
+        redis::{
+            Connector, Credentials, EvictionGuard, Guards, RestartGuard, SocketConnector,
+            TlsOptions,
+        },
+    },
+    time::{Clock, SystemClock},
+};
+
+/// Builds a [`Redlock`](crate::Redlock). [`build`](Self::build) checks everything and connects in
+/// the background.
+#[must_use = "a builder does nothing until it is built"]
+pub struct RedlockBuilder {
+    pub(super) urls: Vec<(Option<String>, String)>,
+    pub(super) nodes: Vec<NodeSource>,
+    /// Defaults of requests.
+    pub(super) options: LockOptions,
+    pub(super) max_ttl: Option<Duration>,
+    pub(super) node_timeout: Duration,
+    pub(super) drift_factor: f64,
+    pub(super) retry_delay: RangeInclusive<Duration>,
+    pub(super) wakeups: bool,
+    pub(super) owner: Option<String>,
+    pub(super) key_prefix: String,
+    pub(super) fencing: bool,
+    pub(super) credentials: Option<Credentials>,
+    pub(super) tls: Option<TlsOptions>,
+    pub(super) guards: Guards,
+    pub(super) stop_margin: Option<Duration>,
+    pub(super) line: LineBounds,
+    pub(super) records: RecordBounds,
+    pub(super) waiting_body_bytes: usize,
+    pub(super) handoff_limit: u32,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) connector: Arc<dyn Connector>,
+    pub(super) spawner: Option<Arc<dyn Spawner>>,
+}
+
+/// Nodes that are not given by URL.
+pub(super) enum NodeSource {
+    Node(Arc<dyn Node>),
+    Embedded(EmbeddedNodes),
+}
+
+impl RedlockBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            urls: Vec::new(),
+            nodes: Vec::new(),
+            options: LockOptions::new(),
+            max_ttl: None,
+            node_timeout: Duration::from_millis(50),
+            drift_factor: 0.01,
+            retry_delay: Duration::from_millis(5)..=Duration::from_millis(40),
+            wakeups: true,
+            owner: None,
+            key_prefix: "redlock".into(),
+            fencing: true,
+            credentials: None,
+            tls: None,
+            guards: Guards::default(),
+            stop_margin: None,
+            line: LineBounds { per_name: 1_000, total: 10_000 },
+            records: RecordBounds::default(),
+            waiting_body_bytes: 64 << 20,
+            handoff_limit: 20,
+            clock: Arc::new(SystemClock::new()),
+            connector: Arc::new(SocketConnector::new()),
+            spawner: None,
+        }
+    }
+
+    /// Adds servers by URL: `redis://`, `rediss://` (TLS, feature `tls`) or `redis+unix://`, with
+    /// user, password and database where needed.
+    ///
+    /// They must be independent of each other: no replicas, no cluster, no server twice.
+    pub fn nodes<I>(mut self, urls: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.urls.extend(urls.into_iter().map(|url| (None, url.into())));
+        self
+    }
+
+    /// Adds a server by URL, under a name of its own. Default name: `host:port/database`.
+    ///
+    /// Clients that reach the same servers under different hosts have to give them the same names:
+    /// only clients with the same names share locks.
+    pub fn named_node(mut self, name: impl Into<String>, url: impl Into<String>) -> Self {
+        self.urls.push((Some(name.into()), url.into()));
+        self
+    }
+
+    /// Adds a node of any kind. Not allowed beside servers with the restart guard, which counts
+    /// servers only.
+    pub fn node(mut self, node: impl Node) -> Self {
+        self.nodes.push(NodeSource::Node(Arc::new(node)));
+        self
+    }
+
+    /// Adds all nodes of an embedded set, which other managers of this process may share.
+    pub fn nodes_from(mut self, nodes: &EmbeddedNodes) -> Self {
+        self.nodes.push(NodeSource::Embedded(nodes.clone()));
+        self
+    }
+
+    /// Sets defaults of all requests: each option that is set in `options`. The others keep their
+    /// values.
+    ///
+    /// `stall_limit` and `heartbeat_within` depend on the work. Setting them here is an error of
+    /// [`build`](Self::build).
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.options = options.or(self.options);
+        self
+    }
+
+    /// See [`LockOptions::ttl`]. Default: 10 s.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.options(LockOptions::new().ttl(ttl))
+    }
+
+    /// Maximum TTL of a request. Default: the TTL.
+    ///
+    /// The servers store the maximum over all their clients, and a restarted server stays in
+    /// probation for that time. So keep it short.
+    /// [`lower_max_ttl`](crate::Redlock::lower_max_ttl) lowers it.
+    pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
+        self.max_ttl = Some(max_ttl);
+        self
+    }
+
+    /// See [`LockOptions::wait`]. Default: zero, one attempt.
+    pub fn wait(self, wait: Duration) -> Self {
+        self.options(LockOptions::new().wait(wait))
+    }
+
+    /// See [`LockOptions::max_hold`]. Default: 5 min.
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        self.options(LockOptions::new().max_hold(max_hold))
+    }
+
+    /// Timeout for an answer of a node. Default 50 ms, and at most a tenth of the TTL.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.node_timeout = timeout;
+        self
+    }
+
+    /// Share of the TTL that is subtracted for clocks that run at different rates. Default 0.01;
+    /// 2 ms are added.
+    pub fn drift_factor(mut self, factor: f64) -> Self {
+        self.drift_factor = factor;
+        self
+    }
+
+    /// Range of the random pause between two attempts. Default 5 to 40 ms.
+    ///
+    /// While another process holds the name, and the nodes would report its release (see
+    /// [`wakeups`](Self::wakeups)), the next attempt follows when the holder's TTL is over, or after
+    /// 1 s or a third of the TTL, whichever comes first.
+    pub fn retry_delay(mut self, range: RangeInclusive<Duration>) -> Self {
+        self.retry_delay = range;
+        self
+    }
+
+    /// Whether a release by another process wakes requests that wait for the name. Default: yes.
+    ///
+    /// While requests wait for names that other processes hold, and for 3 s more, each server has
+    /// one more connection from this manager, over which it reports releases. The waiting process
+    /// needs permission for `SUBSCRIBE` on the channels `{key_prefix}:free:*`, the holder for
+    /// `PUBLISH` on them and for `PUBSUB|NUMSUB`. Without them, and while fewer than a quorum of
+    /// nodes would report, requests retry at [`retry_delay`](Self::retry_delay).
+    pub fn wakeups(mut self, wakeups: bool) -> Self {
+        self.wakeups = wakeups;
+        self
+    }
+
+    /// See [`LockOptions::max_attempts`]. Default: no limit but the wait.
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        self.options(LockOptions::new().max_attempts(attempts))
+    }
+
+    /// Name of the holder for people: stored with the key, and shown in
+    /// [`LockError::Held`](crate::LockError::Held). Default: `program@host:pid`.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// Prefix of all keys on the servers. Default `redlock`. Managers with different prefixes do not
+    /// share locks.
+    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.key_prefix = prefix.into();
+        self
+    }
+
+    /// Whether leases carry a fencing token. Default: yes.
+    pub fn fencing(mut self, fencing: bool) -> Self {
+        self.fencing = fencing;
+        self
+    }
+
+    /// Credentials for all servers whose URL has none.
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = Some(credentials);
+        self
+    }
+
+    /// How `rediss://` servers are verified. Default: by the operating system's certificates.
+    pub fn tls(mut self, options: TlsOptions) -> Self {
+        self.tls = Some(options);
+        self
+    }
+
+    /// How servers that restart or lose their data are handled. Default: they do not vote until
+    /// every lock that they may have forgotten has expired.
+    ///
+    /// A set of servers that is new as a whole waits `max_ttl` once:
+    /// [`Redlock::ready`](crate::Redlock::ready) waits for it, and
+    /// [`NodeHealth`](crate::NodeHealth) has the remaining time.
+    pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
+        self.guards.restart = guard;
+        self
+    }
+
+    /// The strict clock guard, for fleets whose wall clocks, of servers and clients, differ pairwise
+    /// by at most `within`. Then a server grants only while its clock is within that of the client's,
+    /// keys outlive a forward jump of a server's clock, and validity shrinks by three times `within`
+    /// and also ends by the wall clock.
+    ///
+    /// Default: off. Then a jump of a server's clock is detected from its answers, within a second,
+    /// unless it was undone between two answers. `within` has to include the latency of a message:
+    /// 100 ms and more.
+    ///
+    /// The guard needs Redis 7.0 or Valkey 7.2, with permission for `PEXPIREAT` and `PEXPIRETIME`.
+    /// The servers keep the key of a crashed holder for a day, although its lease ends after the TTL.
+    pub fn clock_guard(mut self, within: Duration) -> Self {
+        self.guards.clock = Some(within);
+        self
+    }
+
+    /// How servers that may evict keys are handled. Default: a warning.
+    pub fn eviction_guard(mut self, guard: EvictionGuard) -> Self {
+        self.guards.eviction = guard;
+        self
+    }
+
+    /// Time before the hard stop at which guarded work has to stop, if no renewal succeeded; see
+    /// [`LockContext::stopping`](crate::LockContext::stopping). Default: a tenth of the validity, and
+    /// at most half of it.
+    pub fn stop_margin(mut self, margin: Duration) -> Self {
+        self.stop_margin = Some(margin);
+        self
+    }
+
+    /// See [`LockOptions::on_overrun`]. Default: a warning.
+    pub fn on_overrun(self, overrun: Overrun) -> Self {
+        self.options(LockOptions::new().on_overrun(overrun))
+    }
+
+    /// Maximum number of requests of this process that wait for one name. Further ones fail with
+    /// [`Held`](crate::LockError::Held) at once, whatever their wait. Default: 1,000.
+    pub fn max_waiters(mut self, waiters: usize) -> Self {
+        self.line.per_name = waiters;
+        self
+    }
+
+    /// As [`max_waiters`](Self::max_waiters), for all names together, including those that other
+    /// processes hold. The first request for a name fails with the error of its first attempt.
+    /// Default: 10,000.
+    pub fn max_waiters_in_total(mut self, waiters: usize) -> Self {
+        self.line.total = waiters;
+        self
+    }
+
+    /// Maximum number of bytes of requests' bodies in memory, over all layers of this manager that
+    /// read bodies before they acquire a lock
+    /// ([`OnceLayer::by_body`](crate::OnceLayer::by_body),
+    /// [`OnceLayer::idempotency`](crate::OnceLayer::idempotency),
+    /// [`RedlockLayer::read_body_first`](crate::RedlockLayer::read_body_first)). Above zero. Default:
+    /// 64 MiB.
+    ///
+    /// A body counts from its first byte until the handler reads it or drops it, also while its request
+    /// waits. A request that exceeds the limit is refused with 503, `too-many-bodies`, and
+    /// `Retry-After`: before its body is read if its length is known, else when it exceeds the limit. A
+    /// WARN, at most one a minute, has their number. A single body is accepted up to its layer's own
+    /// limit.
+    pub fn max_waiting_body_bytes(mut self, bytes: usize) -> Self {
+        self.waiting_body_bytes = bytes;
+        self
+    }
+
+    /// Maximum number of records of work that is done [once](mod@crate::once), at a time. Above zero.
+    /// Default: 4 million, and at most what takes half of the servers' `maxmemory` without answers. A
+    /// record takes about 224 bytes, its name and the owner.
+    ///
+    /// Beyond it, new work fails before it runs with
+    /// [`LockError::TooManyRecords`](crate::LockError::TooManyRecords); finished work is still found. A
+    /// record counts until its `retain` is over, by up to a 32nd of that longer, even if it is
+    /// forgotten earlier. Other managers, and this one before a restart, count separately: leave room
+    /// for them.
+    pub fn max_records(mut self, records: usize) -> Self {
+        self.records.records = Some(records as u64);
+        self
+    }
+
+    /// Maximum number of bytes of each server's memory for the answers stored with this manager's
+    /// records, counted as for [`max_records`](Self::max_records). Default: 64 MiB, and at most a
+    /// quarter of the servers' `maxmemory`. With zero, no answers are stored.
+    ///
+    /// A request beyond it runs, and is recorded without its answer: repetitions get 409,
+    /// `response-not-kept`, behind [`OnceLayer::idempotency`](crate::OnceLayer::idempotency). A WARN, at
+    /// most one a minute, has their number. Independently, an answer above 1 KiB is stored only while a
+    /// quarter of the `maxmemory` of a quorum of servers is free, so that answers leave room for locks.
+    /// This is checked once a second; between two checks, answers take at most an eighth of the room
+    /// above that.
+    pub fn max_stored_response_bytes(mut self, bytes: usize) -> Self {
+        self.records.response_bytes = Some(bytes as u64);
+        self
+    }
+
+    /// Maximum number of consecutive hand-offs of a released lock to the next waiting task of this
+    /// process, without a message to the nodes. Default: 20; zero disables hand-offs.
+    ///
+    /// After that, or when the process has held the lock for 100 ms in a row, it returns to the nodes,
+    /// which report whether other processes wait. Once this process has known of them for 5 ms, it
+    /// hands nothing on, and its next task pauses before its attempt.
+    ///
+    /// A lock also returns to the nodes if the next task wants another set of names or another TTL,
+    /// less than half of the validity is left, a server's clock has jumped, or the 256 fencing tokens
+    /// of a lease are used up; and [`once`](mod@crate::once) always asks the nodes. A hand-off is a
+    /// grant like any other: with a greater fencing token, and its own `max_hold`.
+    pub fn handoff_limit(mut self, limit: u32) -> Self {
+        self.handoff_limit = limit;
+        self
+    }
+
+    /// The clock. Default: the system's.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// How streams to servers are opened. Default: the system's sockets.
+    pub fn connector(mut self, connector: impl Connector) -> Self {
+        self.connector = Arc::new(connector);
+        self
+    }
+
+    /// What runs connections and timers. Default: a thread.
+    pub fn spawner(mut self, spawner: impl Spawner) -> Self {
+        self.spawner = Some(Arc::new(spawner));
+        self
+    }
+}
+
+impl fmt::Debug for RedlockBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the URLs: they may contain passwords.
+        f.debug_struct("RedlockBuilder")
+            .field("nodes", &(self.urls.len() + self.nodes.len()))
+            .field("options", &self.options)
+            .field("node_timeout", &self.node_timeout)
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,396 @@
+//! Carries out the actions that the algorithm of a lease decides.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, atomic::Ordering},
+    task::Waker,
+    time::Duration,
+};
+
+use super::{
+    active::ActiveLease,
+    grant::{Grant, LeaseReport},
+    shared::{LeaseState, SharedLease},
+};
+use crate::{
+    error::{LockError, LossCause, ReleaseError},
+    lock::{
+        attempts::AttemptOutcome, lock::Released, overrun::OverrunWatch, settings::Plan,
+        stall::StallWatch,
+    },
+    node::{Reply, ReplySink},
+    protocol::{AcquireOp, ExtendOp, Op, OpId, RaiseOp},
+    quorum::{Action, Command, Loss, Refusal, ReleaseVerdict},
+    sync::Guard,
+    time::{Nudge, Timestamp},
+    token::block_end,
+};
+
+/// Interval at which a lease under the strict clock guard checks the wall clock.
+const WALL_CHECK: Duration = Duration::from_millis(250);
+
+impl SharedLease {
+    pub(super) fn carry_out<'a>(
+        self: &'a Arc<Self>,
+        mut state: Guard<'a, LeaseState>,
+        mut actions: Vec<Action>,
+        now: Timestamp,
+    ) {
+        let mut wakers = Vec::new();
+        let mut ticket = None;
+        let mut orphans = Vec::new();
+        let mut decision = None;
+        let mut overran = None;
+        let mut report = LeaseReport::default();
+        let mut nudge = Nudge::default();
+        for action in actions.drain(..) {
+            let notifies = match action {
+                Action::Send { node, command } => {
+                    self.note_round(&mut state, command);
+                    state.outbox.push((node, command));
+                    let is_release = command == Command::Release;
+                    if is_release {
+                        self.core.releasing.fetch_add(1, Ordering::AcqRel);
+                        state.grant.over = true;
+                    }
+                    is_release
+                }
+                Action::Orphaned { node } => {
+                    orphans.push(node);
+                    false
+                }
+                Action::Renewing => {
+                    report.renewing = true;
+                    false
+                }
+                Action::Acquired { token, until } => {
+                    self.token.store(token, Ordering::Release);
+                    self.set_wall_until(&mut state, self.started);
+                    if let Some(lease) = state.grant.lease.upgrade() {
+                        lease.token.store(token, Ordering::Release);
+                        lease.valid_until.store(until.as_nanos(), Ordering::Release);
+                    }
+                    (state.granted, state.grant.held_since) = (Some(now), Some(now));
+                    decision = Some(Ok(()));
+                    false
+                }
+                Action::Refused(refusal) => {
+                    decision = Some(Err(refusal));
+                    false
+                }
+                Action::Renewed { until, counted_from } => {
+                    self.set_wall_until(&mut state, counted_from);
+                    if let Some(lease) = state.grant.lease.upgrade() {
+                        lease.valid_until.store(until.as_nanos(), Ordering::Release);
+                    }
+                    state.grant.renewals += 1;
+                    state.grant.renewal_watchers.take(&mut wakers);
+                    report.renewed = true;
+                    false
+                }
+                Action::Extended(Ok(())) => {
+                    state.grant.extension = Some(Ok(()));
+                    true
+                }
+                Action::Extended(Err(votes)) => {
+                    report.not_extended = Some(votes);
+                    true
+                }
+                Action::Lost(loss) => {
+                    overran = self.lose(&mut state, loss, &mut report);
+                    ticket = state.ticket.take();
+                    true
+                }
+                Action::Released(verdict) => {
+                    match verdict {
+                        ReleaseVerdict::Released => {
+                            state.grant.released = Some(Ok(Released::Released));
+                        }
+                        ReleaseVerdict::AlreadyLost => {
+                            state.grant.released = Some(Ok(Released::AlreadyLost));
+                        }
+                        ReleaseVerdict::NoQuorum { votes } => report.not_released = Some(votes),
+                    }
+                    true
+                }
+            };
+            if notifies {
+                state.grant.watchers.take(&mut wakers);
+            }
+        }
+        self.end_checks(&mut state.grant, &mut wakers);
+        state.spare = actions;
+        if !report.is_empty() {
+            // Before the outbox is sent: a node may answer within the call.
+            state = self.send_report(state, report, &mut wakers);
+        }
+        if !state.sending {
+            state = self.send_outbox(state);
+            nudge = self.arm(&mut state, now);
+            // A ticket that a loss took is still here: it must not be dropped under the mutex, and
+            // the holder may have gone while the loss was logged.
+            if state.grant.holder_gone && ticket.is_none() {
+                ticket = state.ticket.take();
+            }
+        }
+        let is_in_flight = decision.is_none() && !state.grant.holder_gone;
+        let permit = if is_in_flight { None } else { state.permit.take() };
+        drop(state);
+        self.core.timers.nudge(nudge);
+        if let Some(permit) = permit {
+            permit.end(self.outcome(decision.as_ref(), now));
+        }
+        // The last grant may take effect as late as its patience allows; then its TTL starts.
+        let longest = self.ttl + self.patience() * 2;
+        for node in orphans {
+            self.core.releaser.push(node, Arc::clone(&self.id), longest);
+        }
+        drop(ticket);
+        if let Some((lease, poll, ended)) = overran {
+            let Plan { on_overrun, slack, .. } = lease.plan;
+            OverrunWatch::start(&lease, poll, on_overrun, ended, slack);
+        }
+        if let Some(decision) = decision {
+            self.announce(decision.map_err(|refusal| self.refused(refusal)), &mut wakers);
+        }
+        crate::sync::wake_all(wakers);
+    }
+
+    /// Logs and counts changes, with the state unlocked, then sets the results that need votes.
+    fn send_report<'a>(
+        &'a self,
+        state: Guard<'a, LeaseState>,
+        mut report: LeaseReport,
+        wakers: &mut Vec<Waker>,
+    ) -> Guard<'a, LeaseState> {
+        let nth = state.grant.nth;
+        drop(state);
+        report.send(&self.core, self.resource());
+        let concerns_watchers = report.concerns_watchers();
+        let not_extended = report.not_extended.map(|votes| self.core.votes(votes));
+        let not_released = report.not_released.map(|votes| self.core.votes(votes));
+        let mut state = self.state();
+        let grant = &mut state.grant;
+        if grant.nth != nth || !concerns_watchers {
+            return state;
+        }
+        if let Some((cause, _)) = report.lost {
+            grant.loss = Some(cause);
+        }
+        if let Some(votes) = not_extended {
+            grant.extension = Some(Err(LockError::NoQuorum { votes }));
+        }
+        if let Some(votes) = not_released {
+            grant.released = Some(Err(ReleaseError::NoQuorum { votes }));
+        }
+        // A task may have registered again meanwhile.
+        grant.watchers.take(wakers);
+        state
+    }
+
+    /// Sends the commands in the outbox, one thread at a time. Another thread, or an answer within
+    /// the call to a node, adds to the outbox only.
+    fn send_outbox<'a>(
+        self: &'a Arc<Self>,
+        mut state: Guard<'a, LeaseState>,
+    ) -> Guard<'a, LeaseState> {
+        state.sending = true;
+        while !state.outbox.is_empty() {
+            let mut outbox = std::mem::take(&mut state.outbox);
+            drop(state);
+            for (node, command) in outbox.drain(..) {
+                let send = || {
+                    let (op, id) = self.op(command);
+                    let sink = Arc::clone(self) as Arc<dyn ReplySink>;
+                    self.core.nodes[node].send(op, Reply::to_lease(sink, node, id));
+                };
+                // A panic drops the reply, so the answer of that node is unknown.
+                if catch_unwind(AssertUnwindSafe(send)).is_err() {
+                    let node = self.core.node_name(node);
+                    crate::log::error!(%node, "node panicked in send");
+                }
+            }
+            state = self.state();
+            if state.outbox.is_empty() {
+                // For reuse.
+                state.outbox = outbox;
+            }
+        }
+        state.sending = false;
+        state
+    }
+
+    fn op(&self, command: Command) -> (Op, OpId) {
+        let lease = Arc::clone(&self.id);
+        let (ttl, patience, waits) = (self.ttl, self.patience(), self.waits);
+        match command {
+            Command::Acquire { token, expires } => {
+                let block_end = block_end(token, self.block);
+                let op = AcquireOp { lease, ttl, token, block_end, expires, patience, waits };
+                (Op::Acquire(op), OpId::Acquire)
+            }
+            Command::Raise { round, token } => {
+                let block_end = block_end(token, self.block);
+                self.core.fences.reserve(self.resource(), block_end);
+                (Op::Raise(RaiseOp { lease, token, block_end }), OpId::Raise(round))
+            }
+            Command::Extend { started, until } => {
+                let token = self.token.load(Ordering::Acquire);
+                (Op::Extend(ExtendOp { lease, ttl, token, until, patience }), OpId::Extend(started))
+            }
+            Command::Release => {
+                // Only now: earlier commands in the outbox were still to be sent.
+                self.id.end();
+                (Op::Release(lease), OpId::Release)
+            }
+        }
+    }
+
+    /// Returns what the decision says about the load of the nodes.
+    fn outcome(&self, decision: Option<&Result<(), Refusal>>, now: Timestamp) -> AttemptOutcome {
+        let (took, node_timeout) = (now.since(self.started), self.node_timeout);
+        match decision {
+            Some(Ok(()) | Err(Refusal::Held { .. })) => match took {
+                took if took <= node_timeout / 4 => AttemptOutcome::Prompt,
+                took if took <= node_timeout / 2 => AttemptOutcome::InTime,
+                _ => AttemptOutcome::Slow { node_timeout },
+            },
+            Some(Err(Refusal::NoQuorum { .. })) if took >= node_timeout => {
+                AttemptOutcome::TimedOut { node_timeout }
+            }
+            _ => AttemptOutcome::Unknown,
+        }
+    }
+
+    /// Ends the grant at once. Returns the poll that is under way, and the end of the validity from
+    /// which on it is an overrun.
+    fn lose(
+        &self,
+        state: &mut LeaseState,
+        loss: Loss,
+        report: &mut LeaseReport,
+    ) -> Option<(Arc<ActiveLease>, u64, Timestamp)> {
+        let lease = state.grant.lease.upgrade();
+        let ended = lease.as_ref().map_or(Timestamp::ZERO, |lease| self.invalidate(lease, &loss));
+        let cause = self.lost(loss, &state.grant.plan);
+        let planned = matches!(cause, LossCause::MaxHold { .. }) || !state.grant.plan.auto_extend;
+        report.lost = Some((cause.clone(), planned));
+        state.grant.loss = Some(cause);
+        let lease = lease?;
+        let (poll, _) = lease.poll_under_way()?;
+        Some((lease, poll, ended))
+    }
+
+    /// Invalidates the holder's grant, and returns the end of its validity. After an early hard
+    /// stop, that lies ahead.
+    fn invalidate(&self, lease: &ActiveLease, loss: &Loss) -> Timestamp {
+        let is_due = !matches!(loss, Loss::Stolen { .. } | Loss::ClockJumped { .. });
+        let end = lease.valid_until();
+        let ended =
+            if is_due && self.is_valid_by_wall() { end } else { end.min(self.core.clock().now()) };
+        // Before the zero: a thread that reads that sees the end.
+        lease.ended.store(ended.as_nanos(), Ordering::SeqCst);
+        lease.valid_until.store(0, Ordering::SeqCst);
+        ended
+    }
+
+    /// Under the strict clock guard: stores the wall clock at the start of a round.
+    fn note_round(&self, state: &mut LeaseState, command: Command) {
+        const ROUNDS: usize = 64;
+        let Command::Extend { started, .. } = command else { return };
+        if self.core.settings.clock_guard.is_none()
+            || state.rounds.back().is_some_and(|(last, _)| *last == started)
+        {
+            return;
+        }
+        if state.rounds.len() == ROUNDS {
+            state.rounds.pop_front();
+        }
+        state.rounds.push_back((started, self.core.clock().wall()));
+    }
+
+    /// Under the strict clock guard: sets the end of the validity by the wall clock, counted from
+    /// the same round.
+    fn set_wall_until(&self, state: &mut LeaseState, counted_from: Timestamp) {
+        if self.core.settings.clock_guard.is_none() {
+            return;
+        }
+        // Removed rounds are older than all that are left.
+        state.rounds.retain(|(started, _)| *started >= counted_from);
+        let Some((_, wall)) = state.rounds.front() else { return };
+        let until = (*wall + self.validity).as_micros();
+        self.wall_until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Release);
+    }
+
+    /// Reports a decision to the local line, then to its watchers. Not left to the task of the
+    /// request, which may be busy.
+    fn announce(self: &Arc<Self>, decision: Result<(), LockError>, wakers: &mut Vec<Waker>) {
+        let (ticket, lease, is_verdict) = {
+            let mut state = self.state();
+            // The answer of a lead node alone is no verdict.
+            let is_verdict = !state.lease.refused_by_lead();
+            (state.ticket.take(), state.grant.lease.upgrade(), is_verdict)
+        };
+        match (&decision, &lease, &ticket) {
+            (Ok(()), Some(lease), ticket) => {
+                StallWatch::start(lease, &lease.plan);
+                ticket.iter().for_each(|ticket| ticket.holding(lease));
+            }
+            (Err(error), _, Some(ticket)) if is_verdict => ticket.report(error),
+            _ => {}
+        }
+        let mut state = self.state();
+        state.grant.decision = Some(decision);
+        state.announced = true;
+        // A thread that is sending passes the turn on after the release.
+        let gone = (state.grant.holder_gone && !state.sending) || state.grant.loss.is_some();
+        let unwanted = if gone {
+            ticket
+        } else {
+            state.ticket = ticket;
+            None
+        };
+        state.grant.watchers.take(wakers);
+        drop(state);
+        drop(unwanted);
+    }
+
+    /// Ends the stall checks and the reports of renewals of a grant that is over.
+    pub(super) fn end_checks(&self, grant: &mut Grant, wakers: &mut Vec<Waker>) {
+        if !grant.is_over() {
+            return;
+        }
+        grant.renewal_watchers.take(wakers);
+        if let Some(key) = grant.stall_timer.take() {
+            self.core.timers.remove(key);
+        }
+    }
+
+    /// Sets the timer. An earlier one stays: when it fires, the lease sets the next one.
+    pub(super) fn arm(self: &Arc<Self>, state: &mut LeaseState, now: Timestamp) -> Nudge {
+        let timers = &self.core.timers;
+        let mut wanted = state.lease.next_wake();
+        if state.grant.is_held() {
+            // The lead depends on how late timers are now, so it is read again near the end.
+            let check = Some(Self::stop_at(state, timers.longest_lead())).filter(|at| now < *at);
+            let at = check.unwrap_or_else(|| Self::stop_at(state, timers.lead()));
+            wanted = wanted.map(|wanted| wanted.min(at));
+            if self.core.settings.clock_guard.is_some() {
+                // No timer fires when the wall clock is set.
+                wanted = wanted.map(|at| at.min(now + WALL_CHECK));
+            }
+        }
+        if let (Some(at), Some(key)) = (wanted, state.timer)
+            && key.at <= at
+        {
+            return Nudge::default();
+        }
+        if let Some(key) = state.timer.take() {
+            timers.remove(key);
+        }
+        let Some(at) = wanted else { return Nudge::default() };
+        let (key, nudge) = timers.insert_locked(at, Waker::from(Arc::clone(self)));
+        state.timer = Some(key);
+        nudge
+    }
+}

@@ -1,0 +1,137 @@
+//! Queries that every node answers, and the operations that need no answer.
+
+use std::{
+    borrow::Cow,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use tokio::sync::mpsc;
+
+use super::core::Core;
+use crate::{
+    error::{LockError, Reason, VoteOutcome, Votes},
+    node::Reply,
+    protocol::{
+        Answer, Op,
+        names::{self, Member, View},
+    },
+    time::Sleep,
+};
+
+/// The answer of each node.
+pub(crate) type Answers = Vec<Result<Answer, Reason>>;
+
+/// Sends an operation to every node, and waits for all answers, until the node timeout, or until
+/// the answers so far are `enough`.
+///
+/// It is sent at the call, not at the first poll. Dropping the future does not undo it.
+pub(crate) fn query<F>(core: &Core, op: &Op, enough: F) -> Query<F>
+where
+    F: Fn(&[Result<Answer, Reason>]) -> bool,
+{
+    query_each(core, op, enough, |_, _| {})
+}
+
+/// As [`query`]. Calls `on_answer` with every answer, on the thread that receives it, also after
+/// the future is ready or dropped.
+pub(crate) fn query_each<F, H>(core: &Core, op: &Op, enough: F, on_answer: H) -> Query<F>
+where
+    F: Fn(&[Result<Answer, Reason>]) -> bool,
+    H: Fn(usize, &Result<Answer, Reason>) + Clone + Send + 'static,
+{
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let is_forked = core.is_forked();
+    let unanswered = if is_forked { core.not_in_fork() } else { Reason::TimedOut };
+    let answers = vec![Err(unanswered); core.nodes.len()];
+    for (node, to) in core.nodes.iter().enumerate().filter(|_| !is_forked) {
+        let (sender, on_answer) = (sender.clone(), on_answer.clone());
+        let reply = Reply::from_fn_with_view(move |answer, view| {
+            on_answer(node, &answer);
+            drop(sender.send((node, answer, view)));
+        });
+        to.send(op.clone(), reply);
+    }
+    let timeout = core.sleep(core.settings.node_timeout);
+    let views = vec![None; answers.len()];
+    Query { answers, views, receiver, timeout, enough }
+}
+
+/// Sends an operation to every node, and waits for no answer.
+pub(crate) fn broadcast(core: &Core, op: &Op) {
+    for node in &core.nodes {
+        node.send(op.clone(), Reply::from_fn(|_| {}));
+    }
+}
+
+/// The error of a query that too few nodes answered.
+pub(crate) fn no_quorum(core: &Core, answers: &[Result<Answer, Reason>]) -> LockError {
+    LockError::NoQuorum { votes: votes(core, answers) }
+}
+
+/// The votes of a query that too few nodes answered.
+pub(crate) fn votes(core: &Core, answers: &[Result<Answer, Reason>]) -> Votes {
+    let vote = |answer: &Result<Answer, Reason>| match answer {
+        Ok(_) => VoteOutcome::Granted,
+        Err(reason) => VoteOutcome::NotCounted(reason.clone()),
+    };
+    core.votes(answers.iter().map(vote).collect())
+}
+
+/// See [`query`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub(crate) struct Query<F> {
+    answers: Answers,
+    /// The view under which each answer was made.
+    views: Vec<Option<Arc<View>>>,
+    receiver: mpsc::UnboundedReceiver<ReceivedAnswer>,
+    timeout: Sleep,
+    enough: F,
+}
+
+type ReceivedAnswer = (usize, Result<Answer, Reason>, Option<Arc<View>>);
+
+impl<F> Future for Query<F>
+where
+    F: Fn(&[Result<Answer, Reason>]) -> bool + Unpin,
+{
+    type Output = Answers;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answers> {
+        let this = &mut *self;
+        let mut has_received = false;
+        while let Poll::Ready(received) = this.receiver.poll_recv(cx) {
+            let Some((node, answer, view)) = received else {
+                return Poll::Ready(this.counted().into_owned());
+            };
+            (this.answers[node], this.views[node]) = (answer, view);
+            has_received = true;
+        }
+        // Not after each answer: a later one of the same poll may say more.
+        let is_enough = has_received && (this.enough)(&this.counted());
+        if !is_enough && Pin::new(&mut this.timeout).poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        Poll::Ready(this.counted().into_owned())
+    }
+}
+
+impl<F> Query<F> {
+    /// R14: returns the answers. Those whose servers do not name most of the others do not count.
+    fn counted(&self) -> Cow<'_, [Result<Answer, Reason>]> {
+        let mut counted = Cow::Borrowed(&self.answers[..]);
+        let answered = (0..self.answers.len()).filter(|&node| self.answers[node].is_ok());
+        let answered: Vec<Member<'_>> =
+            answered.map(|node| (node, self.views[node].as_ref())).collect();
+        let group = names::largest_group(&answered);
+        for (node, _) in &answered {
+            if !group.iter().any(|(member, _)| member == node) {
+                counted.to_mut()[*node] = Err(Reason::NamesDiffer);
+            }
+        }
+        counted
+    }
+}

@@ -1,0 +1,191 @@
+//! One mock node: it forwards each operation to another node, or lets a closure handle it.
+#![allow(dead_code, reason = "several test binaries share this file, and each uses a part of it")]
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tower_redlock::{
+    NodeHealth, NodeState, Reason, RedlockBuilder,
+    node::{Answer, Hints, Node, Op, Reply, Subscription},
+    time::Timestamp,
+};
+
+type Handler = dyn Fn(Op, Reply, &dyn Node) + Send + Sync;
+
+/// A node whose operations a closure handles. Everything else is that of the inner node.
+#[derive(Clone)]
+pub(crate) struct MockNode {
+    name: Arc<str>,
+    inner: Option<Arc<dyn Node>>,
+    state: Option<NodeState>,
+    handler: Arc<Handler>,
+}
+
+impl MockNode {
+    /// Forwards every operation to `inner`.
+    pub(crate) fn forwarding(inner: &Arc<dyn Node>) -> Self {
+        Self::over(inner, |op, reply, inner| inner.send(op, reply))
+    }
+
+    /// Passes each operation to `handler`, with the inner node.
+    pub(crate) fn over(
+        inner: &Arc<dyn Node>,
+        handler: impl Fn(Op, Reply, &dyn Node) + Send + Sync + 'static,
+    ) -> Self {
+        let name = inner.name().into();
+        Self { name, inner: Some(Arc::clone(inner)), state: None, handler: Arc::new(handler) }
+    }
+
+    /// Calls `observe` with each operation before it is forwarded.
+    pub(crate) fn observing(
+        inner: &Arc<dyn Node>,
+        observe: impl Fn(&Op) + Send + Sync + 'static,
+    ) -> Self {
+        Self::over(inner, move |op, reply, inner| {
+            observe(&op);
+            inner.send(op, reply);
+        })
+    }
+
+    /// Answers the operations that `refuses` selects with `reason`, and forwards the others.
+    pub(crate) fn refusing(
+        inner: &Arc<dyn Node>,
+        reason: Reason,
+        refuses: impl Fn(&Op) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self::over(inner, move |op, reply, inner| {
+            if refuses(&op) { reply.send(Err(reason.clone())) } else { inner.send(op, reply) }
+        })
+    }
+
+    /// Has no inner node: `answer` makes the answer to each operation.
+    pub(crate) fn answering(
+        name: impl Into<Arc<str>>,
+        answer: impl Fn(Op) -> Result<Answer, Reason> + Send + Sync + 'static,
+    ) -> Self {
+        let handler = move |op, reply: Reply, _: &dyn Node| reply.send(answer(op));
+        Self { name: name.into(), inner: None, state: None, handler: Arc::new(handler) }
+    }
+
+    /// Never answers, and drops no reply, which would be an answer.
+    pub(crate) fn silent(name: impl Into<Arc<str>>) -> Self {
+        let unanswered = Mutex::new(Vec::new());
+        let handler = move |_, reply, _: &dyn Node| unanswered.lock().unwrap().push(reply);
+        Self { name: name.into(), inner: None, state: None, handler: Arc::new(handler) }
+    }
+
+    /// The name of the node in errors and logs.
+    pub(crate) fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// The state that `health` reports.
+    pub(crate) fn in_state(mut self, state: NodeState) -> Self {
+        self.state = Some(state);
+        self
+    }
+}
+
+/// Adds each node to the builder.
+pub(crate) fn with_nodes(
+    builder: RedlockBuilder,
+    nodes: impl IntoIterator<Item = MockNode>,
+) -> RedlockBuilder {
+    nodes.into_iter().fold(builder, RedlockBuilder::node)
+}
+
+/// Withholds answers until [`deliver`](Self::deliver) is called.
+#[derive(Clone, Default)]
+pub(crate) struct Withheld(Arc<Mutex<Vec<(Reply, Result<Answer, Reason>)>>>);
+
+impl Withheld {
+    /// A node that withholds its answers to the operations that `selects` selects.
+    pub(crate) fn node(
+        &self,
+        inner: &Arc<dyn Node>,
+        selects: impl Fn(&Op) -> bool + Send + Sync + 'static,
+    ) -> MockNode {
+        let withheld = self.clone();
+        MockNode::over(inner, move |op, reply, inner| {
+            if !selects(&op) {
+                return inner.send(op, reply);
+            }
+            let withheld = withheld.clone();
+            let keep = move |answer| withheld.0.lock().unwrap().push((reply, answer));
+            inner.send(op, Reply::from_fn(keep));
+        })
+    }
+
+    /// The number of withheld answers.
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    /// Delivers the withheld answers, in their order.
+    pub(crate) fn deliver(&self) {
+        let withheld = std::mem::take(&mut *self.0.lock().unwrap());
+        for (reply, answer) in withheld {
+            reply.send(answer);
+        }
+    }
+}
+
+/// An inner node for those that have none; it is asked nothing.
+#[derive(Debug)]
+struct NoNode;
+
+impl Node for NoNode {
+    fn send(&self, op: Op, _: Reply) {
+        panic!("there is no node for {op:?}");
+    }
+
+    fn name(&self) -> &'static str {
+        "none"
+    }
+}
+
+impl fmt::Debug for MockNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MockNode").field(&self.name).finish()
+    }
+}
+
+impl Node for MockNode {
+    fn send(&self, op: Op, reply: Reply) {
+        (self.handler)(op, reply, self.inner.as_deref().unwrap_or(&NoNode));
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn health(&self) -> NodeHealth {
+        let mut health = match &self.inner {
+            Some(inner) => inner.health(),
+            None => NodeHealth::voting(&*self.name),
+        };
+        if let Some(state) = &self.state {
+            health.state = state.clone();
+        }
+        health
+    }
+
+    fn wall(&self, now: Timestamp, wall: Duration) -> Option<Duration> {
+        self.inner.as_ref().map_or(Some(wall), |inner| inner.wall(now, wall))
+    }
+
+    fn has_own_wall(&self) -> bool {
+        self.inner.as_ref().is_some_and(|inner| inner.has_own_wall())
+    }
+
+    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
+        match &self.inner {
+            Some(inner) => inner.subscribe(name, hints),
+            None => Subscription::none(),
+        }
+    }
+}
