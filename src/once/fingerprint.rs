@@ -138,7 +138,7 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// Lower-case only, so that one fingerprint is one text.
+/// Lower case only: a fingerprint has a single text.
 const fn digit(digit: u8) -> Result<u8, ParseFingerprintError> {
     match digit {
         b'0'..=b'9' => Ok(digit - b'0'),

@@ -22,7 +22,7 @@ fn frees_at_once(unknown: Unknown, end: impl Fn(&Scene, OnceRequest)) {
     assert_ran(&scene.green_does(), runs + 1);
 }
 
-/// Nobody knows how far it came: as after a crash, the key is free only where that is asked for.
+/// The outcome is unknown, as after a crash: the key is free only with `Unknown::Release`.
 fn is_unknown(end: impl Fn(&Scene, OnceRequest)) {
     frees_at_once(Unknown::Release, &end);
     let scene = Scene::new(3);

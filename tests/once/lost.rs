@@ -94,7 +94,7 @@ fn held_work_completes() {
     assert_done_by(&scene.green_does(), "blue");
 }
 
-/// A process that stands still inside a poll of the work, while another does it.
+/// A process pauses inside a poll of the work while another runs it.
 #[test]
 fn paused_holder_reports_unrecorded() {
     let scene = Scene::new(3);

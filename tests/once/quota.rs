@@ -33,7 +33,7 @@ fn excess_request_never_runs() {
     assert_ran(&run("b"), 2);
     assert_refused(&run("c"), RETAIN / 2 + RETAIN / 32);
     assert_eq!(scene.runs.count(), 2);
-    // What is done is told as done, and others count for themselves.
+    // Done keys answer as done, and other managers have quotas of their own.
     assert_done_by(&run("a"), "blue");
     assert_ran(&scene.does(scene.at_green.once("c")), 3);
     assert_done_by(&run("c"), "green");

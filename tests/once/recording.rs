@@ -45,7 +45,7 @@ fn read_repairs_other_nodes() {
     scene.nodes.forget_unguarded([2, 3, 4]);
     let ended = scene.green_does();
     assert_done_by(&ended, "blue");
-    // By now all of them have it again, for as long as it was to be kept.
+    // All nodes have the record again, with its full retention.
     scene.nodes.forget_unguarded([0, 1]);
     let Ok(Once::AlreadyDone { remaining, .. }) = scene.blue_does() else { panic!() };
     assert_eq!(remaining, 96 * super::scene::HOUR);

@@ -84,7 +84,7 @@ async fn late_done_record_prevents_start() {
     let ended = work(redlock.once(KEY).unknown(Unknown::Hold(HOUR))).await;
     assert!(matches!(ended, Ok(Once::AlreadyDone { .. })), "{ended:?}");
     assert_eq!(runs.count(), 1);
-    // The others were told, and nobody keeps that it has begun.
+    // The other nodes removed the record of the start.
     let state = redlock.once(KEY).status().await.unwrap().expect("it is done").state;
     assert_eq!(state, OnceState::Done);
 }

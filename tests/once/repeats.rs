@@ -1,4 +1,4 @@
-//! The first does it, and the rest are told.
+//! One request runs; repeats learn of it.
 
 use std::{convert::Infallible, time::Duration};
 

@@ -16,7 +16,7 @@ use crate::{
     site::{Runs, Site, serve, soon},
 };
 
-/// Gives the body back, and tells of the lock and of what the request said of its body.
+/// Echoes the body, with headers on the lock and on the request's body.
 fn echo(runs: &Runs) -> Router {
     let runs = runs.clone();
     Router::new().route(

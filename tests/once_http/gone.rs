@@ -74,7 +74,7 @@ fn event() -> Request<Body> {
     Request::post("/hook").body(r#"{"id":"evt_1"}"#.into()).unwrap()
 }
 
-/// The sender has gone; the handler goes on, and the sender's next try is told so.
+/// The sender disconnects; the handler continues, and the next try is answered 409.
 async fn goes_on(
     site: &Site,
     handler: &Handler,

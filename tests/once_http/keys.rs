@@ -120,7 +120,7 @@ async fn on_reject_leaves_duplicates_alone() {
     client.send(hook("evt_1")).await.assert_duplicate();
 }
 
-/// Deliveries of one sender are told apart from those of the others by the layer's name.
+/// The layer's name separates the deliveries of senders.
 #[tokio::test]
 async fn each_sender_has_its_header() {
     let site = Site::new();

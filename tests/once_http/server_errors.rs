@@ -55,7 +55,7 @@ fn assert_ran_twice([first, again]: &[Answer; 2], status: u16) {
     assert_eq!((again.code(), &again.body[..]), (200, &b"run 2"[..]));
 }
 
-/// The first answer is the last word: it is sent again, or a sender is told that it is done.
+/// The first response is final: it is replayed, or a repeat is a duplicate.
 #[track_caller]
 fn assert_kept([first, again]: &[Answer; 2], status: u16) {
     assert_eq!((first.code(), &first.body[..]), (status, &b"run 1"[..]));
@@ -230,7 +230,7 @@ async fn unheld_error_frees_the_key() {
     let sent = client.clone();
     let answer = tokio::spawn(async move { sent.send(request()).await });
     site.runs(1).await;
-    // For as long as it is tried to have it kept.
+    // The time for which the recording is tried.
     while !answer.is_finished() {
         site.clock.advance(Duration::from_millis(20));
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Requests that do not come to their end, and nodes that can't be asked.
+//! Requests that don't end, and nodes that can't be reached.
 
 use std::{future::pending, sync::Arc};
 
@@ -119,7 +119,7 @@ async fn unrecorded_response_is_sent() {
     let client = serve(app.route_layer(layer)).await;
     let answer = tokio::spawn(async move { client.send(hook("evt_1")).await });
     site.runs(1).await;
-    // For as long as it is tried to have it kept.
+    // The time for which the recording is tried.
     while !answer.is_finished() {
         site.clock.advance(std::time::Duration::from_millis(20));
         tokio::task::yield_now().await;

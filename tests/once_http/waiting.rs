@@ -45,7 +45,7 @@ enum Does {
 struct Scene {
     _site: Site,
     service: Layered,
-    /// A handler goes on with a permit.
+    /// A handler continues with a permit.
     go: Arc<Semaphore>,
 }
 

@@ -73,7 +73,7 @@ async fn small_stream_is_buffered_with_trailers() {
     let streams = streams().await;
     let (answer, mut feed) = streams.first().await;
     feed.send_data("12345".into()).await.unwrap();
-    // It is held back while others are told that it runs.
+    // It is held back, and repetitions are in progress.
     let other = streams.client.send(pay("k", "")).await;
     other.assert_problem(409, Some(SOON), "in-progress", "not-run");
     assert!(!answer.is_finished());
@@ -99,7 +99,7 @@ async fn large_stream_passes_unstored() {
     for piece in ["12345", "67890", "1"] {
         feed.send_data(piece.into()).await.unwrap();
     }
-    // The response has begun, and its body goes on.
+    // The response has started, and its body is streamed.
     let answer = soon("the answer", answer).await.unwrap().unwrap();
     let again = streams.client.send(pay("k", "")).await;
     again.assert_problem(409, None, "response-not-kept", "done");

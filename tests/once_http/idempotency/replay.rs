@@ -233,7 +233,7 @@ async fn safe_methods_pass() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route("/pay", axum::routing::any(async move || runs.run().to_string()));
-    // Not even a caller is asked for.
+    // Needs no scope either.
     let once = OnceLayer::idempotency(site.at_blue.clone(), "pay")
         .scope(tower_redlock::key::header("x-caller"));
     let client = serve(app.route_layer(once)).await;

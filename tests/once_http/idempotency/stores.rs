@@ -33,7 +33,7 @@ const PUTS_AND_HANGS: u8 = 3;
 const PUTS_AND_FAILS: u8 = 4;
 const WAITS: u8 = 5;
 
-/// A store as somebody else would write it, which does as it is told.
+/// A user's store with scripted behaviour.
 #[derive(Clone)]
 struct Other {
     memory: MemoryStore,
@@ -121,7 +121,7 @@ async fn put_precedes_the_record() {
     assert_eq!(first.body, format!("1 {token}"));
     assert_eq!(client.send(pay("k", "")).await.body, first.body);
     assert_eq!((site.runs.count(), store.puts()), (1, 1));
-    // Who has no such store knows that it is done.
+    // A layer without that store reports it as done.
     let other = serve(app(&site.runs).route_layer(layer(&site.at_green))).await;
     other.send(pay("k", "")).await.assert_problem(409, None, "response-not-kept", "done");
 }
