@@ -1,3 +1,5 @@
+//! Settings of a manager from a file.
+
 use std::{fmt, path::PathBuf, time::Duration};
 
 use serde::Deserialize;
@@ -135,6 +137,17 @@ struct TlsFiles {
     client_cert: Option<PathBuf>,
     client_key: Option<PathBuf>,
     server_name: Option<String>,
+}
+
+impl Redlock {
+    /// A manager as a [`Config`] describes it.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] for anything that [`RedlockBuilder::build`] refuses.
+    pub fn from_config(config: Config) -> Result<Self, BuildError> {
+        config.into_builder()?.build()
+    }
 }
 
 impl Config {

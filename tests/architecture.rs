@@ -103,6 +103,25 @@ fn nothing_depends_upward() {
     assert!(upward.is_empty(), "{upward:#?}");
 }
 
+/// Other modules use the manager's methods, not its fields: `src/lock/internal.rs`.
+#[test]
+fn only_the_lock_names_its_core() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| !file.starts_with(root.join("lock"))) {
+        let text = fs::read_to_string(file).expect("a text");
+        for (line, code) in (1..).zip(text.lines()) {
+            let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+            if words.any(|word| word == "Core") || code.contains("core()") {
+                found.push(format!("{}:{line}", file.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 #[test]
 fn names_behind_crate_are_found() {
     let text = "//! crate::no\nuse crate::{\n    a::{b, c},\n    d,\n};\nuse crate::e;\n\

@@ -14,7 +14,7 @@ use http_body::Body;
 
 use super::{Incomplete, ReadBodyError};
 use crate::{
-    lock::{Core, HeldBytes, NoRoom},
+    lock::{HeldBytes, NoRoom, Redlock},
     time::Sleep,
 };
 
@@ -96,9 +96,9 @@ impl<B: Body> ReadBody<B> {
 
 impl<B> ReadBody<B> {
     /// Uses the manager's room for bodies, and times out after `timeout`.
-    pub(crate) fn for_layer(self, core: &Core, timeout: Duration) -> Self {
-        let held = Some(HeldBytes::none(&core.body_room));
-        Self { held, deadline: Some((core.sleep(timeout), timeout)), ..self }
+    pub(crate) fn for_layer(self, redlock: &Redlock, timeout: Duration) -> Self {
+        let held = Some(HeldBytes::none(redlock.body_room()));
+        Self { held, deadline: Some((redlock.sleep(timeout), timeout)), ..self }
     }
 
     /// Returns the room that the data takes.

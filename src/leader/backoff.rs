@@ -1,22 +1,82 @@
-use std::time::Duration;
+//! Pauses between the attempts of a campaign, and between the terms of a candidate.
 
-/// The pauses between the terms of a candidate whose work returns.
+use std::{ops::RangeInclusive, time::Duration};
+
+use crate::protocol::rules;
+
+/// Pauses between the attempts of a candidate, unless a release wakes it earlier.
+///
+/// While a leader renews: one renewal interval, which also bounds the delay after a release that
+/// was not reported. Once the keys are about to expire: until the expiry, then a few short pauses
+/// in case several candidates split the vote. At most a tenth of the TTL passes after the expiry.
+#[derive(Debug)]
+pub(super) struct CampaignBackoff {
+    ttl: Duration,
+    interval: Duration,
+    /// Remaining short pauses; zero unless the keys were about to expire.
+    quick_tries: u32,
+    pause: Duration,
+}
+
+const QUICK_TRIES: u32 = 3;
+/// Divisor of the TTL for a short pause: 2 %, with three more 8 %.
+const SHORT: u32 = 50;
+
+impl CampaignBackoff {
+    pub(super) fn new(ttl: Duration, validity: Duration) -> Self {
+        let interval = rules::renewal_interval(validity);
+        Self { ttl, interval, quick_tries: 0, pause: ttl / SHORT }
+    }
+
+    /// The pause, at random within the range, after an attempt that met a holder.
+    pub(super) fn after_held(&mut self, expires_in: Option<Duration>) -> RangeInclusive<Duration> {
+        let short = self.ttl / SHORT;
+        self.pause = short;
+        if let Some(expiry) = expires_in.filter(|expiry| *expiry < self.interval) {
+            self.quick_tries = QUICK_TRIES;
+            return expiry + PRECISION..=(expiry + short).max(expiry + PRECISION);
+        }
+        if self.quick_tries > 0 {
+            self.quick_tries -= 1;
+            return self.short();
+        }
+        self.interval..=self.interval + self.interval / 10
+    }
+
+    /// The pause where the lock is likely to be free and several candidates know it.
+    pub(super) fn short(&self) -> RangeInclusive<Duration> {
+        let short = self.ttl / SHORT;
+        short / 8..=short
+    }
+
+    /// The pause after another failure; doubles each time.
+    pub(super) fn after_failure(&mut self) -> RangeInclusive<Duration> {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(self.interval);
+        pause / 2..=pause
+    }
+}
+
+/// Precision of the servers' expiry.
+const PRECISION: Duration = Duration::from_millis(1);
+
+/// Pauses between the terms of a candidate whose work returns.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
-    /// Short terms in a row.
+pub(super) struct TermBackoff {
+    /// Consecutive short terms.
     terms: u32,
 }
 
-const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(60);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-impl Backoff {
-    /// The longest pause after a term that lasted this long.
+impl TermBackoff {
+    /// The longest pause after a term of this duration.
     pub(super) fn after(&mut self, led_for: Duration) -> Duration {
-        if led_for > LONGEST {
+        if led_for > LONGEST_PAUSE {
             self.terms = 0;
         }
-        let pause = FIRST.saturating_mul(1 << self.terms.min(16)).min(LONGEST);
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.terms.min(16)).min(LONGEST_PAUSE);
         self.terms = self.terms.saturating_add(1);
         pause
     }
@@ -24,22 +84,63 @@ impl Backoff {
 
 #[cfg(test)]
 mod tests {
+
     use super::*;
+
+    const TTL: Duration = Duration::from_secs(10);
+    const INTERVAL: Duration = Duration::from_secs(3);
+
+    fn campaign() -> CampaignBackoff {
+        CampaignBackoff::new(TTL, INTERVAL * 3)
+    }
+
+    #[test]
+    fn a_leader_that_renews_is_asked_after_once_per_renewal_interval() {
+        let mut backoff = campaign();
+        for left in [TTL, TTL * 7 / 10, TTL] {
+            let pause = backoff.after_held(Some(left));
+            assert!(*pause.start() >= INTERVAL && *pause.end() < INTERVAL * 2, "{pause:?}");
+        }
+        assert!(*backoff.after_held(None).start() >= INTERVAL);
+    }
+
+    #[test]
+    fn expiry_and_three_collisions_cost_no_more_than_a_tenth_of_the_ttl() {
+        let mut backoff = campaign();
+        let expiry = Duration::from_secs(2);
+        let first = backoff.after_held(Some(expiry));
+        assert!(*first.start() > expiry, "not before the keys are gone");
+        // Three times another candidate was met whose keys were fresh.
+        let rest: Duration = (0..3).map(|_| *backoff.after_held(Some(TTL)).end()).sum();
+        assert!(*first.end() + rest <= expiry + TTL / 10);
+        assert!(*backoff.after_held(Some(TTL)).start() >= INTERVAL, "then it is a leader's");
+    }
+
+    #[test]
+    fn failures_back_off_up_to_the_renewal_interval_until_somebody_is_met() {
+        let mut backoff = campaign();
+        let pauses: Vec<_> = (0..8).map(|_| *backoff.after_failure().end()).collect();
+        assert_eq!(pauses[0], TTL / SHORT);
+        assert!(pauses.is_sorted());
+        assert_eq!(pauses[7], INTERVAL);
+        backoff.after_held(None);
+        assert_eq!(*backoff.after_failure().end(), TTL / SHORT);
+    }
 
     #[test]
     fn pauses_double_up_to_a_minute() {
-        let mut backoff = Backoff::default();
-        let pauses: Vec<_> = (0..8).map(|_| backoff.after(LONGEST).as_secs()).collect();
+        let mut backoff = TermBackoff::default();
+        let pauses: Vec<_> = (0..8).map(|_| backoff.after(LONGEST_PAUSE).as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
     }
 
     #[test]
     fn a_long_term_begins_anew() {
-        let mut backoff = Backoff::default();
+        let mut backoff = TermBackoff::default();
         for _ in 0..8 {
-            backoff.after(FIRST);
+            backoff.after(FIRST_PAUSE);
         }
-        assert_eq!(backoff.after(LONGEST + FIRST), FIRST);
-        assert_eq!(backoff.after(FIRST), FIRST * 2);
+        assert_eq!(backoff.after(LONGEST_PAUSE + FIRST_PAUSE), FIRST_PAUSE);
+        assert_eq!(backoff.after(FIRST_PAUSE), FIRST_PAUSE * 2);
     }
 }

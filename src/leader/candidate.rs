@@ -1,20 +1,22 @@
+//! The candidate: its options and its public methods.
+
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use super::{Leadership, LostOutcome, Term, on_lost::OnLost, shared::Shared};
+use super::{Leadership, LostOutcome, Term, on_lost::OnLost, shared::CandidateShared};
 use crate::{
     error::{LockError, LossCause},
-    lock::{Core, LockOptions, LockRequest, Overrun, Redlock},
+    lock::{LockOptions, LockRequest, Overrun, Redlock},
     resource::Resource,
 };
 
 impl Redlock {
     /// A candidate for leading under a name, which is locked as the resource `leader:<name>`: so
-    /// [`inspect("leader:<name>")`](Self::inspect) tells who leads.
+    /// [`inspect("leader:<name>")`](Self::inspect) returns the leader.
     ///
-    /// An invalid name shows when the candidate is run, as [`LockError::InvalidResource`]. Each
-    /// call makes a candidate of its own; clones of a [`Leader`] are the same one.
+    /// A run with an invalid name fails with [`LockError::InvalidResource`]. Each call makes a
+    /// candidate of its own; clones of a [`Leader`] are the same one.
     pub fn leader(&self, name: impl AsRef<str>) -> Leader {
         let name = name.as_ref();
         Leader::new(self.lock_own(Resource::of_leader(name)), name.into())
@@ -24,7 +26,7 @@ impl Redlock {
 /// A candidate for leading under a name: see the [module](super).
 ///
 /// Options are set by value, before [`run`](Self::run), and are those of the handle that is run.
-/// Clones are the same candidate: they know of its terms, and can let it resign or stop.
+/// Clones are the same candidate and share its terms: each can make it resign or stop.
 #[derive(Clone, Debug)]
 #[must_use = "a candidate does nothing until it is run"]
 pub struct Leader {
@@ -32,7 +34,7 @@ pub struct Leader {
     pub(super) name: Arc<str>,
     pub(super) resign_grace: Duration,
     pub(super) on_lost: Option<OnLost>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<CandidateShared>,
 }
 
 const STALL_LIMIT: Duration = Duration::from_secs(60);
@@ -50,7 +52,7 @@ impl Leader {
             name,
             resign_grace: RESIGN_GRACE,
             on_lost: None,
-            shared: Arc::new(Shared::default()),
+            shared: Arc::new(CandidateShared::default()),
         }
     }
 
@@ -80,8 +82,8 @@ impl Leader {
 
     /// See [`LockOptions::stall_limit`]. Default: 1 min.
     ///
-    /// It counts as well from the election to the first poll of the work: so a candidate whose
-    /// runtime hangs at that moment does not keep a term that it knows nothing of.
+    /// It also counts from the election to the first poll of the work, so that a candidate whose
+    /// runtime hangs at that moment loses the term.
     pub fn stall_limit(self, limit: Duration) -> Self {
         self.options(LockOptions::new().stall_limit(limit))
     }
@@ -122,8 +124,8 @@ impl Leader {
     /// [stopped](Self::stop) and the work did not return: it had no term, or was dropped.
     ///
     /// `work` is called once per term. It runs inside this future, and is dropped when the term is
-    /// lost. The campaign goes on through everything that may pass: another leader, too few nodes.
-    /// The term has no limit but the work's own, [`stall_limit`](Self::stall_limit) and
+    /// lost. The campaign outlasts all temporary conditions: another leader, too few nodes. The
+    /// term has no limit but the work's own, [`stall_limit`](Self::stall_limit) and
     /// [`heartbeat_within`](Self::heartbeat_within).
     ///
     /// An `Err` that the work returns is an output as any other, and ends the candidacy of this
@@ -173,17 +175,10 @@ impl Leader {
     /// # async fn main() -> Result<(), LockError> {
     /// # async fn bill_next() -> Result<(), std::io::Error> { std::future::pending().await }
     /// # let redlock = Redlock::embedded();
-    /// let leader = redlock.leader("billing");
-    /// let stops = leader.clone();
-    /// let run = leader.run_until_stopped(|_term: Term| async move {
-    ///     loop {
-    ///         // An error ends the term, and not the candidacy.
-    ///         bill_next().await?;
-    ///     }
-    ///     # #[expect(unreachable_code, reason = "the type")]
-    ///     Ok::<(), std::io::Error>(())
-    /// });
-    /// // When the process is asked to end:
+    /// let leader = redlock.leader("billing"); let stops = leader.clone(); let run =
+    /// leader.run_until_stopped(|_term: Term| async move { loop { // An error ends the term, and
+    /// not the candidacy. bill_next().await?; } # #[expect(unreachable_code, reason = "the type")]
+    /// Ok::<(), std::io::Error>(()) }); // On a request to end the process:
     /// # let stops = stops.resign_grace(std::time::Duration::ZERO);
     /// let (ended, ()) = tokio::join!(run, async { stops.stop().await });
     /// # ended
@@ -208,7 +203,7 @@ impl Leader {
     /// Ends the candidacy: this candidate, and its clones, lead no more. Returns when the run has
     /// ended, with the lock given back, or at once where none is under way.
     ///
-    /// A campaign ends at once. The work of a term is asked to stop: its
+    /// A campaign ends at once. The work of a term gets a stop request: its
     /// [`stopping`](crate::LockContext::stopping) completes. What has not returned within
     /// [`resign_grace`](Self::resign_grace) is dropped; the lock is renewed until then. A later run
     /// ends at once; [`Redlock::leader`] makes a new candidate.
@@ -228,9 +223,9 @@ impl Leader {
     /// Gives up the present term, so that another candidate gets its turn. Returns when the lock was
     /// given back, or at once, without effect, where this candidate does not lead.
     ///
-    /// The work is asked to stop: its [`stopping`](crate::LockContext::stopping) completes. What has
-    /// not returned within [`resign_grace`](Self::resign_grace) is dropped; the lock is renewed until
-    /// then. Work that returns ends [`run`](Self::run), with its output.
+    /// The work gets a stop request: its [`stopping`](crate::LockContext::stopping) completes. What
+    /// has not returned within [`resign_grace`](Self::resign_grace) is dropped; the lock is renewed
+    /// until then. Work that returns ends [`run`](Self::run), with its output.
     ///
     /// After that this candidate *stands back*, in the run under way and in the next one: it does
     /// not campaign until it has seen another leader, or until one TTL has passed. So another
@@ -239,7 +234,7 @@ impl Leader {
     ///
     /// # Cancel safety
     ///
-    /// Safe: the resignation goes on without the future.
+    /// Safe: the resignation continues without the future.
     pub async fn resign(&self) {
         if self.request.is_forked() {
             return;
@@ -252,7 +247,7 @@ impl Leader {
         self.shared.is_leader()
     }
 
-    /// Tells where this candidate stands, now and at each change: who leads, and whether it does.
+    /// Watches the [`Leadership`] of this candidate: whether it leads, or which owner does.
     ///
     /// ```
     /// # use tower_redlock::{Leadership, LockError, Redlock};
@@ -271,25 +266,25 @@ impl Leader {
     /// # }
     /// ```
     ///
-    /// Told by the future of [`run`](Self::run): late, where the work blocks. For what must not
-    /// happen without leading, ask [`is_leader`](Self::is_leader), or the
-    /// [`Term`]'s [`ensure_valid`](crate::LockContext::ensure_valid).
+    /// Updated by the future of [`run`](Self::run): late, if the work blocks. For what must not
+    /// happen without leading, ask [`is_leader`](Self::is_leader), or the [`Term`]'s
+    /// [`ensure_valid`](crate::LockContext::ensure_valid).
     pub fn transitions(&self) -> watch::Receiver<Leadership> {
         self.shared.transitions()
     }
 }
 
-/// What a scheduler asks of the candidate that it is led by.
+/// Methods for a scheduler.
 impl Leader {
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    pub(crate) fn is_of(&self, core: &Arc<Core>) -> bool {
-        self.request.is_of(core)
+    pub(crate) fn is_of(&self, redlock: &Redlock) -> bool {
+        self.request.is_of(redlock)
     }
 
-    /// Whether it could be run. Asks nobody.
+    /// Checks the name and the options. Sends nothing.
     pub(crate) fn check(&self) -> Result<(), LockError> {
         self.request.check()
     }

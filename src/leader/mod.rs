@@ -20,20 +20,10 @@
 //!     .ttl(Duration::from_secs(5))
 //!     .on_lost(|cause: LossCause| eprintln!("not the leader any more: {cause}"));
 //!
-//! let billed = leader
-//!     .run(|term: Term| async move {
-//!         let mut billed = 0;
-//!         while billed < 3 {
-//!             // Whatever is written to checks the token, and turns former leaders away.
-//!             bill_one(term.fencing_token().get()).await;
-//!             billed += 1;
-//!         }
-//!         // Returning ends the term, and `run`.
-//!         billed
-//!     })
-//!     .await?;
-//! assert_eq!(billed, Some(3));
-//! assert!(!leader.is_leader());
+//! let billed = leader .run(|term: Term| async move { let mut billed = 0; while billed < 3 { // The
+//! resource checks the token and rejects former leaders.
+//! bill_one(term.fencing_token().get()).await; billed += 1; } // Returning ends the term, and
+//! `run`. billed }) .await?; assert_eq!(billed, Some(3)); assert!(!leader.is_leader());
 //! # Ok(())
 //! # }
 //! # async fn bill_one(_token: u64) {}
@@ -44,12 +34,12 @@
 //! | | the term | the candidacy of this process |
 //! |---|---|---|
 //! | the work returns | ends | ends: [`run`](Leader::run) has its output |
-//! | the work returns in [`run_until_stopped`](Leader::run_until_stopped) | ends | goes on after a pause |
-//! | [`resign`](Leader::resign) | ends | goes on once another has led, or after a TTL |
+//! | the work returns in [`run_until_stopped`](Leader::run_until_stopped) | ends | continues after a pause |
+//! | [`resign`](Leader::resign) | ends | continues once another has led, or after a TTL |
 //! | [`stop`](Leader::stop), or the future is dropped | ends | ends |
-//! | the work hangs, or gives no heartbeat | ends | goes on once another has led, or after a TTL |
-//! | the lock is lost otherwise | ends | goes on |
-//! | the manager is shut down | goes on | ends when the term does |
+//! | the work hangs, or gives no heartbeat | ends | continues once another has led, or after a TTL |
+//! | the lock is lost otherwise | ends | continues |
+//! | the manager is shut down | continues | ends when the term does |
 //!
 //! # How long nobody leads
 //!
@@ -66,8 +56,8 @@
 //! # What leadership does not promise
 //!
 //! * **Exactly one effect.** A process that is paused inside a poll wakes up after its term and
-//!   writes once more. What must not see that checks the
-//!   [fencing token](crate::LockContext::fencing_token), which is the number of the term: see
+//!   writes once more. A resource that must reject that checks the [fencing
+//!   token](crate::LockContext::fencing_token), which is the number of the term: see
 //!   [`fencing`](crate::fencing).
 //! * **An end to code that blocks.** A poll can't be interrupted. When it hangs, the lock runs out
 //!   and another leads, while the old code may still run; choose
@@ -82,21 +72,18 @@
 //! |---|---|
 //! | the candidate and its options | [`Leader`] |
 //! | from the campaign to the end of a term | `run` |
-//! | when to try again | `pace`, `backoff` |
+//! | when to try again | `backoff` |
 //! | what the clones of a candidate share | `shared` |
-//! | what the work is told | [`Term`] |
-//! | what others are told | [`Leadership`] |
+//! | a term as the work sees it | [`Term`] |
+//! | leadership as others see it | [`Leadership`] |
 
 mod backoff;
 mod candidate;
-mod leadership;
 mod on_lost;
-mod pace;
 mod run;
 mod shared;
 mod term;
 
 pub use candidate::Leader;
-pub use leadership::Leadership;
 pub use on_lost::LostOutcome;
-pub use term::Term;
+pub use term::{Leadership, Term};

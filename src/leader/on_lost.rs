@@ -1,3 +1,5 @@
+//! The callback for a lost term.
+
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use crate::error::LossCause;
@@ -36,7 +38,7 @@ pub(super) mod sealed {
     }
 }
 
-/// What is to be done after a term was lost. Terms are lost seldom: a box costs nothing here.
+/// The callback for a lost term. Boxed: losses are rare.
 #[derive(Clone)]
 pub(super) struct OnLost(Arc<dyn Fn(LossCause) -> Option<Later> + Send + Sync>);
 
@@ -50,7 +52,7 @@ impl OnLost {
     }
 
     pub(super) async fn call(&self, cause: LossCause) {
-        // Not within the condition: the closure's own borrows end with the call.
+        // A statement of its own: the closure's borrows end with the call.
         let later = (self.0)(cause);
         if let Some(later) = later {
             later.await;

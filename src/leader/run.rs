@@ -1,3 +1,5 @@
+//! Campaigns and terms of a candidate.
+
 use std::{
     fmt,
     future::Future,
@@ -7,9 +9,8 @@ use std::{
 
 use super::{
     Leader, Term,
-    backoff::Backoff,
-    pace::Pace,
-    shared::{StandsBack, Tenure},
+    backoff::{CampaignBackoff, TermBackoff},
+    shared::{Cooldown, TermGuard},
 };
 use crate::{
     error::{LockError, LossCause},
@@ -20,20 +21,20 @@ use crate::{
 };
 
 /// How a term ended.
-enum End<T> {
+enum TermEnd<T> {
     Returned {
         output: T,
         led_for: Duration,
     },
     Lost(LossCause),
-    /// The work had not stopped by itself when the grace was over.
+    /// The work was dropped after the grace.
     Dropped,
-    /// It was over before it began.
+    /// The lock was over before the work began.
     NotBegun,
 }
 
 /// What the work of a term returned, and how long it had led.
-type Returned<T> = (T, Duration);
+type ReturnedWork<T> = (T, Duration);
 
 impl Leader {
     pub(super) async fn lead<F, Fut>(self, work: F) -> Result<Option<Fut::Output>, LockError>
@@ -53,10 +54,10 @@ impl Leader {
         E: fmt::Display,
     {
         let _candidacy = self.shared.stand(&self.name)?;
-        let mut backoff = Backoff::default();
+        let mut backoff = TermBackoff::default();
         while let Some((output, led_for)) = self.lead_until_returned(&work).await? {
-            // Who resigned stands back, and needs no other pause.
-            let pauses = !self.shared.has_stopped() && self.shared.stands_back().is_none();
+            // After a resignation the cooldown replaces the pause.
+            let pauses = !self.shared.has_stopped() && self.shared.cooldown().is_none();
             let longest = if pauses { backoff.after(led_for) } else { Duration::ZERO };
             let pause = random::within(&(longest / 2..=longest));
             if let Err(error) = output {
@@ -78,7 +79,7 @@ impl Leader {
     async fn lead_until_returned<F, Fut>(
         &self,
         work: &F,
-    ) -> Result<Option<Returned<Fut::Output>>, LockError>
+    ) -> Result<Option<ReturnedWork<Fut::Output>>, LockError>
     where
         F: Fn(Term) -> Fut,
         Fut: Future,
@@ -86,8 +87,8 @@ impl Leader {
         let plan = self.request.plan()?;
         loop {
             let elected = async {
-                self.stand_back(plan.ttl).await;
-                self.campaign(Pace::new(plan.ttl, plan.validity)).await
+                self.cool_down(plan.ttl).await;
+                self.campaign(CampaignBackoff::new(plan.ttl, plan.validity)).await
             };
             let lock = tokio::select! {
                 biased;
@@ -95,20 +96,20 @@ impl Leader {
                 lock = elected => lock?,
             };
             match self.serve(lock, plan.ttl, work).await {
-                End::Returned { output, led_for } => return Ok(Some((output, led_for))),
-                End::Lost(cause) => {
+                TermEnd::Returned { output, led_for } => return Ok(Some((output, led_for))),
+                TermEnd::Lost(cause) => {
                     if let Some(on_lost) = &self.on_lost {
                         on_lost.call(cause).await;
                     }
                 }
-                End::Dropped | End::NotBegun => {}
+                TermEnd::Dropped | TermEnd::NotBegun => {}
             }
         }
     }
 
-    /// After a resignation or a hang: waits until another leader was seen, or until nobody came for a TTL.
-    async fn stand_back(&self, ttl: Duration) {
-        let Some(StandsBack { until, token }) = self.shared.stands_back() else { return };
+    /// After a resignation or a hang: waits until another leader is seen, or for one TTL.
+    async fn cool_down(&self, ttl: Duration) {
+        let Some(Cooldown { until, token }) = self.shared.cooldown() else { return };
         let clock = self.request.timers().clock();
         let mut pause = ttl / FIRST_LOOK;
         while clock.now() < until {
@@ -121,11 +122,11 @@ impl Leader {
                 break;
             }
         }
-        self.shared.set_stands_back(None);
+        self.shared.set_cooldown(None);
     }
 
-    /// Tries until this candidate is the leader.
-    async fn campaign(&self, mut pace: Pace) -> Result<Lock, LockError> {
+    /// Attempts the lock until this candidate is elected.
+    async fn campaign(&self, mut backoff: CampaignBackoff) -> Result<Lock, LockError> {
         let mut attempts = SingleAttempts::new(self.request.clone())?;
         loop {
             let error = match attempts.attempt().await {
@@ -136,7 +137,7 @@ impl Leader {
             let pause = match error {
                 LockError::Held { expires_in, owner, .. } => {
                     self.shared.is_standby(owner);
-                    pace.after_held(expires_in)
+                    backoff.after_held(expires_in)
                 }
                 LockError::Closed
                 | LockError::Forked { .. }
@@ -147,14 +148,14 @@ impl Leader {
                 | LockError::WaitTimedOut { .. }
                 | LockError::Lost { .. }
                 | LockError::TooManyRecords { .. }
-                | LockError::NoRandomness(_) => pace.after_failure(),
+                | LockError::NoRandomness(_) => backoff.after_failure(),
             };
-            attempts.pause(random::within(&pause), random::within(&pace.short())).await;
+            attempts.pause(random::within(&pause), random::within(&backoff.short())).await;
         }
     }
 
     /// Leads for one term.
-    async fn serve<F, Fut>(&self, lock: Lock, ttl: Duration, work: &F) -> End<Fut::Output>
+    async fn serve<F, Fut>(&self, lock: Lock, ttl: Duration, work: &F) -> TermEnd<Fut::Output>
     where
         F: Fn(Term) -> Fut,
         Fut: Future,
@@ -162,19 +163,19 @@ impl Leader {
         let token = lock.fencing_token();
         let clock = self.request.timers().clock();
         let (began, since) = (clock.now(), SystemTime::UNIX_EPOCH + clock.wall());
-        // Before the work, so that it is dropped after it: a resignation is over when the work is.
-        let mut tenure = None;
+        // Declared before the work, so that it is dropped after it.
+        let mut term = None;
         let started = Guarded::start(lock, |context| {
-            tenure = Some(Tenure::begin(&self.shared, context.clone(), since));
+            term = Some(TermGuard::begin(&self.shared, context.clone(), since));
             crate::log::info!(leader = %self.name, %token, "elected");
             work(Term::new(context, since))
         });
-        let (Ok(guarded), Some(tenure)) = (started, &tenure) else { return End::NotBegun };
+        let (Ok(guarded), Some(term)) = (started, &term) else { return TermEnd::NotBegun };
         let mut guarded = pin!(guarded);
         let ended = tokio::select! {
             biased;
             ended = &mut guarded => Some(ended),
-            () = self.grace_is_over(tenure) => None,
+            () = self.grace_is_over(term) => None,
         };
         let led_for = clock.now().since(began);
         let hung = matches!(
@@ -183,27 +184,27 @@ impl Leader {
                 cause: LossCause::Stalled { .. } | LossCause::NoHeartbeat { .. }
             }))
         );
-        if hung || tenure.has_been_asked_to_resign() {
+        if hung || term.has_been_asked_to_resign() {
             let until = clock.now() + ttl;
-            self.shared.set_stands_back(Some(StandsBack { until, token }));
+            self.shared.set_cooldown(Some(Cooldown { until, token }));
         }
         let (end, hold) = match ended {
-            Some(Ok((output, hold))) => (End::Returned { output, led_for }, Some(hold)),
-            Some(Err(error)) => return self.lost(tenure, error, token, led_for),
-            None => (End::Dropped, guarded.as_mut().stop()),
+            Some(Ok((output, hold))) => (TermEnd::Returned { output, led_for }, Some(hold)),
+            Some(Err(error)) => return self.lost(term, error, token, led_for),
+            None => (TermEnd::Dropped, guarded.as_mut().stop()),
         };
-        tenure.step_down();
+        term.step_down();
         if let Some(hold) = hold
             && let Err(error) = hold.give_back().await
         {
             crate::log::debug!(leader = %self.name, %error, "the next leader waits for the TTL");
         }
-        let why = match (tenure.has_been_asked_to_resign(), self.shared.has_stopped()) {
+        let why = match (term.has_been_asked_to_resign(), self.shared.has_stopped()) {
             (_, true) => "stopped",
             (true, false) => "resigned",
             (false, false) => "the work returned",
         };
-        if matches!(end, End::Dropped) {
+        if matches!(end, TermEnd::Dropped) {
             crate::log::info!(
                 leader = %self.name, %token, ?led_for, why,
                 "leads no more; the work did not stop by itself, and was dropped"
@@ -216,19 +217,19 @@ impl Leader {
 
     fn lost<T>(
         &self,
-        tenure: &Tenure,
+        term: &TermGuard,
         error: LockError,
         token: FencingToken,
         led_for: Duration,
-    ) -> End<T> {
-        tenure.step_down();
-        let LockError::Lost { cause } = error else { return End::NotBegun };
+    ) -> TermEnd<T> {
+        term.step_down();
+        let LockError::Lost { cause } = error else { return TermEnd::NotBegun };
         crate::log::info!(leader = %self.name, %token, ?led_for, %cause, "leadership lost");
-        End::Lost(cause)
+        TermEnd::Lost(cause)
     }
 
-    async fn grace_is_over(&self, tenure: &Tenure) {
-        tenure.is_to_end().await;
+    async fn grace_is_over(&self, term: &TermGuard) {
+        term.is_to_end().await;
         self.pause(self.resign_grace).await;
     }
 
@@ -238,6 +239,5 @@ impl Leader {
     }
 }
 
-/// Of a TTL: a candidate that stands back looks for the next leader after 2 %, and then after twice
-/// the pause each time.
+/// Divisor of the TTL for the first query of a cooldown: 2 %. The pause doubles after each query.
 const FIRST_LOOK: u32 = 50;

@@ -1,3 +1,5 @@
+//! State that the clones of a candidate share.
+
 use std::{
     future::pending,
     sync::{
@@ -14,36 +16,36 @@ use crate::{error::LockError, guard::LockContext, time::Timestamp, token::Fencin
 
 /// What the clones of a candidate share.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct CandidateShared {
     is_running: AtomicBool,
     /// Set once, for good.
     stopped: watch::Sender<bool>,
-    office: Mutex<Option<Office>>,
-    stands_back: Mutex<Option<StandsBack>>,
+    current_term: Mutex<Option<CurrentTerm>>,
+    cooldown: Mutex<Option<Cooldown>>,
     leadership: watch::Sender<Leadership>,
 }
 
-/// The present term, for those outside it.
+/// The current term.
 #[derive(Clone, Debug)]
-struct Office {
+struct CurrentTerm {
     context: LockContext,
     resign: watch::Sender<bool>,
-    /// Closed when the lock was given back.
+    /// Closed when the lock is released.
     over: watch::Receiver<()>,
 }
 
-/// After a resignation or a hang: until when this candidate leaves the others their turn.
+/// The time after a resignation or a hang in which this candidate does not campaign.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct StandsBack {
+pub(super) struct Cooldown {
     pub(super) until: Timestamp,
-    /// Of the term that has ended.
+    /// Token of the ended term.
     pub(super) token: FencingToken,
 }
 
-impl Shared {
+impl CandidateShared {
     pub(super) fn is_leader(&self) -> bool {
-        let office = crate::sync::lock(&self.office).clone();
-        office.is_some_and(|office| office.context.is_valid())
+        let current_term = crate::sync::lock(&self.current_term).clone();
+        current_term.is_some_and(|current_term| current_term.context.is_valid())
     }
 
     pub(super) fn transitions(&self) -> watch::Receiver<Leadership> {
@@ -60,21 +62,21 @@ impl Shared {
     }
 
     pub(super) async fn resign(&self) {
-        let office = crate::sync::lock(&self.office).clone();
-        let Some(Office { context, resign, mut over }) = office else { return };
+        let current_term = crate::sync::lock(&self.current_term).clone();
+        let Some(CurrentTerm { context, resign, mut over }) = current_term else { return };
         context.ask_to_stop();
         resign.send_replace(true);
         drop(resign);
-        // Nothing is ever sent: it ends when the term does.
+        // Nothing is sent: the channel closes with the term.
         while over.changed().await.is_ok() {}
     }
 
-    pub(super) fn set_stands_back(&self, stands_back: Option<StandsBack>) {
-        *crate::sync::lock(&self.stands_back) = stands_back;
+    pub(super) fn set_cooldown(&self, cooldown: Option<Cooldown>) {
+        *crate::sync::lock(&self.cooldown) = cooldown;
     }
 
-    pub(super) fn stands_back(&self) -> Option<StandsBack> {
-        *crate::sync::lock(&self.stands_back)
+    pub(super) fn cooldown(&self) -> Option<Cooldown> {
+        *crate::sync::lock(&self.cooldown)
     }
 
     pub(super) async fn stop(&self) {
@@ -89,13 +91,13 @@ impl Shared {
         *self.stopped.borrow()
     }
 
-    /// Completes when the candidate is to campaign and lead no more.
+    /// Completes when the candidate is stopped.
     pub(super) async fn is_stopped(&self) {
         let _ = self.stopped.subscribe().wait_for(|stopped| *stopped).await;
     }
 
-    /// Begins to run, which is done once at a time.
-    pub(super) fn stand(self: &Arc<Self>, name: &str) -> Result<Candidacy, LockError> {
+    /// Begins a run. Only one may be under way.
+    pub(super) fn stand(self: &Arc<Self>, name: &str) -> Result<RunGuard, LockError> {
         if self.is_running.swap(true, Ordering::AcqRel) {
             let text = format!(
                 "the candidate for {name} runs already; a second one in this process needs a Leader of its own"
@@ -103,44 +105,49 @@ impl Shared {
             return Err(LockError::InvalidRequest(text.into()));
         }
         self.is_standby(None);
-        Ok(Candidacy { shared: Arc::clone(self) })
+        Ok(RunGuard { shared: Arc::clone(self) })
     }
 }
 
-/// One run; ends when it is dropped.
-pub(super) struct Candidacy {
-    shared: Arc<Shared>,
+/// Marks the candidate as running until it is dropped.
+pub(super) struct RunGuard {
+    shared: Arc<CandidateShared>,
 }
 
-impl Drop for Candidacy {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         self.shared.leadership.send_replace(Leadership::NotRunning);
         self.shared.is_running.store(false, Ordering::Release);
     }
 }
 
-/// One term, for the run; to be dropped when the lock was given back.
-pub(super) struct Tenure {
-    shared: Arc<Shared>,
+/// Publishes a term until it is dropped, after the release of the lock.
+pub(super) struct TermGuard {
+    shared: Arc<CandidateShared>,
     context: LockContext,
     resign: watch::Receiver<bool>,
     _over: watch::Sender<()>,
 }
 
-impl Tenure {
-    pub(super) fn begin(shared: &Arc<Shared>, context: LockContext, since: SystemTime) -> Self {
+impl TermGuard {
+    pub(super) fn begin(
+        shared: &Arc<CandidateShared>,
+        context: LockContext,
+        since: SystemTime,
+    ) -> Self {
         let token = context.fencing_token();
         let (resign, asked) = watch::channel(false);
         let (ends, over) = watch::channel(());
-        let office = Office { context: context.clone(), resign, over };
-        let former = crate::sync::lock(&shared.office).replace(office);
-        // Whoever waits for its end is woken.
+        let current_term = CurrentTerm { context: context.clone(), resign, over };
+        let former = crate::sync::lock(&shared.current_term).replace(current_term);
+        // Wakes tasks that wait for its end.
         drop(former);
         shared.leadership.send_replace(Leadership::Leading { token, since });
         Self { shared: Arc::clone(shared), context, resign: asked, _over: ends }
     }
 
-    /// Completes when the candidate is to resign or to stop; the work has been asked to, then.
+    /// Completes when the candidate is to resign or to stop; the work has got a stop request by
+    /// then.
     pub(super) async fn is_to_end(&self) {
         let resigns = async {
             if self.resign.clone().wait_for(|asked| *asked).await.is_err() {
@@ -157,16 +164,16 @@ impl Tenure {
         *self.resign.borrow()
     }
 
-    /// Nobody is told any more that this candidate leads; to be done before the lock is given back.
+    /// Ends the published leadership; called before the lock is released.
     pub(super) fn step_down(&self) {
-        let office = crate::sync::lock(&self.shared.office).take();
-        if office.is_some() {
+        let current_term = crate::sync::lock(&self.shared.current_term).take();
+        if current_term.is_some() {
             self.shared.is_standby(None);
         }
     }
 }
 
-impl Drop for Tenure {
+impl Drop for TermGuard {
     fn drop(&mut self) {
         self.step_down();
     }

@@ -1,6 +1,8 @@
-use std::{fmt, ops::Deref, time::SystemTime};
+//! A term as its work sees it, and leadership as others see it.
 
-use crate::guard::LockContext;
+use std::{fmt, ops::Deref, sync::Arc, time::SystemTime};
+
+use crate::{guard::LockContext, token::FencingToken};
 
 /// The time for which one candidate leads, as its work sees it. Its number is the
 /// [fencing token](LockContext::fencing_token): each term's is greater than those of the terms
@@ -19,8 +21,8 @@ impl Term {
         Self { context, started }
     }
 
-    /// Says that the work gets on with what it does; from any task or thread. Needed where
-    /// [`heartbeat_within`](super::Leader::heartbeat_within) is set, and without effect otherwise.
+    /// Records a heartbeat of the work; from any task or thread. Needed if
+    /// [`heartbeat_within`](super::Leader::heartbeat_within) is set; no effect otherwise.
     pub fn heartbeat(&self) {
         self.context.heartbeat();
     }
@@ -45,5 +47,34 @@ impl fmt::Debug for Term {
             .field("context", &self.context)
             .field("started", &self.started)
             .finish()
+    }
+}
+
+/// The state of a candidate, from [`Leader::transitions`](super::Leader::transitions).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Leadership {
+    /// It is not running.
+    #[default]
+    NotRunning,
+    /// It campaigns.
+    Standby {
+        /// The leader's owner name, as last seen; `None` if no leader was seen.
+        leader: Option<Arc<str>>,
+    },
+    /// It leads.
+    Leading {
+        /// The number of the term.
+        token: FencingToken,
+        /// When the term began, by the wall clock.
+        since: SystemTime,
+    },
+}
+
+impl Leadership {
+    /// Whether the candidate leads, as last told: see
+    /// [`Leader::is_leader`](super::Leader::is_leader) for what holds at this moment.
+    pub fn is_leading(&self) -> bool {
+        matches!(self, Self::Leading { .. })
     }
 }

@@ -313,8 +313,9 @@ pub(crate) struct DetachedWork(Arc<Core>);
 
 #[cfg(feature = "http")]
 impl DetachedWork {
-    /// `until`: time by which its lock has ended.
-    pub(crate) fn begin(core: &Arc<Core>, until: Timestamp) -> Self {
+    /// Counts the work of `lease` until its lock is over at the latest.
+    pub(crate) fn begin(lease: &super::ActiveLease) -> Self {
+        let (core, until) = (lease.core(), lease.over_at());
         core.detached.until.fetch_max(until.as_nanos(), Ordering::AcqRel);
         core.detached.count.fetch_add(1, Ordering::AcqRel);
         Self(Arc::clone(core))

@@ -5,6 +5,7 @@
 //! | manager, builder, settings | [`Redlock`], [`RedlockBuilder`], `build`, `settings` |
 //! | what all handles of a manager share | `core` |
 //! | a request for a lock, its options and its future | [`LockRequest`], [`LockOptions`], [`Acquire`] |
+//! | what the rest of the crate uses of a manager | `internal` |
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`], [`Stopping`] |
 //! | the local line of requests | `queue` |
 //! | waiting for other processes, and fairness between processes | `wakeups` |
@@ -40,6 +41,7 @@ mod core;
 mod fences;
 mod hold_times;
 mod inspect;
+mod internal;
 mod lease;
 #[expect(clippy::module_inception, reason = "it is the held lock, among its parts")]
 mod lock;
@@ -61,10 +63,8 @@ mod wakeups;
 
 pub use acquire::Acquire;
 pub use builder::RedlockBuilder;
-pub(crate) use core::Core;
 #[cfg(feature = "http")]
 pub(crate) use core::DetachedWork;
-pub(crate) use inspect::inspect;
 pub use inspect::{Holder, RevokeTarget};
 pub(crate) use lease::ActiveLease;
 #[cfg(feature = "scheduler")]

@@ -246,11 +246,11 @@ mod tests {
     const PLACES: [(&str, Place); 6] = [
         ("LockRequest", |redlock, options| redlock.lock("x").options(options)),
         ("RedlockLayer", |redlock, options| {
-            RedlockLayer::new(redlock.clone(), |_: &()| "x").options(options).lock_request()
+            RedlockLayer::new(redlock.clone(), |(): &()| "x").options(options).lock_request()
         }),
         ("OnceRequest", |redlock, options| redlock.once("x").options(options).lock_request()),
         ("OnceLayer", |redlock, options| {
-            OnceLayer::new(redlock.clone(), "layer", |_: &()| "x").options(options).lock_request()
+            OnceLayer::new(redlock.clone(), "layer", |(): &()| "x").options(options).lock_request()
         }),
         ("Job", |redlock, options| {
             let schedule = Schedule::every(Duration::from_secs(60));

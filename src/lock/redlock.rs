@@ -35,16 +35,6 @@ impl Redlock {
         RedlockBuilder::new()
     }
 
-    /// Builds the manager that a [`Config`](crate::Config) describes.
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError`](crate::BuildError), as from [`RedlockBuilder::build`].
-    #[cfg(feature = "config")]
-    pub fn from_config(config: crate::Config) -> Result<Self, crate::BuildError> {
-        config.into_builder()?.build()
-    }
-
     /// Builds a manager over five new nodes inside this process: the same rules, no servers.
     ///
     /// # Panics
@@ -61,7 +51,7 @@ impl Redlock {
         Self { core }
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
+    pub(super) fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
@@ -76,12 +66,6 @@ impl Redlock {
         R::Error: Into<ResourceError>,
     {
         let resource = resource.try_into().map_err(Into::into).and_then(Resource::not_reserved);
-        LockRequest::new(Arc::clone(&self.core), resource.map_err(LockError::InvalidResource))
-    }
-
-    /// Requests one of the crate's own locks. Awaiting it returns an error of `resource`.
-    #[cfg(feature = "scheduler")]
-    pub(crate) fn lock_own(&self, resource: Result<Resource, ResourceError>) -> LockRequest {
         LockRequest::new(Arc::clone(&self.core), resource.map_err(LockError::InvalidResource))
     }
 

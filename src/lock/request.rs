@@ -36,7 +36,7 @@ pub struct LockRequest {
 }
 
 impl LockRequest {
-    pub(crate) fn new(core: Arc<Core>, resource: Result<Resource, LockError>) -> Self {
+    pub(super) fn new(core: Arc<Core>, resource: Result<Resource, LockError>) -> Self {
         Self { core, resource, options: LockOptions::new(), internal: InternalOptions::default() }
     }
 
@@ -142,8 +142,8 @@ impl LockRequest {
     }
 
     /// Whether it goes to the nodes of this manager.
-    pub(crate) fn is_of(&self, core: &Arc<Core>) -> bool {
-        Arc::ptr_eq(&self.core, core)
+    pub(crate) fn is_of(&self, redlock: &super::Redlock) -> bool {
+        Arc::ptr_eq(&self.core, redlock.core())
     }
 
     /// Returns the holder of the resource, as a quorum of nodes reports it.

@@ -172,7 +172,7 @@ mod tests {
         let mut scene = Scene::stalling();
         let mut poll = scene.lock.lease().enter_poll();
         poll.begin();
-        // StallSamples first after a quarter, and then for the limit.
+        // The first check is after a quarter; then the limit passes.
         scene.clock.advance(QUARTER + LIMIT);
         assert!(scene.lock.is_valid(), "its validity is not cut");
         assert!(!scene.is_renewed());

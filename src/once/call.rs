@@ -23,7 +23,7 @@ use super::{
 use crate::{
     error::LockError,
     lock::{
-        Acquire, Core, Lock, LockRequest,
+        Acquire, Lock, LockRequest, Redlock,
         records::{self, Answers, Asked},
     },
     protocol::Record,
@@ -47,7 +47,7 @@ pub(crate) struct OnceCall<W: Work, C: Check<W::Failure>, J> {
 }
 
 struct RequestKey {
-    core: Arc<Core>,
+    redlock: Redlock,
     resource: Resource,
     started_at: Timestamp,
 }
@@ -135,7 +135,7 @@ impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
 
     /// `resource` is the result of [`terms::resource`], and `request` a request for its lock.
     pub(super) fn new(
-        (core, resource, request): (Arc<Core>, Resource, LockRequest),
+        (redlock, resource, request): (Redlock, Resource, LockRequest),
         terms: Terms,
         (work, check): (W, C),
         completion: J,
@@ -145,8 +145,8 @@ impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
         }
         let acquire = request.acquire();
         let state = CallState::Acquiring { acquire, start: Some((work, check)) };
-        let started_at = core.clock().now();
-        Self::from(state, terms, completion, Some(RequestKey { core, resource, started_at }))
+        let started_at = redlock.now();
+        Self::from(state, terms, completion, Some(RequestKey { redlock, resource, started_at }))
     }
 
     /// Detaches the work if this is dropped while the work runs.
@@ -220,7 +220,7 @@ where
     fn step(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Transition<W, C, J>> {
         let this = self.project();
         let key = || this.key.as_ref().expect("a locked request has a key");
-        let read = || records::read(&key().core, &terms::name(&key().resource));
+        let read = || key().redlock.read_record(&terms::name(&key().resource));
         Poll::Ready(match this.state.project() {
             CallStateProj::Rejected { error } => Transition::End(Err(error.clone().into())),
             CallStateProj::Unguarded { work } => Transition::End(
@@ -257,7 +257,7 @@ where
                     && !is_settled(this.completion.as_ref(), &record)
                 {
                     let name = terms::name(&key().resource);
-                    let asked = records::read_all(&key().core, &name);
+                    let asked = key().redlock.read_all_records(&name);
                     let start = start.take();
                     return Poll::Ready(Transition::State(CallState::Reading {
                         asked,
@@ -355,12 +355,12 @@ fn too_few<W: Work, C: Check<W::Failure>, J>(
     started_at: Timestamp,
 ) -> Transition<W, C, J> {
     let lease = start.0.lease();
-    let core = lease.core();
-    let now = core.clock().now();
+    let redlock = lease.redlock();
+    let now = redlock.now();
     if now >= started_at + lease.wait() || !lease.is_valid() {
-        return Transition::End(Err(records::no_quorum(core, answers).into()));
+        return Transition::End(Err(redlock.no_quorum(answers).into()));
     }
-    let sleep = core.timers.sleep_until(now + core.settings.node_timeout / 2);
+    let sleep = redlock.sleep_until(now + redlock.node_timeout() / 2);
     Transition::State(CallState::Pausing { sleep, start: Some(start) })
 }
 

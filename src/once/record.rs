@@ -27,7 +27,7 @@ const RECORDING_TIMEOUTS: u32 = 10;
 
 /// A new record of this lease.
 pub(super) fn record(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> Arc<Record> {
-    let (id, now) = (lease.id(), lease.core().clock().wall());
+    let (id, now) = (lease.id(), lease.timers().clock().wall());
     let token = lease.token().get();
     let stored = StoredLease::new(id.nonce(), token, now, Arc::clone(id.owner()));
     Arc::new(Record::new(is_done, stored, payload))
@@ -101,7 +101,7 @@ impl StartedRecord {
     fn remove(&self) {
         if self.is_stored {
             let name = super::terms::name(self.lease.resource());
-            records::forget(self.lease.core(), &name, self.lease.id().nonce());
+            self.lease.forget_record(&name);
         }
         self.lease.charge().free();
     }
@@ -140,8 +140,8 @@ enum RecordingStep {
 
 impl Recording {
     pub(super) fn start(lease: Arc<ActiveLease>, record: Arc<Record>, retain: Duration) -> Self {
-        let core = lease.core();
-        let deadline = core.clock().now() + core.settings.node_timeout * RECORDING_TIMEOUTS;
+        let redlock = lease.redlock();
+        let deadline = redlock.now() + redlock.node_timeout() * RECORDING_TIMEOUTS;
         let mut this = Self { lease, record, retain, deadline, step: RecordingStep::Expired };
         this.send();
         this
@@ -169,20 +169,20 @@ impl Recording {
     ///
     /// If the lock is lost, or the deadline has passed.
     fn pause(&mut self, answers: &Answers) -> Result<(), LockError> {
-        let core = self.lease.core();
+        let redlock = self.lease.redlock();
         if !self.lease.is_valid() {
             return Err(LockError::lost(self.lease.loss()));
         }
-        let now = core.clock().now();
+        let now = redlock.now();
         if now >= self.deadline {
-            return Err(records::no_quorum(core, answers));
+            return Err(redlock.no_quorum(answers));
         }
         // Stores the lock's key again on nodes that lost it.
         if answers.contains(&Err(Reason::KeyGone)) {
             self.lease.extend();
         }
-        let until = now + core.settings.node_timeout / 2;
-        self.step = RecordingStep::Pausing(core.timers.sleep_until(until));
+        let until = now + redlock.node_timeout() / 2;
+        self.step = RecordingStep::Pausing(redlock.sleep_until(until));
         Ok(())
     }
 }

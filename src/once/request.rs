@@ -1,6 +1,6 @@
 //! A once request and its settings.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, time::Duration};
 
 use super::{
     Always, Check, OnceRun, Unchecked, Unknown,
@@ -10,7 +10,7 @@ use super::{
 use crate::{
     error::LockError,
     guard::LockContext,
-    lock::{Core, LockOptions, LockRequest, Redlock},
+    lock::{LockOptions, LockRequest, Redlock},
     resource::{Resource, ResourceError},
 };
 
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct OnceRequest<C = Unchecked> {
-    pub(super) core: Arc<Core>,
+    pub(super) redlock: Redlock,
     pub(super) resource: Result<Resource, LockError>,
     pub(super) lock: LockRequest,
     pub(super) terms: Terms,
@@ -48,10 +48,9 @@ impl Redlock {
 
 impl OnceRequest {
     pub(super) fn new(redlock: &Redlock, resource: Result<Resource, LockError>) -> Self {
-        let core = Arc::clone(redlock.core());
-        let lock = LockRequest::new(Arc::clone(&core), resource.clone());
-        let lock = lock.keeps_records().wait(Duration::ZERO);
-        Self { core, resource, lock, terms: Terms::DEFAULT, check: Unchecked(()) }
+        let redlock = redlock.clone();
+        let lock = redlock.lock_own(resource.clone()).keeps_records().wait(Duration::ZERO);
+        Self { redlock, resource, lock, terms: Terms::DEFAULT, check: Unchecked(()) }
     }
 
     /// Runs `check` under the lock, before the work. If it returns `true`, the work does not run, and is
@@ -103,8 +102,8 @@ impl OnceRequest {
         F: FnOnce(LockContext) -> Fut,
         Fut: Future<Output = Result<bool, E>>,
     {
-        let Self { core, resource, lock, terms, .. } = self;
-        OnceRequest { core, resource, lock, terms, check }
+        let Self { redlock, resource, lock, terms, .. } = self;
+        OnceRequest { redlock, resource, lock, terms, check }
     }
 }
 
@@ -181,9 +180,11 @@ impl<C> OnceRequest<C> {
         Fut: Future<Output = Result<T, E>>,
         C: Check<E>,
     {
-        let Self { core, resource, lock, terms, check } = self;
+        let Self { redlock, resource, lock, terms, check } = self;
         OnceRun::new(match resource {
-            Ok(resource) => OnceCall::new((core, resource, lock), terms, (work, check), Always(())),
+            Ok(resource) => {
+                OnceCall::new((redlock, resource, lock), terms, (work, check), Always(()))
+            }
             Err(error) => OnceCall::rejected(error, Always(())),
         })
     }

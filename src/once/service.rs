@@ -101,10 +101,10 @@ pub(super) fn begin<W: Work, J>(
     work: W,
     completion: J,
 ) -> OnceCall<W, Unchecked, J> {
-    let OnceRequest { core, resource, lock, terms, .. } = request;
+    let OnceRequest { redlock, resource, lock, terms, .. } = request;
     match resource {
         Ok(resource) => {
-            OnceCall::new((core, resource, lock), terms, (work, Unchecked(())), completion)
+            OnceCall::new((redlock, resource, lock), terms, (work, Unchecked(())), completion)
         }
         Err(error) => OnceCall::rejected(error, completion),
     }

@@ -60,7 +60,7 @@ impl<C> OnceRequest<C> {
     /// Cancel safe.
     pub async fn status(&self) -> Result<Option<OnceStatus>, LockError> {
         let resource = self.resource.clone()?;
-        let answers = records::read(&self.core, &terms::name(&resource)).await;
+        let answers = self.redlock.read_record(&terms::name(&resource)).await;
         let of = |state, record: &Record, remaining| OnceStatus {
             state,
             by: Some(Arc::clone(&record.lease.owner)),
@@ -72,14 +72,14 @@ impl<C> OnceRequest<C> {
             RecordStatus::Done { record, remaining } => {
                 return Ok(Some(of(OnceState::Done, &record, remaining)));
             }
-            RecordStatus::TooFew => return Err(records::no_quorum(&self.core, &answers)),
+            RecordStatus::TooFew => return Err(self.redlock.no_quorum(&answers)),
             RecordStatus::Nothing => None,
             RecordStatus::Unknown { record, remaining, .. } => {
                 Some(of(OnceState::Unknown, &record, remaining))
             }
         };
         // Running work has a record too: that it has started.
-        let holder = crate::lock::inspect(&self.core, &resource).await?;
+        let holder = self.redlock.holder(&resource).await?;
         Ok(match (holder, begun) {
             (Some(holder), None) => Some(in_progress(holder)),
             (Some(holder), Some(_)) if holder.is_quorum => Some(in_progress(holder)),
@@ -125,10 +125,10 @@ impl<C> OnceRequest<C> {
     /// Dropping the future releases the lock; some nodes may have removed the record.
     pub async fn forget(self) -> Result<bool, LockError> {
         let lock = self.lock.await?;
-        let (core, name) = (&self.core, terms::name(lock.resource()));
-        let kept = records::read_all(core, &name).await;
+        let (redlock, name) = (&self.redlock, terms::name(lock.resource()));
+        let kept = redlock.read_all_records(&name).await;
         if kept.iter().any(Result::is_err) {
-            return Err(records::no_quorum(core, &kept));
+            return Err(redlock.no_quorum(&kept));
         }
         let mut nonces = Vec::new();
         for answer in kept.iter().flatten() {
@@ -139,9 +139,9 @@ impl<C> OnceRequest<C> {
             }
         }
         for nonce in &nonces {
-            let answers = records::forget_and_hear(core, &name, *nonce).await;
+            let answers = redlock.forget_record(&name, *nonce).await;
             if answers.iter().any(Result::is_err) {
-                return Err(records::no_quorum(core, &answers));
+                return Err(redlock.no_quorum(&answers));
             }
         }
         Ok(!nonces.is_empty())

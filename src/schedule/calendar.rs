@@ -19,7 +19,7 @@ pub(super) struct Date {
 }
 
 impl Date {
-    /// The date that is so many days after 1 January 1970.
+    /// The date `days` days after 1 January 1970.
     pub(super) const fn from_days(days: i64) -> Self {
         let shifted = days + EPOCH;
         let era = shifted.div_euclid(DAYS_OF_ERA);

@@ -1,3 +1,5 @@
+//! Errors of schedules.
+
 use std::{fmt, time::Duration};
 
 use super::WallTime;
@@ -13,7 +15,7 @@ pub enum ScheduleError {
         /// The period.
         period: Duration,
     },
-    /// The period is so long that it has no tick before the end of the year 9999.
+    /// The period has no tick before the end of the year 9999.
     PeriodTooLong {
         /// The period.
         period: Duration,

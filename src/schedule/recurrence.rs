@@ -1,3 +1,5 @@
+//! Custom rules.
+
 use super::WallTime;
 
 /// A rule of one's own for when a job is due; see [`Schedule::custom`](super::Schedule::custom).

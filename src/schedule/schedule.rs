@@ -1,3 +1,5 @@
+//! The schedule of a job.
+
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},

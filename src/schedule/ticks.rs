@@ -1,3 +1,5 @@
+//! Iterates over ticks from either end.
+
 use std::iter::FusedIterator;
 
 use super::{Schedule, WallTime};
@@ -41,9 +43,8 @@ impl FusedIterator for Ticks<'_> {}
 
 /// The latest tick that is not after `at`, of a rule that gives the next one.
 ///
-/// The next tick after a moment is not after `at` exactly as long as the moment lies before the
-/// tick that is looked for. So that moment is found by halving: at most twice 48 questions, however
-/// many ticks there are.
+/// The next tick after a moment is not after `at` if and only if the moment lies before the latest
+/// tick. So bisection finds it: at most twice 48 calls, whatever the number of ticks.
 pub(super) fn latest(
     next: impl Fn(WallTime) -> Option<WallTime>,
     at: WallTime,

@@ -1,3 +1,5 @@
+//! Wall-clock time in milliseconds.
+
 use std::{
     fmt,
     time::{Duration, SystemTime, UNIX_EPOCH},

@@ -7,6 +7,7 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures_util::FutureExt as _;
@@ -15,18 +16,18 @@ use tracing::{Instrument as _, Span};
 
 use super::{
     Claim, JobContext, JobError, JobEventKind, NotDone, context::RunInfo, driver::Driver,
-    job::JobOptions, jobs::Shared, run::backoff, shared_job::SharedJob, status::Outcome,
-    work::Work,
+    job::JobOptions, shared::SchedulerShared, shared_job::SharedJob, status::Outcome,
+    work::JobWork,
 };
 use crate::{guard::LockContext, time::Sleep};
 
 /// The work of a run, as a future that its guard polls and drops.
-pub(super) struct Attempts {
+pub(super) struct AttemptsFuture {
     job: Arc<str>,
     run: Option<Pin<Box<dyn Future<Output = Outcome> + Send>>>,
 }
 
-impl Future for Attempts {
+impl Future for AttemptsFuture {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
@@ -34,8 +35,8 @@ impl Future for Attempts {
     }
 }
 
-impl Drop for Attempts {
-    /// Drops the work, which may panic, where the driver must not.
+impl Drop for AttemptsFuture {
+    /// Drops the work, whose panic must not reach the driver.
     fn drop(&mut self) {
         let run = self.run.take();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(run))) {
@@ -46,48 +47,46 @@ impl Drop for Attempts {
     }
 }
 
-pub(super) struct Tries {
-    shared: Arc<Shared>,
+pub(super) struct RunAttempts {
+    shared: Arc<SchedulerShared>,
     job: Arc<SharedJob>,
     options: JobOptions,
     info: Arc<RunInfo>,
     first: u32,
-    work: OwnedMutexGuard<Box<dyn Work>>,
+    work: OwnedMutexGuard<Box<dyn JobWork>>,
 }
 
-/// What an attempt failed with.
-struct Failure {
+/// The error of an attempt.
+struct AttemptError {
     text: Arc<str>,
     is_not_done: bool,
 }
 
-impl From<JobError> for Failure {
-    /// Drops the error, too: where its panics are caught.
+impl From<JobError> for AttemptError {
+    /// Drops the error here, where its panics are caught.
     fn from(error: JobError) -> Self {
         Self { text: error.to_string().into(), is_not_done: NotDone::is_in(&*error) }
     }
 }
 
-impl Driver {
-    /// `None` while another run has the work, which is never so.
-    pub(super) fn attempts(&self, info: &Arc<RunInfo>, first: u32) -> Option<Tries> {
-        let work = Arc::clone(&self.work).try_lock_owned().ok()?;
-        Some(Tries {
-            shared: Arc::clone(&self.shared),
-            job: Arc::clone(&self.job),
-            options: self.options.clone(),
+impl RunAttempts {
+    /// `None` if another run has the work.
+    pub(super) fn new(driver: &Driver, info: &Arc<RunInfo>, first: u32) -> Option<Self> {
+        let work = Arc::clone(&driver.work).try_lock_owned().ok()?;
+        Some(Self {
+            shared: Arc::clone(&driver.shared),
+            job: Arc::clone(&driver.job),
+            options: driver.options.clone(),
             info: Arc::clone(info),
             first,
             work,
         })
     }
-}
 
-impl Tries {
-    pub(super) fn start(self, lock: LockContext, span: Span) -> Attempts {
+    pub(super) fn start(self, lock: LockContext, span: Span) -> AttemptsFuture {
         let job = Arc::clone(&self.job.name);
         let run = self.run(lock, span.clone()).instrument(span);
-        Attempts { job, run: Some(Box::pin(run)) }
+        AttemptsFuture { job, run: Some(Box::pin(run)) }
     }
 
     async fn run(mut self, lock: LockContext, span: Span) -> Outcome {
@@ -96,8 +95,9 @@ impl Tries {
             let context = JobContext::new(lock.clone(), Arc::clone(&self.info), attempt);
             lock.set_resting(false);
             lock.heartbeat();
-            let work =
-                AssertUnwindSafe(async { self.work.run(context).await.map_err(Failure::from) });
+            let work = AssertUnwindSafe(async {
+                self.work.run(context).await.map_err(AttemptError::from)
+            });
             let failure = match work.catch_unwind().await {
                 Ok(Ok(())) => break,
                 Ok(Err(failure)) => failure,
@@ -105,7 +105,7 @@ impl Tries {
             };
             let error = failure.text;
             self.job.attempt_failed(Arc::clone(&error));
-            // What was asked for is no tick, and is not repeated.
+            // A triggered run is no tick and is not repeated.
             let repeats = self.options.claim == Claim::AtEnd && !self.info.triggered;
             if failure.is_not_done && repeats {
                 return Outcome::NotDone { reason: error };
@@ -116,7 +116,7 @@ impl Tries {
             if retry >= self.options.retries {
                 return match (lock.is_stopping(), lock.is_in_last_validity()) {
                     (false, _) => Outcome::Failed { error },
-                    // It did as it was told, before the lock ended.
+                    // It stopped on request before the lock ended.
                     (true, false) => Outcome::Stopped,
                     (true, true) => Outcome::TimedOut { error: Some(error) },
                 };
@@ -137,13 +137,13 @@ impl Tries {
     }
 }
 
-/// Waits for the next attempt; not where there will be none.
+/// Waits for the next attempt, or until a stop request.
 async fn is_stopped_within(pause: Sleep, lock: &LockContext) -> bool {
     let mut pause = pin!(pause);
     tokio::select! {
         biased;
         () = &mut pause => {}
-        // Or a renewal is late, and may come still.
+        // Otherwise a renewal is late, and may still come.
         () = lock.stopping() => if !lock.is_asked_to_stop() { pause.await },
     }
     lock.is_asked_to_stop()
@@ -155,4 +155,10 @@ pub(super) fn message(panic: &(dyn Any + Send)) -> Arc<str> {
         return (*text).into();
     }
     panic.downcast_ref::<String>().map_or("a panic without a text", String::as_str).into()
+}
+
+/// The pause before a retry; doubles each time.
+pub(super) fn backoff(first: Duration, retry: u32) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(60);
+    first.saturating_mul(1 << retry.min(16)).min(LONGEST.max(first))
 }

@@ -11,27 +11,27 @@ use tokio::{
     sync::{Notify, oneshot},
 };
 
-use super::{attempts::Attempts, status::Outcome};
+use super::{attempts::AttemptsFuture, status::Outcome};
 use crate::{
     error::LockError,
     guard::{Guarded, Hold, LockContext},
     lock::Spawner,
 };
 
-type End = Result<(Outcome, Option<Hold>), LockError>;
+type RunResult = Result<(Outcome, Option<Hold>), LockError>;
 
-/// A run that goes on, on its thread.
-pub(super) struct Thread {
-    end: oneshot::Receiver<End>,
+/// A run on a thread of its own.
+pub(super) struct BlockingRun {
+    end: oneshot::Receiver<RunResult>,
     cancelled: Arc<Notify>,
 }
 
-impl Thread {
+impl BlockingRun {
     pub(super) fn start(
         job: &str,
         spawner: &dyn Spawner,
         runtime: Option<Handle>,
-        (guarded, context): (Guarded<Attempts>, LockContext),
+        (guarded, context): (Guarded<AttemptsFuture>, LockContext),
     ) -> Self {
         context.set_blocks(true);
         let cancelled = Arc::new(Notify::new());
@@ -39,19 +39,19 @@ impl Thread {
         let is_cancelled = Arc::clone(&cancelled);
         let run = async move {
             let end = run(guarded, &is_cancelled).await;
-            // What comes next is up to the scheduler's runtime, which may hang.
+            // The scheduler's runtime takes over, and may hang.
             context.set_blocks(false);
-            // A scheduler that is gone wants no answer; the lock is given back all the same.
+            // The scheduler may be gone; the lock is released in any case.
             let _ = ended.send(end);
         };
-        // Without a thread the answer is dropped, and the lock given back.
+        // Without a thread the sender is dropped and the lock released.
         if let Err(error) = spawner.spawn_blocking(&format!("job {job}"), within(runtime, run)) {
             crate::log::warn!(%job, %error, "the system gives no thread for a blocking job");
         }
         Self { end, cancelled }
     }
 
-    pub(super) async fn end(&mut self) -> End {
+    pub(super) async fn end(&mut self) -> RunResult {
         (&mut self.end).await.unwrap_or_else(|_| {
             Ok((Outcome::Failed { error: "the system gives no thread".into() }, None))
         })
@@ -63,7 +63,7 @@ impl Thread {
     }
 }
 
-async fn run(guarded: Guarded<Attempts>, cancelled: &Notify) -> End {
+async fn run(guarded: Guarded<AttemptsFuture>, cancelled: &Notify) -> RunResult {
     let mut guarded = pin!(guarded);
     let ended = tokio::select! {
         biased;

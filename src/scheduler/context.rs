@@ -1,3 +1,5 @@
+//! What a run of a job knows.
+
 use std::{
     fmt,
     ops::Deref,
@@ -11,8 +13,8 @@ use crate::{guard::LockContext, schedule::WallTime};
 ///
 /// It is a [`LockContext`]: [`fencing_token`](LockContext::fencing_token),
 /// [`ensure_valid`](LockContext::ensure_valid) and [`stopping`](LockContext::stopping) are at hand.
-/// Here, `stopping` completes also when the scheduler shuts down or is led by another replica, and
-/// when the run has to give way to the next tick.
+/// Here, `stopping` also completes when the scheduler shuts down, when another replica leads, and
+/// when [`Overlap::Stop`](super::Overlap::Stop) stops the run for the next tick.
 #[derive(Clone)]
 pub struct JobContext {
     lock: LockContext,
@@ -64,13 +66,13 @@ impl JobContext {
         self.attempt
     }
 
-    /// Says that the work gets on with what it does; from any task or thread. Needed where
-    /// [`heartbeat_within`](super::Job::heartbeat_within) is set, and without effect otherwise.
+    /// Records a heartbeat of the work; from any task or thread. Needed if
+    /// [`heartbeat_within`](super::Job::heartbeat_within) is set; no effect otherwise.
     pub fn heartbeat(&self) {
         self.lock.heartbeat();
     }
 
-    /// Whether somebody asked for this run, apart from the schedule.
+    /// Whether this run was triggered, apart from the schedule.
     pub fn is_triggered(&self) -> bool {
         self.run.triggered
     }

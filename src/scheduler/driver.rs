@@ -1,4 +1,4 @@
-//! The life of one job on one replica: waits for ticks, takes the lock, and begins again.
+//! The loop of one job on one replica: waits for ticks, acquires the lock, recovers from panics.
 
 use std::{ops::ControlFlow, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -6,111 +6,103 @@ use futures_util::FutureExt as _;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, watch};
 
 use super::{
-    JobEventKind, JobState, MissReason, SkipReason,
-    attempts::message,
-    healing::FromFuture,
+    JobEventKind, JobState, MissReason, Outcome, SkipReason,
+    attempts::{backoff, message},
     job::JobOptions,
-    jobs::{Control, Phase, Shared},
-    learning::Next,
-    policy::{Due, Record, next_overlap},
-    replacing::OwnSchedule,
-    reports::CutOff,
+    policy::{Due, JobRecord, next_overlap},
+    reporting::{Outage, ReportedSkip},
+    shared::{Control, Phase, SchedulerShared},
     shared_job::SharedJob,
-    telling::Told,
-    trigger::Asked,
-    work::Work,
+    sync::{FutureValue, NextStep, OwnSchedule},
+    trigger::PendingTrigger,
+    work::JobWork,
 };
 use crate::{
     error::LockError,
-    lock::{LockRequest, Redlock, SingleAttempts, claims::JobHistory},
+    lock::{SingleAttempts, claims::JobHistory},
     protocol::{TickClaim, TickRun},
     quorum::claims::Latest,
-    random,
-    resource::Resource,
     schedule::{Schedule, WallTime},
     time::Timestamp,
 };
 
 pub(super) struct Driver {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SchedulerShared>,
     pub(super) job: Arc<SharedJob>,
     pub(super) schedule: Schedule,
     pub(super) options: JobOptions,
-    /// Taken by the run that is going.
-    pub(super) work: Arc<Mutex<Box<dyn Work>>>,
+    /// Locked by the current run.
+    pub(super) work: Arc<Mutex<Box<dyn JobWork>>>,
     pub(super) control: watch::Receiver<Control>,
     jumps: watch::Receiver<u64>,
-    /// What the fleet knows of the job, as last seen.
-    pub(super) record: Record,
+    /// The fleet's knowledge of the job, as last read.
+    pub(super) record: JobRecord,
     pub(super) latest: Option<Latest>,
     pub(super) own_schedule: OwnSchedule,
     /// Stored values that lie in the future.
-    pub(super) from_future: Vec<FromFuture>,
-    /// The tokens of our latest claims that came to nothing.
+    pub(super) future_values: Vec<FutureValue>,
+    /// Tokens of this replica's latest claims whose runs never started.
     pub(super) never_started: Vec<u64>,
-    /// The latest run that is known to have ended, here or elsewhere: also where the nodes forgot it.
+    /// The latest run known to have ended, kept even if the nodes forget it.
     pub(super) known_end: Option<TickRun>,
-    /// Its end, where too few nodes took it.
+    /// Its end, if too few nodes stored it.
     pub(super) unstored_end: Option<TickClaim>,
-    /// The latest tick that was started here: also where the nodes forgot it.
+    /// The latest tick started here, kept even if the nodes forget it.
     pub(super) own_tick: Option<WallTime>,
-    /// Not before that, for this tick.
+    /// Earliest time of the next attempt, and its tick.
     pub(super) hold_off: Option<(WallTime, Timestamp)>,
-    /// Tells of the release that `hold_off` waits for; absent where nothing would be done about it.
+    /// Waits for the release of the lock during `hold_off`; absent if a release changes nothing.
     pub(super) releases: Option<SingleAttempts>,
     /// The tick that waits for a run elsewhere, as last seen.
     pub(super) queued: Option<WallTime>,
-    /// How often in a row the nodes, or the line before the lock, turned us away.
-    pub(super) tries: u32,
-    /// The latest tick that was told of as skipped, or as missed.
-    pub(super) told_skipped: Option<Told>,
-    pub(super) told_missed: Option<WallTime>,
-    /// The latest tick that was given up, as its runs were broken off.
-    pub(super) told_given_up: Option<WallTime>,
-    /// When to store what too few nodes know of the job.
+    /// Consecutive refusals by the nodes or the local line.
+    pub(super) refusals: u32,
+    /// The latest tick reported as skipped, and as missed.
+    pub(super) reported_skip: Option<ReportedSkip>,
+    pub(super) reported_missed: Option<WallTime>,
+    /// The latest tick reported as given up.
+    pub(super) reported_given_up: Option<WallTime>,
+    /// When to store the job's state, if too few nodes have it.
     pub(super) register_at: Option<Timestamp>,
-    /// The run that is going was asked to stop for the next tick.
-    pub(super) gave_way: bool,
-    /// What kept the latest tick from being run.
+    /// The current run was stopped for the next tick.
+    pub(super) stopped_for_next: bool,
+    /// Why the latest tick did not run.
     pub(super) obstacle: Option<MissReason>,
-    /// Too few nodes answered for the job, as was told at WARN.
-    pub(super) is_cut_off: Option<CutOff>,
-    /// The request that the present run, or the try at one, is for.
-    pub(super) asked: Option<Asked>,
-    /// JobHistory from before the lock is asked for until the work has ended.
+    /// The outage that was logged at WARN, while it lasts.
+    pub(super) outage: Option<Outage>,
+    /// The trigger that the current run, or attempt at one, is for.
+    pub(super) asked: Option<PendingTrigger>,
+    /// Held from before the lock is acquired until the work has ended.
     pub(super) slot: Option<OwnedSemaphorePermit>,
-    /// How many turns in a row panicked outside of the work.
+    /// Consecutive turns that panicked outside of the work.
     pub(super) panics: u32,
     has_begun: bool,
     pub(super) is_closed: bool,
 }
 
-/// What the job's lock is wanted for.
+/// Purpose of acquiring the job's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Tick(WallTime),
     Trigger,
-    /// To store what the nodes ought to know: since when the job exists, or how its latest run ended.
+    /// Stores since when the job exists, or how its latest run ended.
     Register,
 }
 
-/// Pauses after a refusal, doubled each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Why a job has ended.
 pub(super) const CLOSED: &str = "the lock manager is shut down";
 const SHUT_DOWN: &str = "the scheduler was shut down";
 
 impl Driver {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<SchedulerShared>,
         job: &Arc<SharedJob>,
         (schedule, options): (Schedule, JobOptions),
-        work: Box<dyn Work>,
+        work: Box<dyn JobWork>,
         kept: JobHistory,
     ) -> Self {
         let now = shared.now();
-        let owner = Arc::clone(&shared.core().settings.owner);
+        let owner = Arc::clone(shared.redlock.owner());
         let own_schedule = OwnSchedule::new(&schedule, millis(now), owner);
         let mut driver = Self {
             shared: Arc::clone(shared),
@@ -119,11 +111,11 @@ impl Driver {
             options,
             work: Arc::new(Mutex::new(work)),
             control: shared.control.subscribe(),
-            jumps: shared.alarms.jumps(),
-            record: Record::new(now),
+            jumps: shared.wall_timer.jumps(),
+            record: JobRecord::new(now),
             latest: None,
             own_schedule,
-            from_future: Vec::new(),
+            future_values: Vec::new(),
             never_started: Vec::new(),
             known_end: None,
             unstored_end: None,
@@ -131,28 +123,28 @@ impl Driver {
             hold_off: None,
             releases: None,
             queued: None,
-            tries: 0,
-            told_skipped: None,
-            told_missed: None,
-            told_given_up: None,
+            refusals: 0,
+            reported_skip: None,
+            reported_missed: None,
+            reported_given_up: None,
             register_at: None,
-            gave_way: false,
+            stopped_for_next: false,
             obstacle: None,
-            is_cut_off: None,
+            outage: None,
             asked: None,
             slot: None,
             panics: 0,
             has_begun: false,
             is_closed: false,
         };
-        driver.learn(kept);
+        driver.apply(kept);
         if driver.latest.is_none() {
-            driver.register_at = Some(driver.soon());
+            driver.register_at = Some(driver.register_time());
         }
         driver
     }
 
-    /// Goes on until the scheduler or the manager has ended.
+    /// Runs until the scheduler or the manager has ended.
     pub(super) async fn drive(mut self) {
         loop {
             // The work's panics are caught where it runs; a schedule is foreign code too.
@@ -177,7 +169,7 @@ impl Driver {
             return ControlFlow::Break(());
         }
         if !std::mem::replace(&mut self.has_begun, true) {
-            self.tell_over();
+            self.report_exhausted();
         }
         self.jumps.mark_unchanged();
         let now = self.shared.now();
@@ -187,7 +179,7 @@ impl Driver {
             self.asked = Some(asked);
             self.acquire(Purpose::Trigger).await;
             self.answer_unless_done(None);
-        } else if self.register_at.is_some_and(|at| self.shared.core().clock().now() >= at) {
+        } else if self.register_at.is_some_and(|at| self.shared.redlock.now() >= at) {
             self.register_at = None;
             self.acquire(Purpose::Register).await;
         } else if self.job.is_paused() {
@@ -207,20 +199,20 @@ impl Driver {
         self.job.set_state(JobState::StandingBy { leader: None });
         while let Some(asked) = self.job.take_trigger() {
             self.asked = Some(asked);
-            self.tell_skipped(Purpose::Trigger, SkipReason::NotLeading);
+            self.report_skipped(Purpose::Trigger, SkipReason::NotLeading);
         }
         self.idle(None, None).await;
     }
 
     async fn follow_schedule(&mut self, now: WallTime) {
-        let Next { due, unknown } = self.next(now).await;
+        let NextStep { due, unknown } = self.next(now).await;
         match due {
             Due::Run { tick, start, .. } => {
                 // Of a schedule that counts from the last end, the tick moves while we hold off.
                 let held_off =
                     self.hold_off.filter(|(of, _)| *of == tick || self.schedule.is_after_end());
                 if let Some((_, until)) = held_off
-                    && self.shared.core().clock().now() < until
+                    && self.shared.redlock.now() < until
                 {
                     let next = next_overlap(&self.schedule, &self.job.name, tick, now.max(start));
                     let until = self.register_at.map_or(until, |at| at.min(until));
@@ -230,12 +222,12 @@ impl Driver {
                 }
             }
             Due::Wait { tick, start, missed } => {
-                self.tell_missed(missed);
+                self.report_missed(missed);
                 self.job.set_next(Some(tick));
                 self.wait(Some(start), unknown).await;
             }
             Due::Never { missed } => {
-                self.tell_missed(missed);
+                self.report_missed(missed);
                 self.job.set_next(None);
                 self.job.set_state(JobState::NoMoreTicks);
                 self.wait(None, unknown).await;
@@ -243,24 +235,24 @@ impl Driver {
         }
     }
 
-    /// Until a tick starts. What the nodes could not be asked for is asked again before that.
+    /// Waits until a tick starts, or until it is time to query the nodes again after a failure.
     async fn wait(&mut self, start: Option<WallTime>, unknown: Option<LockError>) {
         let mut until = self.register_at;
         let obstacle = self.obstacle.take();
         if let Some(error) = unknown {
             self.note_unavailable(&error);
             self.obstacle = obstacle.or(self.obstacle.take());
-            let again = self.shared.core().clock().now() + self.pause();
+            let again = self.shared.redlock.now() + self.pause();
             until = Some(until.map_or(again, |at| at.min(again)));
         }
         self.idle(start, until).await;
     }
 
-    /// Until the wall clock shows a moment, or time has come to another, or something is asked for.
+    /// Waits for a time of the wall clock, a time of the steady clock, or a request.
     async fn idle(&mut self, wall: Option<WallTime>, until: Option<Timestamp>) {
         self.releases = None;
-        let alarm = self.shared.alarms.at(wall);
-        let timer = until.map(|at| self.shared.core().timers.sleep_until(at));
+        let alarm = self.shared.wall_timer.at(wall);
+        let timer = until.map(|at| self.shared.redlock.sleep_until(at));
         tokio::select! {
             biased;
             () = alarm => {}
@@ -271,114 +263,53 @@ impl Driver {
         }
     }
 
-    async fn acquire(&mut self, purpose: Purpose) {
-        if !self.take_slot(purpose).await {
-            return;
-        }
-        match self.attempt(purpose).await {
-            Ok(lock) => {
-                self.releases = None;
-                self.queued = None;
-                // It was waited for.
-                if self.may_start(purpose) {
-                    self.locked(lock, purpose).await;
-                }
-            }
-            Err(error) => self.refused(error, purpose).await,
-        }
-        self.slot = None;
-    }
-
-    pub(super) fn request(&self) -> LockRequest {
-        request(&self.shared.redlock, &self.job.name, &self.options)
-    }
-
     pub(super) fn may_run(&self) -> bool {
         self.shared.control() == Control { phase: Phase::Running, leads: true }
     }
 
-    /// May change at any time, while nodes are asked too.
+    /// May change at any time, also during a query.
     pub(super) fn may_start(&self, purpose: Purpose) -> bool {
         self.may_run() && !(matches!(purpose, Purpose::Tick(_)) && self.job.is_paused())
     }
-
-    /// The lock was not to be had: sees how the tick stands.
-    async fn refused(&mut self, error: LockError, purpose: Purpose) {
-        let known = self.record.tick;
-        match error.root().clone() {
-            error @ (LockError::Closed | LockError::Forked { .. }) => {
-                crate::log::warn!(job = %self.job.name, %error, "the job ends");
-                self.is_closed = true;
-            }
-            LockError::Held { expires_in, owner, .. } => {
-                self.note_held(owner.clone());
-                let _ = self.look().await;
-                let holder = owner.clone();
-                let reason = if self.is_started(purpose, known) {
-                    SkipReason::AlreadyStarted { by: owner }
-                } else {
-                    SkipReason::Held { by: owner }
-                };
-                self.tell_skipped(purpose, reason);
-                // Who runs it gives the lock back when it is done, and goes on with the schedule
-                // itself. Only if it crashes, or ends, others have to.
-                // One that was broken off is none: others may just have got in each other's way.
-                let going = self.latest.as_ref().is_some_and(|latest| {
-                    latest.run.is_open() && (latest.owner.is_none() || latest.owner == holder)
-                });
-                if let (Purpose::Tick(tick), Some((of, _))) = (purpose, self.hold_off)
-                    && of != tick
-                    && !self.schedule.is_after_end()
-                {
-                    // The nodes answer, and this tick was not tried for yet.
-                    self.tries = 0;
-                }
-                let ttl = self.options.lock.ttl.unwrap_or(self.shared.core().settings.ttl);
-                let pause = if going {
-                    expires_in.unwrap_or(ttl) + random::within(&(Duration::ZERO..=ttl / 20))
-                } else {
-                    self.pause()
-                };
-                self.hold_off(purpose, pause);
-                self.queue(purpose);
-            }
-            error => self.unavailable(purpose, &error),
-        }
-    }
-
-    pub(super) fn unavailable(&mut self, purpose: Purpose, error: &LockError) {
-        let text = self.note_unavailable(error);
-        self.tell_skipped(purpose, SkipReason::Unavailable { error: text });
-        let pause = self.pause();
-        self.hold_off(purpose, pause);
-    }
-
-    pub(super) fn hold_off(&mut self, purpose: Purpose, pause: Duration) {
-        let until = self.shared.core().clock().now() + pause;
-        match purpose {
-            Purpose::Tick(tick) => self.hold_off = Some((tick, until)),
-            // Whoever asked can ask again.
-            Purpose::Trigger => {}
-            Purpose::Register => self.register_at = Some(until),
-        }
-    }
-
-    /// Longer from time to time, and different on each replica.
-    pub(super) fn pause(&mut self) -> Duration {
-        let longest = FIRST_PAUSE.saturating_mul(1 << self.tries.min(16)).min(LONGEST_PAUSE);
-        self.tries += 1;
-        random::within(&(longest / 2..=longest))
-    }
-}
-
-/// The request for a job's lock.
-pub(super) fn request(redlock: &Redlock, job: &str, options: &JobOptions) -> LockRequest {
-    redlock
-        .lock_own(Resource::of_job(job))
-        .options(options.lock())
-        .polled_within(Some(options.polled_within()))
 }
 
 pub(super) fn millis(time: WallTime) -> Duration {
     Duration::from_millis(time.as_millis())
+}
+
+/// First pause after a panic; doubles with each consecutive one.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
+
+impl Driver {
+    /// Cleans up after a panic outside of the work; the job continues after a pause.
+    pub(super) async fn recover(&mut self, message: &Arc<str>) {
+        self.slot = None;
+        if let Some(running) = self.job.running() {
+            let outcome = Outcome::Panicked { message: Arc::clone(message) };
+            let now = self.shared.now();
+            let tick = WallTime::from(running.tick);
+            let took = now.as_millis().saturating_sub(WallTime::from(running.since).as_millis());
+            let took = Duration::from_millis(took);
+            self.job.ended(&outcome, took, now);
+            self.shared.emit(&self.job, tick, JobEventKind::of(&outcome, took));
+            self.answer(Ok(outcome));
+        }
+        self.answer_unless_done(Some(message));
+        let pause = backoff(PANIC_PAUSE, self.panics);
+        self.panics = self.panics.saturating_add(1);
+        crate::log::warn!(
+            job = %self.job.name,
+            panic = %message,
+            ?pause,
+            "the job's schedule, or a subscriber, panicked: the job goes on after a pause"
+        );
+        self.obstacle = Some(MissReason::BackingOff);
+        let reason = format!("a panic outside of the work: {message}").into();
+        self.job.set_state(JobState::BackingOff { reason });
+        tokio::select! {
+            biased;
+            () = self.shared.sleep(pause) => {}
+            _ = self.control.wait_for(|control| control.phase > Phase::Running) => {}
+        }
+    }
 }

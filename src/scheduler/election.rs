@@ -4,8 +4,8 @@ use std::{future::pending, sync::Arc, time::Duration};
 
 use super::{
     StartError,
-    alarms::LOOK_INTERVAL,
-    jobs::{Phase, Shared},
+    shared::{Phase, SchedulerShared},
+    wall_timer::LOOK_INTERVAL,
 };
 use crate::{
     error::LockError,
@@ -14,36 +14,36 @@ use crate::{
     resource::ResourceError,
 };
 
-/// Who leads a [`Scheduler`](super::Scheduler::leader_only) on this replica: a [`Leader`] of the
-/// scheduler's manager, or the name of one with the default options.
+/// The candidate of a [`Scheduler`](super::Scheduler::leader_only) on this replica: a [`Leader`] of
+/// the scheduler's manager, or the name of one with the default options.
 #[derive(Clone, Debug)]
-pub struct Candidate(Of);
+pub struct Candidate(CandidateKind);
 
 #[derive(Clone, Debug)]
-enum Of {
+enum CandidateKind {
     Name(String),
     Leader(Box<Leader>),
 }
 
 impl From<Leader> for Candidate {
     fn from(leader: Leader) -> Self {
-        Self(Of::Leader(Box::new(leader)))
+        Self(CandidateKind::Leader(Box::new(leader)))
     }
 }
 
 impl From<String> for Candidate {
     fn from(name: String) -> Self {
-        Self(Of::Name(name))
+        Self(CandidateKind::Name(name))
     }
 }
 
 impl From<&str> for Candidate {
     fn from(name: &str) -> Self {
-        Self(Of::Name(name.into()))
+        Self(CandidateKind::Name(name.into()))
     }
 }
 
-/// Time within which the scheduler's tasks have to run, unless the candidate has a limit of its own.
+/// Default limit for the time between two runs of the scheduler's tasks.
 const HEARTBEAT_WITHIN: Duration = Duration::from_secs(30);
 /// Heartbeats within the limit.
 const BEATS: u32 = 4;
@@ -51,14 +51,14 @@ const BEATS: u32 = 4;
 impl Candidate {
     pub(super) fn check(self, redlock: &Redlock) -> Result<Leader, StartError> {
         let leader = match self.0 {
-            Of::Name(name) => redlock.leader(name),
-            Of::Leader(leader) => *leader,
+            CandidateKind::Name(name) => redlock.leader(name),
+            CandidateKind::Leader(leader) => *leader,
         };
         let name = Arc::clone(leader.name());
         if name.is_empty() {
             return Err(StartError::InvalidLeader { name, error: ResourceError::EmptyName });
         }
-        if !leader.is_of(redlock.core()) {
+        if !leader.is_of(redlock) {
             return Err(StartError::ForeignLeader { name });
         }
         match leader.check() {
@@ -74,9 +74,9 @@ impl Candidate {
     }
 }
 
-/// Campaigns and leads until the scheduler has come to its end. Leadership is given up after the
-/// last run has ended; work that blocks and can't be stopped is left to its own lock.
-pub(super) async fn lead(leader: Leader, shared: Arc<Shared>) {
+/// Campaigns and leads until the scheduler has ended. Gives up the leadership after the last run;
+/// blocking work that can't be stopped keeps its own lock.
+pub(super) async fn lead(leader: Leader, shared: Arc<SchedulerShared>) {
     let ended = || {
         let (mut alive, mut control) = (shared.alive.subscribe(), shared.control.subscribe());
         async move {
@@ -89,8 +89,8 @@ pub(super) async fn lead(leader: Leader, shared: Arc<Shared>) {
     };
     let (leader, limit) = leader.heartbeat_or(HEARTBEAT_WITHIN);
     let led = leader.run(|term| {
-        let (leads, ended) = (Leads::begin(&shared), ended());
-        let beats = beat(term, Arc::clone(&shared), limit);
+        let (leads, ended) = (LeadGuard::begin(&shared), ended());
+        let beats = send_heartbeats(term, Arc::clone(&shared), limit);
         async move {
             tokio::select! {
                 biased;
@@ -117,14 +117,14 @@ pub(super) async fn lead(leader: Leader, shared: Arc<Shared>) {
     }
 }
 
-/// Tells the lock's watch that the scheduler is polled: this task, and the one that wakes the jobs.
-async fn beat(term: Term, shared: Arc<Shared>, limit: Duration) {
+/// Sends heartbeats while the scheduler is polled: this task, and the wall timer's.
+async fn send_heartbeats(term: Term, shared: Arc<SchedulerShared>, limit: Duration) {
     // No limit.
     if limit == Duration::MAX {
         pending::<()>().await;
     }
     loop {
-        let since = shared.core().clock().now().since(shared.alarms.looked());
+        let since = shared.redlock.now().since(shared.wall_timer.looked());
         if since <= LOOK_INTERVAL + limit / 2 {
             term.heartbeat();
         }
@@ -132,17 +132,17 @@ async fn beat(term: Term, shared: Arc<Shared>, limit: Duration) {
     }
 }
 
-/// Jobs may run as long as it is there.
-struct Leads(Arc<Shared>);
+/// Lets jobs run until it is dropped.
+struct LeadGuard(Arc<SchedulerShared>);
 
-impl Leads {
-    fn begin(shared: &Arc<Shared>) -> Self {
+impl LeadGuard {
+    fn begin(shared: &Arc<SchedulerShared>) -> Self {
         shared.control.send_modify(|control| control.leads = true);
         Self(Arc::clone(shared))
     }
 }
 
-impl Drop for Leads {
+impl Drop for LeadGuard {
     fn drop(&mut self) {
         self.0.control.send_modify(|control| control.leads = false);
     }

@@ -1,3 +1,5 @@
+//! Errors of a start, and of a name that no job has.
+
 use std::{error::Error, fmt, sync::Arc};
 
 use crate::{error::LockError, protocol::Op, resource::ResourceError, schedule::ScheduleError};

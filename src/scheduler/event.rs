@@ -1,3 +1,5 @@
+//! Events of jobs, with the reasons of misses and skips.
+
 use std::{
     fmt,
     sync::Arc,
@@ -9,7 +11,7 @@ use crate::{FencingToken, error::LossCause, schedule::WallTime};
 
 /// Something that happened to a job on this replica.
 ///
-/// Other replicas tell of their own runs themselves.
+/// Each replica reports its own runs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct JobEvent {
@@ -17,7 +19,7 @@ pub struct JobEvent {
     pub job: Arc<str>,
     /// The tick that it is about; for what concerns several, the latest.
     pub tick: WallTime,
-    /// Of a run that was asked for: the [number](super::Trigger::id) of the request.
+    /// For a triggered run: the [number](super::Trigger::id) of the request.
     pub trigger: Option<u64>,
     /// When it happened, by this replica's wall clock.
     pub at: SystemTime,
@@ -36,8 +38,8 @@ pub enum JobEventKind {
     },
     /// The tick was not run here, and why.
     Skipped(SkipReason),
-    /// Ticks that were not started in time are given up, or one whose run did not end. While too few
-    /// nodes answer, it is not told: other replicas may have run them.
+    /// Ticks that were not started in time are given up, or one whose run did not end. Not sent
+    /// while too few nodes answer: other replicas may have run them.
     Missed {
         /// How many; 1,000 means at least as many.
         count: u64,
@@ -46,9 +48,9 @@ pub enum JobEventKind {
         /// What kept this replica from running them.
         why: MissReason,
     },
-    /// The tick's runs were broken off, and it is not repeated any more: there were as many as
-    /// [`max_attempts`](super::Job::max_attempts), or it is longer ago than
-    /// [`catch_up`](super::Job::catch_up). Each replica tells it.
+    /// The tick's runs were broken off, and it is not repeated any more: there were
+    /// [`max_attempts`](super::Job::max_attempts) of them, or it is longer ago than
+    /// [`catch_up`](super::Job::catch_up). Each replica sends this.
     GivenUp {
         /// How many runs there were.
         attempts: u32,
@@ -65,7 +67,7 @@ pub enum JobEventKind {
         /// For how long it is valid from now.
         remaining: Duration,
     },
-    /// The work was asked to stop: the lock is about to end, or somebody wants the run to.
+    /// The work received a stop request: the lock is about to end, or the run is being stopped.
     Stopping,
     /// An attempt failed, and is repeated under the same lock.
     Retrying {
@@ -109,8 +111,8 @@ pub enum JobEventKind {
         /// From its start.
         took: Duration,
     },
-    /// The work was stopped, or stopped itself when it was asked to: the scheduler shut down,
-    /// leadership was lost, the next tick came, or the lock was about to end.
+    /// The work was stopped, or stopped on request: the scheduler shut down, leadership was lost,
+    /// the next tick came, or the lock was about to end.
     Stopped {
         /// From its start.
         took: Duration,
@@ -122,7 +124,7 @@ pub enum JobEventKind {
         /// From its start.
         took: Duration,
     },
-    /// The job runs no more on this replica. Not told of where the scheduler was shut down.
+    /// The job runs no more on this replica. Not sent after a shutdown of the scheduler.
     Ended {
         /// Why.
         reason: Arc<str>,
@@ -194,20 +196,20 @@ pub enum SkipReason {
     },
     /// The run before is still going.
     Overlap,
-    /// Somebody else has the job's lock; it is looked at again.
+    /// Another owner has the job's lock; the tick is retried.
     Held {
         /// Who, as it calls itself.
         by: Option<Arc<str>>,
     },
-    /// It was asked for on a replica that [stands by](super::Scheduler::leader_only).
+    /// It was triggered on a replica that [stands by](super::Scheduler::leader_only).
     NotLeading,
-    /// The nodes could not be asked; it is tried again while the tick may still start.
+    /// Too few nodes answered; the tick is retried while it may still start.
     Unavailable {
         /// What was the matter.
         error: Arc<str>,
     },
-    /// It was asked for, and the scheduler was shut down, or the job ended, before it was over.
-    /// Where the runtime of the job went away meanwhile, it may have begun.
+    /// It was triggered, and the scheduler was shut down, or the job ended, first. It may have
+    /// begun if the runtime of the job was dropped.
     Ended,
 }
 
@@ -229,7 +231,7 @@ impl fmt::Display for SkipReason {
 impl std::error::Error for SkipReason {}
 
 impl JobEventKind {
-    /// Whether it is about ticks, also during a run that was asked for.
+    /// Whether it is about ticks, even during a triggered run.
     pub(super) const fn concerns_ticks(&self) -> bool {
         matches!(
             self,
@@ -240,7 +242,7 @@ impl JobEventKind {
         )
     }
 
-    /// The event that tells of the end of a run.
+    /// The event for the end of a run.
     pub(super) fn of(outcome: &Outcome, took: Duration) -> Self {
         match outcome.clone() {
             Outcome::Finished => Self::Finished { took },
@@ -254,7 +256,7 @@ impl JobEventKind {
     }
 }
 
-/// One word for it, as in metrics.
+/// The label in metrics.
 pub(super) const fn label(reason: &SkipReason) -> &'static str {
     match reason {
         SkipReason::AlreadyStarted { .. } => "already_started",

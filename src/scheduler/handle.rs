@@ -1,3 +1,5 @@
+//! The handle of a started scheduler.
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::sync::broadcast;
@@ -5,7 +7,7 @@ use tokio::sync::broadcast;
 use super::{
     JobEvent, JobState, JobStatus, Trigger, TriggerError, UnknownJob,
     driver::CLOSED,
-    jobs::{Control, Phase, Shared},
+    shared::{Control, Phase, SchedulerShared},
     shared_job::SharedJob,
 };
 use crate::leader::{Leader, Leadership};
@@ -13,7 +15,7 @@ use crate::leader::{Leader, Leadership};
 /// A scheduler that was started. Cheap to clone; dropping it stops nothing.
 #[derive(Clone)]
 pub struct SchedulerHandle {
-    shared: Arc<Shared>,
+    shared: Arc<SchedulerShared>,
 }
 
 /// What a shutdown had to leave or to break off.
@@ -30,21 +32,22 @@ pub struct ShutdownReport {
 }
 
 impl SchedulerHandle {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<SchedulerShared>) -> Self {
         Self { shared }
     }
 
     /// Stops the scheduler: starts no more runs, asks those that are going to stop, and waits for
-    /// them until `grace` is over; then drops their work. Each lock is given back after its work has
-    /// ended, and this returns when the nodes that can be reached know of it. Work that blocks inside
-    /// a poll, without being a [blocking job](super::Job::blocking), is waited for until it returns.
+    /// them until `grace` is over; then drops their work. Each lock is given back after its work
+    /// has ended, and this returns when the nodes that can be reached know of it. Work that blocks
+    /// inside a poll, without being a [blocking job](super::Job::blocking), delays this until it
+    /// returns.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not take the shutdown back: runs go on until they end by themselves.
-    /// A second call goes on with it.
+    /// Dropping the future does not cancel the shutdown: runs continue until they end by
+    /// themselves. A second call resumes it.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
-        if self.shared.core().is_forked() {
+        if self.shared.redlock.is_forked() {
             return ShutdownReport::default();
         }
         self.enter(Phase::Stopping);
@@ -59,14 +62,14 @@ impl SchedulerHandle {
         let late: Vec<_> = self.shared.jobs.iter().filter(running).cloned().collect();
         self.enter(Phase::Stopped);
         let gone = || self.shared.jobs.iter().all(|job| job.is_gone_or_blocks());
-        // A job tells of its end after that; who has ended is counted last.
+        // A job reports its end before it leaves the count.
         while !gone() && alive.changed().await.is_ok() {}
         self.enter(Phase::Left);
         if let Some(leader) = &self.shared.leader {
             leader.stop().await;
         }
-        self.shared.core().drain().await;
-        // One may have begun to block in between.
+        self.shared.redlock.drain().await;
+        // A job may have begun to block meanwhile.
         let still_running = self.shared.jobs.iter().filter(running).map(name).collect();
         let stopped = late.iter().filter(|job| job.was_stopped()).map(name).collect();
         let mut cancelled: Vec<_> =
@@ -81,19 +84,18 @@ impl SchedulerHandle {
         });
     }
 
-    /// Runs a job now, once, if its lock is free: also while it is paused. Returns at once; what
-    /// becomes of it is told by the [`Trigger`], which need not be awaited, and by
-    /// [`events`](Self::events). Such a run is no tick: the schedule goes
-    /// on as if it had not been, but a tick that comes during it overlaps. A replica that does not
-    /// [lead](Self::leads) skips it.
+    /// Runs a job now, once, if its lock is free: also while it is paused. Returns at once; the
+    /// [`Trigger`], which need not be awaited, and [`events`](Self::events) report the result. Such
+    /// a run is no tick: the schedule ignores it, but a tick that comes during it overlaps. A
+    /// replica that does not [lead](Self::leads) skips it.
     ///
     /// # Errors
     ///
     /// [`TriggerError`]: there is no such job, it has ended, the scheduler is being shut down, or
-    /// 1,000 of its runs wait for their turn already. Nothing was asked for then.
+    /// 1,000 of its triggered runs are pending.
     pub fn trigger(&self, name: &str) -> Result<Trigger, TriggerError> {
         let job = self.find(name)?;
-        let core = self.shared.core();
+        let redlock = &self.shared.redlock;
         if self.shared.control().phase > Phase::Running {
             return Err(TriggerError::ShuttingDown);
         }
@@ -101,17 +103,17 @@ impl SchedulerHandle {
             let (job, reason) = (Arc::clone(&job.name), reason.into());
             Err(TriggerError::Ended { job, reason })
         };
-        if core.is_forked() {
+        if redlock.is_forked() {
             return ended("this process is a fork of the one that it runs in");
         }
-        if core.is_closed() {
+        if redlock.is_closed() {
             return ended(CLOSED);
         }
         job.trigger_run(self.shared.next_trigger())
     }
 
     /// Starts no more runs of a job on this replica. The other replicas go on: to stop a job
-    /// everywhere, pause it on each. A run that is going goes on.
+    /// everywhere, pause it on each. A current run continues.
     ///
     /// # Errors
     ///
@@ -137,7 +139,7 @@ impl SchedulerHandle {
         self.shared.control().leads && is_leader
     }
 
-    /// How each job stands, as last seen from here. Asks nobody.
+    /// The status of each job, as last seen from here. Sends nothing.
     pub fn jobs(&self) -> Vec<JobStatus> {
         self.shared.jobs.iter().map(|job| self.status(job)).collect()
     }
@@ -146,7 +148,7 @@ impl SchedulerHandle {
         let mut status = job.status();
         match &mut status.state {
             JobState::Running | JobState::Ended { .. } => {}
-            state if self.shared.core().is_closed() => {
+            state if self.shared.redlock.is_closed() => {
                 *state = JobState::Ended { reason: CLOSED.into() };
             }
             JobState::StandingBy { leader } => {
@@ -164,7 +166,7 @@ impl SchedulerHandle {
     }
 
     /// What happens from now on, on this replica. A receiver that is further behind than the
-    /// [capacity](super::Scheduler::event_capacity) is told how many events it lost.
+    /// [capacity](super::Scheduler::event_capacity) gets the number of lost events.
     pub fn events(&self) -> broadcast::Receiver<JobEvent> {
         self.shared.events.subscribe()
     }

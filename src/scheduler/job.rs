@@ -1,3 +1,5 @@
+//! A job and its options.
+
 use std::{fmt, future::Future, time::Duration};
 
 use tower_service::Service;
@@ -5,7 +7,7 @@ use tower_service::Service;
 use super::{
     Claim, JobContext, JobError, JobResult, Missed, Overlap,
     policy::Policy,
-    work::{BlockingWork, FnWork, ServiceWork, Work},
+    work::{BlockingWork, FnWork, JobWork, ServiceWork},
 };
 use crate::{
     lock::{LockOptions, Overrun},
@@ -33,7 +35,7 @@ use crate::{
 pub struct Job {
     pub(super) name: String,
     pub(super) schedule: Schedule,
-    pub(super) work: Box<dyn Work>,
+    pub(super) work: Box<dyn JobWork>,
     pub(super) options: JobOptions,
 }
 
@@ -109,9 +111,9 @@ impl Job {
     /// started in, if it was in one.
     ///
     /// Nothing can stop a thread from outside, so a hard stop only takes effect between two
-    /// attempts. The work must ask [`ensure_valid`](crate::LockContext::ensure_valid) before effects
-    /// and now and then in between; what is done when it goes on past the end of its lock is
-    /// [`on_overrun`](Self::on_overrun). The lock is not given back before the work has ended;
+    /// attempts. The work must ask [`ensure_valid`](crate::LockContext::ensure_valid) before
+    /// effects and now and then in between; [`on_overrun`](Self::on_overrun) decides what follows
+    /// if it runs past the end of its lock. The lock is not given back before the work has ended;
     /// but it ends at [`max_run`](Self::max_run), as any other. For work that may hang before that,
     /// set [`heartbeat_within`](Self::heartbeat_within).
     pub fn blocking<F, R>(name: impl Into<String>, schedule: impl Into<Schedule>, work: F) -> Self
@@ -125,7 +127,7 @@ impl Job {
     fn of(
         name: impl Into<String>,
         schedule: impl Into<Schedule>,
-        work: Box<dyn Work>,
+        work: Box<dyn JobWork>,
         blocks: bool,
     ) -> Self {
         let mut options = JobOptions::default();
@@ -190,7 +192,7 @@ impl Job {
 
     #[cfg(test)]
     pub(crate) fn lock_request(&self, redlock: &crate::Redlock) -> crate::lock::LockRequest {
-        super::driver::request(redlock, &self.name, &self.options)
+        super::acquire::request(redlock, &self.name, &self.options)
     }
 
     /// See [`LockOptions::ttl`]: how long a crashed replica keeps others from taking over.
@@ -211,8 +213,8 @@ impl Job {
         self
     }
 
-    /// How long a run that was asked to stop for the next tick ([`Overlap::Stop`]) may take to end
-    /// by itself; then it is dropped. Default: 5 s.
+    /// Time that a run has to end after a stop request for the next tick ([`Overlap::Stop`]); then
+    /// it is dropped. Default: 5 s.
     pub fn stop_grace(mut self, grace: Duration) -> Self {
         self.options.stop_grace = grace;
         self

@@ -10,26 +10,23 @@
 //! | work that is to be run again | [`NotDone`] |
 //! | runs on demand | [`Trigger`] |
 //! | what happened, how a job stands | [`JobEvent`], [`JobStatus`], [`JobState`] |
-//! | what a job does next, without a clock | `policy` |
-//! | the life of a job on a replica | `driver`, `waiting`, `learning`, `claiming`, `telling` |
-//! | the time that jobs go by, and what a wrong clock stored | `clock`, `healing` |
-//! | another schedule under the same name | `replacing` |
-//! | how runs of other replicas ended | `refreshing` |
-//! | one run of its work | `run`, `attempts`, `blocking`, `slots` |
-//! | what is told of obstacles and losses; panics outside of the work | `reports`, `recovery` |
+//! | what a job does next, without I/O or a clock | `policy` |
+//! | the loop of a job on a replica | `driver`, `acquire`, `claim`, `sync`, `reporting` |
+//! | one run of its work | `run`, `attempts`, `blocking` |
+//! | the checked wall clock | `wall_timer` |
 //!
 //! # Good to know
 //!
-//! * Until a quorum of nodes has told what was run before, nothing runs, and no event tells of it; a
-//!   WARN does. Ticks before that belong to other replicas, or are missed.
-//! * Jobs go by the wall clock that a majority of the servers agrees on: that of the own machine may
-//!   jump. Over nodes without clocks of their own, as embedded ones, the own clock decides.
-//! * What is stored of a job and lies more than a minute ahead of that clock counts as unknown, with
-//!   a WARN, until the next run stores it anew. So a wrong clock silences no job for longer.
-//! * A schedule that was changed counts from its first start on: what it would have ticked before is
-//!   not missed. While two schedules are in use under one name, each replica warns of it.
-//! * A run that crosses the next tick makes that one overlap, also where it started late: with
-//!   [`Overlap::Queue`] it is run all the same.
+//! * Until a quorum of nodes has answered what ran before, nothing runs; a WARN says so, and no
+//!   event does. Ticks before that belong to other replicas, or are missed.
+//! * Jobs use the wall clock that a majority of the servers agrees on, as the local one may jump.
+//!   With nodes that have no clock, such as embedded ones, they use the local clock.
+//! * Stored times more than a minute ahead of that clock count as unknown, with a WARN, until the
+//!   next run replaces them. So a wrong clock does not stop a job for longer.
+//! * A changed schedule counts from its first start: earlier ticks are not missed. While two
+//!   schedules are in use under one name, each replica warns of it.
+//! * A run that lasts beyond the next tick makes that tick overlap, even if the run started late:
+//!   with [`Overlap::Queue`] it still runs.
 #![cfg_attr(
     feature = "cron",
     doc = r#"
@@ -59,39 +56,29 @@ assert!(error.to_string().contains("0 0 31 2 *"), "{error}");
 "#
 )]
 
-mod alarms;
+mod acquire;
 mod attempts;
 mod blocking;
-mod claiming;
-mod clock;
+mod claim;
 mod context;
 mod driver;
 mod election;
-mod ending;
 mod error;
 mod event;
 mod handle;
-mod healing;
 mod job;
-mod jobs;
-mod learning;
-mod not_done;
 mod options;
 mod policy;
-mod recovery;
-mod refreshing;
-mod replacing;
-mod reports;
+mod reporting;
 mod run;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
 mod scheduler;
+mod shared;
 mod shared_job;
-mod slots;
-mod state;
 mod status;
-mod telling;
+mod sync;
 mod trigger;
-mod waiting;
+mod wall_timer;
 mod work;
 
 pub use context::JobContext;
@@ -102,10 +89,8 @@ pub use error::{StartError, UnknownJob};
 pub use event::{JobEvent, JobEventKind, MissReason, SkipReason};
 pub use handle::{SchedulerHandle, ShutdownReport};
 pub use job::Job;
-pub use not_done::NotDone;
 pub use options::{Claim, Missed, Overlap};
 pub use scheduler::Scheduler;
-pub use state::JobState;
-pub use status::{FleetRun, JobCounts, JobStatus, LastRun, Outcome, RunningJob};
+pub use status::{FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob};
 pub use trigger::{Trigger, TriggerError};
-pub use work::{JobError, JobResult};
+pub use work::{JobError, JobResult, NotDone};

@@ -1,8 +1,10 @@
+//! Options that decide about missed, overlapping and broken-off ticks.
+
 /// What is done about ticks that were not started in time, because the whole fleet was down or the
 /// run before took longer.
 ///
-/// Ticks are made up for as long as they are not older than the job's `catch_up`. However many were
-/// missed, a tick that is on time is run.
+/// Ticks are made up for until they are older than the job's `catch_up`. A tick that is on time
+/// always runs.
 ///
 /// ```
 /// # #[cfg(feature = "config")] {
@@ -19,7 +21,7 @@
 #[cfg_attr(feature = "config", serde(rename_all = "snake_case", deny_unknown_fields))]
 #[non_exhaustive]
 pub enum Missed {
-    /// They are not run: the job goes on with its next tick.
+    /// They do not run: the job continues with its next tick.
     #[default]
     Skip,
     /// The latest is run at once, in place of all.
@@ -41,10 +43,10 @@ pub enum Missed {
 #[cfg_attr(feature = "config", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Overlap {
-    /// The run goes on, and the tick counts as missed: [`Missed`] decides about it.
+    /// The run continues, and the tick counts as missed: [`Missed`] decides about it.
     #[default]
     Skip,
-    /// The run goes on, and the tick runs as soon as it has ended. One tick waits, the latest:
+    /// The run continues, and the tick runs as soon as it has ended. One tick waits, the latest:
     /// those before it count as missed.
     Queue,
     /// The run is stopped, then the tick runs.

@@ -4,13 +4,13 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use super::{
     JobEventKind, MissReason, Overlap, RunningJob, SkipReason,
-    attempts::{Attempts, message},
-    blocking::Thread,
+    attempts::{AttemptsFuture, RunAttempts, message},
+    blocking::BlockingRun,
     context::RunInfo,
     driver::Driver,
     event,
-    jobs::Phase,
     policy::next_overlap,
+    shared::Phase,
     status::Outcome,
 };
 use crate::{
@@ -23,13 +23,13 @@ use crate::{
     token::FencingToken,
 };
 
-/// Where the work is polled.
-enum Runs {
-    Here(std::pin::Pin<Box<Guarded<Attempts>>>),
-    Thread(Thread),
+/// A run that is polled here or on a thread.
+enum PolledRun {
+    Here(std::pin::Pin<Box<Guarded<AttemptsFuture>>>),
+    Thread(BlockingRun),
 }
 
-impl Runs {
+impl PolledRun {
     async fn end(&mut self) -> Result<(Outcome, Option<Hold>), LockError> {
         match self {
             Self::Here(guarded) => {
@@ -39,7 +39,7 @@ impl Runs {
         }
     }
 
-    /// Drops the work; on a thread, as soon as it is between two attempts.
+    /// Drops the work; on a thread, between two attempts.
     fn stop(&mut self) -> Option<Hold> {
         match self {
             Self::Here(guarded) => guarded.as_mut().stop(),
@@ -51,20 +51,20 @@ impl Runs {
     }
 }
 
-/// What a run is waited with.
-struct Watching {
+/// State of the wait for a run.
+struct RunWatch {
     info: Arc<RunInfo>,
     context: LockContext,
-    told: bool,
-    /// When it is dropped, having been asked to stop.
+    stop_reported: bool,
+    /// Deadline after a stop request.
     stop_at: Option<Timestamp>,
     /// The next tick that comes during the run.
     overlap: Option<(WallTime, WallTime)>,
 }
 
 impl Driver {
-    /// Runs the work under the lock, and tells of it. With the outcome comes the lock, if it was not
-    /// lost; `None` where it was over before anything ran.
+    /// Runs the work under the lock and reports it. Returns the outcome and the lock, unless it was
+    /// lost; `None` if the lock was over before the work began.
     pub(super) async fn guarded(
         &mut self,
         lock: Lock,
@@ -82,7 +82,7 @@ impl Driver {
             trigger,
             outcome = tracing::field::Empty,
         );
-        let attempts = self.attempts(&info, attempt)?;
+        let attempts = RunAttempts::new(self, &info, attempt)?;
         let guarded = Guarded::start(lock, |context| attempts.start(context, span.clone()));
         let Ok(guarded) = guarded else { return None };
         let now = self.shared.now();
@@ -100,19 +100,19 @@ impl Driver {
         let mut runs = if self.options.blocks {
             let (spawner, runtime) = (&*self.shared.spawner, self.shared.runtime.clone());
             let work = (guarded, context.clone());
-            Runs::Thread(Thread::start(&self.job.name, spawner, runtime, work))
+            PolledRun::Thread(BlockingRun::start(&self.job.name, spawner, runtime, work))
         } else {
-            Runs::Here(Box::pin(guarded))
+            PolledRun::Here(Box::pin(guarded))
         };
         let overlap = self.overlap_after(info.tick, info.decided);
-        let begun = self.shared.core().clock().now();
-        let (tick, told) = (info.tick, false);
-        self.gave_way = false;
-        let mut watching = Watching { info, context, told, stop_at: None, overlap };
+        let begun = self.shared.redlock.now();
+        let (tick, stop_reported) = (info.tick, false);
+        self.stopped_for_next = false;
+        let mut watching = RunWatch { info, context, stop_reported, stop_at: None, overlap };
         let ended = self.watch(&mut runs, &mut watching).await;
-        // No heartbeats come from now on, and the lock is kept for a while.
+        // The lock is kept without heartbeats from here on.
         watching.context.set_resting(true);
-        let took = self.shared.core().clock().now().since(begun);
+        let took = self.shared.redlock.now().since(begun);
         let running = self.job.running();
         let (attempt, error) = running.map_or((attempt, None), |run| (run.attempt, run.last_error));
         let (outcome, hold) = match ended {
@@ -131,8 +131,8 @@ impl Driver {
         Some((outcome, hold))
     }
 
-    /// The next tick that comes during a run, and its start. A schedule that panics has none: that
-    /// must not end the run.
+    /// The next tick during a run, and its start; `None` if the schedule panics, which must not end
+    /// the run.
     fn overlap_after(&self, tick: WallTime, seen: WallTime) -> Option<(WallTime, WallTime)> {
         let next = || next_overlap(&self.schedule, &self.job.name, tick, seen);
         std::panic::catch_unwind(AssertUnwindSafe(next)).unwrap_or_else(|panic| {
@@ -147,8 +147,8 @@ impl Driver {
 
     async fn watch(
         &mut self,
-        runs: &mut Runs,
-        watching: &mut Watching,
+        runs: &mut PolledRun,
+        watching: &mut RunWatch,
     ) -> Result<(Outcome, Option<Hold>), LockError> {
         let mut renewals = watching.context.renewals();
         let mut stopping = watching.context.stopping();
@@ -166,11 +166,11 @@ impl Driver {
             {
                 return Ok((Outcome::Stopped, Some(hold)));
             }
-            let alarm = self.shared.alarms.at(watching.overlap.map(|(_, start)| start));
-            // Work on a thread may go on past it: there is nothing left to wait for then.
+            let alarm = self.shared.wall_timer.at(watching.overlap.map(|(_, start)| start));
+            // Work on a thread may continue past it.
             let stop_at = watching.stop_at.filter(|_| !watching.is_to_be_dropped(self));
-            let stop_at = stop_at.map(|at| self.shared.core().timers.sleep_until(at));
-            // Each turn of the loop polls the work: a runtime that does not hang does so in time.
+            let stop_at = stop_at.map(|at| self.shared.redlock.sleep_until(at));
+            // Each turn polls the work, so a healthy runtime polls it in time.
             let turn = poll_interval.map(|interval| self.shared.sleep(interval));
             tokio::select! {
                 biased;
@@ -179,13 +179,13 @@ impl Driver {
                 renewed = renewals.next(), if renews => match renewed {
                     Some(_) => {
                         let remaining = watching.context.remaining();
-                        self.tell(watching, JobEventKind::Extended { remaining });
+                        self.emit(watching, JobEventKind::Extended { remaining });
                     }
                     None => renews = false,
                 },
-                () = &mut stopping, if !watching.told => {
-                    watching.told = true;
-                    self.tell(watching, JobEventKind::Stopping);
+                () = &mut stopping, if !watching.stop_reported => {
+                    watching.stop_reported = true;
+                    self.emit(watching, JobEventKind::Stopping);
                 }
                 () = alarm => self.on_overlap(watching),
                 () = async { stop_at.expect("there is one").await }, if stop_at.is_some() => {}
@@ -194,14 +194,14 @@ impl Driver {
         }
     }
 
-    fn on_overlap(&mut self, watching: &mut Watching) {
+    fn on_overlap(&mut self, watching: &mut RunWatch) {
         let Some((tick, start)) = watching.overlap else { return };
         match self.options.policy.overlap {
-            // The tick is not to be run: nothing has to give way to it.
+            // The tick will not run, so the run continues.
             Overlap::Stop if self.job.is_paused() => {}
             Overlap::Stop => {
-                self.gave_way = true;
-                let until = self.shared.core().clock().now() + self.options.stop_grace;
+                self.stopped_for_next = true;
+                let until = self.shared.redlock.now() + self.options.stop_grace;
                 watching.ask_to_stop(Some(until));
             }
             Overlap::Skip | Overlap::Queue => {
@@ -216,24 +216,24 @@ impl Driver {
         watching.overlap = self.overlap_after(tick, start);
     }
 
-    fn tell(&self, watching: &Watching, kind: JobEventKind) {
+    fn emit(&self, watching: &RunWatch, kind: JobEventKind) {
         self.shared.emit(&self.job, watching.info.tick, kind);
     }
 }
 
-impl Watching {
-    /// Asks the work to stop, which is dropped at `until` if it goes on.
+impl RunWatch {
+    /// Asks the work to stop; it is dropped at `until`.
     fn ask_to_stop(&mut self, until: Option<Timestamp>) {
         self.context.ask_to_stop();
         self.stop_at = self.stop_at.or(until);
     }
 
     fn is_to_be_dropped(&self, driver: &Driver) -> bool {
-        self.stop_at.is_some_and(|at| driver.shared.core().clock().now() >= at)
+        self.stop_at.is_some_and(|at| driver.shared.redlock.now() >= at)
     }
 }
 
-/// What is told of the end of a run, in one line.
+/// The log line for the end of a run.
 struct RunEnd<'a> {
     tick: WallTime,
     token: FencingToken,
@@ -245,7 +245,7 @@ struct RunEnd<'a> {
 
 impl RunEnd<'_> {
     fn log(&self, job: &str, outcome: &Outcome) {
-        macro_rules! tell {
+        macro_rules! log_end {
             ($level:ident, $text:literal $(, $($field:tt)+)?) => {
                 crate::log::$level!(
                     %job,
@@ -262,21 +262,15 @@ impl RunEnd<'_> {
         }
         let error = self.error;
         match outcome {
-            Outcome::Finished => tell!(info, "job finished"),
-            Outcome::Stopped => tell!(info, "job stopped", error),
-            Outcome::NotDone { reason } => tell!(info, "job not done: it is run again", %reason),
-            Outcome::Lost { cause } => tell!(warn, "job lost its lock", error, %cause),
-            Outcome::Failed { error } => tell!(warn, "job failed", %error),
-            Outcome::Panicked { message } => tell!(warn, "job panicked", panic = %message),
+            Outcome::Finished => log_end!(info, "job finished"),
+            Outcome::Stopped => log_end!(info, "job stopped", error),
+            Outcome::NotDone { reason } => log_end!(info, "job not done: it is run again", %reason),
+            Outcome::Lost { cause } => log_end!(warn, "job lost its lock", error, %cause),
+            Outcome::Failed { error } => log_end!(warn, "job failed", %error),
+            Outcome::Panicked { message } => log_end!(warn, "job panicked", panic = %message),
             Outcome::TimedOut { error } => {
-                tell!(warn, "job ran for max_run", error = error.as_deref());
+                log_end!(warn, "job ran for max_run", error = error.as_deref());
             }
         }
     }
-}
-
-/// Doubled with every retry.
-pub(super) fn backoff(first: Duration, retry: u32) -> Duration {
-    const LONGEST: Duration = Duration::from_secs(60);
-    first.saturating_mul(1 << retry.min(16)).min(LONGEST.max(first))
 }

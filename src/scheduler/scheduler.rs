@@ -1,3 +1,5 @@
+//! The scheduler: its options, checks and start.
+
 use std::{
     collections::HashSet,
     fmt,
@@ -9,25 +11,24 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
-
 use tokio::{
     runtime::Handle,
     sync::{Semaphore, broadcast, watch},
 };
 
 use super::{
-    Candidate, Job, JobEventKind, JobState as State, SchedulerHandle, SkipReason, StartError,
-    alarms::Alarms,
+    Candidate, Job, JobEventKind, JobState, SchedulerHandle, SkipReason, StartError,
+    acquire::request,
     attempts::message,
-    driver::{CLOSED, Driver, request},
+    driver::{CLOSED, Driver},
     election,
     job::JobOptions,
-    jobs::{Control, Phase, Shared},
-    refreshing,
+    shared::{Control, Phase, SchedulerShared, refresh},
     shared_job::SharedJob,
+    wall_timer::WallTimer,
 };
 use crate::{
-    lock::{Redlock, Spawner, claims},
+    lock::{Redlock, Spawner},
     protocol::Op,
     random,
     resource::Resource,
@@ -70,7 +71,7 @@ pub struct Scheduler {
 const EVENTS_A_JOB: usize = 16;
 const MIN_EVENTS: usize = 1_024;
 const MAX_EVENTS: usize = 65_536;
-/// Maximum number that may be asked for.
+/// Maximum configurable number of events.
 const MOST_EVENTS: usize = 1_048_576;
 
 impl Scheduler {
@@ -117,8 +118,8 @@ impl Scheduler {
     ///     .leader_only(redlock.leader("jobs").ttl(Duration::from_secs(5)));
     /// ```
     ///
-    /// Without it each tick goes to whoever is first. With it all ticks go to one replica, as long as
-    /// it leads; the others stand by. Each run still has the job's own lock, and each tick its claim.
+    /// Without it the first replica to take the lock runs the tick. With it the leader runs all
+    /// ticks; the others stand by. Each run still has the job's own lock, and each tick its claim.
     /// A replica that loses its leadership drops the runs that are going, at once.
     ///
     /// The leadership is lost as well when the runtime does not poll the scheduler, as where its
@@ -136,8 +137,8 @@ impl Scheduler {
     }
 
     /// How many [events](SchedulerHandle::events) are kept for a receiver that is slow; one that is
-    /// further behind is told how many it lost. Default: 16 for each job, but 1,024 at least and
-    /// 65,536 at most. From 1 to 1,048,576: what lies outside counts as the nearer of these.
+    /// further behind gets the number of lost events. Default: 16 for each job, but 1,024 at least
+    /// and 65,536 at most. From 1 to 1,048,576: what lies outside counts as the nearer of these.
     ///
     /// The memory for them, about 200 bytes each, is taken at [`start`](Self::start).
     pub fn event_capacity(mut self, events: usize) -> Self {
@@ -145,7 +146,7 @@ impl Scheduler {
         self
     }
 
-    /// How many runs may go at once on this replica. Default: one of each job.
+    /// Maximum number of concurrent runs on this replica. Default: one of each job.
     ///
     /// A run that is due beyond that waits until another has ended, first come first served, before
     /// it takes its job's lock: so another replica may run its tick meanwhile. A tick that has waited
@@ -158,9 +159,9 @@ impl Scheduler {
 
     /// Starts the jobs.
     ///
-    /// It needs no server: one that is down is asked again until it is up. The jobs go on for as
-    /// long as the runtime does, or until [`shutdown`](SchedulerHandle::shutdown), whether the
-    /// handle is kept or not.
+    /// Needs no reachable server: queries are repeated until the servers are up. The jobs run until
+    /// the runtime ends or until [`shutdown`](SchedulerHandle::shutdown), whether the handle is
+    /// kept or not.
     ///
     /// # Errors
     ///
@@ -168,15 +169,14 @@ impl Scheduler {
     /// No job was started then.
     pub fn start(self) -> Result<SchedulerHandle, StartError> {
         let Self { redlock, jobs, spawner, leader, event_capacity, max_concurrent_runs } = self;
-        let core = Arc::clone(redlock.core());
-        if !core.settings.fencing {
+        if !redlock.has_fencing() {
             return Err(StartError::NoFencing);
         }
-        if core.is_closed() {
+        if redlock.is_closed() {
             return Err(StartError::Closed);
         }
-        if core.is_forked() {
-            return Err(StartError::Forked { built_in: core.process });
+        if redlock.is_forked() {
+            return Err(StartError::Forked { built_in: redlock.built_in() });
         }
         if max_concurrent_runs == Some(0) {
             return Err(StartError::NoRuns);
@@ -187,7 +187,7 @@ impl Scheduler {
         let runtime = Handle::try_current().ok();
         let spawner = match (spawner, &runtime) {
             (Some(spawner), _) => spawner,
-            (None, _) if core.spawner.runs_jobs() => Arc::clone(&core.spawner),
+            (None, _) if redlock.spawner().runs_jobs() => Arc::clone(redlock.spawner()),
             (None, Some(runtime)) => Arc::new(OnRuntime(runtime.clone())),
             (None, None) => return Err(StartError::NoRuntime),
         };
@@ -201,8 +201,8 @@ impl Scheduler {
             let schedule = job.schedule.to_string();
             Arc::new(SharedJob::new(job.name.as_str().into(), &schedule))
         };
-        let shared = Arc::new(Shared {
-            alarms: Arc::new(Alarms::new(core)),
+        let shared = Arc::new(SchedulerShared {
+            wall_timer: Arc::new(WallTimer::new(redlock.clone())),
             redlock,
             spawner,
             runtime,
@@ -214,9 +214,10 @@ impl Scheduler {
             slots: max_concurrent_runs.map(slots),
             triggers: AtomicU64::new(0),
         });
-        // From here on: a task may be dropped before it is polled.
-        let alive = |job: &Arc<SharedJob>| Alive { shared: Arc::clone(&shared), job: job.clone() };
-        let alive: Vec<Alive> = shared.jobs.iter().map(alive).collect();
+        // Created before the task: it may be dropped unpolled.
+        let alive =
+            |job: &Arc<SharedJob>| TaskGuard { shared: Arc::clone(&shared), job: job.clone() };
+        let alive: Vec<TaskGuard> = shared.jobs.iter().map(alive).collect();
         shared.spawner.spawn(Box::pin(begin(Arc::clone(&shared), jobs, alive)));
         if let Some(leader) = shared.leader.clone() {
             shared.spawner.spawn(Box::pin(election::lead(leader, Arc::clone(&shared))));
@@ -257,7 +258,7 @@ fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartError> {
         if policy.start_within.is_zero() {
             return invalid("start_within is zero: no tick would be on time");
         }
-        let max_ttl = redlock.core().settings.max_ttl;
+        let max_ttl = redlock.max_ttl();
         if let Some(ttl) = lock.ttl.filter(|ttl| *ttl > max_ttl) {
             return invalid(&format!(
                 "its ttl of {ttl:?} is above the manager's max_ttl of {max_ttl:?}: build the manager with max_ttl({ttl:?}) or more, on all replicas, or give the job a shorter ttl"
@@ -270,13 +271,13 @@ fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Reads what the nodes keep of all jobs, at once; then lets each go its way.
-async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
+/// Reads the claims of all jobs at once, then spawns a task for each.
+async fn begin(shared: Arc<SchedulerShared>, jobs: Vec<Job>, alive: Vec<TaskGuard>) {
     let names: Vec<Arc<str>> = shared.jobs.iter().map(|job| Arc::clone(&job.name)).collect();
     let mut control = shared.control.subscribe();
     let mut tries = 0;
     let kept = loop {
-        match claims::read(shared.core(), &names, &[]).await {
+        match shared.redlock.read_claims(&names, &[]).await {
             Ok(kept) => break kept,
             Err(error) => {
                 if tries == 0 {
@@ -284,7 +285,7 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
                 }
                 let error: Arc<str> = error.to_string().into();
                 for job in &shared.jobs {
-                    job.set_state(State::WaitingForNodes { error: Arc::clone(&error) });
+                    job.set_state(JobState::WaitingForNodes { error: Arc::clone(&error) });
                 }
                 let pause = random::within(&(FIRST_PAUSE..=2 * FIRST_PAUSE)) * (1 << tries);
                 tries = (tries + 1).min(MAX_DOUBLINGS);
@@ -295,14 +296,14 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
                 }
             }
         }
-        if shared.control().phase > Phase::Running || shared.core().is_closed() {
+        if shared.control().phase > Phase::Running || shared.redlock.is_closed() {
             return;
         }
     };
     if tries > 0 {
         crate::log::info!(jobs = names.len(), "a quorum of nodes answers: the scheduler begins");
     }
-    let alarms = Arc::clone(&shared.alarms);
+    let wall_timer = Arc::clone(&shared.wall_timer);
     let mut left = shared.alive.subscribe();
     for ((alive, job), kept) in alive.into_iter().zip(jobs).zip(kept) {
         let state = Arc::clone(&alive.job);
@@ -310,7 +311,7 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
         let driver = Driver::new(&shared, &state, (schedule, options), work, kept);
         shared.spawner.spawn(Box::pin(async move {
             let alive = alive;
-            // Panics are seen to within it; but the drop of the work is foreign code, too.
+            // `drive` catches panics, but the drop of the work is foreign code too.
             if let Err(panic) = AssertUnwindSafe(driver.drive()).catch_unwind().await {
                 let panic = message(&*panic);
                 alive.job.set_ended(&format!("a panic outside of the work: {panic}"));
@@ -320,8 +321,8 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
     }
     tokio::select! {
         biased;
-        () = alarms.run() => {}
-        () = refreshing::refresh(&shared) => {}
+        () = wall_timer.run() => {}
+        () = refresh(&shared) => {}
         _ = left.wait_for(|jobs| *jobs == 0) => {}
     }
 }
@@ -329,16 +330,16 @@ async fn begin(shared: Arc<Shared>, jobs: Vec<Job>, alive: Vec<Alive>) {
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_DOUBLINGS: u32 = 6;
 
-/// A job's task has not ended, however it ends.
-struct Alive {
-    shared: Arc<Shared>,
+/// Counts a job's task as alive until it is dropped.
+struct TaskGuard {
+    shared: Arc<SchedulerShared>,
     job: Arc<SharedJob>,
 }
 
-impl Drop for Alive {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         let reason = match self.shared.control().phase {
-            Phase::Running if self.shared.core().is_closed() => CLOSED,
+            Phase::Running if self.shared.redlock.is_closed() => CLOSED,
             Phase::Running => "its task was dropped: its runtime is gone",
             _ => "the scheduler was shut down",
         };

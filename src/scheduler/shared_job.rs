@@ -10,30 +10,30 @@ use tokio::sync::Notify;
 
 use super::{
     FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob, Trigger, TriggerError,
-    trigger::Asked,
+    trigger::PendingTrigger,
 };
 use crate::{
     lock::claims::JobHistory, metrics, quorum::claims::Latest, schedule::WallTime, sync::Guard,
 };
 
-/// See the module.
+/// State of one job that its task shares with the handles.
 pub(super) struct SharedJob {
     pub(super) name: Arc<str>,
-    inner: Mutex<Inner>,
-    /// Something was asked for.
+    inner: Mutex<SharedJobState>,
+    /// Notifies the task of a trigger, a pause or a resume.
     pub(super) asked: Notify,
 }
 
-struct Inner {
+struct SharedJobState {
     status: JobStatus,
-    /// What it does while nothing runs and it is not paused.
+    /// State while nothing runs and the job is not paused.
     state: JobState,
-    triggers: VecDeque<Asked>,
-    /// The request that the present run, or the try at one, is for.
+    triggers: VecDeque<PendingTrigger>,
+    /// The trigger that the current run, or attempt at one, is for.
     trigger: Option<u64>,
-    /// Requests that nothing came of, as the scheduler was shut down.
+    /// Triggers that the shutdown cancelled.
     cancelled: Vec<u64>,
-    /// Why it runs no more.
+    /// Why the job has ended.
     ended: Option<Arc<str>>,
     /// Its task is gone.
     is_gone: bool,
@@ -50,7 +50,7 @@ fn fleet_run(latest: &Latest) -> FleetRun {
     }
 }
 
-/// Maximum number of requests for runs that wait for their turn.
+/// Maximum number of pending triggers.
 const MAX_TRIGGERS: usize = 1_000;
 
 impl SharedJob {
@@ -67,7 +67,7 @@ impl SharedJob {
             fleet: None,
             counts: JobCounts::default(),
         };
-        let inner = Inner {
+        let inner = SharedJobState {
             status,
             state: JobState::Starting,
             triggers: VecDeque::new(),
@@ -80,7 +80,7 @@ impl SharedJob {
         Self { name, inner: Mutex::new(inner), asked: Notify::new() }
     }
 
-    fn inner(&self) -> Guard<'_, Inner> {
+    fn inner(&self) -> Guard<'_, SharedJobState> {
         crate::sync::lock(&self.inner)
     }
 
@@ -128,19 +128,19 @@ impl SharedJob {
         Ok(trigger)
     }
 
-    pub(super) fn take_trigger(&self) -> Option<Asked> {
+    pub(super) fn take_trigger(&self) -> Option<PendingTrigger> {
         let mut inner = self.inner();
         let asked = inner.triggers.pop_front()?;
         inner.trigger = Some(asked.id);
         Some(asked)
     }
 
-    /// The request that is being worked on.
+    /// The trigger of the current run.
     pub(super) fn trigger(&self) -> Option<u64> {
         self.inner().trigger
     }
 
-    /// Nothing more comes of the request that was being worked on.
+    /// Ends the current trigger.
     pub(super) fn trigger_is_over(&self, is_cancelled: bool) {
         let mut inner = self.inner();
         let id = inner.trigger.take();
@@ -177,15 +177,14 @@ impl SharedJob {
         self.inner().status.fleet = latest.map(fleet_run);
     }
 
-    /// Whether another replica was seen to run it, and not to end.
-    pub(super) fn goes_elsewhere(&self) -> bool {
+    /// Whether another replica was last seen running it.
+    pub(super) fn runs_elsewhere(&self) -> bool {
         let status = &self.inner().status;
         let is_open = |run: &FleetRun| run.tick.is_some() && run.ended.is_none();
         status.running.is_none() && status.fleet.as_ref().is_some_and(is_open)
     }
 
-    /// Takes the end of the run that was seen, or a later run. Whether there is one, not after
-    /// `limit`.
+    /// Updates the fleet's run from a later read. Returns whether there was news not after `limit`.
     pub(super) fn refresh(&self, kept: &JobHistory, limit: WallTime) -> bool {
         let Some(latest) = &kept.latest else { return false };
         let (run, new) = (&latest.run, fleet_run(latest));
@@ -203,7 +202,7 @@ impl SharedJob {
         is_sane && is_news
     }
 
-    /// `blocks`: its end can't be hastened.
+    /// `blocks`: the run can't be dropped.
     pub(super) fn started(&self, running: RunningJob, blocks: bool) {
         let mut inner = self.inner();
         inner.status.next_tick = None;
@@ -212,7 +211,7 @@ impl SharedJob {
         inner.blocks = blocks;
     }
 
-    /// The present attempt failed.
+    /// Records the error of the current attempt.
     pub(super) fn attempt_failed(&self, error: Arc<str>) {
         if let Some(running) = &mut self.inner().status.running {
             running.last_error = Some(error);
@@ -225,7 +224,7 @@ impl SharedJob {
         }
     }
 
-    /// The run that is going.
+    /// The current run.
     pub(super) fn running(&self) -> Option<RunningJob> {
         self.inner().status.running.clone()
     }
@@ -248,13 +247,13 @@ impl SharedJob {
         }
     }
 
-    /// It runs no more; the first reason counts. The requests that were pending are returned.
-    pub(super) fn set_gone(&self, reason: &str) -> Vec<Asked> {
+    /// Marks the job as gone; the first reason counts. Returns the pending triggers.
+    pub(super) fn set_gone(&self, reason: &str) -> Vec<PendingTrigger> {
         let mut inner = self.inner();
         inner.ended.get_or_insert_with(|| reason.into());
         inner.is_gone = true;
         inner.status.next_tick = None;
-        // A thread goes on where the task that waits for it is gone.
+        // The thread outlives the task that waits for it.
         if !inner.blocks {
             inner.status.running = None;
         }
@@ -263,18 +262,18 @@ impl SharedJob {
         pending
     }
 
-    /// Says why it is about to end.
+    /// Sets why the job ends; the first reason counts.
     pub(super) fn set_ended(&self, reason: &str) {
         self.inner().ended.get_or_insert_with(|| reason.into());
     }
 
-    /// Whether nothing is gained by waiting for it with its work dropped.
+    /// Whether a shutdown does not wait for it.
     pub(super) fn is_gone_or_blocks(&self) -> bool {
         let inner = self.inner();
         inner.is_gone || inner.blocks
     }
 
-    /// Whether nothing runs, and the last run was broken off.
+    /// Whether nothing runs and the last run was stopped.
     pub(super) fn was_stopped(&self) -> bool {
         let status = &self.inner().status;
         let stopped = |last: &LastRun| last.outcome == Outcome::Stopped;

@@ -1,12 +1,13 @@
+//! The public status of a job.
+
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use super::JobState;
 use crate::{FencingToken, error::LossCause};
 
-/// How a job stands on this replica.
+/// The status of a job on this replica.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -36,7 +37,7 @@ pub struct JobStatus {
     pub counts: JobCounts,
 }
 
-/// A run that is going.
+/// A current run.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -84,7 +85,7 @@ pub struct FleetRun {
     /// Since when, by the clock of the replica that ran it.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub since: SystemTime,
-    /// When it ended, by the same clock; `None` while it goes on, and after a crash.
+    /// When it ended, by the same clock; `None` while it runs, and after a crash.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub ended: Option<SystemTime>,
     /// Which replica, as it calls itself.
@@ -119,8 +120,8 @@ pub enum Outcome {
         /// What the last attempt that failed failed with, if one did.
         error: Option<Arc<str>>,
     },
-    /// It was stopped, or stopped itself when it was asked to: the scheduler shut down, leadership
-    /// was lost, the next tick came, or the lock was about to end.
+    /// It was stopped, or stopped on request: the scheduler shut down, leadership was lost, the
+    /// next tick came, or the lock was about to end.
     Stopped,
     /// It has [not done](super::NotDone) all that it had to, and is run again.
     NotDone {
@@ -152,8 +153,8 @@ pub struct JobCounts {
     pub not_done: u64,
     /// Retries within runs.
     pub retries: u64,
-    /// Ticks that this replica did not run, and no other that it knows of: the run before was going,
-    /// the lock was taken, or the nodes could not be asked.
+    /// Ticks that this replica did not run, and no other that it knows of: the run before was
+    /// going, the lock was taken, or too few nodes answered.
     pub skipped: u64,
     /// Ticks that were given up or whose run was broken off, as far as this replica was the one to
     /// find it out.
@@ -166,7 +167,7 @@ fn as_text<S: serde::Serializer>(cause: &LossCause, serializer: S) -> Result<S::
 }
 
 impl Outcome {
-    /// One word for it, as in metrics.
+    /// The label in metrics.
     pub(super) const fn label(&self) -> &'static str {
         match self {
             Self::Finished => "finished",
@@ -192,4 +193,56 @@ impl JobCounts {
             Outcome::NotDone { .. } => self.not_done += 1,
         }
     }
+}
+
+/// What a job is doing on this replica, and what it waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum JobState {
+    /// The fleet's runs are not read yet.
+    Starting,
+    /// Waits for its next tick.
+    WaitingForTick {
+        /// When that is due, jitter not included.
+        #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+        at: SystemTime,
+    },
+    /// Its schedule has no further tick.
+    NoMoreTicks,
+    /// Too few nodes answer, or let it run: it is tried again.
+    WaitingForNodes {
+        /// What each node said: down, in probation, full, and the like.
+        error: Arc<str>,
+    },
+    /// Another owner holds the job's lock and runs the tick, or crashed while it did.
+    HeldBy {
+        /// Who, as it calls itself, if that is known.
+        owner: Option<Arc<str>>,
+    },
+    /// It is due, and as many jobs run as
+    /// [`max_concurrent_runs`](super::Scheduler::max_concurrent_runs) allows.
+    WaitingForSlot,
+    /// Its work runs: see [`JobStatus::running`](super::JobStatus::running).
+    Running,
+    /// Its work has ended, and the lock is still kept: the end of the run is being stored, or
+    /// [`min_hold`](super::Job::min_hold) is not over.
+    Finishing,
+    /// It pauses after a failure, then continues.
+    BackingOff {
+        /// After what.
+        reason: Arc<str>,
+    },
+    /// It was [paused](super::SchedulerHandle::pause).
+    Paused,
+    /// Another replica [leads](super::Scheduler::leader_only).
+    StandingBy {
+        /// Who, as it calls itself, if that is known.
+        leader: Option<Arc<str>>,
+    },
+    /// It runs no more on this replica.
+    Ended {
+        /// Why.
+        reason: Arc<str>,
+    },
 }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::{Outcome, SkipReason, UnknownJob};
 
-/// A run that was asked for with [`SchedulerHandle::trigger`](super::SchedulerHandle::trigger).
+/// A run requested by [`SchedulerHandle::trigger`](super::SchedulerHandle::trigger).
 ///
 /// As a future it returns the [`Outcome`] of the run, retries included, or the reason why there was
 /// none. The run does not depend on it: dropping it changes nothing.
@@ -43,15 +43,15 @@ use super::{Outcome, SkipReason, UnknownJob};
 #[derive(Debug)]
 pub struct Trigger {
     id: u64,
-    end: oneshot::Receiver<End>,
+    end: oneshot::Receiver<TriggerResult>,
 }
 
-type End = Result<Outcome, SkipReason>;
+type TriggerResult = Result<Outcome, SkipReason>;
 
 impl Trigger {
-    pub(super) fn new(id: u64) -> (Self, Asked) {
+    pub(super) fn new(id: u64) -> (Self, PendingTrigger) {
         let (answer, end) = oneshot::channel();
-        (Self { id, end }, Asked { id, answer })
+        (Self { id, end }, PendingTrigger { id, answer })
     }
 
     /// The number of this request, counted from 1 in its scheduler: the
@@ -66,27 +66,27 @@ impl Future for Trigger {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let end = ready!(Pin::new(&mut self.end).poll(cx));
-        // Dropped without an answer: with the runtime that the job ran on.
+        // Dropped unanswered when the job's runtime ended.
         Poll::Ready(end.unwrap_or(Err(SkipReason::Ended)))
     }
 }
 
 /// The other end of a [`Trigger`]. To be answered without a mutex held, as that wakes a task.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingTrigger {
     pub(super) id: u64,
-    answer: oneshot::Sender<End>,
+    answer: oneshot::Sender<TriggerResult>,
 }
 
-impl Asked {
-    pub(super) fn answer(self, end: End) {
+impl PendingTrigger {
+    pub(super) fn answer(self, end: TriggerResult) {
         crate::sync::assert_unlocked();
-        // Nobody may be waiting.
+        // The caller may be gone.
         let _ = self.answer.send(end);
     }
 }
 
-/// Why a run was not asked for.
+/// Why a trigger was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TriggerError {
@@ -101,7 +101,7 @@ pub enum TriggerError {
     },
     /// The scheduler is being shut down.
     ShuttingDown,
-    /// As many runs of the job as are remembered wait for their turn already.
+    /// Too many triggered runs of the job are pending.
     TooMany {
         /// The job.
         job: Arc<str>,

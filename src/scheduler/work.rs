@@ -1,13 +1,15 @@
-use std::{error::Error, future::Future, pin::Pin};
+//! The work of a job, and its errors.
+
+use std::{borrow::Cow, error::Error, fmt, future::Future, pin::Pin};
 
 use tower_service::Service;
 
 use super::JobContext;
 
-/// The error of a job, whatever it is.
+/// The boxed error of a job.
 pub type JobError = Box<dyn Error + Send + Sync>;
 
-/// What a job's closure may give back: nothing, or a result.
+/// A return value of a job's closure: nothing, or a result.
 pub trait JobResult {
     /// The result; nothing counts as success.
     fn into_result(self) -> Result<(), JobError>;
@@ -28,14 +30,14 @@ impl<E: Into<JobError>> JobResult for Result<(), E> {
 pub(super) type Running<'a> = Pin<Box<dyn Future<Output = Result<(), JobError>> + Send + 'a>>;
 
 /// The work of a job, one run at a time.
-pub(super) trait Work: Send {
+pub(super) trait JobWork: Send {
     fn run(&mut self, context: JobContext) -> Running<'_>;
 }
 
 /// Work that is a service.
 pub(super) struct ServiceWork<S>(pub(super) S);
 
-impl<S> Work for ServiceWork<S>
+impl<S> JobWork for ServiceWork<S>
 where
     S: Service<JobContext, Response = ()> + Send,
     S::Error: Into<JobError>,
@@ -52,7 +54,7 @@ where
 /// Work that is a closure.
 pub(super) struct FnWork<F>(pub(super) F);
 
-impl<F, Fut> Work for FnWork<F>
+impl<F, Fut> JobWork for FnWork<F>
 where
     F: FnMut(JobContext) -> Fut + Send,
     Fut: Future<Output: JobResult> + Send,
@@ -66,7 +68,7 @@ where
 /// Work that blocks its thread.
 pub(super) struct BlockingWork<F>(pub(super) F);
 
-impl<F, R> Work for BlockingWork<F>
+impl<F, R> JobWork for BlockingWork<F>
 where
     F: FnMut(JobContext) -> R + Send,
     R: JobResult,
@@ -75,3 +77,73 @@ where
         Box::pin(async move { (self.0)(context).into_result() })
     }
 }
+
+/// The error of unfinished work that asks to be run again.
+///
+/// Any job may return it, also as a [source](Error::source) of its own error. Where the job
+/// [claims at the end](super::Claim::AtEnd), the run has the outcome
+/// [`NotDone`](super::Outcome::NotDone), and its tick is run again as one more
+/// [attempt](super::JobContext::attempt), on this replica or another. The pause before that begins
+/// with the job's [`backoff`](super::Job::backoff) and doubles with every attempt, up to a minute; the
+/// lock is kept meanwhile, unless the scheduler shuts down. The job's
+/// [`retries`](super::Job::retries) are not used up.
+///
+/// Where it [claims at the start](super::Claim::AtStart), a tick is never run twice: there it is an
+/// error as any other.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_redlock::{
+///     Job, JobContext,
+///     schedule::Schedule,
+///     scheduler::{Claim, NotDone},
+/// };
+///
+/// let hourly = Schedule::every(Duration::from_secs(3600));
+/// let import = Job::new("import", hourly, |cx: JobContext| async move {
+///     for file in 0..100 {
+///         # async fn import(_file: u32) {}
+///         tokio::select! {
+///             () = import(file) => {}
+///             () = cx.stopping() => return Err(NotDone::new(format!("{file} of 100 files"))),
+///         }
+///     }
+///     Ok(())
+/// })
+/// .claim(Claim::AtEnd);
+/// # drop(import);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotDone {
+    reason: Cow<'static, str>,
+}
+
+impl NotDone {
+    /// Creates the error, with what is left to do or why, for people.
+    pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { reason: reason.into() }
+    }
+
+    /// Whether the error, or one of its sources, is a `NotDone`.
+    pub(super) fn is_in(error: &(dyn Error + 'static)) -> bool {
+        /// Longer chains are taken for endless.
+        const MAX_SOURCES: usize = 64;
+        let mut next = Some(error);
+        for _ in 0..MAX_SOURCES {
+            let Some(error) = next else { return false };
+            if error.is::<Self>() {
+                return true;
+            }
+            next = error.source();
+        }
+        false
+    }
+}
+
+impl fmt::Display for NotDone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not done: {}", self.reason)
+    }
+}
+
+impl Error for NotDone {}

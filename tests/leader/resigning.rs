@@ -85,7 +85,7 @@ fn who_resigned_leaves_the_others_their_turn_for_a_ttl() {
     assert!(a.leader.is_leader());
 }
 
-/// Work that ends when it is asked to ends the run; who runs again stands back all the same.
+/// Work that ends on request ends the run; the next run stands back as well.
 #[test]
 fn the_next_run_after_a_resignation_stands_back_as_well() {
     let scene = Scene::new();
@@ -130,7 +130,7 @@ fn a_resignation_of_a_leader_that_is_cut_off_ends_with_its_term() {
     scene.clock.advance(TTL);
     assert!(resigned.is_finished());
     assert!(scene.witness.is_empty());
-    // It leaves the others their turn all the same.
+    // It still leaves the others their turn.
     a.replica.heal(0..5);
     scene.clock.advance(TTL / 2);
     assert_eq!(scene.witness.terms(), 1);

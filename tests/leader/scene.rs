@@ -47,7 +47,7 @@ impl Scene {
         Candidate { replica, redlock, leader }
     }
 
-    /// Runs a candidate whose work goes on for ever.
+    /// Runs a candidate whose work never returns.
     pub(crate) fn run(&self, leader: &Leader) -> Task<Result<Option<()>, LockError>> {
         let task = self.clock.spawn(leader.run(self.witness.work()));
         self.clock.settle();
@@ -94,7 +94,7 @@ impl Witness {
         Inside(Arc::clone(&self.inside))
     }
 
-    /// Work that goes on until it is dropped.
+    /// Work that runs until it is dropped.
     pub(crate) fn work(
         &self,
     ) -> impl Fn(Term) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send + use<> {

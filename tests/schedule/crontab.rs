@@ -1,4 +1,4 @@
-//! Cron expressions against the manual crontab(5): each date and time is looked at by itself.
+//! Cron expressions against the manual crontab(5): each date and time is checked by itself.
 //!
 //! It shares nothing with the crate: a field is read character by character, as Vixie cron does it,
 //! dates are counted on from one whose weekday is known, and `L`, `W` and `#` are found by looking

@@ -53,7 +53,7 @@ fn offsets_that_do_not_fit_are_refused() {
     let second = Duration::from_secs(1);
     assert_eq!(error(Schedule::every_after(minute).offset(second)), without);
     assert_eq!(error(Schedule::at(WallTime::MAX.into()).offset(second)), without);
-    // The first mistake is told of.
+    // Reports the first mistake.
     assert!(
         error(Schedule::every(Duration::ZERO).offset(second)).starts_with("the period is zero")
     );

@@ -1,4 +1,4 @@
-//! What holds for every schedule, whatever it is asked.
+//! Properties of every schedule.
 
 use std::time::Duration;
 

@@ -57,7 +57,7 @@ fn a_delay_counts_from_the_end_of_the_last_run_and_has_no_ticks() {
     let schedule = Schedule::every_after(Duration::from_secs(10));
     assert_eq!(schedule.next(at(5_000), None), Some(at(5_001)), "the first is due at once");
     assert_eq!(schedule.next(at(5_000), Some(at(7_500))), Some(at(17_500)));
-    // Where the last end is long past, it is due, and still after what was asked for.
+    // Long after the last end it is due, and still after the given moment.
     assert_eq!(schedule.next(at(90_000), Some(at(7_500))), Some(at(90_001)));
     assert_eq!(schedule.latest(WallTime::MAX), None);
     assert!(ticks(&schedule, 0, 1_000_000).is_empty());

@@ -1,3 +1,5 @@
+//! Generators and checks that the tests share.
+
 use tower_redlock::schedule::{Schedule, WallTime};
 
 pub(crate) fn at(millis: u64) -> WallTime {

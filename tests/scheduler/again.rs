@@ -1,4 +1,4 @@
-//! Work that stops when it is asked to, and work that asks to be run again.
+//! Work that stops on request, and work that asks to be run again.
 
 use std::{error::Error, fmt, time::Duration};
 

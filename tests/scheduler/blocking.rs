@@ -16,7 +16,7 @@ use tower_redlock::{
 
 use crate::scene::{MS, Running, SECOND, Scene, Site, within};
 
-/// Work that goes on until it is told to end.
+/// Work that runs until it is ended.
 pub(crate) struct Held {
     pub(crate) begun: Receiver<JobContext>,
     pub(crate) end: Sender<()>,

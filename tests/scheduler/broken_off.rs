@@ -125,7 +125,7 @@ fn an_end_that_was_not_stored_is_when_the_nodes_answer() {
     }
 }
 
-/// Two nodes of five are told that the run ended; the others name it as still going.
+/// Two nodes of five store the end of the run; the others keep it as open.
 fn end_on_two_nodes(scene: &Scene, a: &Site) -> Running {
     let at_a = a.start([a.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd)]);
     scene.advance(DAY);
@@ -141,7 +141,7 @@ fn an_end_that_few_nodes_keep_is_stored_by_who_would_have_repeated_the_run() {
     let scene = Scene::new();
     let (a, b, c) = (scene.site("a"), scene.site("b"), scene.site("c"));
     let _a = end_on_two_nodes(&scene, &a);
-    // From here on the run is seen as one that goes on, until its lock ends.
+    // From here on the run counts as running until its lock ends.
     let job = |site: &Site| site.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd);
     b.replica.partition(0..2);
     let _b = b.start([job(&b)]);
@@ -150,7 +150,7 @@ fn an_end_that_few_nodes_keep_is_stored_by_who_would_have_repeated_the_run() {
     b.replica.partition(3..5);
     scene.advance(2 * TTL);
     b.replica.partition(0..2);
-    // Who knows of none of this finds the same.
+    // A replica without this knowledge finds the same.
     c.replica.partition(0..2);
     b.replica.heal(3..5);
     let _c = c.start([job(&c)]);
@@ -271,7 +271,7 @@ fn the_end_of_a_run_elsewhere_is_seen() {
     scene.advance(300 * SECOND);
     let fleet = jobs[idle].status("j").fleet.unwrap();
     assert!(fleet.ended.is_some() && fleet.owner.as_deref() == Some(scene.log.sites()[0]));
-    // And then nothing more is asked for.
+    // No further query follows.
     sites[idle].wire.sent();
     scene.advance(DAY / 2);
     assert_eq!(sites[idle].wire.sent(), 0);

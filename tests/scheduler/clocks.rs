@@ -54,8 +54,8 @@ fn start(site: &Site) -> Running {
     site.start([site.job("j", Schedule::every(MINUTE), 5 * SECOND)])
 }
 
-/// One replica whose clock jumps at a step of the first tick's run; at 100 s it crashes, and another
-/// one goes on until the tenth minute.
+/// One replica whose clock jumps at a step of the first tick's run; at 100 s it crashes, and
+/// another one runs until the tenth minute.
 fn run(scene: &Scene, [first, second]: [Site; 2], step: Step, forward: bool) -> Vec<u64> {
     let set_at = match step {
         Registration => Duration::ZERO,

@@ -108,7 +108,7 @@ fn a_run_goes_on_in_a_pause_whatever_ticks_come() {
     jobs.handle.resume("j").unwrap();
     scene.advance(MS);
     assert_eq!(scene.log.entries().len(), 2);
-    // It gives way again.
+    // It stops again.
     scene.advance(5 * SECOND);
     assert_eq!(scene.log.ticks()[2..], [60_000]);
 }

@@ -36,7 +36,7 @@ fn a_runtime_that_hangs_loses_the_leadership() {
     let ran = scene.log.sites().len();
     scene.advance(100 * SECOND);
     assert_eq!(scene.log.sites()[ran..], ["b"; 10]);
-    // It stands by when it goes on.
+    // It stands by when it resumes.
     a.unhang();
     scene.advance(100 * SECOND);
     assert!(!at_a.handle.leads() && at_b.handle.leads());

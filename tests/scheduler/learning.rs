@@ -113,7 +113,7 @@ fn what_others_ran_while_the_nodes_were_out_of_reach_is_not_missed() {
     assert_eq!(fleet_tick(&at_b, "j"), 300_000);
     let state = at_b.status("j").state;
     assert!(matches!(state, JobState::WaitingForTick { .. }), "{state:?}");
-    // What nobody runs is, and is told when the nodes answer.
+    // Ticks that no replica runs are missed, and reported when the nodes answer.
     a.crash();
     b.replica.partition(0..5);
     scene.advance(200 * SECOND);
@@ -238,7 +238,7 @@ fn who_makes_a_job_known_late_takes_no_claim_away() {
         _ => Fate::Passes,
     });
     let at_b = b.start([job(&b)]);
-    // It makes the job known all the same.
+    // It still registers the job.
     at_b.handle.pause("j").unwrap();
     scene.advance(SECOND);
     let _a = a.start([job(&a)]);

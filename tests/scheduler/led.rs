@@ -1,4 +1,4 @@
-//! A scheduler that one leadership is over.
+//! A scheduler under one leadership.
 
 use std::{sync::Arc, time::Duration};
 
@@ -143,7 +143,7 @@ fn a_shutdown_ends_the_runs_first_and_then_the_leadership() {
     assert!(!at_a.handle.leads());
     scene.advance(TTL / 2);
     assert!(at_b.handle.leads(), "no TTL had to pass");
-    // Who stands by has nothing to wait for.
+    // A standby replica waits for nothing.
     let handle = at_a.handle.clone();
     let mut again = scene.clock.spawn(async move { handle.shutdown(60 * SECOND).await });
     scene.clock.settle();

@@ -31,7 +31,7 @@ impl Lines {
         tracing::dispatcher::with_default(&dispatch, || test(&lines));
     }
 
-    /// Since this was asked last: the lines of a level, without what connections and locks tell.
+    /// The lines of a level since the last call, without what connections and locks tell.
     pub(crate) fn take(&self, level: &str) -> Vec<String> {
         let lines = std::mem::take(&mut *self.lines.lock().unwrap());
         lines.into_iter().filter(|line| line.starts_with(level)).collect()

@@ -1,4 +1,4 @@
-//! What is asked for while the nodes are being asked.
+//! Requests during a query of the nodes.
 
 use std::time::Duration;
 

@@ -112,7 +112,7 @@ impl Site {
     }
 
     /// The runtime of the scheduler polls these of its tasks no more, by the order in which they
-    /// were spawned; the manager's thread goes on.
+    /// were spawned; the manager's thread continues.
     pub(crate) fn hang(&self, which: impl Fn(usize) -> bool + Send + 'static) {
         self.hang.which.lock().unwrap().replace(Box::new(which));
     }
@@ -214,7 +214,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// What was told since this was asked last.
+    /// The events since the last call.
     pub(crate) fn told(&mut self) -> Vec<JobEvent> {
         std::iter::from_fn(|| match self.events.try_recv() {
             Ok(event) => Some(event),
@@ -270,7 +270,7 @@ pub(crate) fn within(limit: Duration, what: impl FnOnce() + Send + 'static) {
     });
     match is_done.recv_timeout(limit) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not end"),
-        // A panic of its own is told below.
+        // Its own panic is reported below.
         _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }
 }

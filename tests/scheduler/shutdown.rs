@@ -14,7 +14,7 @@ use crate::{
     site::Fate,
 };
 
-/// A job that goes on for a while after it was asked to stop.
+/// A job that runs for a while after a stop request.
 fn slow(site: &Site, name: &str, stops_within: Duration) -> Job {
     let (log, at, clock) = (site.log.clone(), site.name, site.clock.clone());
     Job::new(name, Schedule::every(10 * SECOND), move |cx: JobContext| {
@@ -146,7 +146,7 @@ fn an_end_that_can_not_be_stored_is_given_up_after_the_grace() {
 fn it_returns_when_the_nodes_know_that_the_locks_are_free() {
     let scene = Scene::new();
     let site = scene.site("a");
-    // Nothing but the lock is told of such a run.
+    // Only the lock reports such a run.
     let job = slow(&site, "j", 60 * SECOND).claim(Claim::AtEnd);
     let jobs = site.start([job]);
     scene.advance(15 * SECOND);

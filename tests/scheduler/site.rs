@@ -1,4 +1,4 @@
-//! Nodes that count what they are asked, and misbehave on demand.
+//! Nodes that count operations and misbehave on demand.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// How many operations were sent since this was asked last, to all nodes together.
+    /// Number of operations sent to all nodes since the last call.
     pub(crate) fn sent(&self) -> usize {
         self.sent_by_kind().values().sum()
     }

@@ -1,4 +1,4 @@
-//! What is told of jobs: statuses, counts, events.
+//! Statuses, counts and events of jobs.
 
 use std::time::Duration;
 

@@ -44,8 +44,8 @@ fn clocks_that_are_half_a_period_apart_start_no_tick_twice() {
         let jobs = sites.each_ref().map(|site| start(site, takes * MS));
         scene.advance(100 * SECOND);
         assert_once(&scene, 1..=99);
-        // Whoever is ahead comes first, for as long as it is there.
-        // But for the first moment's own tick, which is ahead only of who is behind.
+        // The replica that is ahead comes first while it is there. But for the first moment's own
+        // tick, which is ahead only of who is behind.
         let mut runs = scene.log.entries();
         runs.retain(|run| crate::scene::after_start(run.tick) > 0);
         assert!(runs.iter().all(|run| run.site == "ahead"));

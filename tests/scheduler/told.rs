@@ -236,7 +236,7 @@ fn reason_of_an_earlier_tick_is_not_told_of_a_later_one() {
     scene.advance(SECOND);
     jobs.handle.resume("j").unwrap();
     scene.advance(SECOND);
-    // The process stands still over the first tick.
+    // The process is paused over the first tick.
     scene.clock.leap(200 * SECOND);
     scene.advance(SECOND);
     let missed = jobs.told().into_iter().find_map(|event| match event.kind {

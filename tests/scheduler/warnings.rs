@@ -55,7 +55,7 @@ impl Subscriber for Notes {
 }
 
 impl Notes {
-    /// How many lines have all of these words, since this was asked last.
+    /// Number of lines with all of these words since the last call.
     fn count(&self, level: Level, words: &[&str]) -> usize {
         let lines = std::mem::take(&mut *self.0.lock().unwrap());
         let fits = |line: &&(Level, String)| {

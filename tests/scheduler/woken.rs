@@ -57,7 +57,7 @@ fn a_run_that_is_broken_off_is_repeated_at_once() {
     assert_eq!(scene.log.entries()[1].attempt, 2);
 }
 
-/// The runner goes on with the schedule itself: no other replica takes the lock to see that.
+/// The runner continues the schedule itself: no other replica takes the lock.
 #[test]
 fn a_queued_tick_that_the_runner_goes_on_with_costs_the_others_one_question() {
     let scene = Scene::new();

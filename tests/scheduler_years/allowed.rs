@@ -1,4 +1,4 @@
-//! Runs that are allowed, and ticks that were told of as missed.
+//! Runs that are allowed, and ticks that were reported as missed.
 
 use tower_redlock::scheduler::{Claim, Missed, Overlap};
 
@@ -121,7 +121,7 @@ impl Model<'_> {
 
     pub(crate) fn missed_are_true(&self) -> Result<(), Fault> {
         for told in self.history.missed.iter().filter(|told| told.job == self.job) {
-            // A run that was broken off is told of as well.
+            // A broken-off run is reported as well.
             let ended = |run: &Run| {
                 let ended = run.ended.unwrap_or(YEAR);
                 run.finished && !self.is_disturbed(run.began, ended + SETTLED)

@@ -55,7 +55,7 @@ struct Process {
 const QUORUM_LOST: u32 = 2;
 
 const TICK_SETTLES: Ms = 2 * SECOND;
-/// Where a run was broken off, a replica may take it for one that goes on, until its lock is over.
+/// A replica may take a broken-off run for a current one until its lock is over.
 const LATE_SETTLES: Ms = 20 * SECOND;
 const EVENT_SETTLES: Ms = 35 * SECOND;
 

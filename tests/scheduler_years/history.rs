@@ -21,7 +21,7 @@ pub(crate) struct Standing {
 /// Ticks that a process told of as missed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ToldMissed {
-    /// When it was told, at the latest.
+    /// When it was reported, at the latest.
     pub(crate) at: Ms,
     pub(crate) machine: usize,
     pub(crate) job: usize,

@@ -7,7 +7,7 @@
 //! | `SCHEDULER_YEARS_SEED` | the first seed, 0 by default; with `SCHEDULER_YEARS_COUNT=1`, this one alone |
 //! | `SCHEDULER_YEARS_COUNT` | how many years at most |
 //! | `SCHEDULER_YEARS_FAULTS` | `jumps`, `crashes`, `outages`, `redeploys`, `losses`, or several with commas |
-//! | `SCHEDULER_YEARS_KEEP_GOING` | goes on after a seed that fails, and lists all of them |
+//! | `SCHEDULER_YEARS_KEEP_GOING` | continues after a seed that fails, and lists all of them |
 //! | `SCHEDULER_YEARS_PRINT` | prints all that happened |
 //!
 //! `cargo test --release` has many times the years of a debug build: `scripts/test years`.
@@ -131,10 +131,11 @@ fn seeds_give_the_same_year_again() {
 /// Each with faults of one kind that it once found.
 #[test]
 fn years_that_failed_once_hold() {
-    // Jumps that silenced a job for months; ticks of before a new schedule, run and told of as missed;
-    // a claim that came to nothing took the new schedule back; a replica that was cut off told of
-    // ticks as missed that others ran; a lock held by nobody was waited for, up to its TTL; another
-    // jitter is no other schedule; an end that one node of three kept was found, and lost again.
+    // Jumps that silenced a job for months; ticks of before a new schedule, run and told of as
+    // missed; a claim that came to nothing took the new schedule back; a replica that was cut off
+    // told of ticks as missed that others ran; a replica waited for a lock held by nobody, up to
+    // its TTL; another jitter is no other schedule; an end that one node of three kept was found,
+    // and lost again.
     let years = [
         ("jumps", 0),
         ("redeploys", 0),

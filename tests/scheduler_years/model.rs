@@ -3,7 +3,7 @@
 //! * No tick starts twice, but one whose run was broken off where the job claims at the end.
 //! * No tick starts before its time, later than the policy allows, or in place of a newer one that was
 //!   due. No two runs of a job go at once, and tokens grow.
-//! * No tick of before a changed schedule runs, and none that ran is told of as missed.
+//! * No tick of before a changed schedule runs, and none that ran is reported as missed.
 //! * A run that was broken off is repeated, where it is, within half a minute of when a process could.
 //! * A tick that comes while a process is there and reaches a quorum runs at once. One that came while
 //!   none did is made up for as the policy says, within half a minute of the end of the outage.
@@ -15,7 +15,7 @@ use crate::{
     plan::{MACHINES, Ms, Rules, SECOND, YEAR, name},
 };
 
-/// By when whatever was disturbed goes on.
+/// When all disturbances are over.
 pub(crate) const SETTLED: Ms = 30 * SECOND;
 /// By when a tick runs where nothing is disturbed.
 pub(crate) const AT_ONCE: Ms = 3 * SECOND / 2;

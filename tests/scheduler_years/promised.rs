@@ -56,7 +56,7 @@ impl Model<'_> {
         judged: &mut Judged,
     ) -> Result<(), Fault> {
         let is_known = || self.is_known(stretch.version, tick) || tick > stretch.from + SECOND;
-        // A replica may take a run that was broken off for one that goes on, until its lock is over.
+        // A replica may take a broken-off run for a current one until its lock is over.
         let is_after_break = self.is_after_break(start);
         let is_quiet = !is_after_break
             && !self.is_disturbed(start.saturating_sub(SETTLED), start + AT_ONCE)
@@ -165,7 +165,7 @@ impl Model<'_> {
         }
         let (mut unfit, mut interruptions, mut at) = (0, 0, from);
         for stretch in self.stretches {
-            // Until whatever was disturbed goes on, nothing is promised.
+            // Nothing is promised until all disturbances are over.
             let begins = stretch.from + SETTLED;
             if stretch.until <= at || begins >= stretch.until {
                 continue;

@@ -103,8 +103,8 @@ where
             Ok(Some(resource)) => {
                 let ReadFirst { limit, timeout } = self.face().mode;
                 let (parts, body) = request.into_parts();
-                let core = self.layer().redlock.core();
-                let read = ReadBody::new(&parts.headers, body, limit).for_layer(core, timeout);
+                let redlock = &self.layer().redlock;
+                let read = ReadBody::new(&parts.headers, body, limit).for_layer(redlock, timeout);
                 let lock = self.ask(&resource);
                 let layer = self.layer().name.clone();
                 let start =

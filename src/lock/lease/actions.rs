@@ -334,7 +334,9 @@ impl SharedLease {
         match (&decision, &lease, &ticket) {
             (Ok(()), Some(lease), ticket) => {
                 StallWatch::start(lease, &lease.plan);
-                ticket.iter().for_each(|ticket| ticket.holding(lease));
+                if let Some(ticket) = ticket {
+                    ticket.holding(lease);
+                }
             }
             (Err(error), _, Some(ticket)) if is_verdict => ticket.report(error),
             _ => {}

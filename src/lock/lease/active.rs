@@ -131,7 +131,7 @@ impl ActiveLease {
         &self.shared.id
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
+    pub(in crate::lock) fn core(&self) -> &Arc<Core> {
         &self.shared.core
     }
 

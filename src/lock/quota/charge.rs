@@ -17,7 +17,7 @@ pub(crate) struct Charge {
 
 #[derive(Debug, Default)]
 struct ChargedUsage {
-    /// ChargedUsage, and not written yet.
+    /// Reserved, and not written yet.
     reserved: Usage,
     /// Written, with the end of its bucket.
     written: Option<(Usage, Timestamp)>,

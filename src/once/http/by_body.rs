@@ -111,8 +111,7 @@ where
         layer.face.token_header.strip(request.headers_mut());
         let (parts, body) = request.into_parts();
         let ByBody { limit, timeout } = layer.face.mode;
-        let read =
-            ReadBody::new(&parts.headers, body, limit).for_layer(layer.redlock.core(), timeout);
+        let read = ReadBody::new(&parts.headers, body, limit).for_layer(&layer.redlock, timeout);
         let ready = OnceService::new(self.take_ready(), self.layer.clone());
         ByBodyFuture { state: ByBodyState::Reading { read, start: Some((ready, parts)) } }
     }

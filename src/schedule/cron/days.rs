@@ -1,3 +1,5 @@
+//! The date fields of a cron expression.
+
 use super::field::{DAY, Fault, Field, MONTH, Values, WEEKDAY, entries, has};
 use crate::schedule::calendar::Date;
 
@@ -18,7 +20,7 @@ pub(super) struct Days {
     both: bool,
 }
 
-/// What every bit from 1 to 31, 1 to 12 and 0 to 6 is set in.
+/// All bits from 1 to 31, 1 to 12, and 0 to 6.
 const ALL_DAYS: Values = (1 << 32) - 2;
 const ALL_MONTHS: Values = (1 << 13) - 2;
 const ALL_WEEKDAYS: Values = (1 << 7) - 1;
@@ -161,7 +163,7 @@ impl Days {
     }
 }
 
-/// The bit of a weekday of which so many came before in its month.
+/// The bit of a weekday that came `before` times earlier in its month.
 const fn nth(before: i64, weekday: i64) -> i64 {
     before * 8 + weekday
 }

@@ -1,3 +1,5 @@
+//! Matches local times against a cron expression.
+
 use super::{
     days::Days,
     field::{HOUR, MINUTE, SECOND, Values, first_bit},

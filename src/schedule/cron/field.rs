@@ -1,3 +1,5 @@
+//! One field of a cron expression.
+
 use std::fmt::Display;
 
 /// One field of an expression: what it is called, and which values it has.

@@ -1,3 +1,5 @@
+//! Cron schedules as users write them.
+
 use std::{sync::Arc, time::Duration};
 
 use super::ticks::CronTicks;

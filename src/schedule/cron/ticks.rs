@@ -1,3 +1,5 @@
+//! Ticks of a cron expression in a time zone.
+
 use super::{expression::Expression, zone::Zone};
 use crate::schedule::{ScheduleError, WallTime};
 
@@ -47,7 +49,7 @@ impl CronTicks {
 
     /// Each matching local time once, at the moment when it is first, or would have been.
     fn fixed(&self, after: i64) -> Option<i64> {
-        // Not `after` in local time: in a fold, each local time of an hour would be tried in vain.
+        // Not `after` in local time: in a fold, that would try each local time of an hour.
         let mut local = self.zone.shown_until(after)?;
         loop {
             local = self.expression.next(local)?;

@@ -1,3 +1,5 @@
+//! Time zones.
+
 use jiff::{
     Timestamp,
     tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase},

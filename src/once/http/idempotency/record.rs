@@ -176,7 +176,7 @@ impl UnfinishedRecord {
         payload.response = stored;
         let record = payload.encode();
         let lease = self.context.lease();
-        if lease.charge().admit(lease.core(), record.len()) {
+        if lease.admit_answer(record.len()) {
             return Some(record);
         }
         payload.response = status;

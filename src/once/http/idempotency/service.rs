@@ -78,7 +78,7 @@ where
                 let (token_header, mode) = (face.token_header.clone(), face.mode.clone());
                 let (parts, body) = request.into_parts();
                 let read = ReadBody::new(&parts.headers, body, mode.body_limit)
-                    .for_layer(self.layer.redlock.core(), mode.body_timeout);
+                    .for_layer(&self.layer.redlock, mode.body_timeout);
                 let start = PendingRequest {
                     parts,
                     key: Arc::from(name.to_string()),

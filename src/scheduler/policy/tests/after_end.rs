@@ -1,13 +1,15 @@
+//! Schedules that count from the last end.
+
 use super::*;
 
-fn ask(record: &Record, now: u64) -> Due {
+fn ask(record: &JobRecord, now: u64) -> Due {
     due(&Schedule::every_after(seconds(10)), JOB, &Policy::default(), record, at(now))
 }
 
 #[test]
 fn the_first_run_is_at_once() {
-    assert_eq!(ask(&Record { base: at(5), ..NEW }, 5), run(5, None));
-    let behind = ask(&Record { base: at(5), ..NEW }, 4);
+    assert_eq!(ask(&JobRecord { base: at(5), ..NEW }, 5), run(5, None));
+    let behind = ask(&JobRecord { base: at(5), ..NEW }, 4);
     assert_eq!(behind, wait(5, None));
 }
 
@@ -21,35 +23,35 @@ fn the_next_run_is_a_delay_after_the_end() {
 
 #[test]
 fn a_triggered_run_puts_off_the_first() {
-    assert_eq!(ask(&Record { last_end: Some(at(8)), ..NEW }, 9), wait(18, None));
+    assert_eq!(ask(&JobRecord { last_end: Some(at(8)), ..NEW }, 9), wait(18, None));
 }
 
 #[test]
 fn what_is_lost_puts_nothing_off() {
     // Servers that are new, or forgot: whether there was a run is not known.
-    let fresh = Record { base: at(50), burnt: Some(at(49)), ..NEW };
+    let fresh = JobRecord { base: at(50), burnt: Some(at(49)), ..NEW };
     assert_eq!(ask(&fresh, 50), run(50, None));
     // A tick keeps its name to itself.
-    let behind = Record { base: at(5), burnt: Some(at(49)), ..NEW };
+    let behind = JobRecord { base: at(5), burnt: Some(at(49)), ..NEW };
     let soonest = WallTime::from_millis(49_001);
     assert_eq!(ask(&behind, 20), Due::Wait { tick: soonest, start: soonest, missed: None });
     // A run that is known counts.
-    assert_eq!(ask(&Record { burnt: Some(at(7)), ..ran_until(5, 8) }, 9), wait(18, None));
+    assert_eq!(ask(&JobRecord { burnt: Some(at(7)), ..ran_until(5, 8) }, 9), wait(18, None));
 }
 
 #[test]
 fn a_run_whose_end_is_not_known_counts_from_its_tick() {
-    let broken_off = Record { last_end: None, ..ran(5) };
+    let broken_off = JobRecord { last_end: None, ..ran(5) };
     assert_eq!(ask(&broken_off, 6), wait(15, None));
     assert_eq!(ask(&broken_off, 15), run(15, None));
-    let unfinished = Record { unfinished: true, ..broken_off };
+    let unfinished = JobRecord { unfinished: true, ..broken_off };
     let again = Due::Run { tick: at(5), start: at(5), again: true, missed: None };
     assert_eq!(ask(&unfinished, 6), again);
 }
 
 #[test]
 fn the_tick_is_above_the_watermark_whatever_the_clocks_say() {
-    let record = Record { last_end: Some(at(1)), ..ran(60) };
+    let record = JobRecord { last_end: Some(at(1)), ..ran(60) };
     let soonest = WallTime::from_millis(60_001);
     assert_eq!(ask(&record, 20), Due::Wait { tick: soonest, start: soonest, missed: None });
 }
@@ -60,7 +62,7 @@ fn the_tick_is_above_the_watermark_whatever_the_clocks_say() {
 fn an_outage_is_not_made_up_for() {
     let mut record = ran(10);
     assert_eq!(ask(&record, 1_000), run(1_000, None));
-    record = Record { tick: Some(at(1_000)), last_end: None, ..record };
+    record = JobRecord { tick: Some(at(1_000)), last_end: None, ..record };
     assert_eq!(ask(&record, 1_000), wait(1_010, None));
 }
 
@@ -81,6 +83,6 @@ fn jitter_puts_off_the_run_and_never_for_good() {
 
 #[test]
 fn there_is_no_run_after_the_end_of_time() {
-    let record = Record { last_end: Some(WallTime::MAX), ..ran(5) };
+    let record = JobRecord { last_end: Some(WallTime::MAX), ..ran(5) };
     assert_eq!(ask(&record, 6), Due::Never { missed: None });
 }

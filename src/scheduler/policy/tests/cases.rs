@@ -1,3 +1,5 @@
+//! Which tick runs, rule by rule.
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{super::given_up, *};
@@ -35,7 +37,7 @@ fn ticks_before_the_job_was_registered_are_not_missed() {
     let schedule = Schedule::every(seconds(10));
     for missed in [Missed::Skip, Missed::RunLatest, Missed::RunAll { at_most: 5 }] {
         let policy = policy(missed, Overlap::Skip);
-        let record = Record { base: at(30), ..NEW };
+        let record = JobRecord { base: at(30), ..NEW };
         assert_eq!(due(&schedule, JOB, &policy, &record, at(30)), wait(40, None));
     }
 }
@@ -95,7 +97,7 @@ fn a_tick_that_is_on_time_needs_no_window() {
 #[test]
 fn a_broken_off_run_goes_first_whatever_has_passed() {
     let (schedule, policy) = every_ten();
-    let broken_off = Record { last_end: None, unfinished: true, ..ran(20) };
+    let broken_off = JobRecord { last_end: None, unfinished: true, ..ran(20) };
     let again = Due::Run { tick: at(20), start: at(20), again: true, missed: None };
     // Whichever way this replica's clock is off.
     for now in [5, 20, 25, 1_000_000] {
@@ -103,7 +105,7 @@ fn a_broken_off_run_goes_first_whatever_has_passed() {
     }
     assert_eq!(due(&schedule, JOB, &policy, &ran_until(20, 29), at(30)), run(30, None));
     // Nothing was claimed, so there is nothing to repeat.
-    let odd = Record { unfinished: true, ..NEW };
+    let odd = JobRecord { unfinished: true, ..NEW };
     assert_eq!(due(&schedule, JOB, &policy, &odd, at(9)), wait(10, None));
 }
 
@@ -111,16 +113,16 @@ fn a_broken_off_run_goes_first_whatever_has_passed() {
 fn a_broken_off_run_is_given_up_after_the_window_or_the_last_attempt() {
     let schedule = Schedule::every(seconds(10));
     let policy = Policy { catch_up: seconds(100), max_attempts: 3, ..Policy::default() };
-    let broken_off = Record { last_end: None, unfinished: true, attempt: 1, ..ran(20) };
-    let ask = |record: &Record, now| given_up(&schedule, JOB, &policy, record, at(now));
+    let broken_off = JobRecord { last_end: None, unfinished: true, attempt: 1, ..ran(20) };
+    let ask = |record: &JobRecord, now| given_up(&schedule, JOB, &policy, record, at(now));
     assert_eq!(ask(&broken_off, 120), None);
     assert_eq!(ask(&broken_off, 121), Some(at(20)));
-    let often = |attempt| Record { attempt, ..broken_off.clone() };
+    let often = |attempt| JobRecord { attempt, ..broken_off.clone() };
     assert_eq!(
         [2, 3, 4].map(|attempt| ask(&often(attempt), 30)),
         [None, Some(at(20)), Some(at(20))]
     );
-    assert_eq!(ask(&Record { unfinished: false, ..often(9) }, 1_000), None);
+    assert_eq!(ask(&JobRecord { unfinished: false, ..often(9) }, 1_000), None);
 }
 
 #[test]
@@ -128,7 +130,7 @@ fn ticks_before_the_schedule_was_changed_are_none_of_its_own() {
     let schedule = Schedule::every(seconds(10));
     for missed in [Missed::Skip, Missed::RunLatest, Missed::RunAll { at_most: 5 }] {
         let policy = policy(missed, Overlap::Skip);
-        let changed = Record { base: at(75), ..ran(20) };
+        let changed = JobRecord { base: at(75), ..ran(20) };
         assert_eq!(due(&schedule, JOB, &policy, &changed, at(79)), wait(80, None));
         assert_eq!(due(&schedule, JOB, &policy, &changed, at(80)), run(80, None));
     }
@@ -138,7 +140,7 @@ fn ticks_before_the_schedule_was_changed_are_none_of_its_own() {
 fn ticks_that_may_have_run_are_not_repeated() {
     let schedule = Schedule::every(seconds(10));
     let policy = policy(Missed::RunLatest, Overlap::Skip);
-    let forgotten = Record { burnt: Some(at(45)), ..NEW };
+    let forgotten = JobRecord { burnt: Some(at(45)), ..NEW };
     assert_eq!(due(&schedule, JOB, &policy, &forgotten, at(49)), wait(50, None));
     assert_eq!(due(&schedule, JOB, &policy, &forgotten, at(55)), run(50, None));
 }
@@ -160,7 +162,7 @@ fn a_single_tick_is_run_missed_or_past() {
     assert_eq!(ask(Missed::Skip, ran(10), 10), never(None));
     assert_eq!(ask(Missed::Skip, NEW, 13), never(missed(1, 10, 10)));
     assert_eq!(ask(Missed::RunLatest, NEW, 13), run(10, None));
-    assert_eq!(ask(Missed::RunLatest, Record { base: at(11), ..NEW }, 13), never(None));
+    assert_eq!(ask(Missed::RunLatest, JobRecord { base: at(11), ..NEW }, 13), never(None));
 }
 
 #[test]

@@ -20,7 +20,7 @@ mod virtual_time;
 
 use std::time::Duration;
 
-use super::{Due, MissedTicks, Policy, Record, due};
+use super::{Due, JobRecord, MissedTicks, Policy, due};
 use crate::{
     schedule::{Schedule, WallTime},
     scheduler::{Missed, Overlap},
@@ -46,16 +46,16 @@ fn policy(missed: Missed, overlap: Overlap) -> Policy {
 }
 
 /// Registered at the epoch, never run.
-const NEW: Record = Record::new(WallTime::ZERO);
+const NEW: JobRecord = JobRecord::new(WallTime::ZERO);
 
 /// The tick of this second was claimed, and its run ended in the same second.
-fn ran(tick: u64) -> Record {
-    Record { tick: Some(at(tick)), last_end: Some(at(tick)), ..NEW }
+fn ran(tick: u64) -> JobRecord {
+    JobRecord { tick: Some(at(tick)), last_end: Some(at(tick)), ..NEW }
 }
 
 /// The tick of this second was claimed, and its run ended then.
-fn ran_until(tick: u64, end: u64) -> Record {
-    Record { last_end: Some(at(end)), ..ran(tick) }
+fn ran_until(tick: u64, end: u64) -> JobRecord {
+    JobRecord { last_end: Some(at(end)), ..ran(tick) }
 }
 
 fn run(tick: u64, missed: Option<MissedTicks>) -> Due {
@@ -75,7 +75,7 @@ fn missed(count: u64, first: u64, last: u64) -> Option<MissedTicks> {
 fn drain(
     schedule: &Schedule,
     policy: &Policy,
-    mut record: Record,
+    mut record: JobRecord,
     now: WallTime,
 ) -> (Vec<WallTime>, Vec<MissedTicks>) {
     let (mut runs, mut given_up) = (Vec::new(), Vec::new());
@@ -85,7 +85,7 @@ fn drain(
             Due::Run { tick, missed, .. } => {
                 given_up.extend(missed);
                 runs.push(tick);
-                record = Record { tick: Some(tick), unfinished: false, ..record };
+                record = JobRecord { tick: Some(tick), unfinished: false, ..record };
             }
             Due::Wait { missed, .. } | Due::Never { missed } => {
                 given_up.extend(missed);

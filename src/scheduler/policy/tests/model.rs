@@ -3,7 +3,7 @@
 use proptest::{collection::btree_set, option, prelude::*};
 
 use super::{
-    super::{next_overlap, timetable::MAX_STEPS},
+    super::{MAX_STEPS, next_overlap},
     *,
 };
 
@@ -15,7 +15,7 @@ struct Case {
     ticks: Vec<u64>,
     jitter: u64,
     policy: Policy,
-    record: Record,
+    record: JobRecord,
     now: WallTime,
 }
 
@@ -92,7 +92,7 @@ fn case() -> impl Strategy<Value = Case> {
         },
     );
     let record = (option::of(moment()), option::of(moment()), moment())
-        .prop_map(|(tick, last_end, base)| Record { tick, last_end, ..Record::new(base) });
+        .prop_map(|(tick, last_end, base)| JobRecord { tick, last_end, ..JobRecord::new(base) });
     (btree_set(1..MOMENTS, 0..40), 0..30_u64, policy, record, moment()).prop_map(
         |(ticks, jitter, policy, record, now)| Case {
             ticks: ticks.into_iter().collect(),
@@ -165,7 +165,7 @@ proptest! {
     #[test]
     fn overlaps_are_the_ticks_that_start_after_what_was_seen(case in case()) {
         let running = case.record.tick.unwrap_or(case.record.base);
-        let record = Record { base: WallTime::ZERO, tick: Some(running), ..case.record.clone() };
+        let record = JobRecord { base: WallTime::ZERO, tick: Some(running), ..case.record.clone() };
         let ahead = Case { record, ..case.clone() }.ahead();
         let first = ahead.into_iter().find(|(_, start)| *start > case.now);
         prop_assert_eq!(next_overlap(&case.schedule(), JOB, running, case.now), first);

@@ -1,3 +1,5 @@
+//! Runs that outlast the next tick.
+
 use super::{super::next_overlap, *};
 
 /// The run of tick 10 ended at 37: ticks 20 and 30 came during it.
@@ -28,7 +30,7 @@ fn a_run_that_ends_as_a_tick_starts_overlaps_with_it() {
     let schedule = Schedule::every(seconds(10));
     let policy = policy(Missed::Skip, Overlap::Skip);
     let ask = |end| {
-        let record = Record { last_end: Some(WallTime::from_millis(end)), ..ran(10) };
+        let record = JobRecord { last_end: Some(WallTime::from_millis(end)), ..ran(10) };
         due(&schedule, JOB, &policy, &record, at(20))
     };
     assert_eq!(ask(19_999), run(20, None));
@@ -38,14 +40,14 @@ fn a_run_that_ends_as_a_tick_starts_overlaps_with_it() {
 #[test]
 fn ticks_that_came_during_a_triggered_run_count_as_overlapped() {
     let (schedule, policy) = every_ten();
-    let triggered = Record { last_end: Some(at(21)), ..NEW };
+    let triggered = JobRecord { last_end: Some(at(21)), ..NEW };
     assert_eq!(due(&schedule, JOB, &policy, &triggered, at(21)), wait(30, missed(2, 10, 20)));
 }
 
 #[test]
 fn a_run_whose_end_is_not_known_overlaps_with_nothing() {
     let (schedule, policy) = every_ten();
-    let broken_off = Record { last_end: None, ..ran(10) };
+    let broken_off = JobRecord { last_end: None, ..ran(10) };
     assert_eq!(due(&schedule, JOB, &policy, &broken_off, at(21)), run(20, None));
 }
 

@@ -1,3 +1,5 @@
+//! Jitter, and clocks that change.
+
 use super::*;
 
 /// Neighbouring ticks, each put off by its own delay.
@@ -46,7 +48,7 @@ fn a_tick_before_the_window_counts_if_its_start_is_within() {
 #[test]
 fn an_hour_that_comes_twice_is_made_up_for_as_its_ticks_say() {
     let midnight = 1_761_436_800 - 2 * 3_600;
-    let down_since = Record { base: at(midnight), ..NEW };
+    let down_since = JobRecord { base: at(midnight), ..NEW };
     let policy = policy(Missed::RunAll { at_most: 100 }, Overlap::Skip);
     let hours = |expression| {
         let schedule = Schedule::cron(expression).unwrap().in_tz("Europe/Berlin").unwrap().into();

@@ -1,10 +1,12 @@
+//! The number of steps after a long outage.
+
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
 use super::{
-    super::{next_overlap, timetable::MAX_STEPS},
+    super::{MAX_STEPS, next_overlap},
     *,
 };
 
@@ -12,7 +14,7 @@ const YEAR: u64 = 365 * 24 * 60 * 60;
 /// What finding one tick from behind may take.
 const BACK: usize = 100;
 
-/// A tick every `millis`, and how often the rule was asked.
+/// A tick every `millis`, and the number of calls of the rule.
 fn counted(millis: u64) -> (Schedule, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
@@ -47,7 +49,7 @@ fn a_year_of_missed_ticks_takes_a_bounded_number_of_steps() {
             let Due::Run { tick, missed: Some(missed), .. } = answer else {
                 panic!("{at_most} {millis}: {answer:?}");
             };
-            // As many as were asked for, at most a thousand, are left to run.
+            // The configured number, at most a thousand, is left to run.
             let newest = schedule.ticks(tick, now).rev().take(2);
             let newest = newest.into_iter().find(|tick| schedule.start(JOB, *tick) <= now);
             let behind = newest.map_or(0, |newest| newest.as_millis() - tick.as_millis()) / millis;

@@ -24,7 +24,7 @@ fn runs(
                 let stop = next.filter(|_| overlap == Overlap::Stop).map(|(_, start)| start);
                 now = stop.map_or(ends, |stop| stop.min(ends));
                 runs.push((second(tick), second(now)));
-                record = Record { tick: Some(tick), last_end: Some(now), ..record };
+                record = JobRecord { tick: Some(tick), last_end: Some(now), ..record };
             }
             Due::Wait { start, .. } => {
                 assert!(start > now);

@@ -1,0 +1,170 @@
+//! What the rest of the crate uses of a manager beside its public interface.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    ActiveLease, Holder, LockRequest, Redlock, inspect,
+    records::{self, Answers, Asked},
+};
+#[cfg(feature = "scheduler")]
+use super::{
+    Spawner,
+    claims::{self, JobHistory},
+};
+#[cfg(feature = "scheduler")]
+use crate::protocol::TickClaim;
+use crate::{
+    error::LockError,
+    protocol::Nonce,
+    resource::Resource,
+    time::{Sleep, Timestamp},
+};
+
+impl Redlock {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.core().clock().now()
+    }
+
+    pub(crate) fn sleep_until(&self, at: Timestamp) -> Sleep {
+        self.core().timers.sleep_until(at)
+    }
+
+    pub(crate) fn node_timeout(&self) -> Duration {
+        self.core().settings.node_timeout
+    }
+
+    /// A request for one of the crate's own locks; an error shows when it is awaited.
+    pub(crate) fn lock_own(&self, resource: Result<Resource, impl Into<LockError>>) -> LockRequest {
+        LockRequest::new(Arc::clone(self.core()), resource.map_err(Into::into))
+    }
+
+    pub(crate) async fn holder(&self, resource: &Resource) -> Result<Option<Holder>, LockError> {
+        inspect::inspect(self.core(), resource).await
+    }
+
+    /// See [`records::read`].
+    pub(crate) fn read_record(&self, name: &Arc<str>) -> Asked {
+        records::read(self.core(), name)
+    }
+
+    /// See [`records::read_all`].
+    pub(crate) fn read_all_records(&self, name: &Arc<str>) -> Asked {
+        records::read_all(self.core(), name)
+    }
+
+    /// See [`records::forget_and_hear`].
+    pub(crate) fn forget_record(&self, name: &Arc<str>, nonce: Nonce) -> Asked {
+        records::forget_and_hear(self.core(), name, nonce)
+    }
+
+    /// The error for a question that too few nodes answered.
+    pub(crate) fn no_quorum(&self, answers: &Answers) -> LockError {
+        records::no_quorum(self.core(), answers)
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn body_room(&self) -> &Arc<super::BodyRoom> {
+        &self.core().body_room
+    }
+}
+
+#[cfg(any(feature = "scheduler", feature = "http"))]
+impl Redlock {
+    /// Completes after `time`. Needs no runtime in the task that awaits it.
+    pub(crate) fn sleep(&self, time: Duration) -> Sleep {
+        self.core().sleep(time)
+    }
+}
+
+#[cfg(feature = "scheduler")]
+impl Redlock {
+    pub(crate) fn wall(&self) -> Duration {
+        self.core().clock().wall()
+    }
+
+    /// The wall clock that a quorum of nodes agrees on, by clocks of their own; `None` while fewer
+    /// are connected.
+    pub(crate) fn common_wall(&self, now: Timestamp) -> Option<Duration> {
+        self.core().common_wall(now)
+    }
+
+    pub(crate) fn owner(&self) -> &Arc<str> {
+        &self.core().settings.owner
+    }
+
+    pub(crate) fn default_ttl(&self) -> Duration {
+        self.core().settings.ttl
+    }
+
+    pub(crate) fn max_ttl(&self) -> Duration {
+        self.core().settings.max_ttl
+    }
+
+    pub(crate) fn has_fencing(&self) -> bool {
+        self.core().settings.fencing
+    }
+
+    pub(crate) fn spawner(&self) -> &Arc<dyn Spawner> {
+        &self.core().spawner
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.core().is_closed()
+    }
+
+    pub(crate) fn is_forked(&self) -> bool {
+        self.core().is_forked()
+    }
+
+    /// The id of the process that built the manager.
+    pub(crate) fn built_in(&self) -> u32 {
+        self.core().process
+    }
+
+    /// Waits until all releases are answered.
+    pub(crate) async fn drain(&self) {
+        self.core().drain().await;
+    }
+
+    /// See [`claims::read`].
+    pub(crate) async fn read_claims(
+        &self,
+        jobs: &[Arc<str>],
+        never_started: &[u64],
+    ) -> Result<Vec<JobHistory>, LockError> {
+        claims::read(self.core(), jobs, never_started).await
+    }
+
+    /// See [`claims::prepare`].
+    pub(crate) async fn prepare_claim(
+        &self,
+        job: &Arc<str>,
+        token: u64,
+        never_started: &[u64],
+    ) -> Result<JobHistory, LockError> {
+        claims::prepare(self.core(), job, token, never_started).await
+    }
+
+    /// See [`claims::claim`].
+    pub(crate) async fn claim(&self, job: &Arc<str>, claim: TickClaim) -> Result<(), LockError> {
+        claims::claim(self.core(), job, claim).await
+    }
+}
+
+impl ActiveLease {
+    /// The manager that the lease belongs to.
+    pub(crate) fn redlock(&self) -> Redlock {
+        Redlock::new(Arc::clone(self.core()))
+    }
+
+    /// Deletes the record of the lease on the nodes. Waits for no answer.
+    pub(crate) fn forget_record(&self, name: &Arc<str>) {
+        records::forget(self.core(), name, self.id().nonce());
+    }
+
+    /// Reserves quota for a stored answer of `bytes`. Returns false if the answer is not to be kept.
+    #[cfg(feature = "http")]
+    pub(crate) fn admit_answer(&self, bytes: usize) -> bool {
+        self.charge().admit(self.core(), bytes)
+    }
+}

@@ -1,0 +1,124 @@
+//! What the tasks and handles of a scheduler share.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::{Semaphore, broadcast, watch};
+
+use super::{JobEvent, JobEventKind, shared_job::SharedJob, wall_timer::WallTimer};
+use crate::{
+    leader::Leader,
+    lock::{Redlock, Spawner},
+    random,
+    schedule::WallTime,
+    time::Sleep,
+};
+
+/// Phase of a scheduler's shutdown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Running,
+    /// No new runs; current ones get a stop request.
+    Stopping,
+    /// Runs are dropped.
+    Stopped,
+    /// No more waiting: only blocking work is left.
+    Left,
+}
+
+/// Control signals for all jobs of a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Control {
+    pub(super) phase: Phase,
+    /// Whether this replica may run jobs: false only if the scheduler has a leader elsewhere.
+    pub(super) leads: bool,
+}
+
+pub(super) struct SchedulerShared {
+    pub(super) redlock: Redlock,
+    pub(super) leader: Option<Leader>,
+    pub(super) wall_timer: Arc<WallTimer>,
+    pub(super) spawner: Arc<dyn Spawner>,
+    /// Runtime context of blocking jobs.
+    pub(super) runtime: Option<tokio::runtime::Handle>,
+    pub(super) control: watch::Sender<Control>,
+    pub(super) events: broadcast::Sender<JobEvent>,
+    pub(super) jobs: Box<[Arc<SharedJob>]>,
+    /// Number of job tasks that have not ended.
+    pub(super) alive: watch::Sender<usize>,
+    /// Limits concurrent runs.
+    pub(super) slots: Option<Arc<Semaphore>>,
+    /// Number of triggered runs.
+    pub(super) triggers: AtomicU64,
+}
+
+impl SchedulerShared {
+    pub(super) fn control(&self) -> Control {
+        *self.control.borrow()
+    }
+
+    pub(super) fn now(&self) -> WallTime {
+        self.wall_timer.now()
+    }
+
+    pub(super) fn sleep(&self, time: Duration) -> Sleep {
+        self.redlock.sleep(time)
+    }
+
+    pub(super) fn next_trigger(&self) -> u64 {
+        self.triggers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn emit(&self, job: &SharedJob, tick: WallTime, kind: JobEventKind) {
+        // Ticks may come during a triggered run.
+        let trigger = job.trigger().filter(|_| !kind.concerns_ticks());
+        self.emit_for(job, tick, trigger, kind);
+    }
+
+    /// Sends an event that belongs to the given trigger, if any.
+    pub(super) fn emit_for(
+        &self,
+        job: &SharedJob,
+        tick: WallTime,
+        trigger: Option<u64>,
+        kind: JobEventKind,
+    ) {
+        crate::log::debug!(job = %job.name, %tick, trigger, event = ?kind, "job");
+        let (job, at) = (Arc::clone(&job.name), self.now().into());
+        let event = JobEvent { job, tick, trigger, at, kind };
+        // There may be no receiver.
+        let _ = self.events.send(event);
+    }
+}
+
+/// Interval between queries about runs last seen on other replicas. Doubles while none of them
+/// ends.
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// Queries the nodes for the ends of runs on other replicas until it is dropped: one query for each
+/// 500 jobs.
+pub(super) async fn refresh(shared: &SchedulerShared) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        shared.sleep(random::within(&(pause..=pause + pause / 4))).await;
+        let is_open = |job: &&Arc<SharedJob>| job.runs_elsewhere();
+        let open: Vec<Arc<SharedJob>> = shared.jobs.iter().filter(is_open).cloned().collect();
+        let names: Vec<Arc<str>> = open.iter().map(|job| Arc::clone(&job.name)).collect();
+        let mut has_news = open.is_empty();
+        if !open.is_empty()
+            && let Ok(kept) = shared.redlock.read_claims(&names, &[]).await
+        {
+            let limit = shared.wall_timer.limit();
+            for (job, kept) in open.iter().zip(&kept) {
+                has_news |= job.refresh(kept, limit);
+            }
+        }
+        pause = if has_news { FIRST_PAUSE } else { (2 * pause).min(LONGEST_PAUSE) };
+    }
+}

@@ -1,0 +1,325 @@
+//! What a job's task knows of the fleet: claims read from the nodes, checked against the clock and
+//! the job's own schedule.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    Claim,
+    driver::{Driver, millis},
+    policy::{Due, due},
+};
+use crate::{
+    error::LockError,
+    lock::claims::JobHistory,
+    protocol::{ScheduleMark, TickRun},
+    quorum::claims::Latest,
+    random,
+    schedule::{Schedule, WallTime},
+    stripe::fnv,
+    time::Timestamp,
+};
+
+/// A job's next step, as far as it is known.
+pub(super) struct NextStep {
+    pub(super) due: Due,
+    /// Why the nodes could not be queried for missed ticks and broken-off runs.
+    pub(super) unknown: Option<LockError>,
+}
+
+impl Driver {
+    /// Returns the job's next step. Other replicas may have run ticks that seem missed, while this
+    /// one was paused, stood by or did not reach the nodes: ticks count as missed only after a
+    /// query.
+    pub(super) async fn next(&mut self, now: WallTime) -> NextStep {
+        let mut unknown = self.store_end_late().await.err();
+        let limit = self.shared.wall_timer.limit();
+        if self.record.tick.max(self.record.last_end) > Some(limit) {
+            // The clock was set back: times that it showed before are not waited for.
+            let _ = self.sync().await;
+        }
+        let mut due = self.due(now);
+        let (Due::Wait { missed, .. } | Due::Never { missed }) = due else {
+            return NextStep { due, unknown };
+        };
+        if let Some(queued) = self.still_queued(missed) {
+            return NextStep { due: queued, unknown };
+        }
+        if missed.is_some_and(|missed| self.is_news(missed)) {
+            match self.sync().await {
+                Ok(()) => due = self.due(now),
+                Err(error) => {
+                    let (Due::Wait { missed, .. } | Due::Never { missed }) = &mut due else {
+                        return NextStep { due, unknown };
+                    };
+                    *missed = None;
+                    unknown = Some(error);
+                }
+            }
+        }
+        NextStep { due, unknown }
+    }
+
+    fn due(&mut self, now: WallTime) -> Due {
+        self.give_up(now);
+        due(&self.schedule, &self.job.name, &self.options.policy, &self.record, now)
+    }
+
+    /// Reads the job's claims from the nodes. Keeps the known state on an error.
+    pub(super) async fn sync(&mut self) -> Result<(), LockError> {
+        let job = std::slice::from_ref(&self.job.name);
+        let kept = self.shared.redlock.read_claims(job, &self.never_started).await?;
+        self.note_answered();
+        if let Some(kept) = kept.into_iter().next() {
+            self.apply(kept);
+        }
+        Ok(())
+    }
+
+    /// Keeps a known end, even if the nodes that stored it are gone.
+    fn remember_end(&mut self, latest: &mut Latest) {
+        if !latest.run.is_open() {
+            self.known_end = Some(latest.run);
+        } else if let Some(end) = self.known_end
+            && (TickRun { ended: None, ..end }) == latest.run
+            && let Some(end) = self.trusted_run(end)
+        {
+            latest.run = end;
+            latest.is_replicated = false;
+        }
+    }
+
+    pub(super) fn apply(&mut self, kept: JobHistory) {
+        let JobHistory { latest, burnt } = kept;
+        let TrustedClaims { mut latest, unknown_until } = self.trusted(latest);
+        if let Some(latest) = &mut latest {
+            self.remember_end(latest);
+        }
+        let burnt = WallTime::since_epoch(burnt);
+        let burnt = (burnt > WallTime::ZERO).then_some(burnt);
+        let register_at = self.register_at;
+        if let Some(latest) = &latest {
+            self.compare_schedules(latest);
+        }
+        let run = latest.as_ref().map(|latest| latest.run);
+        let tick = run.map(|run| WallTime::since_epoch(run.tick));
+        let tick = tick.filter(|tick| *tick > WallTime::ZERO);
+        let limit = self.shared.wall_timer.limit();
+        self.own_tick = self.own_tick.filter(|own| *own <= limit);
+        self.record.base = WallTime::since_epoch(self.own_schedule.mark.since);
+        self.record.burnt = burnt.max(unknown_until);
+        self.record.tick = tick.max(self.own_tick);
+        self.record.attempt = run.map_or(0, |run| run.attempt);
+        self.record.last_end = run.and_then(|run| run.ended).map(WallTime::since_epoch);
+        self.record.unfinished = self.options.claim == Claim::AtEnd
+            && tick.is_some()
+            && tick >= self.record.tick.max(self.record.burnt)
+            && self.record.last_end.is_none();
+        self.latest = latest;
+        self.job.seen(self.latest.as_ref());
+        if self.is_end_unreplicated() && self.unstored_end.is_none() && self.register_at.is_none() {
+            self.register_at = register_at.or_else(|| Some(self.register_time()));
+        }
+    }
+}
+
+/// Maximum number of remembered future values.
+const MAX_REMEMBERED: usize = 16;
+
+/// A stored value that lies in the future, and the time at which it was found.
+pub(super) type FutureValue = (Duration, WallTime);
+
+/// The claims of a job without times that lie in the future.
+#[derive(Default)]
+pub(super) struct TrustedClaims {
+    pub(super) latest: Option<Latest>,
+    /// The job ran before this; nothing more is known.
+    pub(super) unknown_until: Option<WallTime>,
+}
+
+impl Driver {
+    /// Replaces stored times that lie more than a minute ahead: an end by the start of its run, a
+    /// run by the one before it. The next claim overwrites them.
+    pub(super) fn trusted(&mut self, latest: Option<Latest>) -> TrustedClaims {
+        let Some(latest) = latest else { return TrustedClaims::default() };
+        let schedule = latest.schedule.clone().filter(|mark: &ScheduleMark| {
+            !self.is_of_future("the moment since which it has its schedule", mark.since)
+        });
+        let before = latest.before.and_then(|run| self.trusted_run(run));
+        if let Some(run) = self.trusted_run(latest.run) {
+            let latest = Some(Latest { run, before, schedule, ..latest });
+            return TrustedClaims { latest, unknown_until: None };
+        }
+        if let Some(run) = before {
+            let is_replicated = false;
+            let latest = Some(Latest { run, owner: None, before: None, schedule, is_replicated });
+            return TrustedClaims { latest, unknown_until: None };
+        }
+        // Ticks up to now may have run.
+        let run = latest.run;
+        let is_of_run = |of: &&FutureValue| of.0 == run.tick || of.0 == run.since;
+        let found = self.future_values.iter().find(is_of_run).map(|(_, at)| *at);
+        TrustedClaims {
+            latest: None,
+            unknown_until: Some(found.unwrap_or_else(|| self.shared.now())),
+        }
+    }
+
+    pub(super) fn trusted_run(&mut self, run: TickRun) -> Option<TickRun> {
+        if self.is_of_future("the latest tick", run.tick) {
+            return None;
+        }
+        let mut sane = run;
+        if self.is_of_future("the start of the latest run", run.since) {
+            if run.tick.is_zero() {
+                return None;
+            }
+            sane.since = run.tick;
+        }
+        if let Some(end) = run.ended
+            && self.is_of_future("the end of the latest run", end)
+        {
+            sane.ended = Some(sane.since);
+        }
+        Some(sane)
+    }
+
+    fn is_of_future(&mut self, what: &str, value: Duration) -> bool {
+        if WallTime::since_epoch(value) <= self.shared.wall_timer.limit() {
+            return false;
+        }
+        if self.future_values.iter().all(|(of, _)| *of != value) {
+            let now = self.shared.now();
+            let ahead = value.saturating_sub(millis(now));
+            crate::log::warn!(
+                job = %self.job.name,
+                what,
+                stored_ms = value.as_millis(),
+                ?ahead,
+                "what is stored of the job lies in the future, and is not counted: the clock of the \
+                 replica that stored it was wrong; the next run stores it anew"
+            );
+            if self.future_values.len() == MAX_REMEMBERED {
+                self.future_values.remove(0);
+            }
+            self.future_values.push((value, now));
+        }
+        true
+    }
+}
+
+/// Interval between warnings that two schedules are in use.
+const WARN_INTERVAL: Duration = Duration::from_secs(3600);
+/// Maximum delay before a new job or schedule is stored; random, to spread the load.
+const REGISTER_WITHIN: Duration = Duration::from_secs(5);
+
+/// The job's schedule on this replica, and the stored one.
+#[derive(Debug)]
+pub(super) struct OwnSchedule {
+    /// As this replica stores it. It counts since the earliest moment at which it was known.
+    pub(super) mark: ScheduleMark,
+    /// Some replica has stored it.
+    is_known: bool,
+    /// Another schedule that is stored in its place.
+    other: Option<ScheduleMark>,
+    /// The other schedule of the last warning, and its time.
+    warned: Option<(u64, Timestamp)>,
+}
+
+/// Above zero: zero means none.
+fn fingerprint(schedule: &Schedule) -> u64 {
+    fnv(&schedule.fingerprint_text()).max(1)
+}
+
+impl OwnSchedule {
+    /// Counts from now until an earlier start is known.
+    pub(super) fn new(schedule: &Schedule, now: Duration, owner: Arc<str>) -> Self {
+        let mark = ScheduleMark::new(fingerprint(schedule), now, owner);
+        Self { mark, is_known: false, other: None, warned: None }
+    }
+
+    /// Whether it replaces the stored one and is to be stored once.
+    pub(super) fn replaces(&self) -> bool {
+        self.other.is_some() && !self.is_known
+    }
+}
+
+impl Driver {
+    /// Compares the job's schedule with the one that is stored.
+    pub(super) fn compare_schedules(&mut self, latest: &Latest) {
+        if latest.owner.is_none() && latest.schedule.is_none() {
+            // A claim restored after a failed one: it carries no schedule.
+            return;
+        }
+        let own = &mut self.own_schedule;
+        own.other = None;
+        match &latest.schedule {
+            Some(stored) if stored.fingerprint == own.mark.fingerprint => {
+                own.is_known = true;
+                if stored.since <= own.mark.since {
+                    own.mark = stored.clone();
+                }
+            }
+            Some(stored) => {
+                own.other = Some(stored.clone());
+                if own.is_known {
+                    let stored = stored.clone();
+                    self.warn_two_schedules(&stored);
+                } else if self.register_at.is_none() {
+                    self.register_at = Some(self.register_time());
+                }
+                return;
+            }
+            // Stored by an earlier version: presumably by this schedule.
+            None => {
+                let run = &latest.run;
+                let since = if run.tick.is_zero() { run.since } else { run.tick };
+                own.mark.since = own.mark.since.min(since);
+            }
+        }
+        self.register_at = None;
+    }
+
+    /// A random time within [`REGISTER_WITHIN`] at which to store the job's state.
+    pub(super) fn register_time(&self) -> Timestamp {
+        let delay = random::within(&(Duration::ZERO..=REGISTER_WITHIN));
+        self.shared.redlock.now() + delay
+    }
+
+    /// Records that a claim with the job's schedule is stored.
+    pub(super) fn schedule_is_stored(&mut self) {
+        let own = &mut self.own_schedule;
+        let (replaced, was_known) = (own.other.take(), own.is_known);
+        own.is_known = true;
+        if let (Some(replaced), false) = (replaced, was_known) {
+            crate::log::info!(
+                job = %self.job.name,
+                schedule = %self.schedule,
+                by = %self.shared.redlock.owner(),
+                since_ms = self.own_schedule.mark.since.as_millis(),
+                former = %replaced.owner,
+                "the job has another schedule than before: earlier ticks are none of its own"
+            );
+        }
+    }
+
+    /// Warns of two schedules under one name: each takes the other's ticks for its own.
+    fn warn_two_schedules(&mut self, other: &ScheduleMark) {
+        let now = self.shared.redlock.now();
+        let own = &mut self.own_schedule;
+        if own
+            .warned
+            .is_some_and(|(of, at)| of == other.fingerprint && now.since(at) < WARN_INTERVAL)
+        {
+            return;
+        }
+        own.warned = Some((other.fingerprint, now));
+        crate::log::warn!(
+            job = %self.job.name,
+            schedule = %self.schedule,
+            by = %self.shared.redlock.owner(),
+            other = %other.owner,
+            "two schedules are in use under one job name, and keep ticks from each other: expected \
+             while a new version is rolled out; otherwise give one of the jobs another name"
+        );
+    }
+}
