@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    once::outcome::Outcome,
+    once::outcome::OnceOutcome,
     reject::{RejectReason, Rejection},
 };
 
@@ -89,12 +89,12 @@ impl<A: Body> Body for GrpcBody<A> {
         };
         state.set(State::Over);
         Poll::Ready(match end {
-            Ok(Outcome::Ran(made) | Outcome::Unrecorded(made, _)) => match made.end {
+            Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => match made.end {
                 End::Trailers(trailers) => Some(Ok(Frame::trailers(trailers))),
                 End::Failed(error) => Some(Err(error)),
                 End::Cut | End::Head(_) => None,
             },
-            Ok(Outcome::Done { .. } | Outcome::Busy { .. }) => None,
+            Ok(OnceOutcome::Done { .. } | OnceOutcome::Busy { .. }) => None,
             Err(error) => Some(Ok(Frame::trailers(trailers(&error)))),
         })
     }

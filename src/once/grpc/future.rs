@@ -19,7 +19,7 @@ use super::{
     slot::{Out, Reader},
 };
 use crate::{
-    once::{OnceError, outcome::Outcome},
+    once::{OnceError, outcome::OnceOutcome},
     reject::{OnReject, RejectReason, Rejection, RequestOutcome, error_info},
     resource::Resource,
 };
@@ -122,12 +122,12 @@ where
         let resource = under_way.resource();
         let (status, outcome) = match ended {
             // Also where nobody keeps that it is done: a client that is told otherwise sends again.
-            Ok(Outcome::Ran(made) | Outcome::Unrecorded(made, _)) => {
+            Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => {
                 let End::Head(response) = made.end else { unreachable!("the head comes first") };
                 return Poll::Ready(Ok(response.map(GrpcBody::own)));
             }
-            Ok(Outcome::Done { .. }) => (duplicate(), RequestOutcome::Done),
-            Ok(Outcome::Busy { retry_after, by, unknown }) => {
+            Ok(OnceOutcome::Done { .. }) => (duplicate(), RequestOutcome::Done),
+            Ok(OnceOutcome::Busy { retry_after, by, unknown }) => {
                 let reason = RejectReason::busy(unknown, retry_after, by.as_deref());
                 reject(on_reject, reason, resource)
             }

@@ -1,3 +1,5 @@
+//! What a call's status does to its key.
+
 use tonic::Code;
 
 use crate::once::Always;
@@ -53,7 +55,7 @@ impl From<Code> for CallOutcome {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what a gRPC status means",
     note = "`complete_when` of a layer with `.grpc()` takes a closure from `tonic::Code` to \
-            `once::CallOutcome`; `code.into()` is what the layer says without one"
+            `once::grpc::CallOutcome`; `code.into()` is what the layer says without one"
 )]
 pub trait CompletesGrpc {
     /// What became of the work.

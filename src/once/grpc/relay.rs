@@ -1,3 +1,5 @@
+//! Passes a response to the client while its status is awaited.
+
 use std::{
     future::Future,
     pin::Pin,
@@ -14,7 +16,7 @@ use super::{
     slot::{Out, Writer},
 };
 use crate::{
-    once::{Completes, completion::Verdict},
+    once::{Completes, work::Verdict},
     reject::RequestOutcome,
     sync,
 };

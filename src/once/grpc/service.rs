@@ -19,7 +19,7 @@ use crate::{
         OnceLayer, OnceService,
         call::OnceCall,
         detach::Detach,
-        http::{Missing, call::HttpCall},
+        http::{Missing, future::HttpCall},
         service::begin,
     },
     reject::{DefaultResponse, OnReject, Rejection},
@@ -99,14 +99,11 @@ impl<K, C> OnceLayer<K, C> {
     /// in [`LockContexts`](crate::LockContexts). Around a client's
     /// `Channel` the layer answers with the same statuses, without a request.
     pub fn grpc(self) -> OnceLayer<K, C, Grpc> {
-        self.with_face(|complete, _| {
-            let face = Grpc {
-                missing: Missing::Reject,
-                token_header: TokenHeader::default(),
-                on_reject: DefaultResponse::default(),
-                detached: true,
-            };
-            (complete, face)
+        self.map_protocol(|_| Grpc {
+            missing: Missing::Reject,
+            token_header: TokenHeader::default(),
+            on_reject: DefaultResponse::default(),
+            detached: true,
         })
     }
 }
@@ -117,18 +114,18 @@ impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
     /// A key that is a closure says so with [`KeyError::missing`](crate::layer::KeyError::missing); one that
     /// returns `None` lets the call run in any case.
     pub fn missing(mut self, missing: Missing) -> Self {
-        self.face.missing = missing;
+        self.protocol.missing = missing;
         self
     }
 
     /// Whether a call that has begun continues when its client disconnects, its deadline is over, or a
     /// layer outside drops it. Default: yes. Its response is read to its end then, also a stream, and its
     /// status is recorded. Otherwise it is dropped, as if the process had crashed: see
-    /// [`Unknown`](crate::once::UnknownOutcome).
+    /// [`UnknownOutcome`](crate::once::UnknownOutcome).
     ///
     /// The task is that of a request over HTTP: see there.
     pub fn detached(mut self, detached: bool) -> Self {
-        self.face.detached = detached;
+        self.protocol.detached = detached;
         self
     }
 
@@ -143,7 +140,7 @@ impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
         N: TryInto<HeaderName>,
         N::Error: fmt::Debug,
     {
-        self.face.token_header = TokenHeader::new(name);
+        self.protocol.token_header = TokenHeader::new(name);
         self
     }
 
@@ -153,8 +150,11 @@ impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
     where
         G: Fn(Rejection<'_>) -> Status,
     {
-        self.with_face(|complete, Grpc { missing, token_header, detached, .. }| {
-            (complete, Grpc { missing, token_header, on_reject: respond, detached })
+        self.map_protocol(|Grpc { missing, token_header, detached, .. }| Grpc {
+            missing,
+            token_header,
+            on_reject: respond,
+            detached,
         })
     }
 }
@@ -179,14 +179,14 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let face = &self.layer.face;
-        face.token_header.strip(request.headers_mut());
-        let on_reject = face.on_reject.clone();
+        let protocol = &self.layer.protocol;
+        protocol.token_header.strip(request.headers_mut());
+        let on_reject = protocol.on_reject.clone();
         let (reader, writer) = slot();
-        let call = match face.missing.settle(self.layer.key.key(&request)) {
+        let call = match protocol.missing.settle(self.layer.key.key(&request)) {
             Ok(Some(key)) => {
-                let detach = face.detached.then(Detach::new);
-                let token_header = face.token_header.clone();
+                let detach = protocol.detached.then(Detach::new);
+                let token_header = protocol.token_header.clone();
                 let mut asked = self.layer.request_for(&key);
                 asked.lock = asked.lock.wait_at_most(timeout(request.headers()));
                 let complete = self.layer.complete.clone();

@@ -1,4 +1,4 @@
-//! Webhooks with a key in the body.
+//! Webhooks whose key is in the request's body.
 
 use std::{
     fmt,
@@ -24,7 +24,7 @@ use crate::{
     reject::{DefaultResponse, OnReject, RejectReason},
 };
 
-/// Webhooks whose key is in the request's body. Made by [`OnceLayer::by_body`].
+/// Webhooks whose key is in the request's body. Created by [`OnceLayer::by_body`].
 #[derive(Clone, Copy, Debug)]
 pub struct ByBody {
     limit: usize,
@@ -32,17 +32,21 @@ pub struct ByBody {
 }
 
 impl<K> OnceLayer<K, Always, Http<DefaultResponse, ByBody>> {
-    /// A layer for webhooks, as [`http`](OnceLayer::http) makes it, whose key is in the body: a JSON
+    /// Creates a layer for webhooks like [`http`](OnceLayer::http), with the key in the body: a JSON
     /// pointer ([`key::json_pointer`](crate::key::json_pointer)), or any
     /// [`BodyKey`](crate::key::BodyKey).
     ///
-    /// The body is read to its end before the key's lock is acquired, and passed on unchanged as an
-    /// [`Intact`]. One above [`body_limit`](Self::body_limit) gets 413, one without a usable key 400, one
-    /// that takes longer than [`body_timeout`](Self::body_timeout) 408, `body-timed-out`, and one above
-    /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes) 503, `too-many-bodies`,
-    /// with `Retry-After`.
+    /// The body is read before the lock is acquired, and passed on unchanged: see [`Intact`], also for
+    /// the services that take it.
     ///
-    /// Verify signatures *outside* of this layer, and pass on the body as it was sent.
+    /// | body | response |
+    /// |---|---|
+    /// | larger than [`body_limit`](Self::body_limit) | 413 |
+    /// | invalid for the key, such as no JSON | 400 |
+    /// | slower than [`body_timeout`](Self::body_timeout) | 408, `body-timed-out` |
+    /// | above [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes), with those of waiting requests | 503, `too-many-bodies`, with `Retry-After` |
+    ///
+    /// Check signatures *outside* of this layer: they cover the body as it was sent.
     ///
     /// ```
     /// use axum::{Router, routing::post};
@@ -59,25 +63,25 @@ impl<K> OnceLayer<K, Always, Http<DefaultResponse, ByBody>> {
     ///
     /// # Panics
     ///
-    /// If the name can't be that of a layer: see [`new`](OnceLayer::new).
+    /// If the name is invalid: see [`new`](OnceLayer::new).
     pub fn by_body(redlock: Redlock, name: impl Into<Arc<str>>, key: K) -> Self {
         let mode = ByBody { limit: DEFAULT_BODY_LIMIT, timeout: DEFAULT_BODY_TIMEOUT };
-        OnceLayer::new(redlock, name, key).with_face(|complete, _| (complete, Http::new(mode)))
+        OnceLayer::new(redlock, name, key).map_protocol(|_| Http::new(mode))
     }
 }
 
 impl<K, C, R> OnceLayer<K, C, Http<R, ByBody>> {
-    /// Maximum size of a request's body, in bytes, and so the memory of a request before its key is
-    /// known. Default: [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB.
+    /// Sets the maximum size of a request's body, in bytes. Default:
+    /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB.
     pub const fn body_limit(mut self, bytes: usize) -> Self {
-        self.face.mode.limit = bytes;
+        self.protocol.mode.limit = bytes;
         self
     }
 
-    /// Timeout for reading the body of a request, from its head to its end. Default:
+    /// Sets the maximum time from a request's head to the end of its body. Default:
     /// [`DEFAULT_BODY_TIMEOUT`](crate::layer::http::DEFAULT_BODY_TIMEOUT), 30 s.
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
-        self.face.mode.timeout = timeout;
+        self.protocol.mode.timeout = timeout;
         self
     }
 }
@@ -103,28 +107,26 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let layer = &self.layer;
-        layer.face.token_header.strip(request.headers_mut());
+        layer.protocol.token_header.strip(request.headers_mut());
         let (parts, body) = request.into_parts();
-        let ByBody { limit, timeout } = layer.face.mode;
+        let ByBody { limit, timeout } = layer.protocol.mode;
         let read = ReadBody::new(&parts.headers, body, limit).for_layer(&layer.redlock, timeout);
         let ready = OnceService::new(self.take_ready(), self.layer.clone());
         ByBodyFuture { state: ByBodyState::Reading { read, start: Some((ready, parts)) } }
     }
 }
 
-/// The future of a webhook behind [`OnceLayer::by_body`]: reads the body, then is as
+/// The future of a webhook behind [`OnceLayer::by_body`]: reads the body, then behaves as
 /// [`HttpFuture`].
 ///
 /// # Cancel safety
 ///
-/// Dropping it before the service was called drops the body, or gives the key back. After that the
-/// service runs to its end, and that is recorded, unless
-/// [`detached`](crate::OnceLayer::detached) says something else.
+/// Dropping it before the call of the service drops the body, or frees the key. After that the service
+/// runs to its end, which is recorded, unless [`detached`](crate::OnceLayer::detached) is off.
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
-/// [`UnknownOutcome`](crate::once::UnknownOutcome).
+/// If polled again after it was ready, or if the service panics: see [`UnknownOutcome`](crate::once::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct ByBodyFuture<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
@@ -135,13 +137,13 @@ pub struct ByBodyFuture<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
 #[pin_project(project = ByBodyStateProj)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
+    reason = "the task's own memory holds the state: boxing costs an allocation"
 )]
 enum ByBodyState<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
     Reading {
         read: ReadBody<B>,
-        /// The service is ready.
-        start: Option<ByBodyCall<S, K, C, R>>,
+        /// The service, ready to be called, and the request's head.
+        start: Option<ReadyRequest<S, K, C, R>>,
     },
     Calling {
         #[pin]
@@ -149,7 +151,7 @@ enum ByBodyState<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
     },
 }
 
-type ByBodyCall<S, K, C, R> = (OnceService<S, K, C, Http<R, ByBody>>, Parts);
+type ReadyRequest<S, K, C, R> = (OnceService<S, K, C, Http<R, ByBody>>, Parts);
 
 impl<S, B, K, C, R, A> Future for ByBodyFuture<S, B, K, C, R>
 where
@@ -175,7 +177,7 @@ where
                     let body = match body {
                         Ok(body) => body,
                         Err(incomplete) => {
-                            let on_reject = &service.layer.face.on_reject;
+                            let on_reject = &service.layer.protocol.on_reject;
                             let error = incomplete.lock_error();
                             let answer = reject(on_reject, RejectReason::Lock(&error), None);
                             return Poll::Ready(Ok(answer.map(HttpBody::of_bytes)));

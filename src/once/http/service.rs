@@ -13,9 +13,9 @@ use tower_service::Service;
 
 use super::{
     CompletesHttp, HttpFuture, Missing, ServerErrors,
-    call::HttpCall,
-    complete::{Rules, Successes},
-    protocol::refuse_grpc,
+    completion::{CompletionRules, SuccessCompletion},
+    future::HttpCall,
+    key::refuse_grpc,
 };
 use crate::{
     layer::{KeyError, ResourceKey, http::HttpBody, token_header::TokenHeader},
@@ -131,7 +131,7 @@ impl<K, C> OnceLayer<K, C> {
     /// # let _ = app;
     /// ```
     pub fn http(self) -> OnceLayer<K, C, Http> {
-        self.with_face(|complete, _| (complete, Http::new(ByHead(()))))
+        self.map_protocol(|_| Http::new(ByHead(())))
     }
 }
 
@@ -141,13 +141,13 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     /// A key that is a closure says so with [`KeyError::missing`]; one that returns `None` lets the
     /// request run in any case.
     pub fn missing(mut self, missing: Missing) -> Self {
-        self.face.missing = missing;
+        self.protocol.missing = missing;
         self
     }
 
     /// Whether a request that has begun continues when its client disconnects, or a layer outside drops
     /// it (a timeout, say). Default: yes, so that it is done at the client's next try. Otherwise it is
-    /// dropped, as if the process had crashed: see [`Unknown`](crate::once::UnknownOutcome).
+    /// dropped, as if the process had crashed: see [`UnknownOutcome`](crate::once::UnknownOutcome).
     ///
     /// It continues as a task of the tokio runtime that polled it, in its span and under its lock:
     /// renewed, stopped at [`max_hold`](OnceLayer::max_hold) at the latest, and awaited by
@@ -155,7 +155,7 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     /// runtime, it is dropped with a WARN. It loses the task-local values of the connection's task. A
     /// request without a key does not continue.
     pub fn detached(mut self, detached: bool) -> Self {
-        self.face.detached = detached;
+        self.protocol.detached = detached;
         self
     }
 
@@ -172,7 +172,7 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
         N: TryInto<HeaderName>,
         N::Error: fmt::Debug,
     {
-        self.face.token_header = TokenHeader::new(name);
+        self.protocol.token_header = TokenHeader::new(name);
         self
     }
 
@@ -184,10 +184,9 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
-        self.with_face(|complete, face| {
-            let Http { missing, token_header, detached, server_errors, mode, .. } = face;
-            let on_reject = respond;
-            (complete, Http { missing, token_header, on_reject, detached, server_errors, mode })
+        self.map_protocol(|http| {
+            let Http { missing, token_header, detached, server_errors, mode, .. } = http;
+            Http { missing, token_header, on_reject: respond, detached, server_errors, mode }
         })
     }
 }
@@ -208,15 +207,18 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
         B: Send + 'static,
         A: Send + 'static,
     {
-        let face = &self.layer.face;
-        let (server_errors, on_reject) = (face.server_errors, face.on_reject.clone());
-        let completion = Successes(Rules { complete: self.layer.complete.clone(), server_errors });
-        let found = refuse_grpc(request.headers(), face.missing.settle(found));
+        let protocol = &self.layer.protocol;
+        let (server_errors, on_reject) = (protocol.server_errors, protocol.on_reject.clone());
+        let completion = SuccessCompletion(CompletionRules {
+            complete: self.layer.complete.clone(),
+            server_errors,
+        });
+        let found = refuse_grpc(request.headers(), protocol.missing.settle(found));
         let call = match server_errors.check_with(found) {
             Ok(Some(key)) => {
                 let (asked, token_header) =
-                    (self.layer.request_for(&key), face.token_header.clone());
-                let detach = face.detached.then(Detach::new);
+                    (self.layer.request_for(&key), protocol.token_header.clone());
+                let detach = protocol.detached.then(Detach::new);
                 let name = Arc::clone(self.layer.name());
                 let call = HttpCall::new(self.take_ready(), request, token_header, name);
                 begin(asked, call, completion).detached(detach)
@@ -248,7 +250,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        self.layer.face.token_header.strip(request.headers_mut());
+        self.layer.protocol.token_header.strip(request.headers_mut());
         let found = self.layer.key.key(&request);
         self.begin_http(request, found)
     }

@@ -191,7 +191,7 @@ async fn method_that_panics_leaves_unknown_outcome() {
 async fn an_unknown_outcome_is_a_warning() {
     for (unknown, text) in [
         (UnknownOutcome::Release, "the next request with the key runs it again"),
-        (UnknownOutcome::Hold(HOUR), "its key is held until somebody decides"),
+        (UnknownOutcome::Hold(HOUR), "its key is held until mark_done or forget"),
     ] {
         let log = Log::new();
         let redlock = Redlock::embedded();

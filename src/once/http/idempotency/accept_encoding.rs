@@ -1,4 +1,4 @@
-//! What of a request would make its answer unfit for those who repeat it.
+//! The headers by which a response would fit only one client: encodings and ranges.
 
 use http::{
     HeaderMap, HeaderValue,
@@ -8,13 +8,13 @@ use http::{
 /// The content codings that a client accepts: its `Accept-Encoding` (RFC 9110, section 12.5.3).
 #[derive(Clone, Debug, Default)]
 pub(super) struct AcceptEncoding {
-    /// Empty where there is no such header: any coding is acceptable then.
+    /// Empty without such a header: any coding is then acceptable.
     sent: Vec<HeaderValue>,
 }
 
 impl AcceptEncoding {
-    /// Asks the service for a whole answer that is not encoded: others may repeat the request who
-    /// accept no encoding, or ask for another range. Returns what the client accepts.
+    /// Changes the headers to ask for a complete response without encoding, which fits every repetition.
+    /// Returns what the client accepts.
     pub(super) fn ask_for_plain(headers: &mut HeaderMap) -> Self {
         let sent = headers.get_all(ACCEPT_ENCODING).iter().cloned().collect();
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -23,7 +23,7 @@ impl AcceptEncoding {
         Self { sent }
     }
 
-    /// Whether the client accepts an answer with these headers.
+    /// Returns whether the client accepts a response with these headers.
     pub(super) fn accepts(&self, answer: &HeaderMap) -> bool {
         let mut codings = list(answer.get_all(CONTENT_ENCODING).iter());
         self.sent.is_empty() || codings.all(|coding| self.accepts_coding(coding))
@@ -65,7 +65,7 @@ fn canonical(coding: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether it is a weight of zero, or none that can be read.
+/// Returns whether a weight is zero or invalid.
 fn forbids(weight: &[u8]) -> bool {
     let Some((b"q=" | b"Q=", weight)) = weight.split_at_checked(2) else { return true };
     let weight = std::str::from_utf8(weight).ok().and_then(|weight| weight.parse::<f32>().ok());
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_is_asked_for_the_whole_and_plain_answer() {
+    fn service_sees_identity_without_range() {
         let mut request = headers(&ACCEPT_ENCODING, &["gzip", "br"]);
         request.extend(headers(&RANGE, &["bytes=0-9"]));
         request.extend(headers(&IF_RANGE, &["\"x\""]));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_encoded_is_accepted_by_all() {
+    fn identity_is_always_accepted() {
         for sent in [&[][..], &["gzip"], &[""], &["identity;q=0"]] {
             let mut request = headers(&ACCEPT_ENCODING, sent);
             let accepts = AcceptEncoding::ask_for_plain(&mut request);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn codings_are_accepted_as_the_client_says() {
+    fn accept_encoding_decides() {
         for sent in [
             &[][..],
             &["gzip"],
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_several_codings_must_be_accepted() {
+    fn every_coding_must_be_accepted() {
         assert!(accepts(&["gzip, br"], "br, gzip"));
         assert!(!accepts(&["gzip"], "br, gzip"));
     }

@@ -1,14 +1,16 @@
-use std::{future::Future, sync::Arc, time::Duration};
+//! The trait of stores of responses, and their error.
 
-use super::StoreError;
+use std::{error::Error, fmt, future::Future, sync::Arc, time::Duration};
+
 use crate::{once::StoredResponse, token::FencingToken};
 
-/// Keeps the first responses of requests, for those who send the same again.
+/// Stores the first response of each request, to be replayed for its repetitions.
 ///
-/// Responses are put by a holder that may have lost its lock meanwhile and does not know. So a store compares fencing tokens: what a newer holder
-/// put is never replaced by an older one. Who reads compares the token with that of the record.
+/// The holder that puts a response may have lost its lock without knowing. So a store compares
+/// fencing tokens: an older holder's response never replaces a newer one. The reader compares the
+/// token with that of the record.
 ///
-/// In a database, the comparison belongs into the write itself:
+/// In a database, the write itself has to compare:
 ///
 /// ```sql
 /// CREATE TABLE responses (
@@ -24,10 +26,10 @@ use crate::{once::StoredResponse, token::FencingToken};
 /// DELETE FROM responses WHERE expires <= now();
 /// ```
 ///
-/// A store in the database that the work writes to can go further: let the work itself write the
-/// response, in its own transaction, and `put` has nothing left to do.
+/// If the work writes to the same database, it can write the response in its own transaction; `put`
+/// then has nothing to do.
 ///
-/// The futures have names, so that the crate's own need no boxes; a store may box its own:
+/// A store may box its futures:
 ///
 /// ```
 /// use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
@@ -74,19 +76,19 @@ pub trait ResponseStore: Send + Sync + 'static {
     /// The future of [`get`](Self::get).
     type Get: Future<Output = Result<Option<StoredBy>, StoreError>> + Send + 'static;
 
-    /// Keeps a response for `retain`, in place of what the key had from this or an older token.
+    /// Stores a response for `retain`. Replaces a response of the same or an older token.
     ///
-    /// A put that is repeated changes nothing but the time that it is kept. Where tokens are
-    /// switched off, all are zero, and the last put stays.
+    /// Repeating a put only renews its time. Without fencing all tokens are zero, and the last put
+    /// stays.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Stale`] where a newer token's response is kept; nothing was changed then.
-    /// After another error it is unknown whether the response is kept.
+    /// [`StoreError::Stale`] if a newer token's response is stored; nothing has changed then. After
+    /// another error it is unknown whether the response is stored.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped may still have put the response.
+    /// After a drop, the response may be stored.
     fn put(
         &self,
         key: &str,
@@ -95,19 +97,62 @@ pub trait ResponseStore: Send + Sync + 'static {
         token: FencingToken,
     ) -> Self::Put;
 
-    /// The response of a key, and whose it is; `None` if there is none, or its time is over.
+    /// Returns the response of a key, with its token; `None` if there is none, or it has expired.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] where the store can't tell.
+    /// [`StoreError`] if the store could not be read.
     fn get(&self, key: &str) -> Self::Get;
 }
 
-/// A response that is kept, and whose it is.
+/// A stored response, with the token of its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredBy {
     /// The token of the holder that put it.
     pub token: FencingToken,
     /// The response.
     pub response: Arc<StoredResponse>,
+}
+
+/// An error of a [`ResponseStore`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A newer holder's response is stored.
+    Stale,
+    /// The store failed; its own error is the source.
+    Failed(Arc<dyn Error + Send + Sync>),
+}
+
+impl StoreError {
+    /// Wraps the store's own error.
+    pub fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Failed(error.into().into())
+    }
+
+    /// Returns what logs show.
+    pub(crate) fn cause(&self) -> &dyn fmt::Display {
+        match self {
+            Self::Stale => self,
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stale => "the response of a newer holder is already stored",
+            Self::Failed(_) => "the response store failed",
+        })
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Stale => None,
+            Self::Failed(error) => Some(&**error),
+        }
+    }
 }

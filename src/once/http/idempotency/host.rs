@@ -11,7 +11,7 @@ use crate::{key::RequestHead, layer::KeyError};
 /// HTTP/1.0 allows.
 ///
 /// Letters are lower-case, and a port that the scheme implies is left out (RFC 9110, section 4.2.3),
-/// where the scheme is known: requests over HTTP/1 seldom tell it.
+/// if the scheme is known; requests over HTTP/1 rarely state it.
 pub(super) fn authority(head: &RequestHead<'_>) -> Result<String, KeyError> {
     let uri = head.uri();
     let sent = match uri.authority() {
@@ -38,7 +38,7 @@ fn no_host() -> KeyError {
     KeyError::new("the request's host is not a host with an optional port")
 }
 
-/// `None` for what servers don't take: a user's name, no host before the port, a port that is no number.
+/// Returns `None` for userinfo, an empty host with a port, or an invalid port.
 fn normalized(sent: &Authority, scheme: Option<&str>) -> Option<String> {
     let (text, host) = (sent.as_str(), sent.host());
     let port = match text.strip_prefix(host)?.strip_prefix(':') {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_without_a_host_have_an_empty_one() {
+    fn missing_host_is_empty() {
         assert_eq!(of("/", &[]), Ok(String::new()));
         assert_eq!(of("/", &[""]), Ok(String::new()));
     }

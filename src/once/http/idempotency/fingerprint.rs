@@ -10,22 +10,22 @@ use crate::{
     once::{Fingerprint, OnceLayer, http::Http},
 };
 
-/// How requests are told apart.
+/// How requests are compared.
 #[derive(Clone, Default)]
-pub(super) enum Same {
+pub(super) enum FingerprintRule {
     /// By method, path, query and body.
     #[default]
     Request,
-    /// By these headers as well, which are in the order of their names.
+    /// Also by these headers, sorted by name.
     Headers(Arc<[HeaderName]>),
-    /// By what the user says.
+    /// By the user's function.
     Replaced(Arc<Replacement>),
 }
 
 type Replacement = dyn Fn(&RequestHead<'_>, &[u8]) -> Fingerprint + Send + Sync;
 
-impl Same {
-    /// Calls what a user wrote: under no lock.
+impl FingerprintRule {
+    /// Calls a user's function: not under a mutex.
     pub(super) fn fingerprint(&self, head: &RequestHead<'_>, body: &[u8]) -> Fingerprint {
         match self {
             Self::Request => Fingerprint::of(head, body),
@@ -36,24 +36,19 @@ impl Same {
 }
 
 impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
-    /// Counts these headers, too, when requests are compared that have the same key: all values that
-    /// a request has of each, in their order. Default: none, so that only method, path, query and body
-    /// count.
+    /// Adds these headers to the comparison of requests with the same key: all values of each, in order.
+    /// Default: none; only method, path, query and body count.
     ///
-    /// For headers by which the handler does something else: `accept`, `content-type`, a header that
-    /// names an account. Not for those that differ between tries of one request (`date`,
-    /// `traceparent`, signatures): each try is answered 422 then. That goes for the `content-type` of
-    /// `multipart/form-data` as well, whose boundary clients draw anew.
+    /// For headers that change what the handler does: `accept`, `content-type`, an account. Not for those
+    /// that differ between tries (`date`, `traceparent`, signatures, the `content-type` of
+    /// `multipart/form-data` with its random boundary): each try would be answered 422.
     ///
-    /// They count as they were sent, also those that the layer changes for the service: `accept-encoding`,
-    /// `range`. Only its [`token_header`](OnceLayer::token_header) never counts, as no client can set it.
+    /// They count as sent, even those that the layer changes for the service (`accept-encoding`,
+    /// `range`), except for its [`token_header`](OnceLayer::token_header). The host is already part of
+    /// the [scope](OnceLayer::scope), unless [`any_host`](OnceLayer::any_host) is set.
     ///
-    /// Not for the host: `host` is no header over HTTP/2. The host is part of the
-    /// [scope](OnceLayer::scope) already, unless [`any_host`](OnceLayer::any_host) is set.
-    ///
-    /// The last call of this and [`fingerprint`](Self::fingerprint) counts. Where the headers change
-    /// from one version of a service to the next, keys of before the change are answered 422, until
-    /// [`retain`](OnceLayer::retain) is over.
+    /// The last call of this and [`fingerprint`](Self::fingerprint) applies. After a change of the
+    /// headers, earlier keys are answered 422 for [`retain`](OnceLayer::retain).
     ///
     /// ```
     /// use http::header::CONTENT_TYPE;
@@ -68,30 +63,31 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         let mut names: Vec<_> = names.into_iter().collect();
         names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
         names.dedup();
-        self.face.mode.same =
-            if names.is_empty() { Same::Request } else { Same::Headers(names.into()) };
+        self.protocol.mode.same = if names.is_empty() {
+            FingerprintRule::Request
+        } else {
+            FingerprintRule::Headers(names.into())
+        };
         self
     }
 
-    /// Compares requests that have the same key by what `fingerprint` makes of their head and their
-    /// whole body, instead of [`Fingerprint::of`]. For bodies that differ between tries of one request:
-    /// the boundaries of `multipart/form-data`, a timestamp, the order of JSON members.
+    /// Compares requests with the same key by `fingerprint` of their head and body, instead of
+    /// [`Fingerprint::of`]. For bodies that differ between tries: the boundaries of
+    /// `multipart/form-data`, a timestamp, the order of JSON members.
     ///
-    /// **What it leaves out does not count.** Two requests with one fingerprint are one request: the
-    /// second is answered with the response of the first, and does not run. So begin with
-    /// [`Fingerprint::of`] the head, which counts method, path and query, and give it a body in which all
-    /// that the handler reads is still told apart: parts with their lengths, say, rather than glued
-    /// together. What it takes in too much is less bad: a try that differs in it is answered 422.
+    /// **What it leaves out does not count.** Of two requests with one fingerprint, the second gets the
+    /// response of the first. So return [`Fingerprint::of`] the head, which counts method, path and
+    /// query, and of a body that keeps all that the handler reads distinct: parts with their lengths, not
+    /// concatenated. Counting too much only means that a try that differs is answered 422.
     ///
-    /// It finds the head as it was sent, without the layer's [`token_header`](OnceLayer::token_header):
-    /// `accept-encoding` and `range` are changed for the service after it. `host` is no header over HTTP/2.
+    /// It gets the head as sent, without the layer's [`token_header`](OnceLayer::token_header). Over
+    /// HTTP/2 there is no `host` header.
     ///
-    /// It has to be the same on all replicas, and stay so: where it changes, keys of before the change
-    /// are answered 422, until [`retain`](OnceLayer::retain) is over. Its results never equal
-    /// fingerprints that were made without it. It is called once for each request, before the key's
-    /// lock is asked for, on the task of the connection: it should not block. Where it panics, the
-    /// request does, and nothing ran. The last call of this and
-    /// [`fingerprint_headers`](Self::fingerprint_headers) counts.
+    /// It must be the same on all replicas. After a change, earlier keys are answered 422 for
+    /// [`retain`](OnceLayer::retain). Its results never equal fingerprints made without it. It is called
+    /// once per request, before the lock is acquired, on the connection's task: it should not block. If it
+    /// panics, nothing runs. The last call of this and
+    /// [`fingerprint_headers`](Self::fingerprint_headers) applies.
     ///
     /// ```
     /// use tower_redlock::{key::RequestHead, once::{http::Scope, Fingerprint}, OnceLayer, Redlock};
@@ -138,7 +134,7 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     where
         F: Fn(&RequestHead<'_>, &[u8]) -> Fingerprint + Send + Sync + 'static,
     {
-        self.face.mode.same = Same::Replaced(Arc::new(fingerprint));
+        self.protocol.mode.same = FingerprintRule::Replaced(Arc::new(fingerprint));
         self
     }
 }
