@@ -10,7 +10,7 @@ static COUNTER: Counter = Counter::new();
 struct Counting;
 
 // SAFETY: all is done by the system's allocator, with the arguments as they came.
-#[expect(unsafe_code, reason = "an allocator is told of allocations by nothing else")]
+#[expect(unsafe_code, reason = "only the allocator sees all allocations")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNTER.allocated(layout.size());

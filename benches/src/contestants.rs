@@ -1,3 +1,5 @@
+//! The locks that are compared.
+
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,

@@ -1,6 +1,8 @@
+//! A counter of allocations.
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Counts the allocations of the whole process, where the program's allocator tells of them.
+/// Counts the allocations of the whole process, if the program's allocator reports them.
 #[derive(Debug, Default)]
 pub struct Counter {
     counts: AtomicBool,

@@ -15,7 +15,7 @@ use crate::{
     servers::Servers,
 };
 
-/// The quantities that are told, as the report asks for them.
+/// The reported quantities, by the names that the report uses.
 pub(crate) const RATE: &str = "cycles per s";
 pub(crate) const FAILURES: &str = "failed cycles";
 

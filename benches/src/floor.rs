@@ -1,3 +1,5 @@
+//! The cost of a bare request to the servers, as a lower bound.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::join_all;

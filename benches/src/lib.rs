@@ -67,7 +67,7 @@ pub fn locks() {
 }
 
 /// Measures what requests and locks allocate, and how long a request takes without any network, and
-/// prints the samples. `counter` is told of all allocations.
+/// prints the samples. `counter` counts all allocations.
 ///
 /// # Panics
 ///

@@ -1,3 +1,5 @@
+//! Command-line options.
+
 use std::time::Duration;
 
 use crate::scenarios::NAMES;
@@ -56,7 +58,7 @@ impl Options {
         self.only.is_empty() || self.only.iter().any(|name| name == scenario)
     }
 
-    /// Measures everyone in each round. Who comes first may find the machine cooler, or busier:
+    /// Measures all contestants in each round. The first may find the machine cooler, or busier:
     /// everyone does at times.
     pub(crate) fn rounds<T: Copy>(&self, all: &[T], mut measure: impl FnMut(T)) {
         for round in 0..self.rounds {

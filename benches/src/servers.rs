@@ -1,3 +1,5 @@
+//! The servers of a run.
+
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -72,7 +74,7 @@ impl Servers {
         Frozen(server)
     }
 
-    /// Stops three of five servers, or as many of others, until the answer is dropped.
+    /// Stops a majority of the servers until the returned guard is dropped.
     pub(crate) fn freeze_most(&self) -> Vec<Frozen<'_>> {
         let most = &self.running[..=self.running.len() / 2];
         most.iter().for_each(RedisServer::freeze);

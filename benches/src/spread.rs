@@ -1,3 +1,5 @@
+//! The median and the spread of samples.
+
 /// What several rounds brought.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {

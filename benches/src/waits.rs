@@ -26,7 +26,7 @@ pub(crate) struct Waits {
     time: Duration,
 }
 
-/// The quantities that are told, as the report asks for them.
+/// The reported quantities, by the names that the report uses.
 pub(crate) const RATE: &str = "grants per s";
 pub(crate) const MEAN: &str = "mean wait";
 pub(crate) const P50: &str = "p50 of the wait";

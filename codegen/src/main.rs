@@ -1,29 +1,28 @@
-//! Writes what is generated and committed: the gRPC code of the example `tonic_orders`, from its .proto
+//! Writes what is generated and committed: the gRPC code of the example `tonic`, from its .proto
 //! without protoc, and the list of the public interface, `docs/api.txt`:
 //!
 //! ```text
 //! cargo run --package tower-redlock-codegen
 //! ```
 //!
-//! Both are committed, so that nobody who runs the example needs a generator; tests here compare them
-//! with a fresh generation. A package of its own, so that the examples don't build what
-//! it needs.
+//! Both are committed, so running the example needs no generator; tests compare them with a fresh
+//! generation. This is a package of its own, so the examples don't build its dependencies.
 
 mod api;
 
 use std::{error::Error, fs, path::Path};
 
 /// The folder of the .proto and of the code.
-const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/tonic_orders");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/proto");
 const PROTO: &str = "orders.proto";
-/// Below the folder `generated`: named by the package in the .proto.
+/// Named by the package in the .proto.
 const CODE: &str = "orders.v1.rs";
 
 /// The list of the public interface.
 const API: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/api.txt");
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = Path::new(EXAMPLE).join("generated").join(CODE);
+    let path = Path::new(FOLDER).join(CODE);
     fs::write(&path, generate()?)?;
     println!("wrote {}", path.display());
     fs::write(API, public_interface())?;
@@ -33,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn generate() -> Result<String, Box<dyn Error>> {
     let out = tempfile::tempdir()?;
-    let parsed = protox::compile([PROTO], [EXAMPLE])?;
+    let parsed = protox::compile([PROTO], [FOLDER])?;
     tonic_prost_build::configure()
         .emit_rerun_if_changed(false)
         .out_dir(out.path())
@@ -52,11 +51,11 @@ mod tests {
 
     #[test]
     fn the_committed_code_is_what_the_proto_gives() {
-        let path = Path::new(EXAMPLE).join("generated").join(CODE);
+        let path = Path::new(FOLDER).join(CODE);
         let committed = fs::read_to_string(path).unwrap_or_default();
         assert!(
             committed == generate().unwrap(),
-            "examples/tonic_orders/generated/{CODE} is out of date; write it anew: \
+            "examples/proto/{CODE} is out of date; generate it again: \
              cargo run --package tower-redlock-codegen"
         );
     }

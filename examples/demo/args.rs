@@ -7,9 +7,9 @@ three replicas makes.
 usage: demo [--port PORT] [--drive COUNT] [--check]
 
   --port PORT    listen on 127.0.0.1:PORT; 0 takes any free port (default: 8080, with --check: 0)
-  --drive COUNT  send itself COUNT requests at once, print what became of them, and stop
-  --check        the same (COUNT: 200) and a few ticks of the report; both exit with 1 if a
-                 promise did not hold
+  --drive COUNT  send itself COUNT requests at once, print and check the outcome, and stop
+  --check        the same (COUNT: 200), with a few ticks of the report; both exit with 1 if a
+                 check failed
   --help         print this
 
 environment:
@@ -27,7 +27,7 @@ pub(crate) enum Command {
 
 pub(crate) struct Args {
     pub(crate) port: u16,
-    /// How many requests to send; without it, the demo serves until it is stopped.
+    /// The number of requests to send; `None` serves until it is stopped.
     pub(crate) drive: Option<usize>,
     pub(crate) check: bool,
 }

@@ -1,4 +1,4 @@
-//! What the live view shows of the requests: who holds what, and how they ended.
+//! The counts and the current holders that the live view shows.
 
 use std::{
     collections::BTreeMap,
@@ -13,11 +13,11 @@ use crate::{ledger::THINKING, server::WAITED_MS};
 
 #[derive(Default)]
 pub(crate) struct Board {
-    state: Mutex<State>,
+    state: Mutex<BoardState>,
 }
 
 #[derive(Default)]
-struct State {
+struct BoardState {
     counts: Counts,
     holders: BTreeMap<u64, Holder>,
     next_id: u64,
@@ -27,13 +27,12 @@ struct State {
 #[derive(Clone)]
 pub(crate) struct Holder {
     pub(crate) replica: &'static str,
-    /// Knows what is locked, with which token, and for how long; it does not keep the lock.
+    /// Describes the lock; does not keep it.
     pub(crate) lock: LockContext,
 }
 
 impl Board {
-    /// Puts a holder on the board until the entry is dropped: at the end of the work, or where it
-    /// is stopped half-way.
+    /// Shows a holder until the entry is dropped: at the end of the work, or where it is cancelled.
     pub(crate) fn enter(&self, replica: &'static str, lock: LockContext) -> Entry<'_> {
         let mut state = self.lock();
         let id = state.next_id;
@@ -54,7 +53,7 @@ impl Board {
         self.lock().counts
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BoardState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -70,11 +69,11 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// How requests ended.
+/// The number of requests by their end.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) ran: u64,
-    /// Those of `ran` that began only after at least one other's turn.
+    /// Those of `ran` that waited for at least one other.
     pub(crate) waited: u64,
     pub(crate) longest_wait: Duration,
     pub(crate) held: u64,

@@ -1,14 +1,18 @@
-//! Three replicas of one service: a lock manager each, over the same nodes.
+//! Three replicas of one service, each with a lock manager of its own over the same nodes: real
+//! servers, or five nodes inside this process.
 
-use std::error::Error;
+use std::{error::Error, time::Duration};
 
 use futures_util::future::{join_all, try_join_all};
 use tower_redlock::{
-    Redlock,
-    node::{NodeHealth, NodeState},
+    Redlock, RedlockBuilder,
+    node::{EmbeddedNodes, NodeHealth, NodeState},
 };
 
-use crate::nodes::Nodes;
+/// Servers that are new to this set vote after 10 s: they may have forgotten locks.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// How long the demo waits before it prints what it waits for.
+const QUIET: Duration = Duration::from_secs(1);
 
 const NAMES: [&str; 3] = ["replica-a", "replica-b", "replica-c"];
 
@@ -30,7 +34,7 @@ impl Cluster {
         nodes.wait_until_ready().await?;
         let mut replicas = Vec::new();
         for name in NAMES {
-            // The owner is stored with each key: whoever is turned away learns who holds it.
+            // Stored with each key, so that errors can name the holder.
             replicas.push(Replica { name, redlock: nodes.builder().owner(name).build()? });
         }
         try_join_all(replicas.iter().map(|replica| replica.redlock.ready())).await?;
@@ -42,12 +46,12 @@ impl Cluster {
         self.replicas[0].redlock.health()
     }
 
-    /// Waits until the nodes know of every lock that was given back: after this no key is left.
+    /// Waits until the nodes have acknowledged every release. No key is left after this.
     pub(crate) async fn shutdown(&self) {
         join_all(self.replicas.iter().map(|replica| replica.redlock.shutdown())).await;
     }
 
-    /// How many keys are left on the nodes, if that can be told from here.
+    /// The number of keys on the nodes; `None` for servers, which may keep others.
     pub(crate) fn keys_left(&self) -> Option<usize> {
         match &self.nodes {
             Nodes::Embedded(nodes) => Some(nodes.key_counts().iter().sum()),
@@ -55,15 +59,15 @@ impl Cluster {
         }
     }
 
-    /// How many releases are still to be acknowledged by nodes that can be reached. What a node
-    /// that is down has not heard of expires there with its TTL.
+    /// The number of releases that voting nodes have still to acknowledge. On a node that is down the
+    /// keys expire with their TTL.
     pub(crate) fn pending_releases(&self) -> usize {
         let health = self.replicas.iter().flat_map(|replica| replica.redlock.health());
         health.filter(NodeHealth::is_voting).map(|node| node.pending_releases).sum()
     }
 }
 
-/// Whether a node votes, in words.
+/// Describes whether a node votes.
 pub(crate) fn state(node: &NodeHealth) -> String {
     match &node.state {
         NodeState::Voting => match node.round_trip {
@@ -71,5 +75,36 @@ pub(crate) fn state(node: &NodeHealth) -> String {
             None => "votes".into(),
         },
         other => other.to_string(),
+    }
+}
+
+enum Nodes {
+    Embedded(EmbeddedNodes),
+    Servers(Vec<String>),
+}
+
+impl Nodes {
+    fn from_env() -> Self {
+        let given = std::env::var("REDLOCK_NODES").unwrap_or_default();
+        let urls = given.split(',').map(str::trim).filter(|url| !url.is_empty());
+        let urls: Vec<_> = urls.map(ToOwned::to_owned).collect();
+        if urls.is_empty() { Self::Embedded(EmbeddedNodes::new(5)) } else { Self::Servers(urls) }
+    }
+
+    fn builder(&self) -> RedlockBuilder {
+        match self {
+            Self::Embedded(nodes) => Redlock::builder().nodes_from(nodes),
+            Self::Servers(urls) => Redlock::builder().nodes(urls),
+        }
+    }
+
+    /// Waits until a quorum votes.
+    async fn wait_until_ready(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let redlock = self.builder().build()?;
+        if let Err(why) = redlock.ready_within(QUIET).await {
+            println!("waiting: {why}");
+            redlock.ready_within(READY_WITHIN).await?;
+        }
+        Ok(())
     }
 }

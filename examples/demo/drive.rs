@@ -1,8 +1,9 @@
-//! Drives the demo: many requests at once over real connections, and a tally of the answers.
+//! Drives the demo: sends many requests at once over real connections, and checks the outcome.
 
 use std::{
     error::Error,
     fmt::Write,
+    process::ExitCode,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -20,9 +21,14 @@ use hyper_util::{
 };
 use tokio::{sync::Semaphore, task::JoinSet};
 
-use crate::{Demo, board::Counts, ledger::ACCOUNTS};
+use crate::{
+    Demo,
+    board::Counts,
+    job,
+    ledger::{ACCOUNTS, OPENING_BALANCE},
+};
 
-/// Connections that are open at once: below what systems allow a process.
+/// Maximum number of open connections: below the usual limit of a process.
 const AT_ONCE: usize = 400;
 
 pub(crate) struct Progress {
@@ -40,11 +46,11 @@ impl Progress {
     }
 }
 
-/// What the client saw.
+/// The answers that the clients saw.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) counts: Counts,
-    /// For each account, how many withdrawals succeeded, and how many may have.
+    /// For each account, the withdrawals that succeeded, and those that may have.
     pub(crate) withdrawn: [(i64, i64); ACCOUNTS],
     pub(crate) unanswered: u64,
     pub(crate) error: Option<String>,
@@ -81,22 +87,22 @@ type Answer = Result<Response<()>, Box<dyn Error + Send + Sync>>;
 async fn send(client: &HttpClient, url: &str) -> Answer {
     let response = client.request(Request::post(url).body(Body::empty())?).await?;
     let (parts, body) = response.into_parts();
-    // Read to its end, so that the connection can serve another request.
+    // Reads it to its end, so that the connection can be used again.
     to_bytes(Body::new(body), 64 * 1024).await?;
     Ok(Response::from_parts(parts, ()))
 }
 
 impl Tally {
     fn add(&mut self, account: usize, answer: Answer) {
-        let (withdrawn, perhaps) = &mut self.withdrawn[account - 1];
+        let (withdrawn, possible) = &mut self.withdrawn[account - 1];
         match answer {
             Ok(response) => {
                 self.counts.add(&response);
                 *withdrawn += i64::from(response.status().is_success());
-                *perhaps += i64::from(response.status() == 500);
+                *possible += i64::from(response.status() == 500);
             }
             Err(error) => {
-                *perhaps += 1;
+                *possible += 1;
                 self.unanswered += 1;
                 self.error.get_or_insert_with(|| with_causes(&*error));
             }
@@ -112,4 +118,56 @@ fn with_causes(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// Prints the counts and the checks. The exit code says whether all checks hold.
+pub(crate) fn verdict(demo: &Demo, tally: &Tally, check: bool) -> ExitCode {
+    let counts = tally.counts;
+    let book = demo.report.book();
+    println!();
+    println!("{} requests over {ACCOUNTS} accounts in {:.2?}", demo.progress.total, tally.took);
+    println!("  {:>6} ran (200)", counts.ran);
+    println!("  {:>6} of them waited for a turn, at most {:?}", counts.waited, counts.longest_wait);
+    println!("  {:>6} rejected: held by another (409)", counts.held);
+    println!("  {:>6} rejected: no quorum, or too slow (503)", counts.unavailable);
+    println!("  {:>6} outcome unknown: lock lost (500)", counts.unknown);
+    println!("  {:>6} other answers", counts.other);
+    println!("  {:>6} not answered", tally.unanswered);
+    if let Some(error) = &tally.error {
+        println!("         the first: {error}");
+    }
+    println!("report: {} ticks ran, {} missed, {} failed", book.ran, book.missed, book.failed);
+
+    let overlaps = demo.ledger.overlaps() + demo.report.overlaps();
+    let wrong = (1..=ACCOUNTS).filter(|id| !is_right(demo, tally, *id)).count();
+    let stale = demo.ledger.stale_writes();
+    let total = counts.total();
+    let pending = demo.cluster.pending_releases();
+    let mut checks = vec![
+        (total == demo.progress.total as u64, format!("requests answered: {total}")),
+        (counts.ran > 0, format!("withdrawals that ran: {}", counts.ran)),
+        (overlaps == 0, format!("withdrawals or reports that overlap: {overlaps}")),
+        (wrong == 0, format!("wrong balances: {wrong}")),
+        (stale == 0, format!("writes with a stale token: {stale}")),
+        (book.repeated == 0, format!("ticks that ran twice: {}", book.repeated)),
+        (pending == 0, format!("releases pending: {pending}")),
+    ];
+    if check {
+        let ran = book.ran;
+        checks.push((ran >= job::TICKS_TO_CHECK, format!("reports made: {ran}")));
+    }
+    if let Some(left) = demo.cluster.keys_left() {
+        checks.push((left == 0, format!("keys left on the nodes: {left}")));
+    }
+    for (holds, check) in &checks {
+        println!("{} {check}", if *holds { "ok    " } else { "FAILED" });
+    }
+    if checks.iter().all(|(holds, _)| *holds) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Whether each success took 1 from the account, and an unknown outcome 1 at most.
+fn is_right(demo: &Demo, tally: &Tally, id: usize) -> bool {
+    let (withdrawn, possible) = tally.withdrawn[id - 1];
+    let Ok(balance) = demo.ledger.balance(id) else { return false };
+    (withdrawn..=withdrawn + possible).contains(&(OPENING_BALANCE - balance))
 }

@@ -14,14 +14,14 @@ use tower_redlock::{
     scheduler::{SchedulerHandle, StartError},
 };
 
-use crate::{Demo, cluster::Replica, overlap::Room};
+use crate::{Demo, cluster::Replica, ledger::Room};
 
 const PERIOD: Duration = Duration::from_secs(1);
 /// How long the job takes.
 const WORK: Duration = Duration::from_millis(250);
-/// How long a run may go on when the demo stops.
+/// How long a run may continue when the demo stops.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
-/// What `--check` waits for.
+/// The number of runs that `--check` waits for.
 pub(crate) const TICKS_TO_CHECK: u64 = 4;
 
 /// Starts the scheduler of one replica.
@@ -41,18 +41,18 @@ async fn make_report(
     let tick = cx.tick().as_millis() / 1_000;
     let _entry = demo.board.enter(replica, LockContext::clone(&cx));
     let _visit = demo.report.room.enter();
-    let going = demo.report.begin(tick);
+    let running = demo.report.begin(tick);
     sleep(WORK).await;
-    // Should the lock have been lost meanwhile, this is not reached: the work was dropped above.
-    going.mark(Run { tick, replica, token: cx.fencing_token() })
+    // Not reached if the lock was lost: the work is dropped above.
+    running.finish(Run { tick, replica, token: cx.fencing_token() })
 }
 
-/// The job's own store, which knows what was done. Like the ledger it stands for a database.
+/// The job's own store. Like the ledger it stands for a database.
 #[derive(Default)]
 pub(crate) struct Report {
     book: Mutex<Book>,
     room: Room,
-    marked: Notify,
+    finished: Notify,
 }
 
 #[derive(Clone, Default)]
@@ -60,11 +60,11 @@ pub(crate) struct Book {
     /// The newest runs, newest first.
     pub(crate) runs: VecDeque<Run>,
     pub(crate) ran: u64,
-    /// Ticks that nobody began: too few nodes, or a machine that stood still.
+    /// Ticks without a run: too few nodes voted, or the machine was paused.
     pub(crate) missed: u64,
-    /// Ticks begun a second time.
+    /// Ticks with a second run.
     pub(crate) repeated: u64,
-    /// Runs that did not come to their end.
+    /// Runs that were dropped or rejected.
     pub(crate) failed: u64,
     begun: Option<u64>,
 }
@@ -76,8 +76,8 @@ pub(crate) struct Run {
     pub(crate) token: FencingToken,
 }
 
-/// A run that is going.
-struct Going<'a> {
+/// A run under way.
+struct Running<'a> {
     report: &'a Report,
     is_done: bool,
 }
@@ -87,7 +87,7 @@ struct StaleToken;
 
 impl fmt::Display for StaleToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a holder with a newer token has written already")
+        f.write_str("a holder with a newer token has already written")
     }
 }
 
@@ -102,21 +102,21 @@ impl Report {
         self.room.overlaps()
     }
 
-    /// Waits until the job ran so many times.
+    /// Waits until the job has run this number of times.
     pub(crate) async fn wait_for(&self, runs: u64) {
         while self.lock().ran < runs {
-            self.marked.notified().await;
+            self.finished.notified().await;
         }
     }
 
-    fn begin(&self, tick: u64) -> Going<'_> {
+    fn begin(&self, tick: u64) -> Running<'_> {
         let mut book = self.lock();
         match book.begun.replace(tick) {
             Some(last) if last == tick => book.repeated += 1,
             Some(last) => book.missed += tick.saturating_sub(last + 1),
             None => {}
         }
-        Going { report: self, is_done: false }
+        Running { report: self, is_done: false }
     }
 
     fn lock(&self) -> MutexGuard<'_, Book> {
@@ -124,8 +124,8 @@ impl Report {
     }
 }
 
-impl Going<'_> {
-    fn mark(mut self, run: Run) -> Result<(), StaleToken> {
+impl Running<'_> {
+    fn finish(mut self, run: Run) -> Result<(), StaleToken> {
         let mut book = self.report.lock();
         if book.runs.front().is_some_and(|last| run.token <= last.token) {
             return Err(StaleToken);
@@ -133,14 +133,14 @@ impl Going<'_> {
         book.ran += 1;
         book.runs.push_front(run);
         book.runs.truncate(4);
-        self.report.marked.notify_one();
+        self.report.finished.notify_one();
         self.is_done = true;
         Ok(())
     }
 }
 
-/// So that a run which is dropped half-way counts as well.
-impl Drop for Going<'_> {
+/// Counts a run that is dropped half-way.
+impl Drop for Running<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             self.report.lock().failed += 1;

@@ -1,22 +1,23 @@
-//! The accounts. They stand for a database: they know nothing of locks, but check tokens.
+//! The accounts. They stand for a database that checks tokens.
 
 use std::{
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     time::Duration,
 };
 
 use tower_redlock::FencingToken;
 
-use crate::overlap::Room;
-
 /// Accounts are numbered from 1 to this.
 pub(crate) const ACCOUNTS: usize = 5;
 pub(crate) const OPENING_BALANCE: i64 = 1_000_000;
-/// What passes between reading a balance and writing it: here two withdrawals at once would both
-/// start from the same balance, and one would be forgotten.
+/// Time between reading a balance and writing it: two withdrawals at once would start from the same
+/// balance, and one would be lost.
 pub(crate) const THINKING: Duration = Duration::from_millis(5);
 
 #[derive(Default)]
@@ -45,12 +46,12 @@ impl Default for Row {
 
 pub(crate) enum Refused {
     NoSuchAccount,
-    /// A holder with a newer token has written already: this one was overtaken.
+    /// A holder with a newer token has already written.
     StaleToken,
 }
 
 impl Ledger {
-    /// Takes 1 from an account: reads, thinks, and writes. Returns the new balance.
+    /// Takes 1 from an account: reads, waits, and writes. Returns the new balance.
     pub(crate) async fn withdraw(&self, id: usize, token: FencingToken) -> Result<i64, Refused> {
         let account = self.account(id)?;
         let _visit = account.room.enter();
@@ -63,12 +64,12 @@ impl Ledger {
         self.account(id).map(Account::balance)
     }
 
-    /// How often two withdrawals were at work on one account.
+    /// The number of withdrawals that ran beside another one on the same account.
     pub(crate) fn overlaps(&self) -> u64 {
         self.accounts.iter().map(|account| account.room.overlaps()).sum()
     }
 
-    /// How many writes came with a token that was not above the last one.
+    /// The number of writes with a token that was not above the last one.
     pub(crate) fn stale_writes(&self) -> u64 {
         self.stale.load(Relaxed)
     }
@@ -77,7 +78,7 @@ impl Ledger {
         id.checked_sub(1).and_then(|i| self.accounts.get(i)).ok_or(Refused::NoSuchAccount)
     }
 
-    /// `UPDATE … WHERE token < $token`: each lock brings a greater token than the one before.
+    /// As `UPDATE … WHERE token < $token`.
     fn write(&self, account: &Account, balance: i64, token: FencingToken) -> Result<i64, Refused> {
         let mut row = account.row.lock().unwrap_or_else(PoisonError::into_inner);
         if token <= row.token {
@@ -92,5 +93,35 @@ impl Ledger {
 impl Account {
     fn balance(&self) -> i64 {
         self.row.lock().unwrap_or_else(PoisonError::into_inner).balance
+    }
+}
+
+/// Detects two users of something that one at a time may use. Independent of the locks.
+#[derive(Default)]
+pub(crate) struct Room {
+    inside: AtomicU64,
+    overlaps: AtomicU64,
+}
+
+impl Room {
+    pub(crate) fn enter(&self) -> Visit<'_> {
+        if self.inside.fetch_add(1, SeqCst) > 0 {
+            self.overlaps.fetch_add(1, SeqCst);
+        }
+        Visit(self)
+    }
+
+    /// The number of visits that began during another one.
+    pub(crate) fn overlaps(&self) -> u64 {
+        self.overlaps.load(SeqCst)
+    }
+}
+
+/// Ends when it is dropped, so also where the work is cancelled.
+pub(crate) struct Visit<'a>(&'a Room);
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.0.inside.fetch_sub(1, SeqCst);
     }
 }

@@ -4,17 +4,17 @@
 //! ```text
 //! cargo run --release --example demo                  serve until Ctrl-C
 //! cargo run --release --example demo -- --drive 200   send itself 200 requests, and count
-//! cargo run --release --example demo -- --check       the same on a free port, then judge
+//! cargo run --release --example demo -- --check       the same on a free port, then check
 //!
 //! curl -X POST http://127.0.0.1:8080/accounts/1/withdraw
 //! ```
 //!
-//! Three replicas of the service run in this process, each with a lock manager of its own, behind
-//! one port that passes requests on to them in turn. They share nodes inside the process or, with
-//! `REDLOCK_NODES=redis://…,redis://…,redis://…`, real servers; the data that they guard is in
-//! memory.
+//! Three replicas of the service run in this process behind one port, each with a lock manager of its
+//! own. They share nodes inside the process or, with `REDLOCK_NODES=redis://…,redis://…,redis://…`,
+//! real servers. The data that the locks guard is in memory.
 //!
-//! Read first: `server.rs` (the layer, and its errors as responses) and `job.rs` (the scheduler). `cluster.rs` connects; the rest drives, counts and draws.
+//! Read first: `server.rs` (the layer, and its errors as responses) and `job.rs` (the scheduler).
+//! `cluster.rs` connects; the rest drives, counts and draws.
 
 mod args;
 mod board;
@@ -22,12 +22,8 @@ mod cluster;
 mod drive;
 mod job;
 mod ledger;
-#[path = "../support/nodes.rs"]
-mod nodes;
-mod overlap;
 mod server;
 mod stop;
-mod verdict;
 mod view;
 
 use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
@@ -46,7 +42,7 @@ use crate::{
     stop::Signals,
 };
 
-/// What all parts of the demo share.
+/// The state that all parts of the demo share.
 struct Demo {
     url: String,
     cluster: Cluster,
@@ -103,19 +99,19 @@ async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
 
     stopper.stop();
     tokio::select! {
-        ended = wind_down(&demo, &jobs, server) => ended?,
-        () = signals.next() => return Err("stopped at once: keys may stay for a TTL".into()),
+        ended = shut_down(&demo, &jobs, server) => ended?,
+        () = signals.next() => return Err("stopped at once: keys may remain for a TTL".into()),
     }
     view_stopper.stop();
     view.await?;
     Ok(match driven {
-        Some(tally) => verdict::print(&demo, &tally, args.check),
+        Some(tally) => drive::verdict(&demo, &tally, args.check),
         None if args.drive.is_some() => return Err("interrupted".into()),
         None => ExitCode::SUCCESS,
     })
 }
 
-/// What the demo does by itself; nothing, and for ever, where it only serves.
+/// Drives the demo; pending for ever where it only serves.
 async fn work(demo: &Demo, args: &Args) -> Tally {
     if args.drive.is_none() {
         return std::future::pending().await;
@@ -123,14 +119,14 @@ async fn work(demo: &Demo, args: &Args) -> Tally {
     let tally = drive::drive(demo).await;
     if args.check {
         let ticks = demo.report.wait_for(job::TICKS_TO_CHECK);
-        // Too few ticks are the verdict's affair.
+        // The verdict reports too few ticks.
         let _ = tokio::time::timeout(Duration::from_secs(10), ticks).await;
     }
     tally
 }
 
-/// Waits for the runs and requests that are going, then until the nodes know of every release.
-async fn wind_down(
+/// Waits for the current runs and requests, then until the nodes have acknowledged every release.
+async fn shut_down(
     demo: &Demo,
     jobs: &[SchedulerHandle],
     server: JoinHandle<()>,

@@ -1,4 +1,4 @@
-//! The service: each withdrawal runs only while the lock on its account is held.
+//! The service: each withdrawal runs under the lock of its account.
 
 use std::{
     convert::Infallible,
@@ -28,10 +28,10 @@ use tower_redlock::{
 
 use crate::{Demo, cluster::Replica, ledger::Refused, stop::Stop};
 
-/// For how many milliseconds a request waited for its turn.
+/// How long a request waited for the lock, in ms.
 pub(crate) const WAITED_MS: HeaderName = HeaderName::from_static("x-waited-ms");
 
-/// What one replica's handlers know.
+/// The state of one replica's handlers.
 #[derive(Clone)]
 struct Site {
     replica: &'static str,
@@ -42,7 +42,7 @@ fn router(demo: Arc<Demo>, replica: Replica) -> Router {
     let site = Site { replica: replica.name, demo };
     let one_at_a_time = ServiceBuilder::new()
         .layer(middleware::from_fn_with_state(site.clone(), observe))
-        // Outside of the lock's layer, so that what is left for axum cannot fail.
+        // Outside the lock's layer: makes its errors responses.
         .layer(HandleErrorLayer::new(rejection))
         .layer(RedlockLayer::new(replica.redlock, account).wait(Duration::from_secs(2)));
     Router::new()
@@ -53,8 +53,8 @@ fn router(demo: Arc<Demo>, replica: Replica) -> Router {
         .with_state(site)
 }
 
-/// The lock's name. Made from the parsed number, and not from the text, so that `/accounts/7` and
-/// `/accounts/07` are the same account here if they are the same to the handler.
+/// The name of the lock. Made from the parsed number, as `/accounts/7` and `/accounts/07` are the same
+/// account to the handler.
 fn account(request: &Request) -> Result<String, KeyError> {
     let id: Option<usize> = request.uri().path().split('/').nth(2).and_then(|id| id.parse().ok());
     id.map(|id| format!("account:{id}")).ok_or_else(|| KeyError::new("the account is not a number"))
@@ -78,7 +78,7 @@ async fn balance(State(site): State<Site>, Path(id): Path<usize>) -> Result<Stri
     Ok(format!("account {id}: {}\n", site.demo.ledger.balance(id)?))
 }
 
-/// A lock error as a response. What the status says is what the client may do next.
+/// Turns a lock error into a response. The status says what the client may do next.
 async fn rejection(error: layer::Error<Infallible>) -> Response {
     let layer::Error::Lock(error) = error else {
         unreachable!("axum's services do not fail");
@@ -98,17 +98,17 @@ async fn rejection(error: layer::Error<Infallible>) -> Response {
 
 fn status(error: &LockError) -> StatusCode {
     match error.root() {
-        // Another request is at work on the account: nothing was done, try again.
+        // Another request holds the lock: nothing was done.
         LockError::Held { .. } => StatusCode::CONFLICT,
         LockError::InvalidResource(_) => StatusCode::BAD_REQUEST,
-        // The work had begun: it may have happened, and it may not.
+        // The work had begun: its outcome is unknown.
         LockError::Lost { .. } => StatusCode::INTERNAL_SERVER_ERROR,
-        // NoQuorum, TooSlow, Closed: nothing was done, and it is no fault of the client.
+        // NoQuorum, TooSlow, Closed: nothing was done.
         _ => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
-/// In whole seconds, rounded up; one where it is not known.
+/// In whole seconds, rounded up; one where it is unknown.
 fn retry_after(error: &LockError) -> String {
     let after = match error.root() {
         LockError::Held { retry_after, .. } => retry_after.unwrap_or_default(),
@@ -122,13 +122,14 @@ impl IntoResponse for Refused {
         match self {
             Self::NoSuchAccount => (StatusCode::NOT_FOUND, "no such account\n").into_response(),
             Self::StaleToken => {
-                (StatusCode::PRECONDITION_FAILED, "overtaken by a newer lock\n").into_response()
+                (StatusCode::PRECONDITION_FAILED, "a newer holder has already written\n")
+                    .into_response()
             }
         }
     }
 }
 
-/// When a request came, before it waited for the lock.
+/// When a request arrived, before it waited for the lock.
 #[derive(Clone, Copy)]
 struct Arrived(Instant);
 
@@ -139,7 +140,7 @@ async fn observe(State(site): State<Site>, mut request: Request, next: Next) -> 
     response
 }
 
-/// What a load balancer would do: each request goes to the next replica.
+/// A round-robin load balancer.
 fn balancer(replicas: Vec<Router>) -> Router {
     let turn = Arc::new(AtomicUsize::new(0));
     Router::new().fallback(async move |request: Request| {
@@ -155,20 +156,20 @@ pub(crate) async fn listen(port: u16) -> Result<TcpListener, Box<dyn Error + Sen
     })
 }
 
-/// Serves until it is told to stop, and then until the requests that it has are answered.
+/// Serves until shutdown is requested, then until the current requests are answered.
 pub(crate) async fn serve(demo: Arc<Demo>, listener: TcpListener, mut stop: Stop) {
     let replicas = demo.cluster.replicas.iter().cloned();
     let routers = replicas.map(|replica| router(Arc::clone(&demo), replica)).collect();
     let mut stopped = stop.clone();
     let server = axum::serve(listener, balancer(routers))
         .with_graceful_shutdown(async move { stop.requested().await });
-    // A client that never sends the rest of its request must not keep us: it holds no lock.
-    let patience = async {
+    // A client that never sends the rest of its request must not block the shutdown.
+    let limit = async {
         stopped.requested().await;
         tokio::time::sleep(Duration::from_secs(5)).await;
     };
     tokio::select! {
         ended = server => ended.expect("axum's server ends only when it is told to"),
-        () = patience => {}
+        () = limit => {}
     }
 }

@@ -1,4 +1,4 @@
-//! Stopping: the signals that ask for it, and the word that goes round.
+//! Shutdown: the signals that ask for it, and the channel that distributes the request.
 
 #[cfg(unix)]
 use tokio::signal::unix;
@@ -17,19 +17,19 @@ impl Stopper {
     }
 }
 
-/// What each part of the demo waits for beside its work.
+/// Each part of the demo waits for this beside its work.
 #[derive(Clone)]
 pub(crate) struct Stop(watch::Receiver<bool>);
 
 impl Stop {
     pub(crate) async fn requested(&mut self) {
-        // A stopper that is gone means the same.
+        // A stopper that was dropped means the same.
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 }
 
-/// Ctrl-C, and SIGTERM where there is one. Listens from the moment it is made: before the first
-/// lock is taken, so that no signal finds the default action and leaves keys behind.
+/// Ctrl-C and SIGTERM. Made before the first lock is taken, so that no signal has its default action
+/// and leaves keys behind.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: unix::Signal,

@@ -1,4 +1,4 @@
-//! The live view: redrawn in place on a terminal, a plain line now and then elsewhere.
+//! The live view: redrawn in place on a terminal, a line now and then elsewhere.
 
 use std::{
     fmt::Write as _,
@@ -35,10 +35,10 @@ pub(crate) async fn show(demo: Arc<Demo>, mut stop: Stop) {
     }
 }
 
-/// Standard output. What cannot be written is lost: a closed pipe must not stop the bank.
+/// Standard output. Errors are ignored: a closed pipe must not stop the service.
 struct Screen {
     is_terminal: bool,
-    /// How many lines the last frame had.
+    /// The number of lines of the last frame.
     lines: usize,
 }
 
@@ -50,7 +50,7 @@ impl Screen {
         Self { is_terminal: std::io::stdout().is_terminal(), lines: 0 }
     }
 
-    /// How long to wait before the next picture, or line.
+    /// Returns the pause before the next frame or line.
     fn pause(&self, demo: &Demo) -> Duration {
         match (self.is_terminal, demo.progress.done() < demo.progress.total) {
             (true, _) => Duration::from_millis(200),
@@ -62,7 +62,7 @@ impl Screen {
     fn draw(&mut self, text: &str) {
         let mut out = std::io::stdout().lock();
         if self.is_terminal {
-            // A long line is cut rather than wrapped: the way back up is counted in lines.
+            // Long lines are cut, not wrapped: the cursor moves up by the number of lines.
             let up = if self.lines > 0 { format!("\x1b[{}A", self.lines) } else { String::new() };
             let body = text.replace('\n', "\x1b[K\n");
             let _ = write!(out, "{up}{NO_WRAP}{body}{WRAP}\x1b[J");
@@ -74,7 +74,7 @@ impl Screen {
     }
 }
 
-/// One picture of everything, some 20 lines high.
+/// Draws everything, in some 20 lines.
 fn frame(demo: &Demo) -> String {
     let mut text = format!("tower-redlock demo   {}   Ctrl-C stops it\n\n", demo.url);
     let _ = writeln!(text, "{:<11} {:<16} {:<17} valid for", "holder", "resource", "token");

@@ -6,7 +6,7 @@ use humantime_serde::re::humantime::parse_duration;
 
 pub(crate) const USAGE: &str = "\
 Examines the servers of a lock set: which of them vote, why the others don't, what to do about
-it, and who holds what.
+it, and which locks are held.
 
 usage: doctor [--json] [SETTINGS] [TASK]
 
@@ -15,7 +15,7 @@ tasks; without one, doctor examines the set:
                         for which some client has to run; then examine
   --wait NODE           keep running until NODE votes again, as all clients see it: between the
                         restarts of two servers, when the restart of the first has been done
-  --resource NAME       tell who holds NAME, node by node
+  --resource NAME       show the holder of NAME, node by node
   --break NAME          the same, then take the lock away from that holder, after a confirmation;
                         only for holders that are known to be dead
   --adopt               move servers to this configuration after a change of nodes, names, prefix
@@ -23,8 +23,8 @@ tasks; without one, doctor examines the set:
                         where. No locks for one max_ttl; waits until a quorum votes again
   --lower-max-ttl       lower the max_ttl that the servers keep to the one of the settings, when no
                         client asks for more; waits until locks with a longer TTL have expired
-  --check               try everything out over throw-away servers, or over embedded nodes, under
-                        the prefix doctor-check, and judge
+  --check               try everything over throw-away servers, or over embedded nodes, under the
+                        prefix doctor-check
   --help                print this
 
 settings; they must be those of the programs that use the locks, as servers vote only for clients
@@ -41,8 +41,8 @@ further options:
   --json                print JSON
   --timeout TIME        how long --wait and --adopt wait   (default: 60s, more where a probation
                         takes longer)
-  --no-probe            do not ask each node for its vote on a lock that nobody else uses
-  --yes                 confirm; without a terminal there is nobody to ask
+  --no-probe            do not ask each node for its vote on a new name
+  --yes                 confirm; required without a terminal
   --from URLS           for --adopt: the nodes of the old set, as in REDLOCK_NODES
   --from-prefix PREFIX, --from-clock-guard TIME|none
                         for --adopt: where the old set was configured otherwise
@@ -55,14 +55,14 @@ environment:
 A server without any data of the set is enrolled by this, as by any client: give the right settings.
 
 exit code: 0  healthy; the question was answered, the task is done
-           1  degraded: locks work, but something wants attention: after --wait NODE, another
-              server must not be restarted; --lower-max-ttl did not reach all nodes; a promise
-              of --check is broken
+           1  degraded: locks work, but something needs attention: after --wait NODE, another
+              server must not be restarted; --lower-max-ttl did not reach all nodes; a check
+              of --check failed
            2  no quorum: no locks at present, or too few nodes answered
            3  bad usage, an error of doctor's own, or not confirmed
 ";
 
-/// A guard that the old set did not have.
+/// For a guard that the old set did not have.
 pub(crate) const NONE: &str = "none";
 
 pub(crate) enum Command {
@@ -87,11 +87,11 @@ pub(crate) enum Task {
 pub(crate) enum Until {
     All,
     Quorum,
-    /// A quorum votes, and no further node is about to.
+    /// A quorum votes, and no other node is in probation.
     Moved,
 }
 
-/// Settings as they were given; they go before those of the file.
+/// Settings of the command line; they override those of the file.
 #[derive(Clone, Default)]
 pub(crate) struct Overrides {
     pub(crate) config: Option<String>,
@@ -223,7 +223,7 @@ fn duration(name: &str, value: &str) -> Result<Duration, String> {
     parse_duration(value).map_err(|_| format!("{name}: {} is no time like 10s", shown(value)))
 }
 
-/// A time as it was given, if it is one.
+/// Returns the text if it is a time.
 fn time(name: &str, value: String) -> Result<String, String> {
     duration(name, &value).map(|_| value)
 }
@@ -235,7 +235,7 @@ fn restart_guard(value: String) -> Result<String, String> {
     }
 }
 
-/// What was given, unless it may hold a password.
+/// Returns the argument, unless it may contain a password.
 fn shown(text: &str) -> &str {
     if text.contains(['@', ':']) { "(a URL? nodes go into REDLOCK_NODES)" } else { text }
 }

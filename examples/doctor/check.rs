@@ -1,4 +1,4 @@
-//! Tries everything out over throw-away servers, and judges.
+//! Tries everything over throw-away servers, and checks the outcome.
 
 use std::{
     error::Error,
@@ -15,12 +15,11 @@ use crate::{
     args::{Args, Until},
     confirm::confirm,
     examine::examine,
-    findings::Severity,
     holder::inspect,
     json,
     setup::{Settings, Setup},
     text,
-    verdict::{Report, Verdict},
+    verdict::{Report, Severity, Verdict},
     wait,
 };
 
@@ -30,24 +29,24 @@ const TTL: Duration = Duration::from_secs(3);
 const WAIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What was promised, and whether it was so.
-struct Ledger {
+/// The checks and whether they hold.
+struct Checks {
     promises: Vec<(bool, String)>,
     quiet: bool,
 }
 
-impl Ledger {
+impl Checks {
     fn note(&mut self, held: bool, promise: impl Into<String>) {
         let promise = promise.into();
         if !self.quiet {
-            println!("{} {promise}", if held { "ok    " } else { "BROKEN" });
+            println!("{} {promise}", if held { "ok    " } else { "FAILED" });
         }
         self.promises.push((held, promise));
     }
 }
 
 pub(crate) async fn check(setup: Setup, args: &Args) -> Result<ExitCode, Box<dyn Error>> {
-    // Servers that are new to this set vote after one max_ttl; and no lock of anybody is touched.
+    // A short max_ttl, as new servers vote after it, and a prefix without other locks.
     let setup = setup
         .with("key_prefix", "doctor-check")
         .with("ttl", "3s")
@@ -58,26 +57,26 @@ pub(crate) async fn check(setup: Setup, args: &Args) -> Result<ExitCode, Box<dyn
     let holder = setup.clone().with("owner", OWNER).build(&embedded)?;
     let doctor = setup.with("owner", "doctor").build(&embedded)?;
     let begun = Instant::now();
-    let mut ledger = Ledger { promises: Vec::new(), quiet: args.json };
+    let mut checks = Checks { promises: Vec::new(), quiet: args.json };
 
     let ready = wait::wait(&doctor, Until::Quorum, WAIT).await
         && wait::wait(&holder, Until::Quorum, WAIT).await;
-    ledger.note(ready, format!("a quorum of nodes votes within {WAIT:?}"));
+    checks.note(ready, format!("a quorum of nodes votes within {WAIT:?}"));
     let report = Report::new(examine(&doctor, &settings, true).await, &settings);
     if !args.json {
         println!("\n{}", text::report(&report));
     }
-    judge_report(&mut ledger, &report);
+    judge_report(&mut checks, &report);
     if ready {
-        judge_holder(&mut ledger, &holder, &doctor, &settings).await?;
-        judge_living(&mut ledger, &holder, &doctor).await?;
+        judge_holder(&mut checks, &holder, &doctor, &settings).await?;
+        judge_living(&mut checks, &holder, &doctor).await?;
     }
-    judge_end(&mut ledger, &holder, &doctor, &embedded, &settings).await;
+    judge_end(&mut checks, &holder, &doctor, &embedded, &settings).await;
 
-    let broken = ledger.promises.iter().filter(|(held, _)| !held).count();
-    let kept = ledger.promises.len() - broken;
+    let broken = checks.promises.iter().filter(|(held, _)| !held).count();
+    let kept = checks.promises.len() - broken;
     if args.json {
-        let promises: Vec<Value> = ledger
+        let promises: Vec<Value> = checks
             .promises
             .iter()
             .map(|(held, promise)| json!({ "held": held, "promise": promise }))
@@ -104,18 +103,18 @@ fn count(report: &Report, severity: Severity) -> usize {
     report.findings.iter().filter(|finding| finding.severity == severity).count()
 }
 
-/// The report agrees with itself.
-fn judge_report(ledger: &mut Ledger, report: &Report) {
-    ledger.note(report.verdict != Verdict::NoQuorum, "the set grants locks");
+/// Checks that the report is consistent.
+fn judge_report(checks: &mut Checks, report: &Report) {
+    checks.note(report.verdict != Verdict::NoQuorum, "the set grants locks");
     let silent = report.seen.iter().filter(|node| !node.votes(&report.settings));
     let told = |name: &str| {
         let of_node = |node: &Option<std::sync::Arc<str>>| node.as_deref() == Some(name);
         report.findings.iter().any(|finding| of_node(&finding.node))
     };
     let untold = silent.filter(|node| !told(&node.health.name)).count();
-    ledger.note(untold == 0, format!("every node without a vote is explained: {untold} are not"));
+    checks.note(untold == 0, format!("every node without a vote is explained: {untold} are not"));
     let todo = report.findings.iter().filter(|finding| finding.todo.is_empty()).count();
-    ledger.note(todo == 0, format!("every finding says what to do: {todo} don't"));
+    checks.note(todo == 0, format!("every finding says what to do: {todo} don't"));
     let text = json::report(report).to_string();
     let parsed: Option<Value> = serde_json::from_str(&text).ok();
     let same = parsed.as_ref().is_some_and(|json| {
@@ -123,69 +122,69 @@ fn judge_report(ledger: &mut Ledger, report: &Report) {
             && json["nodes"].as_array().is_some_and(|nodes| nodes.len() == report.seen.len())
             && json["findings"].as_array().is_some_and(|all| all.len() == report.findings.len())
     });
-    ledger.note(same, "the JSON says the same");
+    checks.note(same, "the JSON says the same");
 }
 
-/// A lock without renewal is seen, taken away, and not given back.
+/// Shows a lock without renewal, and breaks it.
 async fn judge_holder(
-    ledger: &mut Ledger,
+    checks: &mut Checks,
     holder: &Redlock,
     doctor: &Redlock,
     settings: &Settings,
 ) -> Result<(), LockError> {
     let free = inspect(doctor, NAME).await?;
-    ledger.note(free.is_none(), "a name that nobody asked for is free");
+    checks.note(free.is_none(), "a name that nobody asked for is free");
     let lock = take(holder, false).await?;
     let Some(seen) = inspect(doctor, NAME).await? else {
-        ledger.note(false, "a lock that is held is seen");
+        checks.note(false, "a lock that is held is seen");
         return Ok(());
     };
-    ledger.note(seen.is_quorum, "a lock that is held is seen on a quorum of nodes");
-    ledger
+    checks.note(seen.is_quorum, "a lock that is held is seen on a quorum of nodes");
+    checks
         .note(seen.owner.as_deref() == Some(OWNER), format!("its owner is told: {:?}", seen.owner));
-    ledger.note(seen.token == lock.fencing_token(), format!("its token is told: {}", seen.token));
+    checks.note(seen.token == lock.fencing_token(), format!("its token is told: {}", seen.token));
     let left = seen.remaining.unwrap_or_default();
-    ledger.note(!left.is_zero() && left <= TTL, format!("its end is told: {left:.1?}"));
+    checks.note(!left.is_zero() && left <= TTL, format!("its end is told: {left:.1?}"));
     let nodes = seen.votes.len();
-    ledger.note(nodes == doctor.nodes().len(), format!("node by node: {nodes}"));
+    checks.note(nodes == doctor.nodes().len(), format!("node by node: {nodes}"));
     let turned_away = doctor.lock(NAME).await;
     let held = matches!(&turned_away, Err(LockError::Held { owner, .. }) if owner.as_deref() == Some(OWNER));
-    ledger.note(held, "nobody else gets it meanwhile");
+    checks.note(held, "nobody else gets it meanwhile");
     if !settings.embedded {
         let counts = doctor.key_counts().await;
         let with_keys = counts.iter().filter(|count| count.as_ref().is_ok_and(|n| *n > 0)).count();
         let enough = with_keys >= crate::examine::quorum(counts.len());
-        ledger.note(enough, format!("its keys are counted on {with_keys} nodes"));
+        checks.note(enough, format!("its keys are counted on {with_keys} nodes"));
     }
     let refused = confirm("", false);
     if !std::io::IsTerminal::is_terminal(&std::io::stdin()) {
-        ledger.note(refused.await.is_err(), "nothing is broken without a confirmation");
+        checks.note(refused.await.is_err(), "nothing is broken without a confirmation");
     }
 
     let broken = doctor.revoke(&seen).await;
-    ledger.note(broken == Ok(Released::Released), format!("it is broken: {broken:?}"));
+    checks.note(broken == Ok(Released::Released), format!("it is broken: {broken:?}"));
     let free = gone(doctor).await?;
-    ledger.note(free, "it is free then");
+    checks.note(free, "it is free then");
     let next = take(doctor, true).await?;
-    ledger.note(
+    checks.note(
         next.fencing_token() > seen.token,
         format!("the next holder's token is greater: {}", next.fencing_token()),
     );
     let again = doctor.revoke(&seen).await;
     let spared = again == Ok(Released::AlreadyLost)
         && inspect(doctor, NAME).await?.is_some_and(|now| now.token == next.fencing_token());
-    ledger.note(spared, "breaking it again does not hit the next holder");
+    checks.note(spared, "breaking it again does not hit the next holder");
     let told = lock.release().await;
     let lost = matches!(told, Ok(Released::AlreadyLost) | Err(ReleaseError::NoQuorum { .. }));
-    ledger.note(lost, format!("the old holder is told that it was lost: {told:?}"));
+    checks.note(lost, format!("the old holder is told that it was lost: {told:?}"));
     let released = next.release().await;
-    ledger.note(released == Ok(Released::Released), "the next holder gives it back");
+    checks.note(released == Ok(Released::Released), "the next holder gives it back");
     Ok(())
 }
 
-/// A holder that is alive takes its lock back.
+/// Breaks the lock of a live holder, which takes it back.
 async fn judge_living(
-    ledger: &mut Ledger,
+    checks: &mut Checks,
     holder: &Redlock,
     doctor: &Redlock,
 ) -> Result<(), LockError> {
@@ -201,17 +200,17 @@ async fn judge_living(
         tokio::time::sleep(LOOK).await;
     }
     let after = begun.elapsed();
-    ledger.note(
+    checks.note(
         back,
         format!("a holder that is alive takes it back with its next renewal: {after:.1?}"),
     );
     let released = lock.release().await;
-    ledger.note(released == Ok(Released::Released), "and gives it back");
+    checks.note(released == Ok(Released::Released), "and gives it back");
     Ok(())
 }
 
 async fn judge_end(
-    ledger: &mut Ledger,
+    checks: &mut Checks,
     holder: &Redlock,
     doctor: &Redlock,
     embedded: &EmbeddedNodes,
@@ -219,20 +218,20 @@ async fn judge_end(
 ) {
     let down = async { tokio::join!(holder.shutdown(), doctor.shutdown()) };
     let ended = tokio::time::timeout(TTL * 2, down).await.is_ok();
-    ledger.note(ended, "every release is delivered");
+    checks.note(ended, "every release is delivered");
     let left: u64 = if settings.embedded {
         embedded.key_counts().iter().map(|count| *count as u64).sum()
     } else {
         doctor.key_counts().await.into_iter().flatten().sum()
     };
-    ledger.note(left == 0, format!("no key is left: {left}"));
+    checks.note(left == 0, format!("no key is left: {left}"));
 }
 
 async fn take(redlock: &Redlock, renewed: bool) -> Result<Lock, LockError> {
     redlock.lock(NAME).wait(TTL * 2).auto_extend(renewed).await
 }
 
-/// Whether the name is free, or soon: a node that answers late was told later.
+/// Waits a moment until the name is free: a slow node deletes its key later.
 async fn gone(redlock: &Redlock) -> Result<bool, LockError> {
     let begun = Instant::now();
     while begun.elapsed() < TTL / 3 {

@@ -1,4 +1,4 @@
-//! Asking before something is done that can't be undone.
+//! The confirmation of actions that can't be undone.
 
 use std::{
     io::{IsTerminal, stdin},
@@ -8,9 +8,9 @@ use std::{
 
 use tokio::sync::oneshot;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Whether the person wants it; an error where there is nobody to ask.
+/// Asks for a confirmation. Fails without one, and where there is no terminal.
 pub(crate) async fn confirm(question: &str, yes: bool) -> Result<(), String> {
     if yes {
         return Ok(());
@@ -23,15 +23,15 @@ pub(crate) async fn confirm(question: &str, yes: bool) -> Result<(), String> {
     }
     eprint!("{question} Type yes: ");
     let (sender, receiver) = oneshot::channel();
-    // A thread of its own: nobody waits for it when the time is over.
+    // On a thread that may outlive the timeout.
     thread::spawn(move || {
         let mut line = String::new();
         let read = stdin().read_line(&mut line);
         let _ = sender.send(read.is_ok() && line.trim().eq_ignore_ascii_case("yes"));
     });
-    match tokio::time::timeout(PATIENCE, receiver).await {
+    match tokio::time::timeout(ANSWER_TIMEOUT, receiver).await {
         Ok(Ok(true)) => Ok(()),
         Ok(_) => Err("not confirmed, and nothing was done".into()),
-        Err(_) => Err(format!("not confirmed within {PATIENCE:?}, and nothing was done")),
+        Err(_) => Err(format!("not confirmed within {ANSWER_TIMEOUT:?}, and nothing was done")),
     }
 }

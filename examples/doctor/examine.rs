@@ -1,4 +1,4 @@
-//! Looks at the set: what each node is, and whether it gives its vote.
+//! The state of each node, and whether it votes.
 
 use std::{
     sync::Arc,
@@ -16,26 +16,26 @@ use tower_redlock::{
 
 use crate::setup::Settings;
 
-/// A server that has not greeted after 2 s is down; a little more than that.
+/// Limit for the first connections. A server that has not greeted after 2 s is down.
 const SETTLE: Duration = Duration::from_millis(3500);
-/// A vote that came late is asked for so often: a busy moment is no slow server.
+/// Number of votes requested from a node that is slow: it may be busy for a moment.
 const TRIES: usize = 3;
-/// What a node has for its vote: far more than the node timeout, to tell slow from silent.
+/// Timeout for a vote. Far longer than the node timeout, to distinguish slow from silent nodes.
 const PROBE: Duration = Duration::from_secs(2);
 const COUNT: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What was seen of one node.
+/// The state of one node.
 pub(crate) struct Seen {
     pub(crate) health: NodeHealth,
-    /// How many lock keys it keeps.
+    /// The number of lock keys on the node.
     pub(crate) keys: Result<u64, Reason>,
-    /// How long its vote took, or why it gave none. `None`: it was not asked.
+    /// How long its vote took, or why it did not vote. `None` without a probe.
     pub(crate) vote: Option<Result<Duration, Reason>>,
 }
 
 impl Seen {
-    /// Whether it votes, and in time where it was asked to.
+    /// Whether it votes, and in time where it was probed.
     pub(crate) fn votes(&self, settings: &Settings) -> bool {
         let in_time = match &self.vote {
             Some(Ok(took)) => *took < settings.node_timeout,
@@ -58,13 +58,13 @@ pub(crate) async fn examine(redlock: &Redlock, settings: &Settings, probe: bool)
         Ok(counts) => counts,
         Err(_) => vec![Err(Reason::TimedOut); nodes],
     };
-    // What the votes brought to light is seen by now.
+    // The health includes by now what the votes revealed.
     let mut votes = votes.into_iter();
     let seen = redlock.health().into_iter().zip(counts);
     seen.map(|(health, keys)| Seen { health, keys, vote: votes.next() }).collect()
 }
 
-/// Waits until every node is connected, or known not to be; within a bound.
+/// Waits until every node is connected or known to be down, for a limited time.
 pub(crate) async fn settle(redlock: &Redlock) {
     let begun = Instant::now();
     while begun.elapsed() < SETTLE && redlock.health().iter().any(|node| is_passing(&node.state)) {
@@ -72,11 +72,11 @@ pub(crate) async fn settle(redlock: &Redlock) {
     }
 }
 
-/// States that end by themselves within a second or two.
+/// Whether the state ends by itself within a second or two.
 fn is_passing(state: &NodeState) -> bool {
     match state {
         NodeState::Connecting => true,
-        // The end of a probation takes one more question.
+        // The end of a probation takes one more round trip.
         NodeState::Probation { remaining, .. } => remaining.is_zero(),
         NodeState::Refusing { reason, .. } => {
             matches!(reason, Reason::WrongTag { .. } | Reason::TtlTooLong)
@@ -85,8 +85,8 @@ fn is_passing(state: &NodeState) -> bool {
     }
 }
 
-/// Asks every node for its vote on a name that nobody else uses, and gives it back: the state of a
-/// node does not show whether the credentials may write lock keys, for example.
+/// Acquires and releases a name of its own on every node: the state of a node does not show whether
+/// the credentials may write lock keys, for example.
 async fn probe_all(redlock: &Redlock, settings: &Settings) -> Vec<Result<Duration, Reason>> {
     join_all(redlock.nodes().iter().map(|node| probe(&**node, settings))).await
 }
@@ -102,7 +102,7 @@ async fn probe(node: &dyn Node, settings: &Settings) -> Result<Duration, Reason>
     Ok(best)
 }
 
-/// How long a vote takes.
+/// Measures how long a vote takes.
 async fn vote(node: &dyn Node, settings: &Settings) -> Result<Duration, Reason> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|_| Reason::Unknown)?;
@@ -110,7 +110,7 @@ async fn vote(node: &dyn Node, settings: &Settings) -> Result<Duration, Reason> 
     let name = format!("doctor-probe-{}-{}", std::process::id(), now.as_nanos());
     let resource = Resource::try_from(name).map_err(|_| Reason::Unknown)?;
     let lease = Arc::new(LeaseId::new(resource, Nonce::from_bytes(bytes), "doctor".into(), now));
-    // As of a client: nodes take no token that is far ahead of their clocks.
+    // As clients do: nodes refuse a token that is far ahead of their clocks.
     let wall = node.wall(SystemClock::new().now(), now).unwrap_or(now);
     let token = u64::try_from(wall.as_micros()).unwrap_or(0);
     let acquire = Op::Acquire(
@@ -125,17 +125,17 @@ async fn vote(node: &dyn Node, settings: &Settings) -> Result<Duration, Reason> 
     let begun = Instant::now();
     let granted = ask(node, acquire).await;
     let took = begun.elapsed();
-    // Behind the acquire on the same connection, whatever became of that.
+    // After the acquire on the same connection, whatever its outcome.
     let released = ask(node, Op::Release(lease)).await;
     match granted? {
         Answer::Granted(_) => released.map(|_| took),
-        _ => Err(Reason::Protocol("a key that nobody stored is held".into())),
+        _ => Err(Reason::Protocol("a key with a new name is held".into())),
     }
 }
 
 async fn ask(node: &dyn Node, op: Op) -> Result<Answer, Reason> {
     let (sender, receiver) = oneshot::channel();
-    // Who asked may have lost interest.
+    // After the timeout nobody receives it.
     node.send(op, Reply::from_fn(move |answer| drop(sender.send(answer))));
     match timeout(PROBE, receiver).await {
         Ok(answer) => answer.unwrap_or(Err(Reason::Unknown)),

@@ -1,4 +1,4 @@
-//! What was found, and what to do about it.
+//! The findings about a set, and what to do about them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,38 +10,10 @@ use tower_redlock::{
 use crate::{
     examine::{Seen, quorum},
     setup::Settings,
+    verdict::{Finding, Severity},
 };
 
-/// One thing that the person who looks should know.
-#[derive(Clone, Debug)]
-pub(crate) struct Finding {
-    pub(crate) severity: Severity,
-    /// For scripts.
-    pub(crate) code: &'static str,
-    /// Of the whole set, where there is none.
-    pub(crate) node: Option<Arc<str>>,
-    pub(crate) what: String,
-    pub(crate) todo: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Severity {
-    /// Wants attention: the set is not healthy.
-    Problem,
-    /// Good to know.
-    Hint,
-}
-
-impl Severity {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Problem => "problem",
-            Self::Hint => "hint",
-        }
-    }
-}
-
-/// Servers take fencing tokens of each other's clocks that are ahead by less than a minute.
+/// Servers accept fencing tokens that are ahead of their clocks by less than this.
 const CLOCK_LIMIT: Duration = Duration::from_secs(60);
 const CLOCK_HINT: Duration = Duration::from_secs(1);
 
@@ -81,12 +53,15 @@ fn hint(code: &'static str, what: String, todo: impl Into<String>) -> Finding {
     Finding { severity: Severity::Hint, code, node: None, what, todo: todo.into() }
 }
 
-/// Why a node gives no vote.
+/// Why a node does not vote.
 fn vote(node: &Seen, settings: &Settings) -> Option<Finding> {
-    // By how much is told with it.
-    let is_told = clock(node, settings).is_some_and(|told| told.severity == Severity::Problem);
+    // That finding says by how much.
+    let is_reported =
+        clock(node, settings).is_some_and(|found| found.severity == Severity::Problem);
     match &node.health.state {
-        NodeState::Refusing { reason: Reason::ClockOff | Reason::TokenAhead, .. } if is_told => {
+        NodeState::Refusing { reason: Reason::ClockOff | Reason::TokenAhead, .. }
+            if is_reported =>
+        {
             None
         }
         NodeState::Down { reason, .. } | NodeState::Refusing { reason, .. } => {
@@ -104,7 +79,7 @@ fn vote(node: &Seen, settings: &Settings) -> Option<Finding> {
             "run doctor again in a moment",
         )),
         _ => match &node.vote {
-            Some(Err(Reason::ClockOff | Reason::TokenAhead)) if is_told => None,
+            Some(Err(Reason::ClockOff | Reason::TokenAhead)) if is_reported => None,
             Some(Err(reason)) => Some(refusal(reason, settings)),
             Some(Ok(took)) if *took >= settings.node_timeout => {
                 let limit = settings.node_timeout;
@@ -133,7 +108,7 @@ fn probation(remaining: Duration) -> Finding {
     problem("probation", what, todo)
 }
 
-/// What a reason means for the person who has to act.
+/// What a reason means for the operator.
 fn refusal(reason: &Reason, settings: &Settings) -> Finding {
     let what = reason.to_string();
     match reason {
@@ -157,7 +132,7 @@ fn refusal(reason: &Reason, settings: &Settings) -> Finding {
         Reason::Busy => problem(
             "busy",
             what,
-            "somebody's script has been running for long: SCRIPT KILL ends it if it has not written; then find out whose it is",
+            "a script has been running for long: SCRIPT KILL ends it if it has not written; then find its author",
         ),
         Reason::Loading => problem(
             "loading",
@@ -172,14 +147,14 @@ fn refusal(reason: &Reason, settings: &Settings) -> Finding {
         Reason::WrongTag { .. } => problem(
             "enrolment",
             what,
-            "run doctor again in a moment; if it stays so, somebody deletes or overwrites the key PREFIX:meta"
+            "run doctor again in a moment; if it stays so, another program deletes or overwrites the key PREFIX:meta"
                 .replace("PREFIX", &settings.prefix),
         ),
         Reason::Probation { remaining } => probation(*remaining),
         Reason::OtherLayout { found, ours } => problem(
             "other-layout",
             format!("belongs to another set of nodes. It is enrolled for [{found}]; doctor is configured for [{ours}]"),
-            "use the same nodes, names, prefix and guards everywhere: compare the configurations of all programs (and doctor's own settings) with what it is enrolled for. If programs with a wrong configuration captured it, stop them: a set that nobody uses is taken over by itself, after 1.25 times max_ttl and some 10 s; or move it: doctor --adopt --from WRONG-NODES. If the set was changed on purpose, move the servers once: doctor --adopt --from OLD-NODES",
+            "use the same nodes, names, prefix and guards everywhere: compare the configurations of all programs (and doctor's own settings) with what it is enrolled for. If programs with a wrong configuration captured it, stop them: an unused set is taken over by itself, after 1.25 times max_ttl and some 10 s; or move it: doctor --adopt --from WRONG-NODES. If the set was changed on purpose, move the servers once: doctor --adopt --from OLD-NODES",
         ),
         Reason::SameServer { other } => problem(
             "same-server",
@@ -189,7 +164,7 @@ fn refusal(reason: &Reason, settings: &Settings) -> Finding {
         Reason::ClockJumped { .. } => problem(
             "clock-jumped",
             what,
-            "nothing for this once: it votes again after max_ttl. Let NTP slew the clock instead of setting it; look at the machine's time source",
+            "nothing now: it votes again after max_ttl. Let NTP slew the clock instead of setting it; look at the machine's time source",
         ),
         Reason::ClockOff | Reason::TokenAhead => problem(
             "clock",
@@ -229,7 +204,7 @@ fn not_connected(text: &str, what: String) -> Finding {
     )
 }
 
-/// Which rule is missing, where the server tells.
+/// Names the missing rule, where the server does.
 fn permission(text: &str, what: String, settings: &Settings) -> Finding {
     let command = text.split_once("run the '").and_then(|(_, rest)| rest.split('\'').next());
     let missing = match command {
@@ -241,7 +216,7 @@ fn permission(text: &str, what: String, settings: &Settings) -> Finding {
     problem("permission", what, todo)
 }
 
-/// What the crate asks of a server, `doctor` included.
+/// The permissions that the crate needs, with those of `doctor`.
 fn acl(prefix: &str) -> String {
     format!(
         "ACL SETUSER … ~{prefix}:* &{prefix}:free:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +hsetnx +hlen +hgetall +get +set +del +pttl +pexpire +scan +hscan +subscribe +unsubscribe +ping +publish +pubsub|numsub (and +config|get to see whether snapshots are on, +select where URLs name a database, +pexpireat +pexpiretime under clock_guard)"
@@ -252,7 +227,7 @@ fn evicts(policy: &str) -> Finding {
     problem(
         "evicts",
         format!("it may evict locks: it has a memory limit, and its maxmemory-policy is {policy}"),
-        "CONFIG SET maxmemory-policy noeviction, and in its configuration file as well; if it is somebody's cache, take a server that is not",
+        "CONFIG SET maxmemory-policy noeviction, and in its configuration file as well; if it is a cache, use another server",
     )
 }
 
@@ -276,14 +251,14 @@ fn memory(node: &Seen) -> Option<Finding> {
     Some(evicts(&memory.policy))
 }
 
-/// By how much a clock is certainly off.
+/// The least by which a clock is off.
 pub(crate) fn offset(node: &Seen) -> Option<Duration> {
     let clock = node.health.clock?;
     let off = Duration::from_micros(clock.ahead_micros.unsigned_abs());
     Some(off.saturating_sub(clock.uncertainty))
 }
 
-/// What was found out by comparing the clocks of all servers with ours.
+/// A finding of the comparison of all clocks.
 fn compared(node: &Seen, is_wanted: impl Fn(&Compared) -> bool) -> Option<&Compared> {
     node.health.findings.iter().find(|finding| is_wanted(finding))
 }
@@ -330,7 +305,7 @@ fn persistence(seen: &[Seen], settings: &Settings) -> Option<Finding> {
     (!names.is_empty()).then(|| hint("no-persistence", what(), todo))
 }
 
-/// Counting takes a permission that locks don't need.
+/// Counting needs a permission that locks don't need.
 fn keys(node: &Seen, settings: &Settings) -> Option<Finding> {
     match &node.keys {
         Err(Reason::NoPermission(_)) if node.health.role().is_some() => Some(hint(
@@ -343,7 +318,7 @@ fn keys(node: &Seen, settings: &Settings) -> Option<Finding> {
 }
 
 fn denied(node: &Seen, settings: &Settings) -> Option<Finding> {
-    // What can't be counted is told as that.
+    // `keys` reports the lack of `scan`.
     let denied: Vec<_> =
         node.health.denied.iter().map(|rule| &**rule).filter(|rule| *rule != "scan").collect();
     (!denied.is_empty()).then(|| {
@@ -355,7 +330,7 @@ fn denied(node: &Seen, settings: &Settings) -> Option<Finding> {
     })
 }
 
-/// What concerns the set as a whole.
+/// Findings about the set as a whole.
 fn set(seen: &[Seen], settings: &Settings) -> Vec<Finding> {
     let mut findings = Vec::new();
     let nodes = seen.len();

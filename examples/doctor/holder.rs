@@ -1,4 +1,4 @@
-//! Who holds a name, and taking it away.
+//! The holder of a name, and taking the lock away from it.
 
 use std::{
     error::Error,
@@ -17,11 +17,11 @@ use tower_redlock::{
 
 use crate::{NO_QUORUM, args::Args, confirm::confirm, examine::settle, json, text::time};
 
-/// A node that was busy for a moment is asked again.
+/// Number of tries while a node is too busy to answer.
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Asks until every node has answered, a few times; then with those that have.
+/// Asks again until every node has answered, a few times.
 pub(crate) async fn inspect(redlock: &Redlock, name: &str) -> Result<Option<Holder>, LockError> {
     let mut result = redlock.inspect(name).await;
     for _ in 1..TRIES {
@@ -86,8 +86,7 @@ pub(crate) async fn take_away(
     let (result, said, code) = match redlock.revoke(&holder).await {
         Ok(Released::AlreadyLost) => (
             "gone",
-            "it was gone already: that holder did not hold it any more, and nobody else was hit"
-                .into(),
+            "the holder had already lost it; no other holder was affected".into(),
             ExitCode::SUCCESS,
         ),
         Ok(_) => ("broken", "deleted on a quorum of nodes".into(), ExitCode::SUCCESS),
@@ -112,20 +111,20 @@ pub(crate) async fn take_away(
                 print!("now: {}", describe(name, Some(next)));
             }
             Ok(_) => println!("now: {name:?} is free"),
-            Err(error) => println!("who holds it now can't be told: {error}"),
+            Err(error) => println!("the holder is unknown now: {error}"),
         }
     }
     Ok(code)
 }
 
 const MEANING: &str = "\
-Breaking it deletes that holder's keys, and nobody else's. If the holder is dead, the name is free
-at once. If it is alive, it goes on working in the belief that it holds the lock: until its next
-renewal, which takes the lock back if nobody else was faster, or else at most until its validity is
-over. Meanwhile two may be at work, and only fencing tokens keep them apart. If you are not sure
-that it is dead, stop it, or wait for its time to run out.";
+Breaking it deletes that holder's keys and no others. If the holder is dead, the name is free at
+once. If it is alive, it continues to work as if it held the lock: until its next renewal, which
+takes the lock back if it is still free, or else at most until its validity ends. Meanwhile two may
+work at the same time, and only fencing tokens keep them apart. If you are not sure that it is dead,
+stop it, or wait until its lock expires.";
 
-/// The answer, or the exit code where too few nodes gave one.
+/// Returns the holder, or the exit code where too few nodes answered.
 async fn look(
     redlock: &Redlock,
     name: &str,
@@ -138,7 +137,7 @@ async fn look(
             if args.json {
                 println!("{:#}", json::unknown(name, &error));
             } else {
-                println!("who holds {name:?} can't be told: {error}");
+                println!("the holder of {name:?} is unknown: {error}");
             }
             Ok(Err(ExitCode::from(NO_QUORUM)))
         }
@@ -153,12 +152,12 @@ fn describe(name: &str, holder: Option<&Holder>) -> String {
         format!("{name:?} is held by {owner}\n")
     } else {
         format!(
-            "{name:?} is held by nobody; fewer than a quorum of nodes keep a key of {owner}: of an attempt under way, or left behind by a crash\n"
+            "{name:?} is not held; fewer than a quorum of nodes have a key of {owner}: of an attempt under way, or left by a crash\n"
         )
     };
     if let Some(since) = holder.since {
         let ago = SystemTime::now().duration_since(since).unwrap_or_default();
-        // Writing into a text does not fail.
+        // Writing to a string does not fail.
         let at = format_rfc3339_seconds(since);
         let _ = writeln!(text, "    since {at}, {} ago by the holder's clock", time(ago));
     }
@@ -166,7 +165,7 @@ fn describe(name: &str, holder: Option<&Holder>) -> String {
         Some(left) => {
             let _ = writeln!(text, "    free in {} unless it is renewed", time(left));
         }
-        None => text.push_str("    without a TTL: it stays until somebody deletes it\n"),
+        None => text.push_str("    without a TTL: it stays until it is deleted\n"),
     }
     match holder.token.get() {
         0 => text.push_str("    without a fencing token\n"),

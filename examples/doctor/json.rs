@@ -1,4 +1,4 @@
-//! The report for programs.
+//! The report as JSON.
 
 use std::{
     sync::Arc,
@@ -13,7 +13,11 @@ use tower_redlock::{
     node::NodeState,
 };
 
-use crate::{examine::Seen, findings::Finding, text, verdict::Report};
+use crate::{
+    examine::Seen,
+    text,
+    verdict::{Finding, Report},
+};
 
 pub(crate) fn report(report: &Report) -> Value {
     json!({
@@ -76,7 +80,7 @@ fn finding(finding: &Finding) -> Value {
     })
 }
 
-/// Who holds a name, or that it is free.
+/// The holder of a name, or that the name is free.
 pub(crate) fn holder(name: &str, holder: Option<&Holder>) -> Value {
     let Some(holder) = holder else {
         return json!({ "resource": name, "held": false, "holder": null });
@@ -98,7 +102,7 @@ pub(crate) fn holder(name: &str, holder: Option<&Holder>) -> Value {
     })
 }
 
-/// That too few nodes answered.
+/// Says that too few nodes answered.
 pub(crate) fn unknown(name: &str, error: &LockError) -> Value {
     json!({ "resource": name, "held": null, "error": error.to_string() })
 }

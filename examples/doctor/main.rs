@@ -1,5 +1,5 @@
-//! Examines the servers of a lock set for the person at 3 a.m.: which of them vote, why not, what to
-//! do about it, and who holds what.
+//! Examines the servers of a lock set for its operator: which of them vote, why the others don't, what
+//! to do about it, and which locks are held.
 //!
 //! ```text
 //! export REDLOCK_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
@@ -10,24 +10,22 @@
 //! cargo run --release --example doctor -- --help                 everything else
 //! ```
 //!
-//! Read first: `examine.rs` (what the crate tells of its nodes) and `holder.rs` (looking at a lock,
-//! and taking it away). `findings.rs` turns reasons into advice; the rest reads settings, prints
-//! and waits.
+//! Read first: `examine.rs` (the state of the nodes) and `holder.rs` (the holder of a lock, and taking
+//! the lock away). `findings.rs` turns reasons into advice; the rest reads settings, prints and
+//! waits.
 
-mod adopt;
 mod args;
+mod changes;
 mod check;
 mod confirm;
 mod examine;
 mod findings;
 mod holder;
 mod json;
-mod lower;
 mod setup;
 mod text;
 mod verdict;
 mod wait;
-mod wait_for;
 
 use std::{error::Error, process::ExitCode};
 
@@ -39,7 +37,7 @@ use crate::{
     verdict::Report,
 };
 
-/// Exit codes beside success; `--help` tells what they mean.
+/// Exit codes beside success; `--help` explains them.
 const NO_QUORUM: u8 = 2;
 const USAGE_ERROR: u8 = 3;
 
@@ -52,7 +50,7 @@ async fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(error) => {
-            eprintln!("doctor: {error}\n--help tells how doctor is used");
+            eprintln!("doctor: {error}\n--help shows the usage");
             return ExitCode::from(USAGE_ERROR);
         }
     };
@@ -75,19 +73,19 @@ async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     match &args.task {
         Task::Resource(name) => holder::show(&redlock, name, args).await,
         Task::Break(name) => holder::take_away(&redlock, name, args).await,
-        Task::Adopt => adopt::adopt(&setup, &redlock, args).await,
+        Task::Adopt => changes::adopt(&setup, &redlock, args).await,
         Task::Wait(until) => {
             let timeout = args.timeout.unwrap_or_else(|| wait::default_timeout(&settings));
             wait::wait(&redlock, *until, timeout).await;
             Ok(examine(&redlock, &settings, args).await)
         }
-        Task::WaitFor(node) => wait_for::wait_for(&redlock, node, &settings, args).await,
-        Task::LowerMaxTtl => lower::lower(&redlock, &settings, args).await,
+        Task::WaitFor(node) => wait::wait_for(&redlock, node, &settings, args).await,
+        Task::LowerMaxTtl => changes::lower(&redlock, &settings, args).await,
         Task::Examine | Task::Check => Ok(examine(&redlock, &settings, args).await),
     }
 }
 
-/// Looks, and prints what was seen.
+/// Examines the set, and prints the report.
 async fn examine(redlock: &Redlock, settings: &Settings, args: &Args) -> ExitCode {
     let report = Report::new(examine::examine(redlock, settings, args.probe).await, settings);
     if args.json {

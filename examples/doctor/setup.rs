@@ -1,4 +1,4 @@
-//! From settings to a manager: as the fleet's own programs are configured.
+//! The settings, and a manager with them, as the programs of the fleet have it.
 
 use std::{error::Error, time::Duration};
 
@@ -8,13 +8,13 @@ use tower_redlock::{Config, Redlock, node::EmbeddedNodes};
 
 use crate::args::{From, NONE, Overrides};
 
-/// All settings as one table, of the form that [`Config`] reads.
+/// All settings as one table that [`Config`] reads.
 #[derive(Clone)]
 pub(crate) struct Setup {
     table: Table,
 }
 
-/// What the findings need to know of the settings.
+/// The settings that the findings depend on.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) prefix: String,
@@ -23,12 +23,12 @@ pub(crate) struct Settings {
     pub(crate) node_timeout: Duration,
     pub(crate) clock_guard: Option<Duration>,
     pub(crate) restart_guard: bool,
-    /// No servers: nodes inside this process.
+    /// Without servers: nodes inside this process.
     pub(crate) embedded: bool,
 }
 
 impl Setup {
-    /// From the command line, the file and the environment.
+    /// Reads the command line, the file and the environment.
     pub(crate) fn new(given: &Overrides) -> Result<Self, Box<dyn Error>> {
         let mut table = match &given.config {
             Some(path) => read(path)?,
@@ -57,7 +57,7 @@ impl Setup {
         Ok(Self { table })
     }
 
-    /// The same with other nodes, prefix or guard.
+    /// Returns the setup of the old set.
     pub(crate) fn changed(&self, from: &From) -> Result<Self, Box<dyn Error>> {
         let mut table = self.table.clone();
         if let Some(urls) = &from.nodes {
@@ -78,7 +78,7 @@ impl Setup {
         Ok(Self { table })
     }
 
-    /// The same with a setting that is not for the command line.
+    /// Changes a setting.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.table.insert(name.into(), Value::String(value.into()));
         self
@@ -88,7 +88,7 @@ impl Setup {
         !has_nodes(&self.table)
     }
 
-    /// Connects in the background.
+    /// Builds a manager, which connects in the background.
     pub(crate) fn build(&self, embedded: &EmbeddedNodes) -> Result<Redlock, Box<dyn Error>> {
         let config: Config =
             self.table.clone().try_into().map_err(|error: toml::de::Error| {
@@ -131,13 +131,13 @@ fn read(path: &str) -> Result<Table, Box<dyn Error>> {
     })
 }
 
-/// What is wrong, without the texts that were given: one may be a password.
+/// The message without the given values: one may be a password.
 fn without_values(error: &toml::de::Error) -> String {
     let parts = error.message().split('"').enumerate();
     parts.map(|(i, part)| if i % 2 == 0 { part } else { "…" }).collect()
 }
 
-/// `url,name=url,…`
+/// Parses `url,name=url,…`.
 fn nodes(list: &str) -> Vec<Value> {
     let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
     entries

@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as text.
 
 use std::{fmt::Write, time::Duration};
 
@@ -15,7 +15,7 @@ pub(crate) fn report(report: &Report) -> String {
         node(&mut text, seen);
     }
     text.push('\n');
-    // What is to be done for several nodes is said once.
+    // Advice for several nodes is printed once.
     for group in report.findings.chunk_by(|a, b| a.code == b.code && a.todo == b.todo) {
         for finding in group {
             let severity = finding.severity.name();
@@ -24,7 +24,7 @@ pub(crate) fn report(report: &Report) -> String {
         }
         let _ = writeln!(text, "         do: {}\n", group[0].todo);
     }
-    // Writing into a text does not fail.
+    // Writing to a string does not fail.
     let verdict = report.verdict.name().to_uppercase();
     let _ = writeln!(text, "{verdict}: {}", report.summary());
     text
@@ -67,7 +67,7 @@ fn node(text: &mut String, seen: &Seen) {
     }
 }
 
-/// For how long it has been so is left out: doctor has not looked for long.
+/// Leaves out the age of the state, as doctor has only started.
 pub(crate) fn state(seen: &Seen) -> String {
     let state = match &seen.health.state {
         NodeState::Down { reason: Reason::NotConnected(why), .. } => format!("down: {why}"),
@@ -117,7 +117,7 @@ fn persistence(kept: Persistence) -> String {
     .into()
 }
 
-/// A time with as many digits as people read.
+/// A time with one decimal digit at most.
 pub(crate) fn time(time: Duration) -> String {
     if time.subsec_nanos() == 0 { format!("{time:?}") } else { format!("{time:.1?}") }
 }

@@ -1,16 +1,45 @@
-//! One verdict for the set.
+//! The report: the state of the set, the findings and the verdict.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use tower_redlock::node::NodeState;
 
 use crate::{
     examine::{Seen, quorum},
-    findings::{Finding, Severity, find},
+    findings::find,
     setup::Settings,
 };
 
-/// What a look at the set came to.
+/// A finding for the operator.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) severity: Severity,
+    /// For scripts.
+    pub(crate) code: &'static str,
+    /// `None` for a finding about the whole set.
+    pub(crate) node: Option<Arc<str>>,
+    pub(crate) what: String,
+    pub(crate) todo: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    /// Needs attention: the set is not healthy.
+    Problem,
+    /// For information.
+    Hint,
+}
+
+impl Severity {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Problem => "problem",
+            Self::Hint => "hint",
+        }
+    }
+}
+
+/// The state of the set, its findings and the verdict.
 pub(crate) struct Report {
     pub(crate) settings: Settings,
     pub(crate) seen: Vec<Seen>,
@@ -69,7 +98,7 @@ impl Report {
         quorum(self.seen.len())
     }
 
-    /// The verdict in a sentence.
+    /// Returns the verdict in a sentence.
     pub(crate) fn summary(&self) -> String {
         let (voting, nodes, quorum) = (self.voting(), self.seen.len(), self.quorum());
         let vote = format!("{voting} of {nodes} nodes vote, {quorum} are needed");
@@ -80,7 +109,7 @@ impl Report {
                     0 if voting < nodes => ", and no further one may fail".to_owned(),
                     _ => String::new(),
                 };
-                format!("locks work, but something wants attention; {vote}{spare}")
+                format!("locks work, but something needs attention; {vote}{spare}")
             }
             Verdict::NoQuorum => {
                 let in_probation =

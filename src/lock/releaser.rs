@@ -13,7 +13,7 @@ use crate::{
     error::Reason,
     node::{Node, Reply},
     protocol::{Answer, LeaseId, Op},
-    quorum::backlog::{Backlog, Entry},
+    quorum::backlog::{Backlog, PendingRelease},
     time::Timers,
 };
 
@@ -51,7 +51,7 @@ impl Releaser {
         let repeater = &self.nodes[node];
         let Some(timers) = repeater.timers.upgrade() else { return };
         let now = timers.clock().now();
-        repeater.backlog().push(Entry { lease, until: now + ttl }, now);
+        repeater.backlog().push(PendingRelease { lease, until: now + ttl }, now);
         repeater.schedule(&timers);
     }
 
@@ -75,7 +75,11 @@ impl Repeater {
         }
     }
 
-    fn on_answer(self: Arc<Self>, entry: Entry<Arc<LeaseId>>, result: &Result<Answer, Reason>) {
+    fn on_answer(
+        self: Arc<Self>,
+        entry: PendingRelease<Arc<LeaseId>>,
+        result: &Result<Answer, Reason>,
+    ) {
         let (Some(node), Some(timers)) = (self.node.upgrade(), self.timers.upgrade()) else {
             return;
         };

@@ -6,7 +6,7 @@ use super::{LockOptions, fences::Proposal, overrun::Overrun, quota::RecordBounds
 use crate::{
     error::LockError,
     protocol::rules,
-    quorum::{LeadNode, Terms},
+    quorum::{LeadNode, LeaseParams},
     time::MAX_DURATION,
 };
 
@@ -162,8 +162,8 @@ impl Plan {
         self.awaits_release || (!self.wait.is_zero() && self.max_attempts != Some(1))
     }
 
-    pub(crate) fn terms(&self, nodes: usize, proposal: Option<Proposal>) -> Terms {
-        Terms {
+    pub(crate) fn terms(&self, nodes: usize, proposal: Option<Proposal>) -> LeaseParams {
+        LeaseParams {
             nodes,
             validity: self.validity,
             slack: self.slack,

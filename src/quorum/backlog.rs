@@ -1,37 +1,37 @@
-//! Keys that a node may still keep for leases that were given back: who was not acknowledged is
-//! released again, until the node answers or the key has expired anyway.
+//! Releases that a node has not acknowledged: each is sent again until the node answers or the key
+//! has expired.
 
 use std::{collections::VecDeque, time::Duration};
 
 use crate::time::Timestamp;
 
-/// The most entries for one node; beyond it the oldest is left to its TTL.
+/// Maximum number of releases for one node; beyond it the oldest is dropped, and its TTL frees the
+/// key.
 pub const CAPACITY: usize = 65_536;
-/// How many releases are sent at once to a node that answers again.
+/// Maximum number of releases in flight to a node that answers again.
 const BATCH: usize = 64;
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LAST_RETRY: Duration = Duration::from_secs(1);
 
-/// The releases that one node owes an answer to.
+/// The releases that one node has not acknowledged.
 ///
-/// While the node does not answer, a single release at a time is tried, ever more rarely; once it
-/// answers, the rest follows in batches. So a dead node costs one message a second, however many
-/// leases it was part of.
+/// While the node does not answer, one release at a time is sent, with a backoff; once it answers,
+/// the rest follow in batches. A dead node costs one message a second, however many releases wait.
 #[derive(Debug)]
 pub struct Backlog<T> {
-    waiting: VecDeque<Entry<T>>,
+    waiting: VecDeque<PendingRelease<T>>,
     in_flight: usize,
     retry: Duration,
     retry_at: Timestamp,
     answering: bool,
 }
 
-/// One release, and the moment after which its key has expired.
+/// A release to repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry<T> {
-    /// What to release.
+pub struct PendingRelease<T> {
+    /// The lease to release.
     pub lease: T,
-    /// After this there is nothing left to release.
+    /// When its key has expired.
     pub until: Timestamp,
 }
 
@@ -48,8 +48,8 @@ impl<T> Default for Backlog<T> {
 }
 
 impl<T> Backlog<T> {
-    /// Takes up a release that was not acknowledged.
-    pub fn push(&mut self, entry: Entry<T>, now: Timestamp) {
+    /// Adds a release that was not acknowledged.
+    pub fn push(&mut self, entry: PendingRelease<T>, now: Timestamp) {
         if self.waiting.is_empty() && self.in_flight == 0 {
             self.retry = FIRST_RETRY;
             self.retry_at = now + FIRST_RETRY;
@@ -61,9 +61,9 @@ impl<T> Backlog<T> {
         self.waiting.push_back(entry);
     }
 
-    /// The releases to send now; each is followed by [`answered`](Self::answered) or
+    /// Returns the releases to send now; each is followed by [`answered`](Self::answered) or
     /// [`failed`](Self::failed).
-    pub fn take(&mut self, now: Timestamp) -> Vec<Entry<T>> {
+    pub fn take(&mut self, now: Timestamp) -> Vec<PendingRelease<T>> {
         self.waiting.retain(|entry| now < entry.until);
         if self.in_flight > 0 || !(self.answering || now >= self.retry_at) {
             return Vec::new();
@@ -80,8 +80,8 @@ impl<T> Backlog<T> {
         self.retry = FIRST_RETRY;
     }
 
-    /// A release got no answer again.
-    pub fn failed(&mut self, entry: Entry<T>, now: Timestamp) {
+    /// A release was not acknowledged again.
+    pub fn failed(&mut self, entry: PendingRelease<T>, now: Timestamp) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.answering = false;
         self.retry_at = now + self.retry;
@@ -89,8 +89,7 @@ impl<T> Backlog<T> {
         self.waiting.push_back(entry);
     }
 
-    /// When [`take`](Self::take) has something to give; `None` while it waits for answers or is
-    /// empty.
+    /// When [`take`](Self::take) returns releases; `None` while it waits for answers or is empty.
     pub fn next_wake(&self) -> Option<Timestamp> {
         if self.waiting.is_empty() || self.in_flight > 0 {
             return None;
@@ -98,7 +97,7 @@ impl<T> Backlog<T> {
         Some(if self.answering { Timestamp::ZERO } else { self.retry_at })
     }
 
-    /// How many releases are not acknowledged.
+    /// Number of releases that are not acknowledged.
     pub fn len(&self) -> usize {
         self.waiting.len() + self.in_flight
     }
@@ -117,12 +116,12 @@ mod tests {
         Timestamp::ZERO + Duration::from_millis(ms)
     }
 
-    fn entry(lease: u32, until: u64) -> Entry<u32> {
-        Entry { lease, until: at(until) }
+    fn entry(lease: u32, until: u64) -> PendingRelease<u32> {
+        PendingRelease { lease, until: at(until) }
     }
 
     #[test]
-    fn a_silent_node_is_asked_one_at_a_time_and_ever_more_rarely() {
+    fn silent_node_gets_one_with_backoff() {
         let mut backlog = Backlog::default();
         for lease in 0..100 {
             backlog.push(entry(lease, 60_000), at(0));
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_lets_the_rest_follow_in_batches() {
+    fn answer_releases_rest_in_batches() {
         let mut backlog = Backlog::default();
         for lease in 0..100 {
             backlog.push(entry(lease, 60_000), at(0));
@@ -152,7 +151,7 @@ mod tests {
         backlog.answered();
         assert_eq!(backlog.next_wake(), Some(Timestamp::ZERO));
         assert_eq!(backlog.take(at(51)).len(), 64);
-        assert_eq!(backlog.take(at(51)).len(), 0, "the batch is under way");
+        assert_eq!(backlog.take(at(51)).len(), 0, "the batch is in flight");
         (0..64).for_each(|_| backlog.answered());
         assert_eq!(backlog.take(at(52)).len(), 35);
         (0..35).for_each(|_| backlog.answered());
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_is_forgotten() {
+    fn expired_releases_are_dropped() {
         let mut backlog = Backlog::default();
         backlog.push(entry(1, 100), at(0));
         backlog.push(entry(2, 5_000), at(0));
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_capacity_the_oldest_is_left_to_its_ttl() {
+    fn full_backlog_drops_oldest() {
         let mut backlog = Backlog::default();
         for lease in 0..=u32::try_from(CAPACITY).unwrap() {
             backlog.push(entry(lease, 60_000), at(0));

@@ -1,42 +1,45 @@
+//! What one node answered to one lease.
+
 use std::{sync::Arc, time::Duration};
 
+use super::fence::TokenRounds;
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::names::{self, Member, View},
+    protocol::{Answer, GrantedAnswer, HeldAnswer, RaisedAnswer, ReleasedAnswer, names::View},
     time::Timestamp,
 };
 
-/// What one node said to this lease, and what it may keep for it.
+/// What one node answered to this lease, and what it may store for it.
 #[derive(Clone, Debug)]
 pub(super) struct Ballot {
-    /// The node's latest word on whose the key is; `None` until it answers.
+    /// The node's latest answer on whose the key is; `None` until it answers.
     pub(super) vote: Option<VoteOutcome>,
     /// The start of the latest request by which the node set the key's TTL.
     pub(super) confirmed: Option<Timestamp>,
-    /// The view under which the node granted or confirmed last.
+    /// The view under which the node last granted or confirmed.
     pub(super) view: Option<Arc<View>>,
-    /// The most by which the node's clock can have jumped since it confirmed that.
+    /// Upper bound of the jumps of the node's clock since that confirmation.
     pub(super) jumped: Duration,
-    /// Which numbers the node accepted: bit 0 the proposal, bit r the r-th raise.
-    pub(super) accepted: u8,
-    /// Which raises the node was asked for.
-    pub(super) asked: u8,
-    /// Which of them it may still answer.
-    pub(super) raising: u8,
-    /// The node's fence is far ahead of the proposal.
+    /// Bit r: the node accepted the number of round r; round 0 is the proposal.
+    accepted: u8,
+    /// Bit r: raise r was sent to the node.
+    asked: u8,
+    /// Bit r: raise r was sent, and the node may still answer it.
+    raising: u8,
+    /// The node's fence is too far ahead of the proposal for a sound node.
     pub(super) far: bool,
     /// Why the node did not answer a raise.
-    pub(super) raise_error: Option<Reason>,
-    /// Whether the node may keep a key of ours.
+    raise_error: Option<Reason>,
+    /// Whether the node may store a key of this lease.
     pub(super) may_hold: bool,
-    /// The start of the latest extension that was sent: it may store the key whatever the node
-    /// says to what was sent before.
+    /// The start of the latest extension sent, which may store the key whatever the node answers to
+    /// earlier requests.
     pub(super) extended: Option<Timestamp>,
-    pub(super) release: Release,
+    pub(super) release: ReleaseState,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Release {
+pub(super) enum ReleaseState {
     NotSent,
     Sent,
     Acknowledged { existed: bool },
@@ -57,27 +60,14 @@ impl Ballot {
             raise_error: None,
             may_hold: true,
             extended: None,
-            release: Release::NotSent,
+            release: ReleaseState::NotSent,
         }
     }
 
-    /// The node set the key's TTL, as it was asked at `started`; false if it has confirmed a later
-    /// request.
-    pub(super) fn confirm(&mut self, started: Timestamp) -> bool {
-        let is_latest = self.confirmed <= Some(started);
-        if is_latest {
-            self.confirmed = Some(started);
-            self.jumped = Duration::ZERO;
-        }
-        is_latest
-    }
-
-    /// The node said to the acquire (`None`), or to the extension started then, that it keeps no
-    /// key of ours. That is its last word only if nothing was sent since.
-    pub(super) fn rule_out(&mut self, answered: Option<Timestamp>) {
-        if self.extended <= answered {
-            self.may_hold = false;
-        }
+    /// The ballot of a node that is sent nothing for now.
+    pub(super) fn unasked() -> Self {
+        let release = ReleaseState::Acknowledged { existed: false };
+        Self { may_hold: false, release, ..Self::new() }
     }
 
     pub(super) fn is_granted(&self) -> bool {
@@ -92,58 +82,189 @@ impl Ballot {
         self.vote.is_none()
     }
 
-    /// The vote as it is shown to people.
-    pub(super) fn shown(&self) -> VoteOutcome {
+    /// The vote as errors report it.
+    pub(super) fn reported(&self) -> VoteOutcome {
         self.vote.clone().unwrap_or(VoteOutcome::NotCounted(Reason::NotAwaited))
     }
-}
 
-pub(super) fn count(ballots: &[Ballot], what: impl Fn(&Ballot) -> bool) -> usize {
-    ballots.iter().filter(|ballot| what(ballot)).count()
-}
-
-/// The ballots that are `wanted`, with the views under which they were cast.
-fn members(ballots: &[Ballot], wanted: impl Fn(&Ballot) -> bool) -> Vec<Member<'_>> {
-    let members = ballots.iter().enumerate().filter(|(_, ballot)| wanted(ballot));
-    members.map(|(node, ballot)| (node, ballot.view.as_ref())).collect()
-}
-
-/// R14: how many of the ballots that are `wanted` count together, as their servers name each
-/// other.
-pub(super) fn count_together(ballots: &[Ballot], wanted: impl Fn(&Ballot) -> bool) -> usize {
-    let all = || ballots.iter().enumerate().filter(|(_, ballot)| wanted(ballot));
-    let agree = |(a, of_a): (usize, &Ballot), (b, of_b): (usize, &Ballot)| {
-        names::agree((a, of_a.view.as_ref()), (b, of_b.view.as_ref()))
-    };
-    // Nearly always all of them do, and that is found without memory of its own.
-    if all().all(|one| all().take_while(|other| other.0 < one.0).all(|other| agree(one, other))) {
-        return all().count();
+    /// Records the answer to the acquire of a lease that `started` then. The first answer stands,
+    /// unless the node was taken for timed out. Returns whether this one counts.
+    pub(super) fn on_acquire_answer(
+        &mut self,
+        result: Result<Answer, Reason>,
+        view: Option<Arc<View>>,
+        started: Timestamp,
+        rounds: &mut TokenRounds,
+    ) -> bool {
+        if !self.is_pending() && self.vote != Some(VoteOutcome::NotCounted(Reason::TimedOut)) {
+            return false;
+        }
+        match result {
+            Ok(Answer::Granted(GrantedAnswer { accepted, fence })) => {
+                self.vote = Some(VoteOutcome::Granted);
+                self.confirm(started);
+                self.view = view;
+                self.accepted |= u8::from(accepted);
+                self.far = rounds.see(fence);
+            }
+            Ok(Answer::Held(HeldAnswer { owner, remaining, fence })) => {
+                self.vote = Some(VoteOutcome::Held { owner, remaining });
+                self.rule_out(None);
+                rounds.see(fence);
+            }
+            Ok(_) => self.discount(Reason::Protocol("not an answer to an acquire".into())),
+            Err(reason) => {
+                if !reason.may_have_run() {
+                    self.rule_out(None);
+                }
+                self.discount(reason);
+            }
+        }
+        true
     }
-    names::largest_group(&members(ballots, wanted)).len()
-}
 
-/// Marks the grants that don't count with all others, where that is why there is no quorum: so
-/// nobody is told that they counted.
-pub(super) fn rule_out_strangers(ballots: &mut [Ballot]) {
-    let granted = members(ballots, Ballot::is_granted);
-    let disagrees = |one: &&Member<'_>| granted.iter().any(|other| !names::agree(**one, *other));
-    let strangers: Vec<_> = granted.iter().filter(disagrees).map(|member| member.0).collect();
-    for node in strangers {
-        ballots[node].vote = Some(VoteOutcome::NotCounted(Reason::NamesDiffer));
+    /// Records the answer to a raise.
+    pub(super) fn on_raise_answer(
+        &mut self,
+        round: u8,
+        result: Result<Answer, Reason>,
+        view: Option<&Arc<View>>,
+        rounds: &mut TokenRounds,
+    ) {
+        self.raising &= !bit(round);
+        match result {
+            // The grant and the fence may be of different servers.
+            Ok(Answer::Raised(_)) if self.is_granted() && self.view.as_ref() != view => {
+                self.take_back(Reason::NamesDiffer);
+            }
+            Ok(Answer::Raised(RaisedAnswer { accepted, fence })) => {
+                if accepted {
+                    self.accepted |= bit(round);
+                }
+                self.far = rounds.see(fence);
+            }
+            Err(Reason::KeyGone) => self.take_back(Reason::KeyGone),
+            Err(reason) => self.raise_error = Some(reason),
+            Ok(_) => {}
+        }
+    }
+
+    /// Records the answer to the extension that `started` then.
+    pub(super) fn on_extend_answer(
+        &mut self,
+        started: Timestamp,
+        result: Result<Answer, Reason>,
+        view: Option<Arc<View>>,
+        rounds: &mut TokenRounds,
+    ) {
+        match result {
+            Ok(Answer::Extended) => {
+                self.vote = Some(VoteOutcome::Granted);
+                if self.confirm(started) {
+                    self.view = view;
+                }
+            }
+            // Older than what the node has confirmed since.
+            Ok(Answer::Held(_)) if Some(started) < self.confirmed => {}
+            Ok(Answer::Held(HeldAnswer { owner, remaining, fence })) => {
+                self.vote = Some(VoteOutcome::Held { owner, remaining });
+                self.confirmed = None;
+                self.rule_out(Some(started));
+                rounds.see(fence);
+            }
+            Ok(_) => self.discount(Reason::Protocol("not an answer to an extension".into())),
+            // What the node confirmed before still stands.
+            Err(reason) => self.discount(reason),
+        }
+    }
+
+    /// Records the first answer to the release. Returns whether it was the first.
+    pub(super) fn on_release_answer(&mut self, result: Result<Answer, Reason>) -> bool {
+        if self.release != ReleaseState::Sent {
+            return false;
+        }
+        self.release = match result {
+            Ok(Answer::Released(ReleasedAnswer { existed, .. })) => {
+                self.may_hold = false;
+                ReleaseState::Acknowledged { existed }
+            }
+            Ok(_) => ReleaseState::Failed(Reason::Protocol("not an answer to a release".into())),
+            Err(reason) => ReleaseState::Failed(reason),
+        };
+        true
+    }
+
+    /// The key's TTL was set by the request that `started` then. Returns false if a later request
+    /// is confirmed already.
+    fn confirm(&mut self, started: Timestamp) -> bool {
+        let is_latest = self.confirmed <= Some(started);
+        if is_latest {
+            self.confirmed = Some(started);
+            self.jumped = Duration::ZERO;
+        }
+        is_latest
+    }
+
+    /// The node answered the acquire (`None`), or the extension started then, that it stores no key
+    /// of this lease. A request sent later may still store one.
+    pub(super) fn rule_out(&mut self, answered: Option<Timestamp>) {
+        if self.extended <= answered {
+            self.may_hold = false;
+        }
+    }
+
+    fn discount(&mut self, reason: Reason) {
+        self.vote = Some(VoteOutcome::NotCounted(reason));
+    }
+
+    /// The node's vote and its confirmation count no longer.
+    pub(super) fn take_back(&mut self, reason: Reason) {
+        self.discount(reason);
+        self.confirmed = None;
+    }
+
+    /// The node gave no answer in time.
+    pub(super) fn time_out(&mut self) {
+        self.vote.get_or_insert(VoteOutcome::NotCounted(Reason::TimedOut));
+        self.raising = 0;
+    }
+
+    /// The node's grant counts no longer, because no quorum accepted any number.
+    pub(super) fn fail_raise(&mut self) {
+        let reason = self.raise_error.take().unwrap_or(Reason::FenceAhead);
+        self.discount(reason);
+    }
+
+    pub(super) fn has_accepted(&self, round: u8) -> bool {
+        self.is_granted() && self.accepted & bit(round) != 0
+    }
+
+    pub(super) fn may_accept(&self, round: u8) -> bool {
+        self.is_granted() && (self.accepted | self.raising) & bit(round) != 0
+    }
+
+    /// Marks a raise as sent, if the node granted and was not sent it before.
+    pub(super) fn ask_to_raise(&mut self, round: u8) -> bool {
+        let is_due = self.is_granted() && self.asked & bit(round) == 0;
+        if is_due {
+            self.asked |= bit(round);
+            self.raising |= bit(round);
+        }
+        is_due
+    }
+
+    /// What the node answered to the release, as errors report it.
+    pub(super) fn acknowledgement(&self) -> VoteOutcome {
+        let reason = match &self.release {
+            ReleaseState::Acknowledged { existed: true } => return VoteOutcome::Granted,
+            ReleaseState::Acknowledged { existed: false } => Reason::KeyGone,
+            ReleaseState::Failed(reason) => reason.clone(),
+            ReleaseState::NotSent | ReleaseState::Sent => Reason::TimedOut,
+        };
+        VoteOutcome::NotCounted(reason)
     }
 }
 
-pub(super) fn shown(ballots: &[Ballot]) -> Vec<VoteOutcome> {
-    ballots.iter().map(Ballot::shown).collect()
-}
-
-/// The owner that most of the nodes that said "held" name.
-pub(super) fn main_owner(ballots: &[Ballot]) -> Option<Arc<str>> {
-    let owners = || {
-        ballots.iter().filter_map(|ballot| match &ballot.vote {
-            Some(VoteOutcome::Held { owner, .. }) => Some(owner),
-            _ => None,
-        })
-    };
-    owners().max_by_key(|owner| owners().filter(|other| other == owner).count()).cloned().flatten()
+const fn bit(round: u8) -> u8 {
+    1 << round
 }

@@ -1,13 +1,13 @@
-//! Which tick of a job was started last, as far as the nodes tell.
+//! The latest run of a job, from the claims that the nodes store.
 //!
-//! A tick is started only by who has its claim on a majority. Each claim goes two rounds, under the
-//! fencing token of the job's lock: the nodes first *promise* to take no claim with a smaller token,
-//! and tell what they keep; then they are given the new claim. So what a majority told stands still:
-//! a claim of somebody slower that is not among it can reach no majority any more.
+//! A process starts a tick only once a majority stores its claim. Each claim takes two rounds, under
+//! the fencing token of the job's lock: the nodes first *promise* to accept no claim with a smaller
+//! token, and return the claim they store; then they store the new claim. After a majority promised,
+//! an earlier claim that none of them stores can reach no majority any more.
 //!
-//! The end of a run is one more claim under the token of the run, and no majority need keep it for
-//! it to be true: one node that was told is enough. Who finds such an end stores it again
-//! ([`Latest::is_replicated`]), as the next to ask may not reach that node.
+//! The end of a run is one more claim under the run's token. It is true wherever it is found, without
+//! a majority. A process that finds one on fewer nodes stores it again ([`Latest::is_replicated`]),
+//! because the next reader may not reach these.
 //!
 //! Source of the two rounds: L. Lamport, *Paxos Made Simple* (2001), section 2.2, with the fencing
 //! token as the proposal's number. What differs: a claim that may have been chosen is not proposed
@@ -17,14 +17,14 @@ use std::sync::Arc;
 
 use crate::protocol::{ScheduleMark, TickClaim, TickRun, rules};
 
-/// What is known of a job's latest run.
+/// The latest run of a job, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimStatus {
-    /// Fewer than a quorum of nodes told.
+    /// Fewer than a quorum of nodes answered.
     TooFew,
-    /// It is this one; `None`: there was none.
+    /// This one; `None` if there was none.
     Known(Option<Latest>),
-    /// It counts as this one, unless nodes that have not told yet say otherwise.
+    /// Counts as this one, unless nodes that have not answered yet report another.
     Likely(Latest),
 }
 
@@ -33,39 +33,39 @@ pub enum ClaimStatus {
 pub struct Latest {
     /// The run.
     pub run: TickRun,
-    /// Who claimed it, where that is known.
+    /// The owner of the claim, where that is known.
     pub owner: Option<Arc<str>>,
     /// The run before it, where there was one and it is known.
     pub before: Option<TickRun>,
     /// The job's schedule, where it is known.
     pub schedule: Option<ScheduleMark>,
-    /// A quorum of nodes keeps exactly this. Else others may be told less: that the run goes on,
-    /// where it has ended.
+    /// A quorum of nodes stores exactly this. Otherwise other readers may see an earlier state of the
+    /// run, such as running instead of ended.
     pub is_replicated: bool,
 }
 
-/// The latest run whose claim a majority keeps, or may keep.
+/// Returns the latest run whose claim a majority stores or may store.
 ///
-/// `told` is what those nodes keep that answered, out of `nodes`. `never_started` are the tokens
-/// of claims of one's own that came to nothing: they stand in nobody's way.
+/// `answers` are the claims of the nodes that answered, out of `nodes`. `never_started` are the
+/// tokens of the caller's own claims that started no run; these are ignored.
 pub fn status<'a>(
-    told: impl IntoIterator<Item = Option<&'a TickClaim>>,
+    answers: impl IntoIterator<Item = Option<&'a TickClaim>>,
     nodes: usize,
     never_started: &[u64],
 ) -> ClaimStatus {
     let quorum = rules::quorum(nodes);
-    let told: Vec<Option<&TickClaim>> = told.into_iter().collect();
-    if told.len() < quorum {
+    let answers: Vec<Option<&TickClaim>> = answers.into_iter().collect();
+    if answers.len() < quorum {
         return ClaimStatus::TooFew;
     }
-    let silent = nodes - told.len();
-    let claims = || told.iter().copied().flatten();
+    let silent = nodes - answers.len();
+    let claims = || answers.iter().copied().flatten();
     let Some(token) = claims().map(|claim| claim.token).max() else {
         return ClaimStatus::Known(None);
     };
     let same = || claims().filter(|claim| claim.token == token);
-    // Any node knows the last claim with a token, if one does: that the run ended, or never began.
-    // Claims of earlier versions have no numbers; theirs are for one run, or the later one counts.
+    // Of the claims with one token the last counts, from any node: that the run ended or never began.
+    // Claims of earlier versions have no numbers; theirs are for one run, or the later run counts.
     let order =
         |claim: &TickClaim| (claim.number, claim.run.tick, claim.run.attempt, claim.run.ended);
     let Some(last) = same().max_by_key(|claim| order(claim)) else {
@@ -78,7 +78,7 @@ pub fn status<'a>(
         schedule: last.schedule.clone(),
         is_replicated: same().filter(|claim| *claim == last).count() >= quorum,
     };
-    // Who made the claim had found out what stood before it, and nothing came between.
+    // The claim names the run before it, and none came between.
     let before = || {
         last.before.map(|run| Latest {
             run,

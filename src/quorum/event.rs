@@ -1,3 +1,5 @@
+//! The inputs and outputs of a lease: parameters, events, actions, commands, verdicts.
+
 use std::{sync::Arc, time::Duration};
 
 use crate::{
@@ -6,19 +8,68 @@ use crate::{
     time::Timestamp,
 };
 
-/// What happens to a lease.
+/// The parameters of one lease.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseParams {
+    /// Number of configured nodes.
+    pub nodes: usize,
+    /// TTL − drift.
+    pub validity: Duration,
+    /// The part of the TTL that is set aside for clock jumps: smaller ones cost no confirmation.
+    pub slack: Duration,
+    /// Timeout for a node's answer.
+    pub node_timeout: Duration,
+    /// Maximum hold time, renewals included.
+    pub max_hold: Duration,
+    /// Whether the lease renews itself.
+    pub auto_extend: bool,
+    /// The proposed fencing token; `None` without fencing.
+    pub proposal: Option<u64>,
+    /// Number of tokens that the lease reserves from there on; at least one.
+    pub block: u64,
+    /// The node to ask before the others.
+    pub lead_node: Option<LeadNode>,
+}
+
+/// The node that receives the first request, so that one of several contenders wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeadNode {
+    /// The node's index.
+    pub node: usize,
+    /// Timeout for its answer, after which the requests to the others are sent.
+    pub patience: Duration,
+}
+
+/// The next holder within the process; the TTL stays the same.
+#[derive(Clone, Copy, Debug)]
+pub struct NextHolder {
+    /// Maximum hold time, renewals included.
+    pub max_hold: Duration,
+    /// Whether the lease renews itself from now on.
+    pub auto_extend: bool,
+}
+
+/// A lease as its next holder takes it over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandOff {
+    /// The fencing token: above those of all former holders; zero without fencing.
+    pub token: u64,
+    /// The end of the validity.
+    pub until: Timestamp,
+}
+
+/// An input to a lease.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A node answered, or will not.
+    /// A node answered, or will not answer.
     Answer {
         /// The node's index.
         node: usize,
         /// The operation that it answers.
         op: OpId,
-        /// The answer, or why there is none that counts.
+        /// The answer, or why none counts.
         result: Result<Answer, Reason>,
-        /// What the server was, and what it took the others for; `None` from a node that keeps no
-        /// views.
+        /// The server's view; `None` from a node without views.
         view: Option<Arc<View>>,
     },
     /// An operation did not reach its node, and never will.
@@ -30,33 +81,32 @@ pub enum Event {
         /// Why.
         reason: Reason,
     },
-    /// The moment of [`Lease::next_wake`](super::Lease::next_wake) may have come.
+    /// The time of [`Lease::next_wake`](super::Lease::next_wake) may have come.
     Wake,
-    /// A node's clock jumped; it was seen at that moment. What the node confirmed before is worth
-    /// nothing if the jumps since then may exceed what is set aside of the TTL: the node may have
-    /// dropped the key too early. Each jump is told once, and before what the node answers after it.
+    /// A node's clock jumped. What the node confirmed before does not count if the jumps since then
+    /// may exceed the [slack](LeaseParams::slack): the node may have dropped the key too early. Each
+    /// jump is passed once, before the node's answers that follow it.
     Unsound {
         /// The node's index.
         node: usize,
-        /// When it was seen.
+        /// When the jump was detected.
         seen: Timestamp,
-        /// By how many microseconds it jumped.
+        /// The size of the jump in microseconds.
         by_micros: i64,
-        /// The most that it can have been, in either direction.
+        /// Upper bound of the jump, in either direction.
         at_most: Duration,
     },
-    /// Another clock says that the validity is over.
+    /// The validity is over by another clock.
     Expired,
-    /// The end is near, and timers fire late: a lease that is held is over now. Where it is not
-    /// renewed any more, or no quorum has answered in time, nothing is lost by that but the rest.
+    /// Ends a held lease a little before its end, because timers fire late.
     Stop,
     /// The holder asks for an extension now.
     Extend,
-    /// The holder does not do its part: what is valid runs out, and is not renewed any more.
+    /// Ends renewal: the lease expires at the end of its validity.
     Halt(Halt),
-    /// The holder gives up: it is done, or it lost interest while acquiring.
+    /// The holder releases the lock, or gives up while acquiring.
     Release {
-        /// Whether somebody waits for the acknowledgement.
+        /// Whether the holder waits for the verdict.
         awaited: bool,
     },
 }
@@ -64,13 +114,13 @@ pub enum Event {
 /// Why a lease is not renewed any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Halt {
-    /// The work hangs in a poll.
+    /// The work blocks in a poll.
     Stalled,
-    /// The work gives no sign of life.
+    /// The work sends no heartbeat.
     NoHeartbeat,
 }
 
-/// What a lease wants done.
+/// An output of a lease.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Send a command to a node. Commands to one node are sent in the order of their actions.
@@ -89,7 +139,7 @@ pub enum Action {
     },
     /// The attempt is over, and its release is under way.
     Refused(Refusal),
-    /// The validity now ends at another time: later, unless a node's word was taken back.
+    /// The validity now ends at another time: later, unless a confirmation was taken back.
     Renewed {
         /// The new end of the validity.
         until: Timestamp,
@@ -98,16 +148,16 @@ pub enum Action {
     },
     /// A round of renewal begins.
     Renewing,
-    /// An extension that the holder asked for is decided; on failure, what the nodes said.
+    /// An extension that the holder asked for is decided; the votes on failure.
     Extended(Result<(), Vec<VoteOutcome>>),
     /// The lock is not held any more.
     Lost(Loss),
-    /// A node did not acknowledge the release, and may still keep the key.
+    /// A node did not acknowledge the release and may still store the key.
     Orphaned {
         /// The node's index.
         node: usize,
     },
-    /// It is decided whether a quorum acknowledged the release.
+    /// The verdict on a release that the holder waits for.
     Released(ReleaseVerdict),
 }
 
@@ -118,45 +168,45 @@ pub enum Command {
     Acquire {
         /// The proposed token; zero without fencing.
         token: u64,
-        /// The end of the validity: not to be sent after it.
+        /// The end of the validity: the command is not sent after it.
         expires: Timestamp,
     },
-    /// Where the key is still ours: store the block of this token if it is above the fence.
+    /// Store the block of this token if the key is this lease's and the token above the fence.
     Raise {
-        /// Which raise this is, from 1.
+        /// The number of the raise, from 1.
         round: u8,
         /// The new token.
         token: u64,
     },
-    /// Renew the key, or store it again where it is gone.
+    /// Renew the key, or store it again if it is gone.
     Extend {
-        /// When this extension was started; the validity counts from here.
+        /// When the extension was started; the validity counts from here.
         started: Timestamp,
         /// The end of the present validity: a key is not stored again after it.
         until: Timestamp,
     },
-    /// Delete the key where it is ours.
+    /// Delete the key if it is this lease's.
     Release,
 }
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
-    /// Someone else holds the resource.
+    /// Another lease holds the resource.
     Held {
         /// When a quorum would be free without renewals.
         expires_in: Option<Duration>,
-        /// Who holds it.
+        /// The holder.
         owner: Option<Arc<str>>,
     },
     /// Too few nodes answered.
     NoQuorum {
-        /// What each node said.
+        /// The vote of each node.
         votes: Vec<VoteOutcome>,
     },
     /// A quorum granted after the end of the validity.
     TooSlow {
-        /// From the start to the count.
+        /// The time from the start to the count.
         elapsed: Duration,
     },
 }
@@ -166,35 +216,35 @@ pub enum Refusal {
 pub enum Loss {
     /// The validity ran out.
     Expired {
-        /// What each node said last.
+        /// The latest vote of each node.
         votes: Vec<VoteOutcome>,
     },
-    /// A quorum of nodes keeps the key for another.
+    /// A quorum of nodes stores another lease's key.
     Stolen {
-        /// Who.
+        /// The other lease's owner.
         owner: Option<Arc<str>>,
     },
-    /// Nodes' clocks jumped, and fewer than a quorum of sound ones are left.
+    /// Clocks jumped, and fewer than a quorum of sound nodes are left.
     ClockJumped {
-        /// What each node said last.
+        /// The latest vote of each node.
         votes: Vec<VoteOutcome>,
     },
-    /// The limit for holding was reached.
+    /// The maximum hold time was reached.
     MaxHold,
     /// The validity ran out after the lease was halted.
     Halted(Halt),
 }
 
-/// How a release came out.
+/// The verdict on a release.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReleaseVerdict {
-    /// A quorum deleted our key.
+    /// A quorum deleted the key.
     Released,
-    /// So many nodes had no key of ours that no quorum can have deleted it.
+    /// Too many nodes had no key of this lease for a quorum to have deleted it.
     AlreadyLost,
     /// Too few nodes acknowledged.
     NoQuorum {
-        /// What each node said.
+        /// The vote of each node.
         votes: Vec<VoteOutcome>,
     },
 }

@@ -1,47 +1,39 @@
-//! The fencing token: one round trip where the proposal is accepted, a raise where it is not.
+//! The fencing token: one round trip where a quorum accepts the proposal, raises where not.
 //!
 //! A quorum that granted *and* stored the same number makes that number larger than the token of
 //! every lease that was completed before: two quorums share a node, and that node would not have
 //! accepted a number at or below its fence. Acceptances of different numbers are never added up.
 
-use std::sync::Arc;
+use super::ballots::Ballots;
+use crate::token::{TOKEN_LEAD, TOKEN_LIMIT, block_end};
 
-use super::{
-    ballot::{Ballot, count_together},
-    event::{Action, Command},
-    lease::{Lease, Phase},
-};
-use crate::{
-    error::{Reason, VoteOutcome},
-    protocol::{Answer, RaisedAnswer, names::View},
-    time::Timestamp,
-    token::{TOKEN_LEAD, TOKEN_LIMIT, block_end},
-};
-
-/// After so many raises the attempt is given up and tried anew.
+/// Maximum number of raises in an attempt.
 const MAX_RAISES: u8 = 3;
+const _: () = assert!(MAX_RAISES < 8, "a ballot has one bit for each number");
 
+/// The numbers proposed to the nodes, round by round.
 #[derive(Debug)]
-pub(super) struct Fence {
+pub(super) struct TokenRounds {
     /// `numbers[0]` is the proposal, `numbers[r]` the r-th raise.
     numbers: [u64; MAX_RAISES as usize + 1],
-    /// How many raises were started.
+    /// Number of raises started.
     round: u8,
     block: u64,
-    /// The highest fence that a node told, as far as a sound node can have it.
+    /// The highest fence reported, as far as a sound node can have it.
     seen: u64,
-    /// The highest fence of all.
+    /// The highest fence reported.
     highest: u64,
 }
 
-impl Fence {
+impl TokenRounds {
     pub(super) fn new(proposal: u64, block: u64) -> Self {
         let mut numbers = [0; MAX_RAISES as usize + 1];
         numbers[0] = proposal;
         Self { numbers, round: 0, block, seen: 0, highest: 0 }
     }
 
-    /// Takes a node's fence; true if it lies so far ahead that no sound node takes a token above it.
+    /// Records a node's fence. Returns whether it is so far ahead that no sound node accepts a
+    /// token above it.
     pub(super) fn see(&mut self, fence: u64) -> bool {
         self.highest = self.highest.max(fence);
         let far = fence > self.numbers[0].saturating_add(TOKEN_LEAD);
@@ -50,122 +42,36 @@ impl Fence {
         }
         far
     }
-}
 
-impl Lease {
-    /// The number that was asked for in a round: the proposal is that of round 0.
-    pub fn number(&self, round: u8) -> u64 {
-        self.fence.numbers.get(usize::from(round)).copied().unwrap_or(0)
+    /// The number of a round; 0 for a round that was not started.
+    pub(super) fn number(&self, round: u8) -> u64 {
+        self.numbers.get(usize::from(round)).copied().unwrap_or(0)
+    }
+
+    /// The raise under way, if one is, and its number.
+    pub(super) fn current_raise(&self) -> Option<(u8, u64)> {
+        (self.round > 0).then(|| (self.round, self.number(self.round)))
     }
 
     /// The largest number that a quorum granted and accepted.
-    pub(super) fn agreed_token(&self) -> Option<u64> {
-        if self.terms.proposal.is_none() {
-            return Some(0);
-        }
-        (0..=self.fence.round).rev().find_map(|round| {
-            let accepted = |b: &Ballot| b.is_granted() && b.accepted & bit(round) != 0;
-            let accepted = count_together(&self.ballots, accepted);
-            (accepted >= self.quorum).then(|| self.fence.numbers[usize::from(round)])
-        })
+    pub(super) fn agreed(&self, ballots: &Ballots) -> Option<u64> {
+        let is_agreed = |round: &u8| {
+            ballots.count_agreeing(|ballot| ballot.has_accepted(*round)) >= ballots.quorum
+        };
+        (0..=self.round).rev().find(is_agreed).map(|round| self.number(round))
     }
 
-    /// Asks the granting nodes for a number above every fence seen; those that grant later join
-    /// in. False when no raise can succeed any more.
-    ///
-    /// Fences that are far ahead are left out where a quorum is to be had without them: a number
-    /// above them is one that the sound nodes don't take.
-    pub(super) fn raise(&mut self, pending: usize, now: Timestamp, out: &mut Vec<Action>) -> bool {
-        let round = self.fence.round;
-        if round > 0 {
-            self.ask(round, out);
-            let mask = bit(round);
-            // Nodes that have not voted are not waited for: one of them may hang.
-            let possible = count_together(&self.ballots, |b| {
-                b.is_granted() && (b.accepted | b.raising) & mask != 0
-            });
-            if possible >= self.quorum {
-                return true;
-            }
-        }
-        let near = count_together(&self.ballots, |ballot| ballot.is_granted() && !ballot.far);
-        if near < self.quorum && pending > 0 {
-            return true;
-        }
-        let fence = if near < self.quorum { self.fence.highest } else { self.fence.seen };
-        let block = self.fence.block;
-        let last = self.fence.numbers[usize::from(round)];
-        let next = fence.max(block_end(last, block)).saturating_add(1);
-        if round == MAX_RAISES || block_end(next, block) >= TOKEN_LIMIT {
-            for ballot in self.ballots.iter_mut().filter(|b| b.is_granted()) {
-                let reason = ballot.raise_error.take().unwrap_or(Reason::FenceAhead);
-                ballot.vote = Some(VoteOutcome::NotCounted(reason));
-            }
+    /// Starts a raise above the fences: above all, or above those only that a sound node can have.
+    /// Returns false where no raise is left, or no token.
+    pub(super) fn start_raise(&mut self, above_all: bool) -> bool {
+        let fence = if above_all { self.highest } else { self.seen };
+        let last = self.number(self.round);
+        let next = fence.max(block_end(last, self.block)).saturating_add(1);
+        if self.round == MAX_RAISES || block_end(next, self.block) >= TOKEN_LIMIT {
             return false;
         }
-        self.fence.round += 1;
-        self.fence.numbers[usize::from(self.fence.round)] = next;
-        self.timeout_at = now + self.terms.node_timeout;
-        self.ask(self.fence.round, out);
+        self.round += 1;
+        self.numbers[usize::from(self.round)] = next;
         true
     }
-
-    fn ask(&mut self, round: u8, out: &mut Vec<Action>) {
-        let token = self.fence.numbers[usize::from(round)];
-        let mask = bit(round);
-        for (node, ballot) in self.ballots.iter_mut().enumerate() {
-            let asked = ballot.asked & mask != 0;
-            if ballot.is_granted() && !asked {
-                ballot.asked |= mask;
-                ballot.raising |= mask;
-                Self::send(node, Command::Raise { round, token }, out);
-            }
-        }
-    }
-
-    pub(super) fn on_raise(
-        &mut self,
-        node: usize,
-        round: u8,
-        (result, view): (&Result<Answer, Reason>, Option<Arc<View>>),
-        now: Timestamp,
-        out: &mut Vec<Action>,
-    ) {
-        let ballot = &mut self.ballots[node];
-        ballot.raising &= !bit(round);
-        match result {
-            // It is not sure any more that the grant and the fence are of one server.
-            Ok(Answer::Raised(_)) if ballot.is_granted() && ballot.view != view => {
-                ballot.vote = Some(VoteOutcome::NotCounted(Reason::NamesDiffer));
-                ballot.confirmed = None;
-            }
-            Ok(Answer::Raised(RaisedAnswer { accepted, fence })) => {
-                if *accepted {
-                    ballot.accepted |= bit(round);
-                }
-                ballot.far = self.fence.see(*fence);
-            }
-            // The key is not ours there any more: the grant counts no longer.
-            Err(Reason::KeyGone) => {
-                ballot.vote = Some(VoteOutcome::NotCounted(Reason::KeyGone));
-                ballot.confirmed = None;
-            }
-            Err(reason) => ballot.raise_error = Some(reason.clone()),
-            Ok(_) => {}
-        }
-        match self.phase {
-            Phase::Acquiring => self.decide(now, out),
-            // A straggler may have taken a confirmation back.
-            Phase::Held => {
-                self.find_disputed();
-            }
-            Phase::Settling | Phase::Lost | Phase::Ended => {}
-        }
-    }
 }
-
-const fn bit(round: u8) -> u8 {
-    1 << round
-}
-
-const _: () = assert!(MAX_RAISES < 8, "a ballot keeps one bit for each number");

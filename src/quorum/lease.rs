@@ -1,39 +1,18 @@
-use std::{sync::Arc, time::Duration};
+//! One attempt to hold a resource, and the lease that follows from it.
+
+use std::sync::Arc;
 
 use super::{
-    ballot::{self, Ballot},
-    event::{Action, Command, Event, Halt, Loss},
-    fence::Fence,
-    lead_node::{AskedLead, LeadNode},
+    ballot::{Ballot, ReleaseState},
+    ballots::Ballots,
+    event::{Action, Command, Event, Halt, HandOff, LeaseParams, Loss, NextHolder},
+    fence::TokenRounds,
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::{Answer, OpId, names::View, rules},
+    protocol::{Answer, OpId, names::View},
     time::Timestamp,
 };
-
-/// The terms of one lease.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// How many nodes are configured.
-    pub nodes: usize,
-    /// TTL − drift.
-    pub validity: Duration,
-    /// What is set aside of the TTL: clocks that jump by less end nothing too early.
-    pub slack: Duration,
-    /// How long a node has for an answer.
-    pub node_timeout: Duration,
-    /// The longest time that the lease may be held, renewals included.
-    pub max_hold: Duration,
-    /// Whether the lease renews itself.
-    pub auto_extend: bool,
-    /// The proposed fencing token, or none.
-    pub proposal: Option<u64>,
-    /// How many tokens from there on the lease reserves; at least one.
-    pub block: u64,
-    /// The node that is asked before the others, if one is.
-    pub lead_node: Option<LeadNode>,
-}
 
 /// One attempt to hold a resource, and what follows from it.
 ///
@@ -41,97 +20,91 @@ pub struct Terms {
 /// what the next was granted.
 #[derive(Debug)]
 pub struct Lease {
-    pub(super) terms: Terms,
-    pub(super) quorum: usize,
-    pub(super) phase: Phase,
-    pub(super) ballots: Box<[Ballot]>,
-    pub(super) fence: Fence,
+    pub(super) params: LeaseParams,
+    pub(super) phase: LeasePhase,
+    pub(super) ballots: Ballots,
+    pub(super) rounds: TokenRounds,
     pub(super) started: Timestamp,
     /// The token of the present holder, once the lease is held.
     pub(super) token: u64,
     /// The last token of the lease's block.
     pub(super) last_token: u64,
-    /// Since when the present holder may hold it; the attempt's start for the first one.
+    /// The start of the present holder's hold time; the attempt's start for the first holder.
     pub(super) held_from: Timestamp,
     /// While acquiring: when the nodes that have not answered count as timed out.
     pub(super) timeout_at: Timestamp,
-    /// While one node is asked before the others.
-    pub(super) asked_lead: Option<AskedLead>,
-    /// That node refused, and no other was asked.
+    /// The lead node, and when its patience ends, while all other requests are held back.
+    pub(super) asked_lead: Option<(usize, Timestamp)>,
     pub(super) refused_by_lead: bool,
-    /// Whether the time-out was put off because this process had stood still.
     pub(super) grace_used: bool,
     /// The end of the validity that a quorum confirmed.
     pub(super) valid_until: Timestamp,
-    /// Nodes took their confirmations back: no quorum confirms that end any more.
+    /// Nodes took their confirmations back, so that no quorum confirms `valid_until` any more.
     pub(super) is_disputed: bool,
     /// When the next round of renewal is due.
     pub(super) renew_at: Timestamp,
     /// When the latest round of renewal was started.
     pub(super) round_started: Option<Timestamp>,
-    /// The extension that the holder asked for and waits for.
+    /// When the holder asked for the extension that it waits for.
     pub(super) extension: Option<Timestamp>,
-    /// Nothing is renewed any more, and why.
+    /// Why the lease is not renewed any more.
     pub(super) halted: Option<Halt>,
-    /// While somebody waits for the release: until when.
-    pub(super) release_timeout: Option<Timestamp>,
+    /// The deadline of a release that the holder waits for.
+    release_timeout: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum LeasePhase {
     /// Votes are being counted.
     Acquiring,
     /// The attempt is over and the release under way; the verdict waits for late votes.
     Settling,
     Held,
-    /// Held once, not any more; the release comes when the holder lets go.
+    /// Not held any more. Released when the holder drops it.
     Lost,
-    /// Given back.
-    Ended,
+    Released,
 }
 
 impl Lease {
-    /// Starts an attempt at `now`, which every later validity counts from.
+    /// Starts an attempt at `now`, from which every later validity counts.
     ///
     /// # Panics
     ///
-    /// If the terms name no nodes.
-    pub fn start(terms: Terms, now: Timestamp, out: &mut Vec<Action>) -> Self {
-        assert!(terms.nodes > 0, "a lease needs at least one node");
-        let timeout_at = now + terms.node_timeout;
-        let token = terms.proposal.unwrap_or(0);
-        let expires = now + terms.validity;
+    /// If there are no nodes.
+    pub fn start(params: LeaseParams, now: Timestamp, out: &mut Vec<Action>) -> Self {
+        assert!(params.nodes > 0, "a lease needs at least one node");
         let mut lease = Self {
-            terms,
-            quorum: rules::quorum(terms.nodes),
-            phase: Phase::Acquiring,
-            ballots: vec![Ballot::new(); terms.nodes].into_boxed_slice(),
-            fence: Fence::new(token, terms.block),
+            phase: LeasePhase::Acquiring,
+            ballots: Ballots::new(params.nodes),
+            rounds: TokenRounds::new(params.proposal.unwrap_or(0), params.block),
             started: now,
             token: 0,
             last_token: 0,
             held_from: now,
-            timeout_at,
+            timeout_at: now + params.node_timeout,
             asked_lead: None,
             refused_by_lead: false,
             grace_used: false,
-            valid_until: expires,
+            valid_until: now + params.validity,
             is_disputed: false,
             renew_at: Timestamp::MAX,
             round_started: None,
             extension: None,
             halted: None,
             release_timeout: None,
+            params,
         };
-        lease.ask_lead(now);
-        let only = lease.asked_lead.map(|asked_lead| asked_lead.node);
-        for node in (0..terms.nodes).filter(|node| only.is_none_or(|only| only == *node)) {
-            out.push(Action::Send { node, command: Command::Acquire { token, expires } });
+        match params.lead_node {
+            // With fewer nodes a lead node is of no use.
+            Some(lead) if lead.node < params.nodes && params.nodes >= 3 => {
+                lease.ask_lead(lead, now, out);
+            }
+            _ => (0..params.nodes).for_each(|node| lease.send_acquire(node, out)),
         }
         lease
     }
 
-    /// Takes an event at the moment `now` and appends what is to be done to `out`.
+    /// Handles an event at the moment `now` and appends the resulting actions to `out`.
     ///
     /// `now` must not go back from call to call.
     pub fn handle(&mut self, event: Event, now: Timestamp, out: &mut Vec<Action>) {
@@ -146,25 +119,24 @@ impl Lease {
                 self.on_answer(node, op, (Err(reason), None), now, out);
             }
             Event::Wake => match self.phase {
-                Phase::Acquiring | Phase::Settling => self.on_attempt_wake(now, out),
-                Phase::Held => self.on_held_wake(now, out),
-                Phase::Lost => {}
-                Phase::Ended => self.on_release_wake(now, out),
+                LeasePhase::Acquiring | LeasePhase::Settling => self.on_attempt_wake(now, out),
+                LeasePhase::Held => self.on_held_wake(now, out),
+                LeasePhase::Lost => {}
+                LeasePhase::Released => {
+                    if self.release_timeout.is_some_and(|at| now >= at) {
+                        self.decide_release(true, out);
+                    }
+                }
             },
             Event::Unsound { node, seen, by_micros, at_most } => {
                 self.on_unsound(node, (seen, by_micros, at_most), now, out);
             }
-            Event::Expired => {
-                if self.phase == Phase::Held {
-                    let votes = self.renewal_votes();
-                    self.lose(Loss::Expired { votes }, out);
-                }
+            Event::Expired if self.phase == LeasePhase::Held => {
+                let votes = self.renewal_votes();
+                self.lose(Loss::Expired { votes }, out);
             }
-            Event::Stop => {
-                if self.phase == Phase::Held {
-                    self.run_out(out);
-                }
-            }
+            Event::Stop if self.phase == LeasePhase::Held => self.run_out(out),
+            Event::Expired | Event::Stop => {}
             Event::Extend => self.extend(now, out),
             Event::Halt(why) => self.halt(why, now, out),
             Event::Release { awaited } => self.release(awaited, now, out),
@@ -179,57 +151,156 @@ impl Lease {
         now: Timestamp,
         out: &mut Vec<Action>,
     ) {
+        let (ballot, rounds) = (&mut self.ballots[node], &mut self.rounds);
         match op {
-            OpId::Acquire => self.on_vote(node, (result, view), now, out),
-            OpId::Raise(round) => self.on_raise(node, round, (&result, view), now, out),
-            OpId::Extend(started) => self.on_extension(node, started, (result, view), now, out),
-            OpId::Release => self.on_release_answer(node, result, out),
+            OpId::Acquire => {
+                if ballot.on_acquire_answer(result, view, self.started, rounds) {
+                    match self.phase {
+                        LeasePhase::Acquiring => self.decide(now, out),
+                        LeasePhase::Settling => self.settle(now, out),
+                        LeasePhase::Held | LeasePhase::Lost | LeasePhase::Released => {}
+                    }
+                }
+            }
+            OpId::Raise(round) => {
+                ballot.on_raise_answer(round, result, view.as_ref(), rounds);
+                match self.phase {
+                    LeasePhase::Acquiring => self.decide(now, out),
+                    // A late answer may take a confirmation back.
+                    LeasePhase::Held => {
+                        self.find_disputed();
+                    }
+                    LeasePhase::Settling | LeasePhase::Lost | LeasePhase::Released => {}
+                }
+            }
+            OpId::Extend(started) => {
+                ballot.on_extend_answer(started, result, view, rounds);
+                self.on_extension(now, out);
+            }
+            OpId::Release => {
+                if ballot.on_release_answer(result) {
+                    if ballot.may_hold {
+                        out.push(Action::Orphaned { node });
+                    }
+                    self.decide_release(false, out);
+                }
+            }
         }
     }
 
     /// When [`Event::Wake`] is due next.
     pub fn next_wake(&self) -> Option<Timestamp> {
         match self.phase {
-            Phase::Acquiring | Phase::Settling => Some(
-                self.asked_lead
-                    .map_or(self.timeout_at, |asked_lead| asked_lead.until.min(self.timeout_at)),
-            ),
-            Phase::Held => {
-                let extension = self.extension.map(|started| started + self.terms.node_timeout);
+            LeasePhase::Acquiring | LeasePhase::Settling => {
+                let lead = self.asked_lead.map_or(self.timeout_at, |(_, until)| until);
+                Some(lead.min(self.timeout_at))
+            }
+            LeasePhase::Held => {
+                let extension = self.extension.map(|started| started + self.params.node_timeout);
                 let next = self.end().min(self.renew_at);
                 Some(extension.map_or(next, |at| next.min(at)))
             }
-            Phase::Lost => None,
-            Phase::Ended => self.release_timeout,
+            LeasePhase::Lost => None,
+            LeasePhase::Released => self.release_timeout,
         }
     }
 
-    /// The end of the lease as it stands: of the validity, or of the time it may be held.
+    /// The end of the validity or of the maximum hold time, whichever is first.
     pub fn end(&self) -> Timestamp {
         self.valid_until.min(self.hold_until())
     }
 
-    /// How many nodes' latest word is that the key is ours.
+    /// The number of nodes that granted according to their latest answers.
     pub fn granted(&self) -> usize {
-        ballot::count(&self.ballots, Ballot::is_granted)
+        self.ballots.count(Ballot::is_granted)
     }
 
-    /// What each node said last.
+    /// The latest vote of each node.
     pub fn votes(&self) -> Vec<VoteOutcome> {
-        ballot::shown(&self.ballots)
+        self.ballots.votes()
     }
 
-    /// The attempt was refused by the node that was asked first, and no other was asked: one word,
-    /// and no verdict.
+    /// Whether the lead node refused the attempt. It is the only one that was sent a request then, so
+    /// this is no verdict.
     pub fn refused_by_lead(&self) -> bool {
         self.refused_by_lead
     }
 
-    pub(super) fn hold_until(&self) -> Timestamp {
-        self.held_from + self.terms.max_hold
+    /// The number proposed in a round: the proposal in round 0, then the raises.
+    pub fn number(&self, round: u8) -> u64 {
+        self.rounds.number(round)
     }
 
-    pub(super) fn send(node: usize, command: Command, out: &mut Vec<Action>) {
-        out.push(Action::Send { node, command });
+    pub(super) fn hold_until(&self) -> Timestamp {
+        self.held_from + self.params.max_hold
+    }
+
+    /// Whether the next holder may take over: the lease is held and renewed, a quorum confirms its
+    /// end, half of its validity is left, and so is a token of its block.
+    ///
+    /// Every token of the block is this lease's alone: a quorum has stored the block's end, and no
+    /// other lease gets a token at or below what a quorum stored.
+    pub fn can_be_handed_on(&self, now: Timestamp) -> bool {
+        let is_sound = self.phase == LeasePhase::Held
+            && self.halted.is_none()
+            && !self.is_disputed
+            && now < self.end();
+        let has_token = self.params.proposal.is_none() || self.token < self.last_token;
+        is_sound
+            && has_token
+            && self.valid_until.saturating_duration_since(now) >= self.params.validity / 2
+    }
+
+    /// Hands the lease to `next` at `now`, without a message: the nodes keep the key, renewal
+    /// continues, and the end of the validity is the one that a quorum confirmed. The token, the
+    /// maximum hold time and `auto_extend` are the next holder's. Returns `None`, and changes
+    /// nothing, unless the lease [can be handed on](Self::can_be_handed_on).
+    pub fn hand_on(&mut self, next: NextHolder, now: Timestamp) -> Option<HandOff> {
+        if !self.can_be_handed_on(now) {
+            return None;
+        }
+        if self.params.proposal.is_some() {
+            self.token += 1;
+        }
+        self.held_from = now;
+        self.params.max_hold = next.max_hold;
+        self.params.auto_extend = next.auto_extend;
+        // The former holder's; its result is not reported to the next one.
+        self.extension = None;
+        let is_scheduled = self.renew_at < Timestamp::MAX;
+        if !is_scheduled || !self.wants_renewal() {
+            // A round that is due or under way stays: a quick succession of holders must not start
+            // a round each.
+            self.schedule_renewal();
+        }
+        Some(HandOff { token: self.token, until: self.end() })
+    }
+
+    fn release(&mut self, awaited: bool, now: Timestamp, out: &mut Vec<Action>) {
+        self.phase = LeasePhase::Released;
+        self.asked_lead = None;
+        if awaited {
+            self.release_timeout = Some(now + self.params.node_timeout);
+        }
+        self.send_releases(out);
+    }
+
+    /// Sends the release to every node that may store a key, whether or not it answered.
+    pub(super) fn send_releases(&mut self, out: &mut Vec<Action>) {
+        for (node, ballot) in self.ballots.iter_mut() {
+            if ballot.release == ReleaseState::NotSent {
+                ballot.release = ReleaseState::Sent;
+                out.push(Action::Send { node, command: Command::Release });
+            }
+        }
+    }
+
+    fn decide_release(&mut self, late: bool, out: &mut Vec<Action>) {
+        if self.release_timeout.is_some()
+            && let Some(verdict) = self.ballots.release_verdict(late)
+        {
+            self.release_timeout = None;
+            out.push(Action::Released(verdict));
+        }
     }
 }

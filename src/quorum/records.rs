@@ -1,41 +1,41 @@
-//! Whether the work of a name is done, as far as the nodes tell.
+//! Whether the work of a name is done, from the records that the nodes store.
 //!
-//! Work is done once a quorum keeps its record, and each of them took it only while it kept the lock
-//! of who did the work. A reader that has heard a quorum has heard one of those nodes. One word is
-//! enough: a record of work that is done is true wherever it is found. A record of work whose outcome
-//! is not known binds only if a quorum keeps it, as its work did not begin before.
+//! Work is done once a quorum stores its record, and a node stores it only while it stores the key of
+//! the worker's lock. Every quorum of answers includes one of these nodes. One is enough: a record of
+//! work that is done is true wherever it is found. A record of work whose outcome is unknown binds
+//! only if a quorum stores it, as the work did not begin before.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::protocol::{Record, rules};
 
-/// What is recorded of a name.
+/// The record of a name, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordStatus {
-    /// Fewer than a quorum of nodes told, and none of them that the work is done.
+    /// Fewer than a quorum of nodes answered, none of them that the work is done.
     TooFew,
-    /// No quorum keeps a record.
+    /// No quorum stores a record.
     Nothing,
-    /// The work was begun, and what became of it is not known: a quorum keeps this record, or may.
+    /// The work was begun, and its outcome is unknown: a quorum stores this record, or may.
     Unknown {
         /// The record.
         record: Arc<Record>,
-        /// For how long still it is kept.
+        /// The record's remaining TTL.
         remaining: Duration,
-        /// Whether a quorum told it.
+        /// Whether a quorum reported it.
         is_certain: bool,
     },
     /// The work is done.
     Done {
         /// The record.
         record: Arc<Record>,
-        /// For how long still it is kept.
+        /// The record's remaining TTL.
         remaining: Duration,
     },
 }
 
 impl RecordStatus {
-    /// Whether to hear more nodes would change nothing, but for a record that they alone keep.
+    /// Whether more answers could only change it to [`Done`](Self::Done).
     pub const fn is_settled(&self) -> bool {
         match self {
             Self::TooFew | Self::Unknown { is_certain: false, .. } => false,
@@ -44,23 +44,23 @@ impl RecordStatus {
     }
 }
 
-/// What `told` comes to: the records of the nodes that answered, with the time that each is still
-/// kept, out of `nodes`.
+/// Returns what `answers` amount to: the records of the nodes that answered, out of `nodes`, each with
+/// its remaining TTL.
 pub fn status<'a>(
-    told: impl IntoIterator<Item = Option<(&'a Arc<Record>, Duration)>>,
+    answers: impl IntoIterator<Item = Option<(&'a Arc<Record>, Duration)>>,
     nodes: usize,
 ) -> RecordStatus {
     let quorum = rules::quorum(nodes);
-    let told: Vec<_> = told.into_iter().collect();
-    let silent = nodes.saturating_sub(told.len());
-    let records = || told.iter().copied().flatten();
+    let answers: Vec<_> = answers.into_iter().collect();
+    let silent = nodes.saturating_sub(answers.len());
+    let records = || answers.iter().copied().flatten();
     let longest = |of: &dyn Fn(&Record) -> bool| {
         records().filter(|(record, _)| of(record)).max_by_key(|(_, remaining)| *remaining)
     };
     if let Some((record, remaining)) = longest(&|record| record.is_done) {
         return RecordStatus::Done { record: Arc::clone(record), remaining };
     }
-    if told.len() < quorum {
+    if answers.len() < quorum {
         return RecordStatus::TooFew;
     }
     let count =

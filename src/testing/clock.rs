@@ -1,3 +1,5 @@
+//! A clock that tests move.
+
 use std::{
     future::Future,
     pin::Pin,
@@ -7,15 +9,15 @@ use std::{
 
 use super::{
     tasks::{ManualSpawner, Task, Tasks},
-    time::{Sleep, Time},
+    time::{CommonTime, Sleep},
 };
 use crate::time::{Clock, Timestamp};
 
-/// A clock that stands still until it is moved by hand.
+/// A clock that moves only when a test moves it.
 ///
 /// Clones are the same clock. [`ahead_by`](Self::ahead_by), [`behind_by`](Self::behind_by) and
 /// [`running_fast_by`](Self::running_fast_by) give *views*: what another machine reads at the same
-/// moment. All views share one time, whichever of them is used to move it.
+/// moment. All views share one time, whichever of them moves it.
 ///
 /// The first moment is the same in every run: a day after the origin, with 2025-01-01 00:00 UTC on
 /// the wall.
@@ -23,33 +25,32 @@ use crate::time::{Clock, Timestamp};
 /// # What is done when `advance` returns
 ///
 /// * Everything that waited for a moment up to now was woken: tasks of any runtime, and the threads
-///   of managers that have one.
+///   of managers.
 /// * [Tasks of the clock](Self::spawn), and those of managers with its
-///   [`spawner`](Self::spawner), have run until each of them waits for something else than this
-///   clock's present. They ran on the thread that moved the clock, each at the moment that it waited
-///   for, in the order of these moments, and of their wake-ups.
+///   [`spawner`](Self::spawner), have run until each of them waits. They ran on the thread that moved
+///   the clock, each at the moment that it waited for, in the order of these moments and of their
+///   wake-ups.
 ///
-/// Tasks of other runtimes were woken, and run when their runtime gets to them: await them. A
-/// manager without the clock's spawner runs its timers on its own thread, some time after
-/// `advance`, at the moment that is then shown.
+/// Tasks of other runtimes were woken, but may not have run: await them. A manager without the clock's
+/// spawner runs its timers on its own thread, some time after `advance`.
 ///
-/// Where several threads move it, they take turns. A task of the clock must not block on another
-/// thread that moves it.
+/// Several threads may move it, one at a time. A task of the clock must not block on another thread
+/// that moves it.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
-    time: Arc<Time>,
+    time: Arc<CommonTime>,
     tasks: Arc<Tasks>,
-    view: Arc<View>,
+    view: Arc<ClockView>,
 }
 
-/// What one machine reads: its own time since it was made, and its wall clock.
+/// What one machine reads: its own time, and its wall clock.
 #[derive(Debug)]
-struct View {
-    /// When the view was made: on the common time, and on its own.
+struct ClockView {
+    /// When the view was created: in common time, and in its own.
     made: (u64, u64),
-    /// By how many millionths it runs faster.
+    /// Its rate above the common one, in millionths.
     fast_by: i32,
-    /// What the wall clock showed, and when on its own time.
+    /// The wall clock at a moment of its own time.
     wall: Mutex<(Duration, u64)>,
 }
 
@@ -57,13 +58,13 @@ const MILLION: u64 = 1_000_000;
 const START: u64 = 24 * 3600 * 1_000 * MILLION;
 const START_WALL: Duration = Duration::from_secs(1_735_689_600);
 
-impl View {
+impl ClockView {
     fn at(&self, common: u64) -> u64 {
         let passed = u128::from(common.saturating_sub(self.made.0)) * u128::from(self.rate());
         self.made.1.saturating_add(narrow(passed / u128::from(MILLION)))
     }
 
-    /// The first common moment at which the view has come to `own`.
+    /// The first common moment at which the view shows `own`.
     fn common_at(&self, own: u64) -> u64 {
         let to_pass = u128::from(own.saturating_sub(self.made.1)) * u128::from(MILLION);
         self.made.0.saturating_add(narrow(to_pass.div_ceil(u128::from(self.rate()))))
@@ -90,42 +91,41 @@ fn narrow(nanos: u128) -> u64 {
 }
 
 impl ManualClock {
-    /// A clock that stands at its first moment; its [seed](Self::with_seed) is zero.
+    /// A clock at its first moment, with the [seed](Self::with_seed) zero.
     pub fn new() -> Self {
         Self::with_seed(0)
     }
 
-    /// The same, with other random numbers: managers draw the pauses between their tries, and what
-    /// else they leave to chance, from `seed` while the clock is moved or settled.
-    ///
-    /// So a test that does the same with the same seed has the same outcome, and a loop over seeds
-    /// tries different orders of events. Futures that are polled elsewhere draw from the system.
+    /// A clock with other random numbers: managers draw their backoffs and nonces from `seed` while
+    /// the clock is moved or settled. The same test with the same seed has the same outcome; a loop
+    /// over seeds tries different orders of events. Futures that are polled elsewhere draw from the
+    /// system.
     pub fn with_seed(seed: u64) -> Self {
         let wall = Mutex::new((START_WALL, START));
         Self {
-            time: Arc::new(Time::starting_at(START)),
+            time: Arc::new(CommonTime::starting_at(START)),
             tasks: Arc::new(Tasks::new(seed)),
-            view: Arc::new(View { made: (START, START), fast_by: 0, wall }),
+            view: Arc::new(ClockView { made: (START, START), fast_by: 0, wall }),
         }
     }
 
-    /// Lets time pass: goes from each moment that something waits for to the next, wakes it, and
-    /// runs the clock's tasks before it goes on. So locks are renewed meanwhile where their manager
-    /// has the clock's [`spawner`](Self::spawner).
+    /// Moves time step by step: to each moment that something waits for, where it wakes the waiting
+    /// tasks and runs the clock's. Locks are renewed meanwhile if their manager has the clock's
+    /// [`spawner`](Self::spawner).
     ///
     /// # Panics
     ///
-    /// Where a task of the clock panics, or wakes itself for ever while time stands still.
+    /// If a task of the clock panics, or wakes itself forever.
     pub fn advance(&self, by: Duration) {
-        let _turn = self.tasks.turn.enter();
+        let _lock = self.tasks.lock.lock();
         let target = self.time.now().saturating_add(narrow(by.as_nanos()));
-        // What starts to wait now waits for moments from now.
+        // Their waits count from now.
         self.tasks.run_ready();
         self.advance_to(target);
     }
 
     fn advance_to(&self, target: u64) {
-        let _turn = self.tasks.turn.enter();
+        let _lock = self.tasks.lock.lock();
         while self.time.step(target) {
             self.tasks.run_ready();
         }
@@ -136,11 +136,11 @@ impl ManualClock {
     /// `tokio::time`, has timeouts, or spawns tasks of its own.
     ///
     /// For tests on a runtime whose time is paused (`#[tokio::test(start_paused = true)]`): as soon
-    /// as every task waits, both clocks go to the next moment that something waits for, on either
-    /// of them. So the outcome is the same in every run. Where tokio's time is not paused, this
-    /// takes as long as it says, and nothing is promised of the order.
+    /// as every task waits, both clocks move to the next moment that something waits for, on either
+    /// of them. The outcome is the same in every run. Where tokio's time is not paused, this takes
+    /// `by` in real time, and the order of events is not fixed.
     ///
-    /// Tokio's timers count whole milliseconds: what waits for one of them is up to 1 ms late.
+    /// Tokio's timers count whole milliseconds: they fire up to 1 ms late.
     ///
     /// # Cancel safety
     ///
@@ -154,7 +154,7 @@ impl ManualClock {
         let target = from.saturating_add(narrow(by.as_nanos()));
         loop {
             let passed = narrow(began.elapsed().as_nanos());
-            // Before what tokio woke is polled, or that would run at an earlier moment.
+            // Before tokio polls the tasks that it woke, or these would run at an earlier moment.
             self.advance_to(target.min(from.saturating_add(passed)));
             // Tasks of the runtime that were woken, and what they wake.
             tokio::task::yield_now().await;
@@ -167,7 +167,7 @@ impl ManualClock {
             }
             let next = self.time.next().unwrap_or(target).min(target);
             let left = Duration::from_nanos(next.saturating_sub(from));
-            // What overflows is looked at again a day later.
+            // On overflow, the loop repeats a day later.
             let until = began.checked_add(left).unwrap_or_else(|| began + passed_and_a_day(passed));
             tokio::select! {
                 biased;
@@ -177,15 +177,14 @@ impl ManualClock {
         }
     }
 
-    /// Puts time forward at once, and only then lets everything happen that was due: as a process
-    /// sees it that did not run for so long, or a machine that was suspended. No lock is renewed in
-    /// between.
+    /// Moves time at once, and only then runs everything that was due, as after a pause of the process
+    /// or a suspended machine. No lock is renewed in between.
     ///
     /// # Panics
     ///
     /// As [`advance`](Self::advance).
     pub fn leap(&self, by: Duration) {
-        let _turn = self.tasks.turn.enter();
+        let _lock = self.tasks.lock.lock();
         self.time.leap(narrow(by.as_nanos()));
         self.tasks.run_ready();
     }
@@ -196,12 +195,12 @@ impl ManualClock {
     ///
     /// As [`advance`](Self::advance).
     pub fn settle(&self) {
-        let _turn = self.tasks.turn.enter();
+        let _lock = self.tasks.lock.lock();
         self.tasks.run_ready();
     }
 
-    /// Sets the wall clock of this view: the time since the Unix epoch. It goes on from there with
-    /// the clock; deadlines don't depend on it.
+    /// Sets the wall clock of this view, as the time since the Unix epoch. It runs on from there;
+    /// deadlines don't depend on it.
     pub fn set_wall(&self, wall: Duration) {
         let now = self.now().as_nanos();
         *crate::sync::lock(&self.view.wall) = (wall, now);
@@ -219,9 +218,8 @@ impl ManualClock {
         self.view(self.wall().saturating_sub(behind), self.view.fast_by)
     }
 
-    /// A view that runs faster than the common time by so many millionths, or slower where that is
-    /// negative: both its time and its wall clock. A million less would stand still, which none
-    /// does: it creeps then.
+    /// A view whose time and wall clock run faster than the common time by `millionths`, or slower if
+    /// negative. The minimum rate is one millionth.
     #[must_use]
     pub fn running_fast_by(&self, millionths: i32) -> Self {
         self.view(self.wall(), millionths)
@@ -230,11 +228,11 @@ impl ManualClock {
     fn view(&self, wall: Duration, fast_by: i32) -> Self {
         let common = self.time.now();
         let own = self.view.at(common);
-        let view = View { made: (common, own), fast_by, wall: Mutex::new((wall, own)) };
+        let view = ClockView { made: (common, own), fast_by, wall: Mutex::new((wall, own)) };
         Self { view: Arc::new(view), ..self.clone() }
     }
 
-    /// Completes when `by` has passed on this view: for work that would sleep.
+    /// Completes when `by` has passed on this view.
     pub fn sleep(&self, by: Duration) -> Sleep {
         self.sleep_until(self.now() + by)
     }
@@ -244,9 +242,8 @@ impl ManualClock {
         Sleep::new(Arc::clone(&self.time), self.view.common_at(at.as_nanos()))
     }
 
-    /// Runs a future as a task of the clock: it is polled on the thread that moves or
-    /// [settles](Self::settle) the clock, while that is done, and only then. It needs no runtime,
-    /// and has none but the caller's.
+    /// Runs a future as a task of the clock: it is polled only by the thread that moves or
+    /// [settles](Self::settle) the clock, and in the runtime of that thread, if any.
     pub fn spawn<F>(&self, future: F) -> Task<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -254,10 +251,8 @@ impl ManualClock {
         self.tasks.spawn(future)
     }
 
-    /// For a manager over nodes of this process: its timers become tasks of the clock, in place of
-    /// a thread.
-    ///
-    /// Not for servers: connections need a runtime that polls them.
+    /// A spawner for a manager over nodes of this process: its timers become tasks of the clock, in
+    /// place of a thread. Not for servers: connections need a runtime that polls them.
     pub fn spawner(&self) -> ManualSpawner {
         ManualSpawner::new(Arc::clone(&self.tasks))
     }
@@ -282,7 +277,7 @@ impl Clock for ManualClock {
         Box::pin(self.sleep_until(until))
     }
 
-    /// Zero: what waits is woken at its moment.
+    /// Zero: waits end exactly on time.
     fn granularity(&self) -> Duration {
         Duration::ZERO
     }

@@ -1,4 +1,4 @@
-//! What work is given, made without a scheduler or a leader.
+//! The contexts of jobs and leaders, without a scheduler or an election.
 
 use std::{
     fmt,
@@ -18,8 +18,8 @@ use crate::{
     time::Clock as _,
 };
 
-/// A [`JobContext`] for testing the function of a job by itself: of a run on time of the job `test`,
-/// its first attempt, with a tick at the clock's present, under a lock of its own.
+/// A [`JobContext`] for testing a job's function by itself: the first attempt of a punctual run of the
+/// job `test`, with a tick at the clock's present, under its own lock.
 ///
 /// ```
 /// use tower_redlock::{JobContext, testing};
@@ -57,8 +57,7 @@ pub fn job_context() -> JobContextBuilder {
     }
 }
 
-/// A [`Term`] for testing the work of a leader by itself, that began at the first moment of a clock
-/// of its own.
+/// A [`Term`] for testing a leader's work by itself, begun at the first moment of its own clock.
 ///
 /// ```
 /// use tower_redlock::{Term, testing};
@@ -98,7 +97,7 @@ pub struct JobContextBuilder {
 }
 
 impl JobContextBuilder {
-    /// The clock that the lock goes by. Default: one of its own, that stands still.
+    /// The clock of the lock. Default: a new one, which nothing moves.
     pub fn clock(mut self, clock: &ManualClock) -> Self {
         self.clock = Some(clock.clone());
         self
@@ -116,19 +115,19 @@ impl JobContextBuilder {
         self
     }
 
-    /// How long after its tick the run starts.
+    /// The delay of the run after its tick.
     pub fn lateness(mut self, lateness: Duration) -> Self {
         self.lateness = lateness;
         self
     }
 
-    /// Which attempt it is, from 1.
+    /// The number of the attempt, from 1.
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
         self
     }
 
-    /// A run that somebody asked for.
+    /// A run that was triggered by hand.
     pub fn triggered(mut self) -> Self {
         self.is_triggered = true;
         self
@@ -157,7 +156,7 @@ impl JobContextBuilder {
     }
 }
 
-/// A context, and the lock that it is about, which is given back when this is dropped.
+/// A context, and its lock, which the drop releases.
 pub struct UnderLock<C> {
     context: C,
     inner: LockContext,
@@ -179,7 +178,7 @@ impl<C> UnderLock<C> {
         Self { context: make(inner.clone()), inner, lock: Mutex::new(Some(lock)) }
     }
 
-    /// Lets the work's [`stopping`](LockContext::stopping) complete, as at a shutdown.
+    /// Completes the work's [`stopping`](LockContext::stopping), as a shutdown does.
     pub fn ask_to_stop(&self) {
         self.inner.ask_to_stop();
     }

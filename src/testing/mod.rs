@@ -1,5 +1,5 @@
-//! For tests of code that takes locks: a clock that is moved by hand, and nodes that fail when they
-//! are told to. No sleeping, no servers, and the same outcome in every run. Feature `testing`.
+//! Tests of code that takes locks: a clock that the test moves, and nodes that fail on demand. No
+//! sleeping, no servers, and the same outcome in every run. Feature `testing`.
 //!
 //! | for | use |
 //! |---|---|
@@ -11,7 +11,7 @@
 //!
 //! # A test
 //!
-//! Two replicas of a service, and what becomes of their locks when things go wrong:
+//! Two replicas of a service, one of which is cut off:
 //!
 //! ```
 //! use std::{future::IntoFuture, time::Duration};
@@ -24,24 +24,24 @@
 //! let (blue, green) = (nodes.replica("blue"), nodes.replica("green"));
 //! let (at_blue, at_green) = (blue.redlock(), green.redlock());
 //!
-//! // The lock is renewed for as long as blue reaches a majority.
+//! // The lock is renewed while blue reaches a majority.
 //! let report = clock.sleep(Duration::from_secs(120));
 //! let mut work = clock.spawn(at_blue.lock("report").run(|_| report));
 //! clock.advance(Duration::from_secs(60));
 //! assert!(matches!(at_green.lock("report").await, Err(LockError::Held { .. })));
 //!
-//! // Cut off, it can't be renewed: the work is dropped before green can have the lock.
+//! // Cut off, it can't be renewed: the work is dropped before green can take the lock.
 //! blue.partition(0..3);
 //! clock.advance(Duration::from_secs(10));
 //! let stopped = work.take().expect("the TTL is over");
 //! assert!(matches!(stopped, Err(LockError::Lost { cause: LossCause::Expired { .. } })));
 //! let lock = at_green.lock("report").await?;
 //!
-//! // Without a majority there is no quorum, and nobody says "held".
+//! // Without a majority the error is NoQuorum, not Held.
 //! assert!(matches!(at_blue.lock("invoice").await, Err(LockError::NoQuorum { .. })));
 //! blue.heal(0..3);
 //!
-//! // Blue waits until green gives the lock back.
+//! // Blue waits until green releases the lock.
 //! let waiting = at_blue.lock("report").wait(Duration::from_secs(5)).into_future();
 //! let mut waiting = clock.spawn(waiting);
 //! clock.advance(Duration::from_secs(1));
@@ -99,7 +99,7 @@
 //! clock.advance(20 * SECOND);
 //! assert_eq!(ran.try_iter().collect::<Vec<_>>(), [true]);
 //!
-//! // A replica that is cut off runs nothing; the other one goes on.
+//! // A replica that is cut off runs nothing; the other continues.
 //! green.partition(0..3);
 //! let before = at_blue.jobs()[0].counts.finished;
 //! clock.advance(4 * HOUR);
@@ -111,7 +111,7 @@
 //!
 //! # A leader
 //!
-//! A candidate is a future as any other: it runs as a task of the clock.
+//! A candidate is a future, run as a task of the clock:
 //!
 //! ```
 //! use std::time::Duration;
@@ -127,7 +127,7 @@
 //! let (blue, green) = (nodes.replica("blue"), nodes.replica("green"));
 //! let [at_blue, at_green] = [&blue, &green].map(|replica| replica.redlock().leader("rebalancer"));
 //!
-//! // Leads until it is asked to stop.
+//! // Leads until a stop is requested.
 //! let work = |term: Term| async move { term.stopping().await };
 //! let mut of_blue = clock.spawn(at_blue.run(work));
 //! clock.settle();
@@ -150,10 +150,10 @@
 //! |---|---|
 //! | sleeps by [`ManualClock::sleep`] | [`advance`](ManualClock::advance) |
 //! | sleeps or has timeouts by `tokio::time`, or spawns tasks | [`advance_with_tokio`](ManualClock::advance_with_tokio), on a runtime whose time is paused |
-//! | blocks ([`Job::blocking`](crate::Job::blocking)) | `advance`: time stands still until the work returns |
+//! | blocks ([`Job::blocking`](crate::Job::blocking)) | `advance`: time does not move until the work returns |
 //!
-//! Blocking work is run by the thread that moves the clock. It takes time by moving the clock itself;
-//! `std::thread::sleep` takes none. It must not wait for what that thread does later.
+//! Blocking work runs on the thread that moves the clock, and must not wait for what that thread does
+//! later. It takes time by moving the clock itself; `std::thread::sleep` takes none.
 //!
 //! A job whose function sleeps as it does in production, by `tokio::time`:
 //!
@@ -195,29 +195,28 @@
 //!
 //! # What is real, and what is not
 //!
-//! The managers are those of production, renewals, hard stop and fencing included; only time, the
-//! nodes and chance are not. Pauses between two tries and the secrets of leases are drawn from the
-//! clock's [seed](ManualClock::with_seed) while it is moved. So the same test has the same outcome in
-//! every run, as long as all that waits are tasks of the clock.
+//! The managers are those of production, renewals, hard stop and fencing included. Time, nodes and
+//! randomness are simulated: backoffs and nonces are drawn from the clock's
+//! [seed](ManualClock::with_seed) while it is moved. The same test has the same outcome in every run
+//! if all that waits are tasks of the clock.
 //!
-//! Frozen nodes are silent, so that time has to pass before a manager has an answer: spawn what
-//! waits as a task of the clock, then [advance](ManualClock::advance).
+//! An operation on frozen nodes ends only as time passes: spawn its future as a task of the clock,
+//! then [advance](ManualClock::advance).
 //!
-//! Nodes are in service from the beginning. Those that no client has used before, and those that
-//! forgot, go through a probation: see [`Nodes`](Nodes#probations).
+//! Nodes that no client has used before, or that forgot, begin with a probation: see
+//! [`Nodes`](Nodes#probations).
 
 mod clock;
 #[cfg(feature = "scheduler")]
 mod contexts;
-mod hints;
-mod link;
+mod network;
 mod nodes;
 mod probation;
+mod reentrant_lock;
 mod replica;
-mod server;
+mod sim_server;
 mod tasks;
 mod time;
-mod turn;
 
 pub use clock::ManualClock;
 #[cfg(feature = "scheduler")]

@@ -1,8 +1,10 @@
+//! The nodes of a test, and what can go wrong with them.
+
 use std::sync::Arc;
 
-use super::{clock::ManualClock, probation::Probations, replica::Replica, server::Server};
+use super::{clock::ManualClock, probation::Probations, replica::Replica, sim_server::SimServer};
 
-/// Embedded nodes that fail when they are told to.
+/// Embedded nodes that fail on demand.
 ///
 /// Managers see them through [replicas](Self::replica), each of which can be cut off by itself.
 /// Nodes are counted from zero; several are named at once by any iterator, as in
@@ -21,16 +23,14 @@ use super::{clock::ManualClock, probation::Probations, replica::Replica, server:
 ///
 /// # Probations
 ///
-/// [`new`](Self::new) gives nodes that have been in service for long, with nothing stored: they vote at
-/// once, as the servers of a fleet do when one more service is deployed. Servers that no client has
-/// used before, and servers that forgot, may have granted locks which they don't know of, and vote
-/// only when all of these have expired: after the longest TTL that was asked for (10 s, the default
-/// TTL, if none was longer) and its drift, so 10.102 s. Then they learn from the others, or where too
-/// few others vote, begin anew: ticks of jobs up to then count as started.
+/// [`new`](Self::new) creates nodes in service, with nothing stored: they vote at once. Servers that
+/// are [fresh](Self::fresh) or [forgot](Self::forget) may have granted locks which they don't know of,
+/// and vote only when these have expired: after the maximum TTL requested (10 s, the default TTL, if
+/// none was longer) and its drift, so 10.102 s. Then they learn from the others, or begin anew if too
+/// few others vote: ticks of jobs up to then count as started.
 ///
-/// [`fresh`](Self::fresh) and [`forget`](Self::forget) do so, too. What a service does at the first start
-/// of all is tested with fresh nodes: a job [`every_after`](crate::Schedule::every_after) runs when
-/// their probation is over, not at once.
+/// Use fresh nodes to test the first start of a service: a job
+/// [`every_after`](crate::Schedule::every_after) runs when their probation is over, not at once.
 ///
 /// ```
 /// use std::{future::IntoFuture, time::Duration};
@@ -51,37 +51,36 @@ use super::{clock::ManualClock, probation::Probations, replica::Replica, server:
 /// ```
 #[derive(Clone, Debug)]
 pub struct Nodes {
-    servers: Arc<[Arc<Server>]>,
+    servers: Arc<[Arc<SimServer>]>,
     clock: ManualClock,
 }
 
 impl Nodes {
-    /// So many nodes that vote and keep nothing, named `node-0`, `node-1` and so on, with the time of
+    /// `count` nodes that vote and store nothing, named `node-0`, `node-1` and so on, with the time of
     /// `clock`.
     pub fn new(count: usize, clock: &ManualClock) -> Self {
         let probations = Arc::new(Probations::new());
-        let server = |i| Arc::new(Server::new(format!("node-{i}"), clock, &probations));
+        let server = |i| Arc::new(SimServer::new(format!("node-{i}"), clock, &probations));
         let servers: Arc<[_]> = (0..count).map(server).collect();
         probations.of(&servers);
         Self { servers, clock: clock.clone() }
     }
 
-    /// The same, as servers that no client has used before: they begin with a
-    /// [probation](Self#probations).
+    /// `count` nodes that no client has used before: they begin with a [probation](Self#probations).
     pub fn fresh(count: usize, clock: &ManualClock) -> Self {
         let nodes = Self::new(count, clock);
         nodes.forget(0..count);
         nodes
     }
 
-    /// The nodes as one more manager sees them: connected to all of them. `owner` names it where
-    /// others are told who holds a lock.
+    /// The nodes as one more manager sees them, connected to all. `owner` is its
+    /// [name](crate::RedlockBuilder::owner).
     pub fn replica(&self, owner: impl Into<String>) -> Replica {
         Replica::new(owner.into(), &self.servers, self.clock.clone())
     }
 
-    /// Stops nodes: they refuse everything at once, as a server whose process is gone. They keep
-    /// their keys, whose TTLs go on; what was queued on a frozen one is lost.
+    /// Stops nodes: they refuse everything at once, as a server whose process ended. They keep their
+    /// keys, whose TTLs run on; operations queued on a frozen node are lost.
     ///
     /// # Panics
     ///
@@ -96,12 +95,12 @@ impl Nodes {
     ///
     /// If there is no such node.
     pub fn start(&self, nodes: impl IntoIterator<Item = usize>) {
-        self.each(nodes, Server::start);
+        self.each(nodes, SimServer::start);
     }
 
-    /// Freezes nodes: they take operations and answer none, as a server whose process is held or
-    /// whose machine hangs. Clients stop waiting after the node timeout, and give up the connection
-    /// after a second. No effect on nodes that are stopped.
+    /// Freezes nodes: they queue operations and answer none, as a server whose process is suspended.
+    /// Clients stop waiting after the node timeout, and close the connection after a second. No effect
+    /// on nodes that are stopped.
     ///
     /// # Panics
     ///
@@ -110,26 +109,26 @@ impl Nodes {
         self.each(nodes, |server| server.freeze());
     }
 
-    /// Lets frozen nodes go on: what they were sent meanwhile runs now, in order, before this
-    /// returns. As on a server, a grant, or a claim of a tick, is refused once its deadline has
-    /// passed: two node timeouts after it was sent. No effect on others.
+    /// Thaws frozen nodes: their queued operations run in order before this returns. As on a server,
+    /// a grant or a claim of a tick is refused two node timeouts after it was sent. No effect on
+    /// others.
     ///
     /// # Panics
     ///
     /// If there is no such node.
     pub fn thaw(&self, nodes: impl IntoIterator<Item = usize>) {
-        self.each(nodes, Server::thaw);
+        self.each(nodes, SimServer::thaw);
     }
 
-    /// Lets nodes lose all keys, fences, records and claims of ticks, as a server without persistence
-    /// does when it restarts. They begin a [probation](Self#probations), which counts from when they
-    /// run again, where they are stopped or frozen.
+    /// Deletes all keys, fences, records and claims of ticks of nodes, as a restart does without
+    /// persistence. They begin a [probation](Self#probations); if they are stopped or frozen, it counts
+    /// from when they run again.
     ///
     /// # Panics
     ///
     /// If there is no such node.
     pub fn forget(&self, nodes: impl IntoIterator<Item = usize>) {
-        self.each(nodes, Server::forget);
+        self.each(nodes, SimServer::forget);
     }
 
     /// The same without a probation, as servers under
@@ -143,12 +142,12 @@ impl Nodes {
         self.each(nodes, |server| server.forget_unguarded());
     }
 
-    /// How many keys each node keeps at present, expired ones not counted.
+    /// Number of keys that each node stores, expired ones not counted.
     pub fn key_counts(&self) -> Vec<usize> {
         self.servers.iter().map(|server| server.key_count()).collect()
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.servers.len()
     }
@@ -159,7 +158,7 @@ impl Nodes {
     }
 
     #[track_caller]
-    fn each(&self, nodes: impl IntoIterator<Item = usize>, what: impl Fn(&Arc<Server>)) {
+    fn each(&self, nodes: impl IntoIterator<Item = usize>, what: impl Fn(&Arc<SimServer>)) {
         for node in nodes {
             what(&self.servers[node]);
         }

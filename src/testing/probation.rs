@@ -1,3 +1,5 @@
+//! The probations of simulated servers that forgot.
+
 use std::{
     sync::{
         Arc, Mutex, OnceLock, Weak,
@@ -6,34 +8,34 @@ use std::{
     time::Duration,
 };
 
-use super::server::{Server, ServerState};
+use super::sim_server::{SimServer, VoteState};
 use crate::{protocol::rules, time::Timestamp, token::TOKEN_LEAD};
 
 /// The probations of a set of servers that may have forgotten locks, as under
 /// [`RestartGuard::Quarantine`](crate::node::redis::RestartGuard): see R6 in `docs/design.md`.
 #[derive(Debug)]
 pub(super) struct Probations {
-    servers: OnceLock<Vec<Weak<Server>>>,
-    /// The longest TTL that clients asked for, in ms.
+    servers: OnceLock<Vec<Weak<SimServer>>>,
+    /// Maximum TTL that clients requested, in ms.
     max_ttl: AtomicU64,
-    /// One at a time ends probations.
-    turn: Mutex<()>,
+    /// Held while probations are ended.
+    ending: Mutex<()>,
 }
 
 /// The default TTL of a manager, in ms.
 const DEFAULT_TTL: u64 = 10_000;
 /// The default drift factor of a manager.
 const DRIFT_FACTOR: f64 = 0.01;
-/// The first token above a floor is asked for a moment after the probation, in µs.
+/// Time from the end of a probation to the first token above the floor, in µs.
 const FLOOR_SLACK: u64 = 1_000;
 
 impl Probations {
     pub(super) fn new() -> Self {
         let max_ttl = AtomicU64::new(DEFAULT_TTL);
-        Self { servers: OnceLock::new(), max_ttl, turn: Mutex::default() }
+        Self { servers: OnceLock::new(), max_ttl, ending: Mutex::default() }
     }
 
-    pub(super) fn of(&self, servers: &[Arc<Server>]) {
+    pub(super) fn of(&self, servers: &[Arc<SimServer>]) {
         self.servers.get_or_init(|| servers.iter().map(Arc::downgrade).collect());
     }
 
@@ -42,44 +44,44 @@ impl Probations {
         self.max_ttl.fetch_max(millis, Ordering::Relaxed);
     }
 
-    /// The longest TTL that was asked for, and the drift.
+    /// Duration of a probation: the maximum requested TTL and its drift.
     pub(super) fn length(&self) -> Duration {
         let max_ttl = Duration::from_millis(self.max_ttl.load(Ordering::Relaxed));
         max_ttl.saturating_add(rules::drift(max_ttl, DRIFT_FACTOR))
     }
 
-    /// Ends the probations of servers that have waited, where enough others vote to learn from, or
-    /// where a quorum begins anew.
+    /// Ends the probations that are over: the servers learn from the others if enough vote, or a
+    /// quorum begins anew.
     pub(super) fn end(&self, now: Timestamp) {
-        let _turn = crate::sync::lock(&self.turn);
+        let _ending = crate::sync::lock(&self.ending);
         let servers: Vec<_> =
             self.servers.get().into_iter().flatten().filter_map(Weak::upgrade).collect();
         let of = |state| {
             let servers = servers.iter().filter(move |server| server.vote_state(now) == state);
             servers.cloned().collect::<Vec<_>>()
         };
-        let (waited, voting) = (of(ServerState::Waited), of(ServerState::Votes));
+        let (due, voting) = (of(VoteState::Due), of(VoteState::Votes));
         let quorum = rules::quorum(servers.len());
         if voting.len() > servers.len() - quorum {
-            for server in &waited {
+            for server in &due {
                 let set = server.set();
                 for other in &voting {
                     set.learn(&other.set());
                 }
             }
-        } else if waited.len() >= quorum {
+        } else if due.len() >= quorum {
             let sets = || servers.iter().map(|server| server.set());
             let wall = sets().map(|set| set.wall()).max().unwrap_or_default();
             let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
             let ahead = wall.saturating_add(TOKEN_LEAD - FLOOR_SLACK);
             let floor = sets().map(|set| set.greatest_fence()).fold(ahead, u64::max);
-            for server in &waited {
+            for server in &due {
                 server.set().forget(floor);
             }
         } else {
             return;
         }
-        for server in &waited {
+        for server in &due {
             server.end_probation();
         }
     }

@@ -1,6 +1,8 @@
+//! The nodes as one manager sees them.
+
 use std::{sync::Arc, time::Duration};
 
-use super::{clock::ManualClock, link::Link, server::Server};
+use super::{clock::ManualClock, network::Link, sim_server::SimServer};
 use crate::{
     lock::{Redlock, RedlockBuilder},
     node::{Hints, Node, NodeHealth, Reply, Subscription},
@@ -19,14 +21,16 @@ pub struct Replica {
 
 #[derive(Clone, Debug)]
 struct ReplicaNode {
-    server: Arc<Server>,
+    server: Arc<SimServer>,
     link: Arc<Link>,
 }
 
 impl Replica {
-    pub(super) fn new(owner: String, servers: &[Arc<Server>], clock: ManualClock) -> Self {
-        let node =
-            |server: &Arc<Server>| ReplicaNode { server: Arc::clone(server), link: Arc::default() };
+    pub(super) fn new(owner: String, servers: &[Arc<SimServer>], clock: ManualClock) -> Self {
+        let node = |server: &Arc<SimServer>| ReplicaNode {
+            server: Arc::clone(server),
+            link: Arc::default(),
+        };
         Self { owner, nodes: servers.iter().map(node).collect(), clock }
     }
 
@@ -40,8 +44,8 @@ impl Replica {
     }
 
     /// A builder for this replica's manager, with its nodes, clock, owner, and the clock's
-    /// [spawner](ManualClock::spawner); everything else is as usual. The nodes keep the keys of all
-    /// their managers together, whatever their `key_prefix`.
+    /// [spawner](ManualClock::spawner), and defaults for the rest. The nodes ignore `key_prefix`:
+    /// all managers share their keys.
     pub fn builder(&self) -> RedlockBuilder {
         let clock = self.clock.clone();
         let builder = Redlock::builder().owner(&self.owner).spawner(clock.spawner()).clock(clock);
@@ -57,9 +61,8 @@ impl Replica {
         self.builder().build().expect("the default settings are valid")
     }
 
-    /// Cuts this replica off from nodes: what it sends is refused at once, as over a connection
-    /// that is known to be broken, and answers that it waits for don't come. What is queued on a
-    /// frozen node still runs there.
+    /// Cuts this replica off from nodes: operations are refused at once, as over a broken connection,
+    /// and pending answers are lost. Operations queued on a frozen node still run there.
     ///
     /// # Panics
     ///

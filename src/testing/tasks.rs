@@ -1,3 +1,5 @@
+//! The tasks of a manual clock.
+
 use std::{
     collections::VecDeque,
     fmt,
@@ -11,40 +13,40 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use super::turn::Turn;
+use super::reentrant_lock::ReentrantLock;
 use crate::lock::Spawner;
 
-type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+type BoxTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// More polls than this while the clock stands still come of a task that wakes itself for ever.
-const MOST_POLLS: usize = 1_000_000;
+/// Maximum number of polls without a move of the clock; more mean that a task wakes itself forever.
+const MAX_POLLS: usize = 1_000_000;
 
 /// Tasks that run while the clock is moved or settled, on the thread that does so.
 #[derive(Debug)]
 pub(super) struct Tasks {
-    ready: Mutex<Ready>,
-    pub(super) turn: Turn,
+    ready: Mutex<ReadyQueue>,
+    pub(super) lock: ReentrantLock,
 }
 
 #[derive(Debug, Default)]
-struct Ready {
-    entries: VecDeque<Arc<Entry>>,
-    /// Who waits for an entry.
+struct ReadyQueue {
+    entries: VecDeque<Arc<TaskCell>>,
+    /// The task that waits in [`Tasks::woken`].
     waker: Option<Waker>,
 }
 
-struct Entry {
-    /// Absent while it is polled, and once it is done.
-    future: Mutex<Option<Running>>,
+struct TaskCell {
+    /// `None` while it is polled, and once it is done.
+    future: Mutex<Option<BoxTask>>,
     queued: AtomicBool,
-    /// Was to be polled while it was polled further up the stack.
+    /// Was woken while it was polled further up the stack.
     missed: AtomicBool,
     tasks: Weak<Tasks>,
 }
 
 impl Tasks {
     pub(super) fn new(seed: u64) -> Self {
-        Self { ready: Mutex::default(), turn: Turn::new(seed) }
+        Self { ready: Mutex::default(), lock: ReentrantLock::new(seed) }
     }
 
     pub(super) fn is_any_ready(&self) -> bool {
@@ -65,10 +67,10 @@ impl Tasks {
         .await;
     }
 
-    fn start(self: &Arc<Self>, future: Running) -> Arc<Entry> {
-        // Or the budget of the tokio task that moves the clock would be charged.
-        let future: Running = Box::pin(tokio::task::unconstrained(future));
-        let entry = Arc::new(Entry {
+    fn start(self: &Arc<Self>, future: BoxTask) -> Arc<TaskCell> {
+        // Otherwise it would use up the budget of the tokio task that moves the clock.
+        let future: BoxTask = Box::pin(tokio::task::unconstrained(future));
+        let entry = Arc::new(TaskCell {
             future: Mutex::new(Some(future)),
             queued: AtomicBool::new(false),
             missed: AtomicBool::new(false),
@@ -82,7 +84,7 @@ impl Tasks {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let slot = Arc::new(Mutex::new(Slot { output: None, waker: None }));
+        let slot = Arc::new(Mutex::new(OutputSlot { output: None, waker: None }));
         let filled = Arc::clone(&slot);
         self.start(Box::pin(async move {
             let output = future.await;
@@ -98,17 +100,17 @@ impl Tasks {
         Task { slot }
     }
 
-    /// Polls what was woken until nothing is. The caller has the turn.
+    /// Polls the woken tasks until none is left. The caller holds the lock.
     pub(super) fn run_ready(&self) {
         for polls in 0.. {
             let Some(entry) = crate::sync::lock(&self.ready).entries.pop_front() else { return };
-            assert!(polls < MOST_POLLS, "a task of the clock wakes itself for ever");
+            assert!(polls < MAX_POLLS, "a task of the clock wakes itself for ever");
             entry.poll();
         }
     }
 }
 
-impl Entry {
+impl TaskCell {
     fn poll(self: Arc<Self>) {
         self.queued.store(false, Ordering::SeqCst);
         let Some(mut future) = crate::sync::lock(&self.future).take() else {
@@ -125,7 +127,7 @@ impl Entry {
     }
 }
 
-impl Wake for Entry {
+impl Wake for TaskCell {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -146,9 +148,9 @@ impl Wake for Entry {
     }
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for TaskCell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("queued", &self.queued).finish_non_exhaustive()
+        f.debug_struct("TaskCell").field("queued", &self.queued).finish_non_exhaustive()
     }
 }
 
@@ -157,10 +159,10 @@ impl fmt::Debug for Entry {
 /// It can be awaited, on any runtime, or asked for its output. Dropping it leaves the task running.
 #[must_use = "ask it for the output of the task, or drop it on purpose"]
 pub struct Task<T> {
-    slot: Arc<Mutex<Slot<T>>>,
+    slot: Arc<Mutex<OutputSlot<T>>>,
 }
 
-struct Slot<T> {
+struct OutputSlot<T> {
     output: Option<T>,
     waker: Option<Waker>,
 }
@@ -179,11 +181,11 @@ impl<T> Task<T> {
 
 /// # Cancel safety
 ///
-/// Safe: the task goes on, and the output stays until it is taken.
+/// Safe: the task runs on, and the output stays until it is taken.
 impl<T> Future for Task<T> {
     type Output = T;
 
-    /// Pending for ever where the output was taken, or where the task panicked.
+    /// Pending forever if the output was taken or the task panicked.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let mut slot = crate::sync::lock(&self.slot);
         if let Some(output) = slot.output.take() {
@@ -203,12 +205,11 @@ impl<T> fmt::Debug for Task<T> {
 }
 
 /// Runs a manager's own tasks while its clock is moved: see
-/// [`ManualClock::spawner`](super::ManualClock::spawner). To be given to one manager; when the
-/// manager is gone, so are its tasks.
+/// [`ManualClock::spawner`](super::ManualClock::spawner). For one manager: its drop drops the tasks.
 #[derive(Debug)]
 pub struct ManualSpawner {
     tasks: Arc<Tasks>,
-    spawned: Mutex<Vec<Weak<Entry>>>,
+    spawned: Mutex<Vec<Weak<TaskCell>>>,
 }
 
 impl ManualSpawner {
@@ -218,15 +219,15 @@ impl ManualSpawner {
 }
 
 impl Spawner for ManualSpawner {
-    fn spawn(&self, task: Running) {
+    fn spawn(&self, task: BoxTask) {
         let entry = self.tasks.start(task);
         let mut spawned = crate::sync::lock(&self.spawned);
         spawned.retain(|entry| entry.strong_count() > 0);
         spawned.push(Arc::downgrade(&entry));
     }
 
-    /// Runs it as a task of the clock: while it blocks, time stands still.
-    fn spawn_blocking(&self, _name: &str, task: Running) -> io::Result<()> {
+    /// Runs it as a task of the clock: time does not move while it blocks.
+    fn spawn_blocking(&self, _name: &str, task: BoxTask) -> io::Result<()> {
         self.spawn(task);
         Ok(())
     }
@@ -237,7 +238,7 @@ impl Spawner for ManualSpawner {
 }
 
 impl Drop for ManualSpawner {
-    /// The tasks hold the clock, and the clock's waits hold the tasks.
+    /// Breaks the cycle of tasks that hold the clock, whose waits hold the tasks.
     fn drop(&mut self) {
         let spawned = std::mem::take(&mut *crate::sync::lock(&self.spawned));
         for entry in spawned {

@@ -1,4 +1,5 @@
-use crate::sync::Guard;
+//! The time that all views of one clock share.
+
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -7,38 +8,40 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// The time that all views of one clock share, in nanoseconds, and who waits for it to come.
+use crate::sync::Guard;
+
+/// The common time of a clock's views, in nanoseconds, and the wakers that wait for it.
 #[derive(Debug, Default)]
-pub(super) struct Time {
-    state: Mutex<State>,
+pub(super) struct CommonTime {
+    state: Mutex<PendingWaits>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingWaits {
     now: u64,
-    waits: BTreeMap<Key, Waker>,
+    waits: BTreeMap<WaitKey, Waker>,
     next_id: u64,
 }
 
-/// When a wait ends, and a number of its own.
-type Key = (u64, u64);
+/// The end of a wait, and a unique number.
+type WaitKey = (u64, u64);
 
-impl Time {
+impl CommonTime {
     pub(super) fn starting_at(now: u64) -> Self {
-        Self { state: Mutex::new(State { now, ..State::default() }) }
+        Self { state: Mutex::new(PendingWaits { now, ..PendingWaits::default() }) }
     }
 
     pub(super) fn now(&self) -> u64 {
         self.state().now
     }
 
-    /// The next moment that is waited for.
+    /// The end of the earliest wait.
     pub(super) fn next(&self) -> Option<u64> {
         self.state().waits.keys().next().map(|(at, _)| *at)
     }
 
-    /// Moves to the next moment that is waited for, at most to `target`, and wakes who waited for
-    /// it. False where there is nothing left to do up to `target`.
+    /// Moves to the end of the earliest wait, at most to `target`, and wakes its task. Returns false if
+    /// there is nothing left to do up to `target`.
     pub(super) fn step(&self, target: u64) -> bool {
         let mut state = self.state();
         let next = state.waits.keys().next().map_or(target, |(at, _)| *at).min(target);
@@ -54,13 +57,13 @@ impl Time {
         wake_due(state);
     }
 
-    fn state(&self) -> Guard<'_, State> {
+    fn state(&self) -> Guard<'_, PendingWaits> {
         crate::sync::lock(&self.state)
     }
 }
 
-/// Whether there was somebody to wake. They are woken in the order of their moments.
-fn wake_due(mut state: Guard<'_, State>) -> bool {
+/// Wakes what is due, in the order of the ends. Returns whether anything was.
+fn wake_due(mut state: Guard<'_, PendingWaits>) -> bool {
     let now = state.now;
     let later = now.checked_add(1).map(|next| state.waits.split_off(&(next, 0)));
     let due = std::mem::replace(&mut state.waits, later.unwrap_or_default());
@@ -70,17 +73,17 @@ fn wake_due(mut state: Guard<'_, State>) -> bool {
     any
 }
 
-/// Completes when the common time has come to a moment, and not before.
+/// Completes when the clock reaches a moment, and not before.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
-    time: Arc<Time>,
+    time: Arc<CommonTime>,
     at: u64,
-    key: Option<Key>,
+    key: Option<WaitKey>,
 }
 
 impl Sleep {
-    pub(super) fn new(time: Arc<Time>, at: u64) -> Self {
+    pub(super) fn new(time: Arc<CommonTime>, at: u64) -> Self {
         Self { time, at, key: None }
     }
 }
@@ -91,7 +94,7 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let mut state = this.time.state();
-        // Under the same lock as the move: no move goes unnoticed between the look and the entry.
+        // Under the same mutex as a move, so that none is missed between the check and the entry.
         if state.now >= this.at {
             return Poll::Ready(());
         }

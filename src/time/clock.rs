@@ -1,3 +1,5 @@
+//! The [`Clock`] trait, and the operating system's clock.
+
 use std::{
     fmt,
     future::Future,
@@ -7,43 +9,43 @@ use std::{
 
 use super::Timestamp;
 
-/// The longest that a wait trusts a timer before it looks at the clock again: timers stand still
-/// while the machine is suspended, the clock and the servers' TTLs do not.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum duration of a timer: timers don't count suspended time, while the clock and the servers'
+/// TTLs do.
+pub(super) const MAX_TIMER: Duration = Duration::from_millis(250);
 
-/// Where the crate reads time from.
+/// The source of time.
 ///
-/// [`now`](Clock::now) decides every deadline; [`wall`](Clock::wall) only gives dates for people to
-/// read, schedules, and fencing tokens over nodes whose clocks are not known, and may jump.
+/// [`now`](Clock::now) decides every deadline. [`wall`](Clock::wall) may jump; it is used for dates
+/// that people read, schedules, and fencing tokens over nodes whose clocks are unknown.
 ///
 /// [`now`](Clock::now), [`wall`](Clock::wall) and [`granularity`](Clock::granularity) are called
 /// while internal mutexes are held: an implementation must not call this crate from them, and must
 /// not block.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The present moment. Never goes back, and counts time that the machine spent suspended.
+    /// The present moment. Never goes back, and counts suspended time.
     fn now(&self) -> Timestamp;
 
-    /// The wall clock: the time since the Unix epoch.
+    /// The wall clock, as the time since the Unix epoch.
     fn wall(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
-    /// Waits until `until` may have come. May return early, never much too late: who waits asks
-    /// [`now`](Clock::now) again. The default is a tokio timer of at most 250 ms.
+    /// Waits until about `until`. May return early: the caller reads [`now`](Clock::now) again. The
+    /// default is a tokio timer of at most 250 ms.
     ///
     /// Called inside the crate's own runtime only.
     fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let left = until.saturating_duration_since(self.now()).min(LOOK_INTERVAL);
+        let left = until.saturating_duration_since(self.now()).min(MAX_TIMER);
         Box::pin(async move { tokio::time::sleep(left).await })
     }
 
-    /// How late [`wait`](Clock::wait) may return by its nature, on a machine that is idle. The hard
-    /// stop is aimed at that much earlier, and by how much later than that timers have fired of
-    /// late: so guarded work is dropped before the end of its validity.
+    /// Maximum delay of [`wait`](Clock::wait) on an idle machine. The hard stop aims earlier by this
+    /// delay and by the recent lateness beyond it, so that guarded work is dropped before the end of
+    /// its validity.
     ///
-    /// The default is 2 ms, for tokio's timers: both a deadline and the present are rounded to
-    /// whole milliseconds. Zero says that waits end exactly on time, as on a clock that is moved by
-    /// hand: the hard stop then comes at the end of the validity.
+    /// The default is 2 ms: tokio rounds both a deadline and the present to whole milliseconds. Zero
+    /// means that waits end exactly on time, as on a manual clock; the hard stop then comes at the end
+    /// of the validity.
     fn granularity(&self) -> Duration {
         Duration::from_millis(2)
     }
@@ -57,7 +59,7 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 pub struct SystemClock;
 
 impl SystemClock {
-    /// The system's clock.
+    /// Creates the clock.
     pub const fn new() -> Self {
         Self
     }
@@ -93,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_never_goes_back() {
+    fn clock_never_goes_back() {
         let clock = SystemClock::new();
         let mut last = clock.now();
         for _ in 0..10_000 {

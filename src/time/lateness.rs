@@ -1,21 +1,21 @@
-//! How late timers fire, and how much earlier a deadline is aimed at for that.
+//! The lateness of timers, and how much earlier than a deadline they are set for it.
 
 use std::time::Duration;
 
 use super::Timestamp;
 
-/// Least lateness that is reckoned with, beyond the granularity of the timers: a thread on an idle
-/// machine has to be woken.
-const LEAST: Duration = Duration::from_micros(500);
-/// Greatest lateness that is reckoned with; what is later was a pause of the process.
-const GREATEST: Duration = Duration::from_millis(10);
-/// Time in which the greatest lateness seen counts for half.
+/// Minimum assumed lateness beyond the timers' granularity: the time to wake a thread on an idle
+/// machine.
+const MIN_LATENESS: Duration = Duration::from_micros(500);
+/// Maximum assumed lateness; more is a pause of the process.
+const MAX_LATENESS: Duration = Duration::from_millis(10);
+/// Time in which the worst lateness is halved.
 const HALF_LIFE: Duration = Duration::from_secs(10);
-/// Threads that are woken one after the other until guarded work is dropped: the crate's own, by
-/// the timer, and the one that polls the work.
+/// Threads woken in sequence until guarded work is dropped: the crate's own, and the one that polls
+/// the work.
 const HOPS: u32 = 2;
 
-/// The greatest lateness of late, beyond the granularity of the timers; it halves with time.
+/// The recent maximum of the lateness beyond the timers' granularity; it decays with time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lateness {
     worst: Duration,
@@ -27,14 +27,15 @@ impl Lateness {
         Self { worst: Duration::ZERO, seen: Timestamp::ZERO }
     }
 
-    /// Takes note of a timer, and returns the lead that its lateness calls for.
-    pub(super) fn note(
+    /// Records a timer, and returns the lead for the next ones.
+    pub(super) fn record(
         &mut self,
         due: Timestamp,
         fired: Timestamp,
         granularity: Duration,
     ) -> Duration {
-        let late = fired.saturating_duration_since(due).saturating_sub(granularity).min(GREATEST);
+        let late =
+            fired.saturating_duration_since(due).saturating_sub(granularity).min(MAX_LATENESS);
         let half_lives =
             fired.saturating_duration_since(self.seen).as_nanos() / HALF_LIFE.as_nanos();
         let halvings = u32::try_from(half_lives).unwrap_or(u32::MAX);
@@ -46,23 +47,23 @@ impl Lateness {
     }
 }
 
-/// How long before a deadline a timer has to be due, so that what it wakes is done in time. Zero
-/// for timers that fire exactly on time.
+/// How long before a deadline a timer must be due, for the woken task to finish in time. Zero for
+/// timers that fire exactly on time.
 fn lead(granularity: Duration, late: Duration) -> Duration {
     if granularity.is_zero() {
         return Duration::ZERO;
     }
-    granularity + late.max(LEAST) * HOPS
+    granularity + late.max(MIN_LATENESS) * HOPS
 }
 
-/// The lead while nothing is known of the lateness.
-pub(super) fn least_lead(granularity: Duration) -> Duration {
-    lead(granularity, LEAST)
+/// The lead before the first timer fired; the minimum.
+pub(super) fn min_lead(granularity: Duration) -> Duration {
+    lead(granularity, MIN_LATENESS)
 }
 
-/// The longest lead that there can be.
-pub(super) fn longest_lead(granularity: Duration) -> Duration {
-    lead(granularity, GREATEST)
+/// The maximum lead.
+pub(super) fn max_lead(granularity: Duration) -> Duration {
+    lead(granularity, MAX_LATENESS)
 }
 
 #[cfg(test)]
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     const GRANULARITY: Duration = Duration::from_millis(2);
-    const LEAST_LEAD: Duration = Duration::from_millis(3);
+    const MIN_LEAD: Duration = Duration::from_millis(3);
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
@@ -81,55 +82,55 @@ mod tests {
     }
 
     #[test]
-    fn timers_within_granularity_need_least() {
+    fn punctual_timers_need_minimum() {
         let mut lateness = Lateness::new();
-        assert_eq!(least_lead(GRANULARITY), LEAST_LEAD);
+        assert_eq!(min_lead(GRANULARITY), MIN_LEAD);
         for (due, fired) in [(1_000, 1_000), (2_000, 1_900), (3_000, 3_002)] {
-            assert_eq!(lateness.note(at(due), at(fired), GRANULARITY), LEAST_LEAD);
+            assert_eq!(lateness.record(at(due), at(fired), GRANULARITY), MIN_LEAD);
         }
     }
 
     #[test]
-    fn a_late_timer_counts_for_both_hops() {
+    fn lateness_counts_for_both_hops() {
         let mut lateness = Lateness::new();
-        assert_eq!(lateness.note(at(1_000), at(1_005), GRANULARITY), ms(2 + 2 * 3));
-        assert_eq!(lateness.note(at(1_100), at(1_106), GRANULARITY), ms(2 + 2 * 4));
+        assert_eq!(lateness.record(at(1_000), at(1_005), GRANULARITY), ms(2 + 2 * 3));
+        assert_eq!(lateness.record(at(1_100), at(1_106), GRANULARITY), ms(2 + 2 * 4));
     }
 
     #[test]
-    fn the_worst_is_remembered_and_halves() {
+    fn worst_lateness_is_halved() {
         let mut lateness = Lateness::new();
-        lateness.note(at(0), at(10), GRANULARITY);
-        let mut punctual = |moment| lateness.note(at(moment), at(moment), GRANULARITY);
+        lateness.record(at(0), at(10), GRANULARITY);
+        let mut punctual = |moment| lateness.record(at(moment), at(moment), GRANULARITY);
         assert_eq!(punctual(10_009), ms(2 + 2 * 8));
         assert_eq!(punctual(10_010), ms(2 + 2 * 4));
         assert_eq!(punctual(20_010), ms(2 + 2 * 2));
-        assert_eq!(punctual(500_000), LEAST_LEAD);
-        assert_eq!(punctual(u64::MAX / 2_000_000), LEAST_LEAD);
+        assert_eq!(punctual(500_000), MIN_LEAD);
+        assert_eq!(punctual(u64::MAX / 2_000_000), MIN_LEAD);
     }
 
     #[test]
-    fn what_is_worse_than_remembered_counts_from_then() {
+    fn worse_lateness_restarts_decay() {
         let mut lateness = Lateness::new();
-        lateness.note(at(0), at(10), GRANULARITY);
-        assert_eq!(lateness.note(at(20_000), at(20_005), GRANULARITY), ms(2 + 2 * 4));
-        assert_eq!(lateness.note(at(20_010), at(20_015), GRANULARITY), ms(2 + 2 * 3));
-        assert_eq!(lateness.note(at(30_000), at(30_000), GRANULARITY), ms(2 + 2 * 3));
+        lateness.record(at(0), at(10), GRANULARITY);
+        assert_eq!(lateness.record(at(20_000), at(20_005), GRANULARITY), ms(2 + 2 * 4));
+        assert_eq!(lateness.record(at(20_010), at(20_015), GRANULARITY), ms(2 + 2 * 3));
+        assert_eq!(lateness.record(at(30_000), at(30_000), GRANULARITY), ms(2 + 2 * 3));
     }
 
     #[test]
-    fn a_pause_counts_as_the_greatest() {
+    fn pause_counts_as_maximum() {
         let mut lateness = Lateness::new();
-        let lead = lateness.note(at(0), at(3_600_000), GRANULARITY);
-        assert_eq!(lead, longest_lead(GRANULARITY));
+        let lead = lateness.record(at(0), at(3_600_000), GRANULARITY);
+        assert_eq!(lead, max_lead(GRANULARITY));
         assert_eq!(lead, ms(22));
     }
 
     #[test]
-    fn exact_timers_need_none() {
+    fn exact_timers_need_no_lead() {
         let mut lateness = Lateness::new();
-        assert_eq!(lateness.note(at(0), at(1_000), Duration::ZERO), Duration::ZERO);
-        assert_eq!(least_lead(Duration::ZERO), Duration::ZERO);
-        assert_eq!(longest_lead(Duration::ZERO), Duration::ZERO);
+        assert_eq!(lateness.record(at(0), at(1_000), Duration::ZERO), Duration::ZERO);
+        assert_eq!(min_lead(Duration::ZERO), Duration::ZERO);
+        assert_eq!(max_lead(Duration::ZERO), Duration::ZERO);
     }
 }

@@ -1,20 +1,17 @@
-//! Time as this crate counts it: a clock that runs on while the machine sleeps, and one timer
-//! structure for everything that waits.
+//! A clock that counts suspended time, and one timer structure for everything that waits.
 //!
-//! A server's TTL goes on while a laptop is shut or a virtual machine is paused;
-//! [`std::time::Instant`] stands still on Linux in the meantime. Every deadline is therefore a
-//! [`Timestamp`] of a [`Clock`], and a timer that fires is only a hint to look at the clock again.
+//! A server's TTL runs while a laptop is suspended or a virtual machine is paused;
+//! [`std::time::Instant`] does not on Linux. Every deadline is therefore a [`Timestamp`] of a
+//! [`Clock`], and a timer that fires is only a hint to read the clock again.
 
-mod adjusted;
 mod clock;
+mod corrected;
 mod lateness;
-mod steady;
 mod timers;
 mod timestamp;
 
-pub(crate) use adjusted::AdjustedClock;
 pub use clock::{Clock, SystemClock};
-pub(crate) use steady::SteadyWall;
+pub(crate) use corrected::{AdjustedClock, MonotonicWall};
 pub(crate) use timers::{Nudge, Sleep, TimerKey, Timers};
 pub use timestamp::Timestamp;
 

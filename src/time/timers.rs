@@ -1,3 +1,5 @@
+//! The timers of a manager: one ordered set, and the task that fires them.
+
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -15,41 +17,39 @@ use tokio::sync::Notify;
 
 use super::{
     Clock, Timestamp,
-    clock::LOOK_INTERVAL,
-    lateness::{Lateness, least_lead, longest_lead},
+    clock::MAX_TIMER,
+    lateness::{Lateness, max_lead, min_lead},
 };
 
-/// One ordered set of everything that waits for a moment: renewals, deadlines, retries.
+/// The wakers of renewals, deadlines and retries, ordered by time.
 ///
-/// A single task ([`Timers::run`]) sleeps until the earliest entry; ten thousand held locks cost
-/// ten thousand map entries and no task.
+/// One task ([`Timers::run`]) sleeps until the earliest entry; a held lock costs an entry and no task.
 #[derive(Debug)]
 pub(crate) struct Timers {
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
-    /// When `run` will look again without being told to (nanoseconds); an entry that is due
-    /// later needs no wake-up of its own.
+    state: Mutex<TimerTable>,
+    /// When `run` reads the entries next, in nanoseconds; an entry due later needs no notification.
     armed: AtomicU64,
     changed: Notify,
-    /// How late the clock's waits end by their nature.
+    /// See [`Clock::granularity`].
     granularity: Duration,
     /// What [`Timers::lead`] returns, in nanoseconds.
     lead: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TimerTable {
     entries: BTreeMap<TimerKey, Waker>,
     next_id: u64,
     closed: bool,
 }
 
-/// Whether an entry was inserted that is due before the next look.
+/// Whether an entry was inserted that is due before [`Timers::run`] reads the entries next.
 #[derive(Debug, Default)]
 #[must_use = "the entry may fire late without it"]
 pub(crate) struct Nudge(bool);
 
-/// Names one entry; later keys are due later.
+/// The key of an entry; later keys are due later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TimerKey {
     pub(crate) at: Timestamp,
@@ -65,7 +65,7 @@ impl Timers {
             armed: AtomicU64::new(0),
             changed: Notify::new(),
             granularity,
-            lead: AtomicU64::new(nanos(least_lead(granularity))),
+            lead: AtomicU64::new(nanos(min_lead(granularity))),
         }
     }
 
@@ -73,19 +73,19 @@ impl Timers {
         &*self.clock
     }
 
-    /// Returns how long before a deadline a timer has to be due, for the task that it wakes to be
-    /// polled in time: by the granularity of the clock's waits, and by how late they ended of late.
-    /// Zero where waits end exactly on time.
+    /// How long before a deadline a timer must be due, for the woken task to be polled in time: the
+    /// granularity of the clock's waits, and their recent lateness. Zero where waits end exactly on
+    /// time.
     pub(crate) fn lead(&self) -> Duration {
         Duration::from_nanos(self.lead.load(Ordering::Relaxed))
     }
 
-    /// The longest that [`lead`](Self::lead) may become.
-    pub(crate) fn longest_lead(&self) -> Duration {
-        longest_lead(self.granularity)
+    /// Maximum of [`lead`](Self::lead).
+    pub(crate) fn max_lead(&self) -> Duration {
+        max_lead(self.granularity)
     }
 
-    /// Wakes `waker` once, at or soon after `at`. Not to be called under a mutex: that may wake the
+    /// Wakes `waker` once, at or soon after `at`. Must not be called under a mutex, as it may wake the
     /// task of [`run`](Self::run).
     pub(crate) fn insert(&self, at: Timestamp, waker: Waker) -> TimerKey {
         let (key, nudge) = self.insert_locked(at, waker);
@@ -93,8 +93,8 @@ impl Timers {
         key
     }
 
-    /// As [`insert`](Self::insert), for callers that hold a mutex; they [`nudge`](Self::nudge) when
-    /// it is unlocked.
+    /// As [`insert`](Self::insert), for callers that hold a mutex; they call [`nudge`](Self::nudge)
+    /// after they unlocked it.
     pub(crate) fn insert_locked(&self, at: Timestamp, waker: Waker) -> (TimerKey, Nudge) {
         let key = {
             let mut state = self.lock();
@@ -106,7 +106,7 @@ impl Timers {
         (key, Nudge(at.as_nanos() < self.armed.load(Ordering::SeqCst)))
     }
 
-    /// Has entries looked at again, if one came that is due before the next look.
+    /// Wakes [`run`](Self::run), if the new entry is due before it reads the entries next.
     pub(crate) fn nudge(&self, Nudge(is_early): Nudge) {
         if is_early {
             crate::sync::assert_unlocked();
@@ -114,15 +114,15 @@ impl Timers {
         }
     }
 
-    /// Forgets an entry; does nothing if it fired already.
+    /// Removes an entry; has no effect if it fired already.
     pub(crate) fn remove(&self, key: TimerKey) {
         let waker = self.lock().entries.remove(&key);
         drop(waker);
     }
 
-    /// Replaces the waker of an entry; false if it fired already.
+    /// Replaces the waker of an entry. Returns false if it fired already.
     fn rewake(&self, key: TimerKey, waker: &Waker) -> bool {
-        // Wakers are foreign code: cloned before the lock is taken, dropped after it is released.
+        // A waker is a user's code: cloned before the mutex is locked, dropped after.
         let waker = crate::sync::clone_waker(waker);
         let mut state = self.lock();
         let Some(entry) = state.entries.get_mut(&key) else { return false };
@@ -139,24 +139,21 @@ impl Timers {
     /// Fires every entry now, due or not.
     pub(crate) fn wake_all(&self) {
         let entries = std::mem::take(&mut self.lock().entries);
-        for waker in entries.into_values() {
-            // A waker is foreign code; the others are to be woken all the same.
-            let _ = catch_unwind(AssertUnwindSafe(|| crate::sync::wake(waker)));
-        }
+        wake_each(entries.into_values());
     }
 
     /// Fires entries until [`close`](Self::close).
     pub(crate) async fn run(self: Arc<Self>) {
         let mut due = Vec::new();
         let mut lateness = Lateness::new();
-        // When the wait that has just ended was to end.
+        // The intended end of the wait that has just ended.
         let mut waited_until = None;
         loop {
-            // Armed before the entries are read: an entry inserted in between notifies.
+            // Set before the entries are read, so that an entry inserted in between notifies.
             self.armed.store(u64::MAX, Ordering::SeqCst);
             let now = self.clock.now();
             if let Some(until) = waited_until.take() {
-                let lead = lateness.note(until, now, self.granularity);
+                let lead = lateness.record(until, now, self.granularity);
                 self.lead.store(nanos(lead), Ordering::Relaxed);
             }
             let earliest = {
@@ -173,10 +170,7 @@ impl Timers {
                 state.entries.first_key_value().map(|(key, _)| key.at)
             };
             if !due.is_empty() {
-                for waker in due.drain(..) {
-                    // A waker is foreign code; the others are to be woken all the same.
-                    let _ = catch_unwind(AssertUnwindSafe(|| crate::sync::wake(waker)));
-                }
+                wake_each(due.drain(..));
                 continue;
             }
             let Some(earliest) = earliest else {
@@ -191,8 +185,8 @@ impl Timers {
             let until = if self.granularity.is_zero() {
                 earliest
             } else {
-                // A wait ends then in any case: so it is known how late it ended.
-                earliest.min(now + LOOK_INTERVAL)
+                // Short, to measure the lateness of its end.
+                earliest.min(now + MAX_TIMER)
             };
             tokio::select! {
                 biased;
@@ -212,8 +206,15 @@ impl Timers {
         self.lock().entries.len()
     }
 
-    fn lock(&self) -> crate::sync::Guard<'_, State> {
+    fn lock(&self) -> crate::sync::Guard<'_, TimerTable> {
         crate::sync::lock(&self.state)
+    }
+}
+
+/// Wakes all, also where one panics.
+fn wake_each(wakers: impl Iterator<Item = Waker>) {
+    for waker in wakers {
+        let _ = catch_unwind(AssertUnwindSafe(|| crate::sync::wake(waker)));
     }
 }
 
@@ -221,7 +222,7 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Completes at or after a moment. Needs no runtime in the task that awaits it.
+/// Completes at or after a moment. The task that awaits it needs no runtime.
 #[derive(Debug)]
 pub(crate) struct Sleep {
     timers: Arc<Timers>,
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sleeps_end_in_the_order_of_their_moments() {
+    async fn sleeps_end_in_order() {
         let timers = timers();
         let task = tokio::spawn(Arc::clone(&timers).run());
         let now = timers.clock().now();
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dropped_sleep_leaves_no_entry() {
+    async fn dropped_sleep_leaves_no_entry() {
         let timers = timers();
         let far = timers.clock().now() + Duration::from_secs(3600);
         let mut sleep = Box::pin(timers.sleep_until(far));
@@ -297,7 +298,7 @@ mod tests {
         assert!(timers.lock().entries.is_empty());
     }
 
-    /// A task that is gone with its last waker, and its sleep with it.
+    /// A task that its last waker drops, and its sleep with it.
     struct Task {
         _sleep: Mutex<Sleep>,
     }
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_may_drop_a_sleep_when_it_is_dropped() {
+    fn dropped_waker_may_drop_sleep() {
         let timers = timers();
         let far = timers.clock().now() + Duration::from_secs(3600);
         let sleep = || timers.sleep_until(far);

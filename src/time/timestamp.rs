@@ -1,3 +1,5 @@
+//! A point on a clock.
+
 use std::{ops::Add, time::Duration};
 
 /// A point on a [`Clock`](super::Clock): nanoseconds since an origin that the clock chose.
@@ -10,7 +12,7 @@ pub struct Timestamp(u64);
 impl Timestamp {
     /// The clock's origin; earlier than or equal to every other timestamp.
     pub const ZERO: Self = Self(0);
-    /// Later than every moment that will come: "never".
+    /// Later than every moment of a clock: "never".
     pub const MAX: Self = Self(u64::MAX);
 
     /// The timestamp `nanos` nanoseconds after the clock's origin.
@@ -52,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arithmetic_saturates_at_both_ends() {
+    fn arithmetic_saturates() {
         let t = Timestamp::from_nanos(5);
         assert_eq!(t + Duration::MAX, Timestamp::MAX);
         assert_eq!(t.saturating_sub(Duration::MAX), Timestamp::ZERO);

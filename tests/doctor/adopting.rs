@@ -31,7 +31,7 @@ fn three_servers_become_five() {
 }
 
 #[test]
-fn a_guard_is_taken_on_and_a_prefix_left() {
+fn another_guard_and_prefix() {
     let servers = RedisServer::start_n(3);
     // The default user, who may use another prefix.
     let all: Vec<_> = servers.iter().map(RedisServer::plain_url).collect();
@@ -61,7 +61,7 @@ fn another_old_set_is_left_alone() {
 }
 
 #[test]
-fn the_same_set_is_nothing_to_adopt() {
+fn same_set_is_not_adopted() {
     let servers = RedisServer::start_n(3);
     let all = urls(&servers);
     let three = Doctor::guarded(&all, "1s");

@@ -1,4 +1,4 @@
-//! Who holds a name, and taking it away.
+//! The holder of a name, and taking the lock away from it.
 
 use crate::{
     run::{Doctor, fleet, urls},
@@ -6,7 +6,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn who_holds_a_name() {
+async fn shows_the_holder() {
     let servers = RedisServer::start_n(3);
     let fleet = fleet(&servers).await;
     let doctor = Doctor::over(&urls(&servers));
@@ -34,18 +34,18 @@ async fn who_holds_a_name() {
 }
 
 #[tokio::test]
-async fn nobody_can_tell_without_a_quorum() {
+async fn holder_is_unknown_without_quorum() {
     let mut servers = RedisServer::start_n(3);
     let doctor = Doctor::over(&urls(&servers));
     servers[0].kill();
     servers[1].kill();
-    doctor.run(&["--resource", "x"]).is(2, &["can't be told"]);
+    doctor.run(&["--resource", "x"]).is(2, &["the holder of \"x\" is unknown"]);
     let outcome = doctor.run(&["--break", "x", "--yes", "--json"]);
     assert!(outcome.is(2, &[]).json()["held"].is_null());
 }
 
 #[tokio::test]
-async fn a_lock_is_broken_only_when_confirmed() {
+async fn break_needs_a_confirmation() {
     let servers = RedisServer::start_n(3);
     let fleet = fleet(&servers).await;
     let doctor = Doctor::over(&urls(&servers));
@@ -64,14 +64,14 @@ async fn a_lock_is_broken_only_when_confirmed() {
     assert!(fleet.inspect("job").await.unwrap().is_none());
     doctor.run(&["--break", "job", "--yes"]).is(0, &["there is nothing to break"]);
 
-    // Nobody else's was hit.
+    // Other locks are not affected.
     assert!(fleet.inspect("other").await.unwrap().is_some());
     drop((lock, next));
     fleet.shutdown().await;
 }
 
 #[tokio::test]
-async fn breaking_tells_json() {
+async fn break_prints_json() {
     let servers = RedisServer::start_n(3);
     let fleet = fleet(&servers).await;
     let doctor = Doctor::over(&urls(&servers));
@@ -83,7 +83,7 @@ async fn breaking_tells_json() {
 }
 
 #[tokio::test]
-async fn a_key_of_somebody_else_is_left_alone() {
+async fn foreign_key_is_left_alone() {
     let servers = RedisServer::start_n(3);
     let doctor = Doctor::over(&urls(&servers));
     doctor.run(&[]).is(0, &[]);
@@ -96,7 +96,7 @@ async fn a_key_of_somebody_else_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_a_minority_keeps_is_no_lock() {
+async fn minority_is_no_lock() {
     let servers = RedisServer::start_n(3);
     let fleet = fleet(&servers).await;
     let lock = fleet.lock("job").await.unwrap();
@@ -104,7 +104,7 @@ async fn what_a_minority_keeps_is_no_lock() {
         server.cli(&["DEL", "redlock:lock:job"]);
     }
     let doctor = Doctor::over(&urls(&servers));
-    doctor.run(&["--resource", "job"]).is(0, &["is held by nobody", "no key", "left behind"]);
+    doctor.run(&["--resource", "job"]).is(0, &["is not held", "no key", "left by a crash"]);
     drop(lock);
     fleet.shutdown().await;
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[test]
-fn lowers_where_nobody_asks_for_more() {
+fn lowers_without_longer_ttls() {
     let servers = RedisServer::start_n(3);
     let all = urls(&servers);
     Doctor::guarded(&all, "3s").run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
@@ -23,7 +23,7 @@ fn lowers_where_nobody_asks_for_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tells_that_a_client_asks_more() {
+async fn reports_a_client_with_longer_ttl() {
     let servers = RedisServer::start_n(3);
     let all = urls(&servers);
     let long = Redlock::builder().nodes(&all).ttl(Duration::from_secs(3));

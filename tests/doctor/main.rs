@@ -1,4 +1,4 @@
-//! The example `doctor`, as people run it: the program itself, over real servers.
+//! The example `doctor` as its users run it: the program itself, over real servers.
 #![cfg(feature = "config")]
 
 #[path = "../support/mod.rs"]

@@ -1,11 +1,11 @@
-//! What it says of a single node that is not well.
+//! Findings about one node.
 
 use crate::{
     run::{Doctor, name, urls},
     support::{RedisServer, acl},
 };
 
-/// What doctor tells people to allow.
+/// The permissions that doctor lists.
 const RULES: [&str; 26] = [
     "ACL",
     "SETUSER",
@@ -87,7 +87,7 @@ fn a_full_server() {
 }
 
 #[test]
-fn servers_of_another_set() {
+fn belongs_to_another_set() {
     let servers = RedisServer::start_n(3);
     Doctor::over(&urls(&servers)).run(&[]).is(0, &[]);
     let named: Vec<_> = servers
@@ -105,7 +105,7 @@ fn servers_of_another_set() {
 }
 
 #[test]
-fn a_server_whose_clock_is_wrong() {
+fn server_clock_is_wrong() {
     let mut servers = RedisServer::start_n(2);
     servers.push(RedisServer::with_clock(&[]));
     let doctor = Doctor::over(&urls(&servers));
@@ -117,7 +117,7 @@ fn a_server_whose_clock_is_wrong() {
 }
 
 #[test]
-fn a_wall_clock_of_this_machine_that_is_wrong() {
+fn own_clock_is_wrong() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::with_clock(&[])).collect();
     let doctor = Doctor::over(&urls(&servers));
     for server in &servers {
@@ -173,7 +173,7 @@ fn a_permission_that_is_missing() {
 }
 
 #[test]
-fn the_permissions_that_it_lists_are_enough_for_probations_too() {
+fn listed_permissions_are_enough() {
     let servers = RedisServer::start_n(3);
     let mut nodes = Vec::new();
     for server in &servers {

@@ -1,4 +1,4 @@
-//! One server after the other is restarted, blank.
+//! Servers that are restarted blank, one after the other.
 
 use std::{
     sync::{

@@ -13,14 +13,14 @@ use tower_redlock::{Redlock, RedlockBuilder, node::redis::RestartGuard};
 
 use crate::support::{RedisServer, eventually_async};
 
-/// It promises never to hang; far more than its own limits add up to.
+/// Far longer than the sum of doctor's own limits.
 const HANG_GUARD: Duration = Duration::from_secs(60);
 
-/// Nothing expires, and a busy machine makes no server slow.
+/// Long enough that nothing expires and no server is slow on a busy machine.
 const TTL: &str = "60s";
 const NODE_TIMEOUT: &str = "3s";
 
-/// What it said, and how it ended.
+/// The output and exit code of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: i32,
@@ -29,7 +29,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// It ended so, and said all that.
+    /// Asserts the exit code and parts of the output.
     #[track_caller]
     pub(crate) fn is(&self, code: i32, words: &[&str]) -> &Self {
         assert_eq!(self.code, code, "{self:#?}");
@@ -58,7 +58,7 @@ impl Outcome {
     }
 }
 
-/// How it is to be run.
+/// A configuration of doctor.
 pub(crate) struct Doctor {
     nodes: String,
     config: PathBuf,
@@ -90,7 +90,7 @@ impl Doctor {
         Self { nodes: urls.join(","), config, args }
     }
 
-    /// With what the command line says; waits for its end.
+    /// Runs it with these arguments to its end.
     #[track_caller]
     pub(crate) fn run(&self, args: &[&str]) -> Outcome {
         let all: Vec<&str> =

@@ -1,4 +1,4 @@
-//! What it says of a set as a whole.
+//! Findings about the whole set.
 
 use crate::{
     run::{Doctor, name, run, urls},
@@ -39,7 +39,7 @@ fn two_of_three_down() {
 }
 
 #[test]
-fn new_servers_are_in_probation_until_somebody_waited() {
+fn new_servers_need_a_probation() {
     let servers = RedisServer::start_n(3);
     let doctor = Doctor::guarded(&urls(&servers), "2s");
     let outcome = doctor.run(&[]);
@@ -54,14 +54,14 @@ fn new_servers_are_in_probation_until_somebody_waited() {
 }
 
 #[test]
-fn waiting_ends_when_its_time_is_over() {
+fn wait_ends_at_its_timeout() {
     let servers = RedisServer::start_n(3);
     let doctor = Doctor::guarded(&urls(&servers), "60s");
     doctor.run(&["--wait", "--timeout", "300ms"]).is(2, &["not within 300ms", "in probation"]);
 }
 
 #[test]
-fn waiting_for_a_quorum_does_not_wait_for_a_dead_server() {
+fn waits_for_a_quorum_without_dead_server() {
     let mut servers = RedisServer::start_n(3);
     let doctor = Doctor::over(&urls(&servers));
     servers[0].kill();
@@ -69,7 +69,7 @@ fn waiting_for_a_quorum_does_not_wait_for_a_dead_server() {
 }
 
 #[test]
-fn sets_that_survive_less_than_they_seem_to() {
+fn even_and_small_sets() {
     let servers = RedisServer::start_n(4);
     let doctor = Doctor::over(&urls(&servers));
     doctor.run(&[]).is(0, &["an even number of nodes: 4 survive the loss of 1", "HEALTHY"]);
@@ -79,7 +79,7 @@ fn sets_that_survive_less_than_they_seem_to() {
 }
 
 #[test]
-fn json_says_the_same() {
+fn json_is_consistent() {
     let mut servers = RedisServer::start_n(3);
     let doctor = Doctor::over(&urls(&servers));
     servers[1].kill();
@@ -104,12 +104,12 @@ fn json_says_the_same() {
 }
 
 #[test]
-fn nodes_inside_the_process_prove_little() {
+fn embedded_nodes_prove_little() {
     run("", &[]).is(0, &["there is nothing to examine", "REDLOCK_NODES", "HEALTHY"]);
 }
 
 #[test]
-fn the_check_over_embedded_nodes_and_over_servers() {
+fn check_over_embedded_nodes_and_servers() {
     run("", &["--check"]).is(0, &["5 nodes, 5 vote", " 0 broken"]);
     let servers = RedisServer::start_n(3);
     // The default user, who may use the prefix of the check.

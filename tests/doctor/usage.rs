@@ -1,15 +1,15 @@
-//! Bad usage, and what may never be shown.
+//! Bad usage, and secrets that are never shown.
 
 use crate::run::{Doctor, run};
 
 #[test]
-fn help_tells_the_exit_codes() {
+fn help_lists_exit_codes() {
     let outcome = run("", &["--help"]);
     outcome.is(0, &["usage: doctor", "exit code: 0  healthy", "REDLOCK_NODES", "--adopt"]);
 }
 
 #[test]
-fn bad_usage_is_an_exit_code_of_its_own() {
+fn bad_usage_has_its_exit_code() {
     let cases: &[(&[&str], &str)] = &[
         (&["--bogus"], "unknown argument --bogus"),
         (&["--ttl", "10"], "--ttl: 10 is no time like 10s"),
@@ -31,7 +31,7 @@ fn bad_usage_is_an_exit_code_of_its_own() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn senseless_settings_are_refused() {
     let nodes = ["redis://127.0.0.1:1"];
     Doctor::configured(&nodes, "ttl_ms = 5").run(&[]).is(3, &["unknown field `ttl_ms`"]);
     Doctor::configured(&nodes, "ttl = '1ms'").run(&[]).is(3, &["ttl"]);

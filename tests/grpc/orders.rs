@@ -15,7 +15,7 @@ use crate::log::{Events, Inside, Log, Sent};
 
 pub(crate) mod generated {
     #![allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub, reason = "generated")]
-    include!("../../examples/tonic_orders/generated/orders.v1.rs");
+    include!("../../examples/proto/orders.v1.rs");
 }
 
 #[derive(Clone, Debug)]

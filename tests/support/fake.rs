@@ -20,11 +20,11 @@ pub type Command = Vec<Vec<u8>>;
 pub enum Reaction {
     /// Sends these bytes, which should be RESP.
     Reply(Vec<u8>),
-    /// Sends nothing, and goes on to the next command.
+    /// Sends nothing, and reads the next command.
     Silence,
     /// Closes the connection.
     Close,
-    /// Sends these bytes, and then others for as long as somebody reads.
+    /// Sends these bytes, and then others until the connection ends.
     Endless(Vec<u8>),
     /// Sends these bytes and closes the connection: a reply that breaks off.
     Truncated(Vec<u8>),

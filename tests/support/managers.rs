@@ -1,3 +1,5 @@
+//! Managers over servers of a test.
+
 use tower_redlock::{RedlockBuilder, node::redis::RestartGuard};
 
 /// A manager over servers that are thrown away: they vote at once, and have names by their order,

@@ -187,7 +187,7 @@ async fn serve(
     }
 }
 
-/// Meanwhile the proxy goes on with everything else.
+/// The rest of the proxy's traffic is not delayed.
 async fn deliver(held: Vec<Link>, done: Done) -> io::Result<()> {
     for link in held {
         link.deliver().await;

@@ -32,7 +32,7 @@ impl RedisServer {
         self.catch_up_with(master);
     }
 
-    /// Waits until the replica has all that its master has been told so far.
+    /// Waits until the replica has all writes of its master.
     #[track_caller]
     pub fn catch_up_with(&self, master: &RedisServer) {
         let offset = |server: &RedisServer, field| -> i64 {

@@ -1,4 +1,4 @@
-//! The server's wire format (RESP2), as much of it as tests need.
+//! The part of the server's wire format (RESP2) that tests need.
 
 /// One reply, or one command.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -79,7 +79,7 @@ impl Asked {
 }
 
 #[test]
-fn a_frozen_node_runs_what_is_within_its_deadline_and_in_order() {
+fn frozen_node_runs_timely_claims_in_order() {
     let asked = Asked::new();
     asked.nodes.freeze([0]);
     for op in [prepare(5), claim(5), prepare(7), claim(5), claim(7)] {
@@ -100,7 +100,7 @@ fn a_frozen_node_runs_what_is_within_its_deadline_and_in_order() {
 }
 
 #[test]
-fn a_frozen_node_refuses_promises_and_claims_that_come_late() {
+fn frozen_node_refuses_late_claims() {
     let asked = Asked::new();
     assert_eq!(asked.ask(claim(5)), Ok(Answer::Claimed));
     asked.nodes.freeze([0]);
@@ -116,7 +116,7 @@ fn a_frozen_node_refuses_promises_and_claims_that_come_late() {
 }
 
 #[test]
-fn a_node_that_forgets_forgets_promises_and_claims() {
+fn forgetful_node_forgets_claims() {
     let asked = Asked::new();
     assert_eq!(asked.ask(claim(5)), Ok(Answer::Claimed));
     asked.nodes.stop([0]);

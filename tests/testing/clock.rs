@@ -29,7 +29,7 @@ impl Wake for Woken {
 }
 
 #[test]
-fn it_stands_still_until_it_is_moved_and_clones_are_the_same_clock() {
+fn clones_are_one_clock() {
     let clock = ManualClock::new();
     let (now, wall) = (clock.now(), clock.wall());
     assert!(now > Timestamp::ZERO);
@@ -43,7 +43,7 @@ fn it_stands_still_until_it_is_moved_and_clones_are_the_same_clock() {
 }
 
 #[test]
-fn a_wait_is_woken_once_it_is_due_and_not_a_nanosecond_before() {
+fn wait_ends_exactly_when_due() {
     let clock = ManualClock::new();
     let woken = Arc::<Woken>::default();
     let waker = Waker::from(Arc::clone(&woken));
@@ -62,7 +62,7 @@ fn a_wait_is_woken_once_it_is_due_and_not_a_nanosecond_before() {
 }
 
 #[test]
-fn a_wait_for_now_is_over_and_a_dropped_one_wakes_nobody() {
+fn past_and_dropped_waits_wake_nothing() {
     let clock = ManualClock::new();
     let woken = Arc::<Woken>::default();
     let waker = Waker::from(Arc::clone(&woken));
@@ -78,7 +78,7 @@ fn a_wait_for_now_is_over_and_a_dropped_one_wakes_nobody() {
 }
 
 #[test]
-fn the_wall_clock_is_set_for_its_view_alone_and_moves_no_deadline() {
+fn wall_clock_belongs_to_its_view() {
     let clock = ManualClock::new();
     let other = clock.ahead_by(60 * SECOND);
     let (now, wall) = (clock.now(), clock.wall());
@@ -96,7 +96,7 @@ fn the_wall_clock_is_set_for_its_view_alone_and_moves_no_deadline() {
 }
 
 #[test]
-fn a_view_runs_at_its_own_rate_and_its_waits_end_when_it_shows_the_moment() {
+fn view_has_its_own_rate() {
     let clock = ManualClock::new();
     let (now, wall) = (clock.now(), clock.wall());
     let (fast, slow) = (clock.running_fast_by(250_000), clock.running_fast_by(-250_000));
@@ -120,7 +120,7 @@ fn a_view_runs_at_its_own_rate_and_its_waits_end_when_it_shows_the_moment() {
 }
 
 #[test]
-fn it_never_goes_back_or_over_at_the_end_of_time() {
+fn clock_saturates_at_end_of_time() {
     let clock = ManualClock::new();
     let creeping = clock.running_fast_by(i32::MIN);
     clock.leap(Duration::MAX);

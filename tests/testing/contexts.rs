@@ -32,7 +32,7 @@ fn job_context_is_as_described() {
 }
 
 #[test]
-fn lock_goes_by_the_clock_and_is_renewed() {
+fn lock_follows_clock_and_is_renewed() {
     let clock = ManualClock::new();
     let run = job_context().clock(&clock).build();
     assert_eq!(run.context().tick(), WallTime::since_epoch(clock.wall()));
@@ -41,7 +41,7 @@ fn lock_goes_by_the_clock_and_is_renewed() {
 }
 
 #[test]
-fn work_is_asked_to_stop_and_loses_its_lock() {
+fn stop_and_loss_reach_work() {
     let run = job_context().build();
     let cx = run.context();
     assert!(!is_ready(cx.stopping()));

@@ -30,7 +30,7 @@ fn down(why: &str, since: Duration) -> NodeState {
 }
 
 #[tokio::test]
-async fn a_stopped_minority_costs_nothing_and_a_stopped_majority_is_named() {
+async fn stopped_majority_is_named_in_error() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let redlock = nodes.replica("blue").redlock();
@@ -57,7 +57,7 @@ async fn a_stopped_minority_costs_nothing_and_a_stopped_majority_is_named() {
 }
 
 #[tokio::test]
-async fn a_stopped_node_keeps_its_keys_and_their_ttls_go_on() {
+async fn stopped_node_keeps_keys_and_ttls() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
@@ -81,7 +81,7 @@ async fn a_stopped_node_keeps_its_keys_and_their_ttls_go_on() {
 }
 
 #[tokio::test]
-async fn one_replica_is_cut_off_and_the_other_is_not() {
+async fn partition_cuts_off_one_replica() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let (blue, green) = (nodes.replica("blue"), nodes.replica("green"));
@@ -107,7 +107,7 @@ async fn one_replica_is_cut_off_and_the_other_is_not() {
 }
 
 #[tokio::test]
-async fn a_partition_that_heals_in_time_costs_no_lock() {
+async fn healed_partition_costs_no_lock() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let blue = nodes.replica("blue");
@@ -124,7 +124,7 @@ async fn a_partition_that_heals_in_time_costs_no_lock() {
 }
 
 #[tokio::test]
-async fn blank_nodes_vote_at_once_and_a_majority_of_them_grants_twice() {
+async fn unguarded_blank_majority_grants_twice() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
@@ -138,7 +138,7 @@ async fn blank_nodes_vote_at_once_and_a_majority_of_them_grants_twice() {
 }
 
 #[tokio::test]
-async fn shutdown_ends_once_the_releases_are_delivered_or_pointless() {
+async fn shutdown_ends_after_releases() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let redlock = nodes.replica("blue").redlock();
@@ -157,6 +157,6 @@ async fn shutdown_ends_once_the_releases_are_delivered_or_pointless() {
 
 #[test]
 #[should_panic(expected = "index out of bounds")]
-fn there_is_no_sixth_of_five_nodes() {
+fn unknown_node_panics() {
     Nodes::new(5, &ManualClock::new()).stop([5]);
 }

@@ -19,7 +19,7 @@ const MS: Duration = Duration::from_millis(1);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
-async fn a_frozen_minority_costs_no_time_and_a_majority_a_node_timeout() {
+async fn frozen_majority_costs_node_timeout() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let redlock = nodes.replica("blue").redlock();
@@ -43,7 +43,7 @@ async fn a_frozen_minority_costs_no_time_and_a_majority_a_node_timeout() {
 }
 
 #[tokio::test]
-async fn a_thawed_node_runs_what_it_was_sent_in_order() {
+async fn thawed_node_runs_queue_in_order() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let redlock = nodes.replica("blue").redlock();
@@ -65,7 +65,7 @@ async fn a_thawed_node_runs_what_it_was_sent_in_order() {
 }
 
 #[tokio::test]
-async fn a_grant_past_its_deadline_is_refused() {
+async fn grant_past_deadline_is_refused() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let redlock = nodes.replica("blue").redlock();
@@ -113,7 +113,7 @@ fn acquire(lease: &Arc<LeaseId>, clock: &ManualClock) -> Op {
 }
 
 #[test]
-fn a_late_renewal_keeps_a_key_and_stores_none() {
+fn late_renewal_stores_no_key() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(1, &clock);
     let asked = Asked { replies: Arc::default(), redlock: nodes.replica("blue").redlock() };
@@ -147,7 +147,7 @@ fn a_late_renewal_keeps_a_key_and_stores_none() {
 }
 
 #[test]
-fn a_client_gives_up_after_a_second_and_what_it_sent_runs_all_the_same() {
+fn abandoned_operation_still_runs() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(1, &clock);
     let asked = Asked { replies: Arc::default(), redlock: nodes.replica("blue").redlock() };
@@ -168,7 +168,7 @@ fn a_client_gives_up_after_a_second_and_what_it_sent_runs_all_the_same() {
 }
 
 #[test]
-fn a_partition_breaks_off_answers_and_leaves_what_was_sent() {
+fn partition_drops_answers_keeps_operations() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(1, &clock);
     let blue = nodes.replica("blue");
@@ -188,7 +188,7 @@ fn a_partition_breaks_off_answers_and_leaves_what_was_sent() {
 }
 
 #[test]
-fn what_a_frozen_node_was_sent_is_lost_when_it_is_stopped() {
+fn stop_drops_queued_operations() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(1, &clock);
     let asked = Asked { replies: Arc::default(), redlock: nodes.replica("blue").redlock() };

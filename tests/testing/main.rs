@@ -1,4 +1,4 @@
-//! What the testing kit promises: time that moves by hand, nodes that fail when they are told to.
+//! The guarantees of the feature `testing`: time that a test moves, nodes that fail on demand.
 
 mod claims;
 mod clock;

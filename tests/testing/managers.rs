@@ -23,7 +23,7 @@ fn is_held(error: &LockError, by: &str) -> bool {
 }
 
 #[tokio::test]
-async fn locks_are_renewed_while_time_passes_and_lost_where_it_leaps() {
+async fn advance_renews_locks_leap_loses_them() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
@@ -42,7 +42,7 @@ async fn locks_are_renewed_while_time_passes_and_lost_where_it_leaps() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_not_renewed_goes_over_after_its_ttl_and_not_before() {
+async fn unrenewed_lock_expires_at_its_ttl() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
@@ -59,7 +59,7 @@ async fn a_lock_that_is_not_renewed_goes_over_after_its_ttl_and_not_before() {
 }
 
 #[tokio::test]
-async fn the_hard_stop_comes_to_the_nanosecond() {
+async fn hard_stop_is_exact() {
     let clock = ManualClock::new();
     let redlock = Nodes::new(3, &clock).replica("blue").redlock();
     let work = clock.sleep(Duration::MAX);
@@ -73,7 +73,7 @@ async fn the_hard_stop_comes_to_the_nanosecond() {
 }
 
 #[tokio::test]
-async fn waiting_takes_its_time_on_the_clock() {
+async fn waiting_takes_clock_time() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
@@ -92,7 +92,7 @@ async fn waiting_takes_its_time_on_the_clock() {
 }
 
 #[tokio::test]
-async fn tokens_go_by_the_nodes_wall_clocks() {
+async fn tokens_follow_wall_clocks() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let day = 24 * 3_600 * SECOND;
@@ -108,7 +108,7 @@ async fn tokens_go_by_the_nodes_wall_clocks() {
 
 /// The drift that a lock sets aside is there for this: a holder whose clock is slow.
 #[tokio::test]
-async fn a_slow_replica_is_stopped_in_time_within_the_drift_and_not_beyond() {
+async fn drift_bounds_slow_replica() {
     for (millionths, is_in_time) in [(-9_000, true), (-20_000, false)] {
         let clock = ManualClock::new();
         let nodes = Nodes::new(5, &clock);
@@ -121,7 +121,7 @@ async fn a_slow_replica_is_stopped_in_time_within_the_drift_and_not_beyond() {
 }
 
 #[test]
-fn nothing_is_left_of_a_manager_whose_handles_are_dropped() {
+fn dropped_manager_leaves_nothing() {
     #[derive(Debug)]
     struct Watched(ManualClock, #[expect(dead_code, reason = "it is counted")] Arc<()>);
 

@@ -1,4 +1,4 @@
-//! What goes on beside a request that pauses.
+//! What runs while a request pauses.
 
 use std::{
     future::{IntoFuture, poll_fn},
@@ -49,7 +49,7 @@ impl Spawner for Busy {
 }
 
 #[tokio::test]
-async fn the_managers_task_ends_when_the_request_begins_the_next_try_itself() {
+async fn manager_task_ends_when_request_retries() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let _lock = builder(&nodes.replica("blue")).build().unwrap().lock("x").await.unwrap();

@@ -23,7 +23,7 @@ fn locks(clock: &ManualClock, redlock: &Redlock) -> Result<u64, LockError> {
 }
 
 #[test]
-fn fresh_nodes_vote_when_their_probation_is_over() {
+fn fresh_nodes_vote_after_probation() {
     let clock = ManualClock::new();
     let nodes = Nodes::fresh(3, &clock);
     let redlock = nodes.replica("a").redlock();
@@ -42,7 +42,7 @@ fn fresh_nodes_vote_when_their_probation_is_over() {
 }
 
 #[test]
-fn a_delay_after_the_end_runs_first_after_the_probation() {
+fn delayed_job_runs_after_probation() {
     let first_run = |nodes: &dyn Fn(&ManualClock) -> Nodes| {
         let clock = ManualClock::new();
         let start = clock.now();
@@ -63,7 +63,7 @@ fn a_delay_after_the_end_runs_first_after_the_probation() {
 }
 
 #[test]
-fn a_node_that_forgot_learns_what_the_others_know() {
+fn forgetful_node_learns_from_others() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let redlock = nodes.replica("a").redlock();
@@ -85,7 +85,7 @@ fn a_node_that_forgot_learns_what_the_others_know() {
 }
 
 #[test]
-fn a_held_lock_is_renewed_where_a_minority_forgot_and_lost_where_a_majority_did() {
+fn forgetful_majority_loses_lock() {
     for (forget, is_lost) in [(1, false), (2, true)] {
         let clock = ManualClock::new();
         let nodes = Nodes::new(3, &clock);
@@ -104,7 +104,7 @@ fn a_held_lock_is_renewed_where_a_minority_forgot_and_lost_where_a_majority_did(
 }
 
 #[test]
-fn a_probation_counts_from_when_the_node_runs_again_and_is_as_long_as_the_longest_ttl() {
+fn probation_lasts_longest_ttl_after_restart() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let redlock = nodes.replica("a").builder().max_ttl(60 * SECOND).build().unwrap();
@@ -127,7 +127,7 @@ fn a_probation_counts_from_when_the_node_runs_again_and_is_as_long_as_the_longes
 
 /// Ticks of before a majority forgot count as started: nobody knows better.
 #[test]
-fn ticks_before_a_majority_forgot_are_not_made_up_for() {
+fn ticks_before_bootstrap_count_as_started() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let redlock = nodes.replica("a").redlock();
@@ -142,6 +142,6 @@ fn ticks_before_a_majority_forgot_are_not_made_up_for() {
     clock.advance(12 * SECOND);
     nodes.forget([0, 1]);
     clock.advance(20 * SECOND);
-    // From 12 s to 22.102 s nobody could tell what was run.
+    // From 12 s to 22.102 s no quorum knew which ticks had run.
     assert_eq!(told.try_iter().collect::<Vec<_>>(), [5, 10, 25, 30]);
 }

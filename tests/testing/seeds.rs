@@ -13,7 +13,7 @@ use tower_redlock::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Who had the lock when, in nanoseconds, of three replicas that are not told of releases.
+/// The holders and their times, in nanoseconds, of three replicas without release hints.
 fn turns(seed: u64) -> Vec<(&'static str, u64)> {
     let clock = ManualClock::with_seed(seed);
     let nodes = Nodes::new(3, &clock);
@@ -36,7 +36,7 @@ fn turns(seed: u64) -> Vec<(&'static str, u64)> {
 }
 
 #[test]
-fn a_seed_gives_the_same_turns_again_and_others_give_others() {
+fn seed_determines_order_of_grants() {
     let mut all = HashSet::new();
     for seed in 0..10 {
         let first = turns(seed);

@@ -13,7 +13,7 @@ use tower_redlock::{testing::ManualClock, time::Clock};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn each_runs_at_the_moment_that_it_waits_for_in_their_order() {
+fn tasks_run_at_their_moments() {
     let clock = ManualClock::new();
     let start = clock.now();
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -38,7 +38,7 @@ fn each_runs_at_the_moment_that_it_waits_for_in_their_order() {
 }
 
 #[test]
-fn a_leap_leaves_no_time_for_anything_in_between() {
+fn leap_runs_nothing_in_between() {
     let clock = ManualClock::new();
     let start = clock.now();
     let of_task = clock.clone();
@@ -57,7 +57,7 @@ fn a_leap_leaves_no_time_for_anything_in_between() {
 }
 
 #[test]
-fn settling_runs_what_was_woken_and_what_that_wakes_and_no_time_passes() {
+fn settle_runs_woken_tasks_only() {
     let clock = ManualClock::new();
     let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
     let (answer, mut answers) = tokio::sync::mpsc::unbounded_channel();
@@ -89,12 +89,12 @@ fn settling_runs_what_was_woken_and_what_that_wakes_and_no_time_passes() {
 }
 
 #[tokio::test]
-async fn settling_inside_a_tokio_task_takes_nothing_of_its_budget() {
-    settling_runs_what_was_woken_and_what_that_wakes_and_no_time_passes();
+async fn settle_uses_no_tokio_budget() {
+    settle_runs_woken_tasks_only();
 }
 
 #[tokio::test]
-async fn a_task_can_be_awaited_on_a_runtime_and_goes_on_where_nobody_asks() {
+async fn task_runs_with_or_without_await() {
     let clock = ManualClock::new();
     let (send, receive) = mpsc::channel();
     let sleep = clock.sleep(SECOND);
@@ -116,7 +116,7 @@ async fn a_task_can_be_awaited_on_a_runtime_and_goes_on_where_nobody_asks() {
 }
 
 #[test]
-fn a_task_may_move_the_clock_and_the_others_run_meanwhile() {
+fn task_may_move_clock() {
     let clock = ManualClock::new();
     let start = clock.now();
     let sleep = clock.sleep(2 * SECOND);
@@ -139,7 +139,7 @@ fn a_task_may_move_the_clock_and_the_others_run_meanwhile() {
 }
 
 #[test]
-fn a_task_that_is_woken_while_it_moves_the_clock_is_polled_again() {
+fn task_woken_while_polled_runs_again() {
     let clock = ManualClock::new();
     let (of_task, mut sleep) = (clock.clone(), Box::pin(clock.sleep(SECOND)));
     let mut is_first = true;
@@ -157,7 +157,7 @@ fn a_task_that_is_woken_while_it_moves_the_clock_is_polled_again() {
 }
 
 #[test]
-fn a_panic_comes_out_where_the_clock_is_moved_and_the_clock_can_be_moved_on() {
+fn panic_of_task_leaves_clock_usable() {
     let clock = ManualClock::new();
     let sleep = clock.sleep(SECOND);
     let mut task = clock.spawn(async move {
@@ -175,7 +175,7 @@ fn a_panic_comes_out_where_the_clock_is_moved_and_the_clock_can_be_moved_on() {
 }
 
 #[test]
-fn a_task_that_wakes_itself_for_ever_is_found_out() {
+fn endless_task_panics() {
     let clock = ManualClock::new();
     drop(clock.spawn(poll_fn(|cx| {
         cx.waker().wake_by_ref();

@@ -24,7 +24,7 @@ const HANG_GUARD: Duration = Duration::from_secs(10);
 const ROUNDS: usize = 100;
 
 #[test]
-fn threads_that_move_the_clock_take_turns() {
+fn threads_move_clock_in_turn() {
     for _ in 0..ROUNDS {
         let clock = ManualClock::new();
         let start = clock.now();
@@ -57,7 +57,7 @@ fn threads_that_move_the_clock_take_turns() {
 /// The look at the time and the entry into the waits are one step, or a wait would be slept
 /// through now and then.
 #[test]
-fn no_wait_is_missed_that_begins_while_the_clock_moves() {
+fn wait_begun_during_move_ends() {
     for _ in 0..ROUNDS {
         let clock = ManualClock::new();
         let until = clock.now() + SECOND;
@@ -79,7 +79,7 @@ fn no_wait_is_missed_that_begins_while_the_clock_moves() {
 
 /// What is due was woken when `advance` returns, so that nothing has to be polled for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_manager_with_a_thread_of_its_own_is_woken_by_the_clock() {
+async fn clock_wakes_managers_thread() {
     for _ in 0..ROUNDS {
         let clock = ManualClock::new();
         let nodes = EmbeddedNodes::with_clock(3, clock.clone());
@@ -102,7 +102,7 @@ async fn a_manager_with_a_thread_of_its_own_is_woken_by_the_clock() {
 
 /// The same on the clock's own tasks, while work runs on a runtime with threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_on_a_runtime_is_woken_by_the_clocks_tasks() {
+async fn clock_tasks_wake_runtime_work() {
     for _ in 0..ROUNDS {
         let clock = ManualClock::new();
         let nodes = Nodes::new(3, &clock);
@@ -121,7 +121,7 @@ async fn work_on_a_runtime_is_woken_by_the_clocks_tasks() {
 /// Operations of several threads, with freezing and thawing in between: none is lost, and what is
 /// given back is given back.
 #[test]
-fn nodes_freeze_and_thaw_under_load_and_no_key_is_left() {
+fn freezing_under_load_leaves_no_key() {
     for _ in 0..ROUNDS {
         let clock = ManualClock::new();
         let nodes = Nodes::new(5, &clock);

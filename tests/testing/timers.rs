@@ -77,7 +77,7 @@ fn on_paused_runtime(test: impl AsyncFn()) {
 }
 
 #[test]
-fn work_that_sleeps_ends_at_the_same_moment_in_every_run() {
+fn sleeping_work_is_deterministic() {
     for _ in 0..RUNS {
         on_paused_runtime(async || {
             let scene = Scene::new(sleeps(3 * SECOND));
@@ -90,7 +90,7 @@ fn work_that_sleeps_ends_at_the_same_moment_in_every_run() {
 }
 
 #[test]
-fn locks_are_renewed_while_work_sleeps_and_max_run_ends_it() {
+fn locks_are_renewed_while_work_sleeps() {
     on_paused_runtime(async || {
         let scene =
             Scene::new(|clock, seen| sleeps(3600 * SECOND)(clock, seen).max_run(30 * SECOND));
@@ -103,7 +103,7 @@ fn locks_are_renewed_while_work_sleeps_and_max_run_ends_it() {
 }
 
 #[test]
-fn both_clocks_go_on_together_whatever_is_waited_for() {
+fn both_clocks_move_together() {
     on_paused_runtime(async || {
         let clock = ManualClock::new();
         let began = tokio::time::Instant::now();
@@ -141,7 +141,7 @@ fn both_clocks_go_on_together_whatever_is_waited_for() {
 }
 
 #[test]
-fn a_far_future_is_no_overflow_and_dropping_it_stops_the_clock() {
+fn far_future_does_not_overflow() {
     on_paused_runtime(async || {
         let clock = ManualClock::new();
         let start = clock.now();
@@ -153,7 +153,7 @@ fn a_far_future_is_no_overflow_and_dropping_it_stops_the_clock() {
 }
 
 #[test]
-fn work_that_blocks_holds_the_clock_until_it_returns() {
+fn blocking_work_stops_clock() {
     for _ in 0..RUNS {
         let mut scene = Scene::new(|clock, seen| {
             let start = clock.now();
@@ -176,7 +176,7 @@ fn work_that_blocks_holds_the_clock_until_it_returns() {
 }
 
 #[test]
-fn work_that_blocks_takes_time_by_moving_the_clock() {
+fn blocking_work_may_move_clock() {
     let scene = Scene::new(|clock, seen| {
         let start = clock.now();
         let mut is_first = true;
@@ -198,7 +198,7 @@ fn work_that_blocks_takes_time_by_moving_the_clock() {
 }
 
 #[test]
-fn blocking_work_is_retried_and_stopped_between_attempts() {
+fn blocking_work_stops_between_attempts() {
     let (tell, told) = mpsc::channel();
     let scene = Scene::new(|_, _| {
         let job = Job::blocking("j", Schedule::every(3600 * SECOND), move |cx: JobContext| {

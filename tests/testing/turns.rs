@@ -17,7 +17,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct Log {
-    /// What each grant was waited for.
+    /// The wait for each grant.
     waits: Vec<Duration>,
     /// The processes, in the order of their grants.
     processes: Vec<usize>,
@@ -28,7 +28,7 @@ impl Log {
         self.waits.iter().copied().max().expect("there are some")
     }
 
-    /// The most grants that one process had in a row.
+    /// Maximum number of consecutive grants of one process.
     fn longest_turn(&self) -> usize {
         self.processes.chunk_by(|a, b| a == b).map(<[_]>::len).max().expect("there are some")
     }

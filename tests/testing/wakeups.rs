@@ -1,4 +1,4 @@
-//! Who waits is told of releases, in virtual time.
+//! Hints of releases wake waiters, in virtual time.
 
 use std::{
     future::IntoFuture,
@@ -23,12 +23,12 @@ pub(super) const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 pub(super) fn builder(replica: &Replica) -> RedlockBuilder {
-    // Who is not woken sleeps through the test.
+    // A waiter that is not woken sleeps past the end of the test.
     replica.builder().ttl(10 * MINUTE).retry_delay(5 * MINUTE..=5 * MINUTE)
 }
 
 #[tokio::test]
-async fn a_release_wakes_who_waits_at_the_same_moment() {
+async fn release_wakes_waiter_at_once() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let blue = builder(&nodes.replica("blue")).build().unwrap();
@@ -43,7 +43,7 @@ async fn a_release_wakes_who_waits_at_the_same_moment() {
 }
 
 #[tokio::test]
-async fn what_is_missed_while_cut_off_is_made_up_for_on_return() {
+async fn missed_hint_is_recovered_on_return() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let blue = builder(&nodes.replica("blue")).build().unwrap();
@@ -77,7 +77,7 @@ async fn a_stopped_minority_is_not_missed() {
 }
 
 #[tokio::test]
-async fn a_hint_that_is_lost_costs_a_second_and_not_the_ttl() {
+async fn lost_hint_costs_one_second() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let pause = Duration::from_millis(5)..=Duration::from_millis(40);
@@ -115,7 +115,7 @@ pub(super) fn counted(
 }
 
 #[tokio::test]
-async fn a_lock_that_is_held_for_long_is_hardly_asked_for() {
+async fn long_held_lock_is_rarely_requested() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let blue = nodes.replica("blue").builder().ttl(2 * SECOND).build().unwrap();
@@ -149,7 +149,7 @@ async fn the_holders_ttl_bounds_the_pause() {
 }
 
 #[tokio::test]
-async fn who_held_for_long_lets_others_that_wait_go_first() {
+async fn long_streak_yields_to_waiters() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let blue = builder(&nodes.replica("blue")).build().unwrap();
@@ -173,7 +173,7 @@ async fn who_held_for_long_lets_others_that_wait_go_first() {
 }
 
 #[tokio::test]
-async fn who_gave_way_and_waited_does_not_give_way_again_to_nobody() {
+async fn yields_once_without_waiters() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let blue = builder(&nodes.replica("blue")).build().unwrap();
@@ -201,7 +201,7 @@ async fn who_gave_way_and_waited_does_not_give_way_again_to_nobody() {
 }
 
 #[tokio::test]
-async fn others_go_first_though_there_is_no_delay_between_tries() {
+async fn yields_without_retry_delay() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let no_delay = Duration::ZERO..=Duration::ZERO;
@@ -215,7 +215,7 @@ async fn others_go_first_though_there_is_no_delay_between_tries() {
     drop(lock);
     let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
     clock.settle();
-    // Green is told a moment later.
+    // Green receives the hint a moment later.
     replica.partition(0..5);
     nodes.thaw(0..5);
     clock.settle();
@@ -228,7 +228,7 @@ async fn others_go_first_though_there_is_no_delay_between_tries() {
 }
 
 #[tokio::test]
-async fn who_held_for_long_has_it_again_at_once_where_nobody_waits() {
+async fn long_streak_reacquires_without_waiters() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let blue = builder(&nodes.replica("blue")).build().unwrap();
@@ -245,7 +245,7 @@ async fn who_held_for_long_has_it_again_at_once_where_nobody_waits() {
 }
 
 #[tokio::test]
-async fn who_held_for_long_does_not_wait_for_nodes_that_say_nothing() {
+async fn yield_does_not_await_silent_nodes() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let replica = nodes.replica("blue");
@@ -263,7 +263,7 @@ async fn who_held_for_long_does_not_wait_for_nodes_that_say_nothing() {
 }
 
 #[tokio::test]
-async fn the_next_try_begins_before_the_task_is_polled() {
+async fn next_try_precedes_poll() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
     let blue = builder(&nodes.replica("blue")).build().unwrap();
@@ -287,7 +287,7 @@ async fn the_next_try_begins_before_the_task_is_polled() {
 }
 
 #[tokio::test]
-async fn who_holds_for_long_each_time_lets_others_go_first_each_time() {
+async fn every_long_streak_yields() {
     const LONG: Duration = Duration::from_secs(2);
     let clock = ManualClock::new();
     let nodes = Nodes::new(5, &clock);
@@ -309,7 +309,7 @@ async fn who_holds_for_long_each_time_lets_others_go_first_each_time() {
             drop(waiting.take().expect("its turn").unwrap());
             return;
         }
-        // Green has a chance, and no answer comes in time.
+        // Green may retry, and no answer arrives in time.
         replica.partition(0..5);
         nodes.thaw(0..5);
         clock.settle();
@@ -317,7 +317,7 @@ async fn who_holds_for_long_each_time_lets_others_go_first_each_time() {
         clock.advance(SECOND / 10);
         lock = again.take().expect("nobody took it").unwrap();
         replica.heal(0..5);
-        // It is told that it has to wait on.
+        // The answer is that it must wait on.
         clock.advance(SECOND);
         assert!(!waiting.is_finished());
     }

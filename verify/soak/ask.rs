@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::resp::{Resp, decode, encode};
 
-/// The reply, also where it is an error. Each step may take as long as `patience`.
+/// Returns the reply, which may be an error. `patience` is the timeout of each step.
 pub(crate) fn ask(server: SocketAddr, patience: Duration, args: &[&str]) -> io::Result<Resp> {
     let mut stream = TcpStream::connect_timeout(&server, patience)?;
     stream.set_read_timeout(Some(patience))?;

@@ -9,7 +9,7 @@ use crate::history::Hold;
 pub(crate) struct Findings {
     /// Two holders believed to hold the same resource at the same time.
     pub(crate) overlaps: Vec<(usize, usize)>,
-    /// The second was asked for when the first had been granted, and its token is not greater.
+    /// The second was requested after the first had been granted, and its token is not greater.
     pub(crate) disorders: Vec<(usize, usize)>,
 }
 
@@ -47,7 +47,7 @@ fn find_disorders(holds: &[Hold], mut asked: Vec<usize>, found: &mut Vec<(usize,
     asked.sort_by_key(|&position| holds[position].asked);
     granted.sort_by_key(|&position| holds[position].acquired);
     let mut granted = granted.into_iter().peekable();
-    // The largest token granted before the hold at hand was asked for, and whose it is.
+    // The largest token granted before this hold was requested, and its hold.
     let mut largest: Option<(u64, usize)> = None;
     for position in asked {
         let hold = &holds[position];
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn two_at_once_are_found_whatever_their_order_in_the_history() {
+    fn overlap_is_found_in_any_order() {
         let (first, second) = (hold(0, 0, 10, 20, 1), hold(1, 0, 19, 30, 2));
         assert_eq!(overlaps(&[first.clone(), second.clone()]), [(0, 1)]);
         assert_eq!(overlaps(&[second, first]), [(1, 0)]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn two_tasks_of_a_worker_are_two_holders() {
+    fn tasks_of_worker_are_separate_holders() {
         assert_eq!(overlaps(&[hold(0, 0, 10, 20, 1), hold(0, 1, 15, 30, 2)]), [(0, 1)]);
     }
 
@@ -114,19 +114,19 @@ mod tests {
     }
 
     #[test]
-    fn a_long_hold_is_compared_with_all_that_come_within_it() {
+    fn long_hold_is_compared_with_all() {
         let holds = [hold(0, 0, 10, 100, 1), hold(1, 0, 20, 30, 2), hold(1, 1, 40, 50, 3)];
         assert_eq!(overlaps(&holds), [(0, 1), (0, 2)]);
     }
 
     #[test]
-    fn touching_and_momentary_holds_do_not_overlap() {
+    fn touching_holds_do_not_overlap() {
         assert_eq!(overlaps(&[hold(0, 0, 10, 20, 1), hold(1, 0, 20, 30, 2)]), []);
         assert_eq!(overlaps(&[hold(0, 0, 10, 20, 1), hold(1, 0, 15, 15, 2)]), []);
     }
 
     #[test]
-    fn stretches_of_one_lease_do_not_exclude_each_other() {
+    fn stretches_of_lease_may_overlap() {
         let mut again = hold(0, 0, 15, 30, 1);
         (again.asked, again.acquired) = (8, 9);
         assert_eq!(check(&[hold(0, 0, 10, 20, 1), again]), Findings::default());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_is_smaller_or_the_same_is_found() {
+    fn smaller_or_equal_token_is_found() {
         for token in [4, 5] {
             let findings = check(&[hold(0, 0, 10, 20, 5), hold(1, 0, 30, 40, token)]);
             assert_eq!(findings, Findings { overlaps: vec![], disorders: vec![(0, 1)] });
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_compared_with_all_before_not_only_with_the_last() {
+    fn token_is_compared_with_all_earlier() {
         let holds = [hold(0, 0, 10, 20, 9), hold(1, 0, 30, 40, 10), hold(2, 0, 50, 60, 7)];
         assert_eq!(check(&holds).disorders, [(1, 2)]);
     }
 
     #[test]
-    fn leases_asked_for_before_the_other_was_granted_owe_nothing() {
+    fn concurrent_requests_have_no_order() {
         let (first, mut second) = (hold(0, 0, 10, 20, 5), hold(1, 0, 30, 40, 4));
         second.asked = first.acquired;
         assert_eq!(check(&[first, second]).disorders, []);

@@ -60,7 +60,7 @@ impl Fault {
         }
     }
 
-    /// How long it is under way, as far as can be told beforehand.
+    /// Its planned duration.
     pub(crate) fn lasts(&self) -> Duration {
         SLACK
             + match self {

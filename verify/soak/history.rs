@@ -11,7 +11,7 @@ pub(crate) struct Hold {
     pub(crate) resource: String,
     /// Without fencing there is none.
     pub(crate) token: Option<u64>,
-    /// Before the lock was asked for.
+    /// Before the request for the lock.
     pub(crate) asked: u64,
     /// After it was granted.
     pub(crate) acquired: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Hold {
     pub(crate) until: u64,
 }
 
-/// Who holds: stretches of the same lease belong to one holder.
+/// The holder: stretches of the same lease belong to one holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Lease {
     pub(crate) worker: usize,
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hold_comes_back_from_its_line() {
+    fn hold_round_trips_through_line() {
         let mut hold = Hold {
             lease: Lease { worker: 2, number: 7 },
             resource: "slow-1".into(),

@@ -142,7 +142,7 @@ impl<'a> Injector<'a> {
     fn strike_server(&self, server: usize, fault: &Fault) -> Result<(), String> {
         let result = lock(&self.servers[server]).strike(fault, &self.addrs);
         self.ledger.end(server, fault, Instant::now() + fault.recovery(self.max_ttl));
-        // Without its servers, a run says nothing; and none is down when its fault is over.
+        // Without its servers a run proves nothing; none is down once its fault is over.
         if let (Err(problem), Fault::Blank { .. } | Fault::Restore { .. }) = (&result, fault) {
             *lock(&self.broken) = Some(problem.clone());
         }

@@ -1,4 +1,4 @@
-//! Who is faulty at present: the plan says what shall happen, this says what has.
+//! The faults in effect: the plan has the intended ones, the ledger the actual ones.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard};

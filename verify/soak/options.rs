@@ -1,3 +1,5 @@
+//! Command-line options of the soak test.
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::random::Random;
@@ -28,7 +30,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// `None` if help was asked for.
+    /// `None` if help was requested.
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
         let mut options = Self {
             time: Duration::from_secs(60),
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_tells_what_is_left_out() {
+    fn name_shows_left_out_guard() {
         let args = "--mode strict --without clock-guard --without restart-guard";
         assert_eq!(names(args)[0][0], "strict, no restart guard, no clock guard");
     }

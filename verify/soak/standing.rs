@@ -44,7 +44,7 @@ mod tests {
     const DATA: &str = "master_replid:fedcba9876543210ffff\r\n";
 
     #[test]
-    fn only_an_active_node_votes_with_the_data_that_it_has() {
+    fn only_active_node_votes() {
         let of = |state| format!("{state} 0123456789abcdeffedcba9876543210 layout");
         assert!(is_active(&of("a"), RUN, DATA));
         assert!(!is_active(&of("p"), RUN, DATA));

@@ -1,4 +1,4 @@
-//! What is put to the test: which locks, under which faults, and what must come of it.
+//! A trial: the locks, the faults, and the expected outcome.
 
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mode_is_clean_only_with_all_its_guards() {
+    fn mode_is_clean_with_all_guards() {
         let nothing = LeftOut::default();
         let no_clock_guard = LeftOut { clock_guard: true, ..nothing };
         let no_restart_guard = LeftOut { restart_guard: true, ..nothing };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_has_the_faults_of_its_mode() {
+    fn control_has_faults_of_mode() {
         let nothing = LeftOut::default();
         let no_clocks = LeftOut { clock_faults: true, ..nothing };
         for (mode, left_out, clocks) in [

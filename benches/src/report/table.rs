@@ -1,3 +1,5 @@
+//! A table of the report.
+
 use std::fmt;
 
 /// A Markdown table; the first column is on the left, the others are on the right.

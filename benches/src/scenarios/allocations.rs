@@ -17,7 +17,7 @@ use crate::{
 pub(crate) const TASKS: [usize; 2] = [1, 64];
 /// Counts are hardly different from one time to another.
 const ENOUGH: Duration = Duration::from_millis(500);
-/// The quantities that are told, as the report asks for them.
+/// The reported quantities, by the names that the report uses.
 pub(crate) const ALLOCATIONS: &str = "allocations";
 pub(crate) const BYTES: &str = "bytes";
 

@@ -22,7 +22,7 @@ pub(crate) enum Condition {
     Dead,
     /// One is behind a proxy, which adds nothing but its own work.
     Proxied,
-    /// The answers of that one come late.
+    /// The answers of one server are delayed.
     Slow,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn measure(healthy: &Servers, options: &Options) {
     for round in 0..options.rounds {
         for tasks in TASKS {
             for kind in rotated(&KINDS, round) {
-                // Side by side, because one is told as a share of another.
+                // Interleaved, because one is reported as a ratio to another.
                 for condition in Condition::ALL {
                     let outcome = sets.measure(condition, kind, tasks, options.time);
                     outcome.tell(&case(tasks, condition), kind);

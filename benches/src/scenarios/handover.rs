@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-/// The quantities that are told, as the report asks for them.
+/// The reported quantities, by the names that the report uses.
 pub(crate) const MEDIAN: &str = "median";
 pub(crate) const P90: &str = "p90";
 pub(crate) const P99: &str = "p99";

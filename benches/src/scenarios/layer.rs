@@ -16,7 +16,7 @@ use tower_redlock::{Redlock, RedlockLayer, node::EmbeddedNodes};
 use crate::{counter::Counter, options::Options, report::format::time, samples::tell};
 
 pub(crate) const CASE: &str = "a request without network";
-/// The quantities that are told, as the report asks for them.
+/// The reported quantities, by the names that the report uses.
 pub(crate) const TIME: &str = "seconds";
 pub(crate) const ALLOCATIONS: &str = "allocations";
 pub(crate) const BYTES: &str = "bytes";

@@ -1,4 +1,4 @@
-//! Four processes that want the same name: who gets it, how often, and how long they wait.
+//! Four processes that contend for one name: their grants and their waits.
 
 use std::time::Duration;
 

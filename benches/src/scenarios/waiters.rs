@@ -23,7 +23,7 @@ use crate::{
 pub(crate) const WAITERS: [usize; 3] = [1_000, 5_000, 20_000];
 /// Duration of the pause, beyond which connections to a silent server are replaced.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Nobody is waited for longer than this.
+/// Timeout for the last waiter.
 const LIMIT: Duration = Duration::from_secs(60);
 /// TTL of the lock that the waiting process holds.
 const RENEWED_TTL: Duration = Duration::from_secs(3);
@@ -52,7 +52,7 @@ impl Course {
     }
 }
 
-/// The quantities that are told, as the report asks for them.
+/// The reported quantities, by the names that the report uses.
 pub(crate) const RATE: &str = "grants per s";
 pub(crate) const P50: &str = "until half of the grants";
 pub(crate) const P99: &str = "until 99 % of the grants";

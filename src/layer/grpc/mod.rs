@@ -23,7 +23,7 @@
 //! On the whole server, each method has a key: without the metadata, health checks and reflection
 //! are turned away here. Let the key return `None` for what needs no lock, or put the layer around
 //! one service: `add_service(one_at_a_time.layer(OrdersServer::new(orders)))`. The whole
-//! of it, with a stream, is the example `tonic_orders`.
+//! of it, with a stream, is the example `tonic`.
 
 mod body;
 mod service;

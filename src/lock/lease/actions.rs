@@ -374,7 +374,7 @@ impl SharedLease {
         let mut wanted = state.lease.next_wake();
         if state.grant.is_held() {
             // The lead depends on how late timers are now, so it is read again near the end.
-            let check = Some(Self::stop_at(state, timers.longest_lead())).filter(|at| now < *at);
+            let check = Some(Self::stop_at(state, timers.max_lead())).filter(|at| now < *at);
             let at = check.unwrap_or_else(|| Self::stop_at(state, timers.lead()));
             wanted = wanted.map(|wanted| wanted.min(at));
             if self.core.settings.clock_guard.is_some() {

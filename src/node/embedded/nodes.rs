@@ -11,7 +11,7 @@ use crate::{
     node::{Hints, Node, Reply, Subscription, subscriptions::Subscriptions},
     protocol::Op,
     sync::Guard,
-    time::{Clock, SteadyWall, SystemClock, Timestamp},
+    time::{Clock, MonotonicWall, SystemClock, Timestamp},
 };
 
 /// A set of voting nodes inside this process.
@@ -39,7 +39,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct EmbeddedNodes {
     nodes: Arc<[EmbeddedServer]>,
-    clock: Arc<SteadyWall>,
+    clock: Arc<MonotonicWall>,
 }
 
 /// The state of one node, by key prefix.
@@ -69,7 +69,7 @@ impl EmbeddedNodes {
     /// A set of `count` fresh nodes that read time from `clock`.
     pub fn with_clock(count: usize, clock: impl Clock) -> Self {
         let nodes = (0..count).map(|_| EmbeddedServer::default()).collect();
-        Self { nodes, clock: Arc::new(SteadyWall::new(Arc::new(clock))) }
+        Self { nodes, clock: Arc::new(MonotonicWall::new(Arc::new(clock))) }
     }
 
     /// Returns the number of nodes.
@@ -160,7 +160,7 @@ fn locked(store: &Mutex<EmbeddedStore>) -> Guard<'_, EmbeddedStore> {
 struct EmbeddedNode {
     name: String,
     space: Namespace,
-    clock: Arc<SteadyWall>,
+    clock: Arc<MonotonicWall>,
 }
 
 impl Node for EmbeddedNode {
@@ -179,7 +179,7 @@ impl Node for EmbeddedNode {
 
     fn wall(&self, _: Timestamp, wall: Duration) -> Option<Duration> {
         // The same clock as the process's, except that it never goes back.
-        Some(wall.saturating_add(self.clock.back()))
+        Some(wall.saturating_add(self.clock.set_back_by()))
     }
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {

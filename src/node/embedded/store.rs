@@ -16,7 +16,7 @@ use crate::{
     },
     resource::Resource,
     stripe::{STRIPES, stripes},
-    time::{SteadyWall, Timestamp},
+    time::{MonotonicWall, Timestamp},
     token::TOKEN_LEAD,
 };
 
@@ -64,7 +64,7 @@ impl EmbeddedStore {
     pub(super) fn run(
         &mut self,
         op: &Op,
-        clock: &SteadyWall,
+        clock: &MonotonicWall,
         freed: &mut Vec<Arc<str>>,
     ) -> Result<Answer, Reason> {
         let now = clock.now();

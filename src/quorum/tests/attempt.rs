@@ -4,13 +4,15 @@
 use std::collections::VecDeque;
 
 use super::{
-    heard::Heard,
-    model::{Node, op_id},
+    heard_answers::HeardAnswers,
+    node::{ModelNode, op_id},
 };
 use crate::{
     error::Reason,
     protocol::Answer,
-    quorum::{Action, Command, Event, HandOff, Lease, Loss, NextHolder, ReleaseVerdict, Terms},
+    quorum::{
+        Action, Command, Event, HandOff, Lease, LeaseParams, Loss, NextHolder, ReleaseVerdict,
+    },
     time::Timestamp,
     token::block_end,
 };
@@ -19,12 +21,12 @@ use crate::{
 pub(super) struct Attempt {
     pub(super) id: usize,
     pub(super) lease: Lease,
-    pub(super) terms: Terms,
+    pub(super) params: LeaseParams,
     pub(super) started: Timestamp,
     /// Commands under way to each node, oldest first.
     pub(super) requests: Vec<VecDeque<Command>>,
     /// Answers under way, in any order.
-    pub(super) replies: Vec<Reply>,
+    pub(super) replies: Vec<PendingReply>,
     /// The first holder's token: where the block starts.
     pub(super) token: Option<u64>,
     /// The present holder's.
@@ -37,28 +39,28 @@ pub(super) struct Attempt {
     pub(super) lost: bool,
     pub(super) released: bool,
     pub(super) orphaned: Vec<bool>,
-    heard: Vec<Heard>,
-    /// Which nodes were asked for anything.
+    heard: Vec<HeardAnswers>,
+    /// Nodes that were sent a command.
     asked: Vec<bool>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Reply {
+pub(super) struct PendingReply {
     pub(super) node: usize,
     pub(super) command: Command,
     pub(super) result: Result<Answer, Reason>,
 }
 
 impl Attempt {
-    pub(super) fn start(id: usize, terms: Terms, now: Timestamp) -> Self {
+    pub(super) fn start(id: usize, params: LeaseParams, now: Timestamp) -> Self {
         let mut out = Vec::new();
-        let lease = Lease::start(terms, now, &mut out);
+        let lease = Lease::start(params, now, &mut out);
         let mut this = Self {
             id,
             lease,
-            terms,
+            params,
             started: now,
-            requests: vec![VecDeque::new(); terms.nodes],
+            requests: vec![VecDeque::new(); params.nodes],
             replies: Vec::new(),
             token: None,
             newest: None,
@@ -67,12 +69,12 @@ impl Attempt {
             refused: false,
             lost: false,
             released: false,
-            orphaned: vec![false; terms.nodes],
-            heard: vec![Heard::default(); terms.nodes],
-            asked: vec![false; terms.nodes],
+            orphaned: vec![false; params.nodes],
+            heard: vec![HeardAnswers::default(); params.nodes],
+            asked: vec![false; params.nodes],
         };
-        let asks_lead = terms.lead_node.is_some() && terms.nodes > 2;
-        let first = if asks_lead { 1 } else { terms.nodes };
+        let asks_lead = params.lead_node.is_some() && params.nodes > 2;
+        let first = if asks_lead { 1 } else { params.nodes };
         assert_eq!(out.len(), first, "one request to each node, or to the one asked first");
         for action in &out {
             this.take(action, now);
@@ -81,7 +83,7 @@ impl Attempt {
     }
 
     fn quorum(&self) -> usize {
-        self.terms.nodes / 2 + 1
+        self.params.nodes / 2 + 1
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -98,7 +100,7 @@ impl Attempt {
         &mut self,
         event: Event,
         now: Timestamp,
-        nodes: Option<&[Node]>,
+        nodes: Option<&[ModelNode]>,
     ) -> Vec<Action> {
         let woken = matches!(event, Event::Wake);
         if let Event::Release { .. } = event {
@@ -111,8 +113,9 @@ impl Attempt {
             if let (Action::Acquired { until, .. } | Action::Renewed { until, .. }, Some(nodes)) =
                 (action, nodes)
             {
-                let key_lives =
-                    |node: &&Node| node.key(now).is_some_and(|key| key.expires >= Some(*until));
+                let key_lives = |node: &&ModelNode| {
+                    node.key(now).is_some_and(|key| key.expires >= Some(*until))
+                };
                 let keep = nodes.iter().filter(|node| node.holds(self.id, now)).filter(key_lives);
                 assert!(keep.count() >= self.quorum(), "no quorum keeps the key for so long");
             }
@@ -138,12 +141,12 @@ impl Attempt {
     /// Hands an answer to the lease.
     pub(super) fn deliver(
         &mut self,
-        reply: Reply,
+        reply: PendingReply,
         now: Timestamp,
-        nodes: &[Node],
+        nodes: &[ModelNode],
         strict: bool,
     ) -> Vec<Action> {
-        let Reply { node, command, result } = reply;
+        let PendingReply { node, command, result } = reply;
         let first_of_release = self.heard[node].hear(self.started, command, &result);
         let failed = !matches!(result, Ok(Answer::Released(_)));
         let event = Event::Answer { node, op: op_id(command), result, view: None };
@@ -164,8 +167,8 @@ impl Attempt {
     fn confirmed_until(&self) -> Timestamp {
         let mut confirmed: Vec<_> = self.heard.iter().map(|h| h.confirmed).collect();
         confirmed.sort_unstable();
-        let from = confirmed[self.terms.nodes - self.quorum()].expect("no quorum confirmed");
-        from + self.terms.validity
+        let from = confirmed[self.params.nodes - self.quorum()].expect("no quorum confirmed");
+        from + self.params.validity
     }
 
     /// Another holder of the process is to go on with the lease; the token if it does.
@@ -173,7 +176,7 @@ impl Attempt {
         &mut self,
         next: NextHolder,
         now: Timestamp,
-        nodes: Option<&[Node]>,
+        nodes: Option<&[ModelNode]>,
     ) -> Option<u64> {
         let could = self.lease.can_be_handed_on(now);
         let hand_off = self.lease.hand_on(next, now);
@@ -183,20 +186,22 @@ impl Attempt {
         assert!(now < until && until <= self.confirmed_until(), "no quorum confirmed so much");
         assert!(until <= now + next.max_hold, "beyond the next's limit");
         if let Some(nodes) = nodes {
-            let keeps = |node: &&Node| node.key(now).is_some_and(|key| key.expires >= Some(until));
+            let keeps =
+                |node: &&ModelNode| node.key(now).is_some_and(|key| key.expires >= Some(until));
             let keep = nodes.iter().filter(|node| node.holds(self.id, now)).filter(keeps);
             assert!(keep.count() >= self.quorum(), "no quorum keeps the key for so long");
         }
         let (first, last) = self.token.zip(self.newest).expect("it was granted");
-        if self.terms.proposal.is_some() {
-            assert!(token > last && token <= block_end(first, self.terms.block), "{token}");
+        if self.params.proposal.is_some() {
+            assert!(token > last && token <= block_end(first, self.params.block), "{token}");
         }
-        self.terms = Terms { max_hold: next.max_hold, auto_extend: next.auto_extend, ..self.terms };
+        self.params =
+            LeaseParams { max_hold: next.max_hold, auto_extend: next.auto_extend, ..self.params };
         (self.held_from, self.newest, self.until) = (now, Some(token), Some(until));
         Some(token)
     }
 
-    fn count(&self, what: impl Fn(&Heard) -> bool) -> usize {
+    fn count(&self, what: impl Fn(&HeardAnswers) -> bool) -> usize {
         self.heard.iter().filter(|heard| what(heard)).count()
     }
 
@@ -214,12 +219,12 @@ impl Attempt {
                 assert!(self.is_open() && self.until.is_none(), "decided twice");
                 assert!(self.count(|heard| heard.granted) >= quorum, "no quorum granted");
                 let accepted = self.count(|h| h.granted && h.accepted.contains(&token));
-                match self.terms.proposal {
+                match self.params.proposal {
                     Some(_) => assert!(accepted >= quorum, "no quorum accepted {token}"),
                     None => assert_eq!(token, 0),
                 }
                 assert!(now < until, "held too late");
-                let limit = self.terms.validity.min(self.terms.max_hold);
+                let limit = self.params.validity.min(self.params.max_hold);
                 assert_eq!(until, self.started + limit);
                 self.token = Some(token);
                 self.newest = Some(token);
@@ -232,7 +237,7 @@ impl Attempt {
             Action::Renewed { until, .. } => {
                 assert!(self.is_held(now), "revived");
                 assert!(Some(until) >= self.until, "a renewal shortens");
-                assert!(until <= self.held_from + self.terms.max_hold, "beyond the limit");
+                assert!(until <= self.held_from + self.params.max_hold, "beyond the limit");
                 assert!(until <= self.confirmed_until(), "no quorum confirmed so much");
                 self.until = Some(until);
             }
@@ -254,7 +259,7 @@ impl Attempt {
                 match verdict {
                     ReleaseVerdict::Released => assert!(deleted >= quorum),
                     ReleaseVerdict::AlreadyLost => {
-                        assert!(self.terms.nodes - missing < quorum, "a quorum may have it");
+                        assert!(self.params.nodes - missing < quorum, "a quorum may have it");
                     }
                     ReleaseVerdict::NoQuorum { .. } => assert!(deleted < quorum),
                 }

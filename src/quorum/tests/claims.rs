@@ -41,7 +41,7 @@ fn of(told: &[Option<&TickClaim>], nodes: usize) -> ClaimStatus {
 }
 
 #[test]
-fn a_claim_that_a_majority_keeps_is_the_latest_whoever_else_is_silent() {
+fn majority_claim_is_latest() {
     let (a, b) = (claim(5, 100, Some(90)), claim(4, 90, None));
     assert_eq!(of(&[Some(&a), Some(&a)], 3), ClaimStatus::Known(Some(latest(&a))));
     let told = [Some(&a), Some(&a), Some(&b), Some(&a)];
@@ -59,7 +59,7 @@ fn a_split_vote_burns_no_tick() {
 }
 
 #[test]
-fn a_claim_that_silent_nodes_could_complete_counts_until_they_speak() {
+fn completable_claim_counts_until_answered() {
     let (a, kept) = (claim(5, 100, Some(50)), claim(4, 50, None));
     assert_eq!(of(&[Some(&a), Some(&kept)], 3), ClaimStatus::Likely(on_few_nodes(&a)));
     assert_eq!(of(&[Some(&a), Some(&kept), Some(&kept)], 3), tick_before(50));
@@ -68,13 +68,13 @@ fn a_claim_that_silent_nodes_could_complete_counts_until_they_speak() {
 }
 
 #[test]
-fn a_claim_of_ones_own_that_came_to_nothing_is_in_nobodys_way() {
+fn own_unused_claim_is_ignored() {
     let (own, kept) = (claim(5, 100, Some(50)), claim(4, 50, None));
     assert_eq!(status([Some(&own), Some(&kept)], 3, &[5]), tick_before(50));
 }
 
 #[test]
-fn the_end_of_a_run_is_known_from_one_node() {
+fn one_node_proves_end_of_run() {
     let begun = claim(5, 100, None);
     let mut ended = begun.clone();
     ended.run = begun.run.ended(Duration::from_millis(7));
@@ -87,7 +87,7 @@ fn the_end_of_a_run_is_known_from_one_node() {
 }
 
 #[test]
-fn of_two_runs_under_one_token_the_later_one_counts() {
+fn later_run_under_token_counts() {
     let later = claim(5, 200, Some(100));
     let earlier = claim(5, 100, None);
     let mut ended = earlier.clone();
@@ -102,7 +102,7 @@ fn of_two_runs_under_one_token_the_later_one_counts() {
 }
 
 #[test]
-fn a_claim_taken_back_stands_where_one_node_missed_it() {
+fn returned_claim_survives_missed_node() {
     let claimed = claim(5, 100, Some(50));
     let back = claim(5, 50, Some(50)).numbered(1);
     for other in [&claimed, &claim(4, 50, None)] {

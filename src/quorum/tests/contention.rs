@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     error::Reason,
     protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, ReleasedAnswer},
-    quorum::{Action, Command, Event, LeadNode, Lease, Terms},
+    quorum::{Action, Command, Event, LeadNode, Lease, LeaseParams},
     time::Timestamp,
 };
 
@@ -14,7 +14,7 @@ const NOW: Timestamp = Timestamp::from_nanos(1);
 
 struct Race {
     random: u64,
-    /// Who has the key of each node; a node that is down answers that it is.
+    /// The holder of each node's key.
     nodes: Vec<Option<usize>>,
     down: Option<usize>,
 }
@@ -56,9 +56,9 @@ impl Race {
         }
     }
 
-    /// All contenders try once. The number of winners, and of what was asked.
+    /// All contenders try once. Returns the numbers of winners and of commands.
     fn round(&mut self, contenders: usize, lead_node: Option<usize>) -> (usize, usize) {
-        let terms = Terms {
+        let params = LeaseParams {
             nodes: self.nodes.len(),
             validity: Duration::from_secs(9),
             slack: Duration::ZERO,
@@ -83,7 +83,7 @@ impl Race {
         };
         let mut leases = Vec::new();
         for who in 0..contenders {
-            leases.push(Lease::start(terms, NOW, &mut out));
+            leases.push(Lease::start(params, NOW, &mut out));
             post(who, &mut out, &mut sent);
         }
         while !sent.is_empty() {
@@ -133,7 +133,7 @@ fn rounds(
 }
 
 #[test]
-fn behind_a_gate_one_of_any_number_wins_the_first_round() {
+fn lead_node_yields_winner_at_once() {
     for nodes in [3, 4, 5, 9] {
         for contenders in [1, 2, 3, 8, 32] {
             let (_, most) = rounds(contenders, nodes, Some(0), None);
@@ -143,26 +143,26 @@ fn behind_a_gate_one_of_any_number_wins_the_first_round() {
 }
 
 #[test]
-fn a_gate_that_is_down_costs_no_more_than_none() {
+fn failed_lead_costs_no_rounds() {
     let (behind, _) = rounds(4, 5, Some(0), Some(0));
     let (without, _) = rounds(4, 5, None, Some(0));
     assert!(behind < without * 1.5, "{behind} to {without}");
 }
 
 #[test]
-fn without_a_gate_many_split_the_votes_again_and_again() {
+fn without_lead_votes_split_repeatedly() {
     let (mean, _) = rounds(8, 5, None, None);
     assert!(mean > 1.5, "{mean}: a lead_node is of no use then");
 }
 
 #[test]
-fn two_for_an_odd_number_of_nodes_need_no_gate() {
+fn two_contenders_need_no_lead() {
     let (_, most) = rounds(2, 5, None, None);
     assert_eq!(most, 1);
 }
 
 #[test]
-fn who_is_kept_out_has_asked_one_node() {
+fn refused_contender_asked_one_node() {
     let mut scene = Race { random: 1, nodes: vec![None; 5], down: None };
     let (winners, asked) = scene.round(20, Some(0));
     // Each asked the lead node and gave back there, and the winner asked the other four.

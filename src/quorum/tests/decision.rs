@@ -5,13 +5,13 @@ use std::time::Duration;
 use proptest::{collection::vec, option, prelude::*};
 
 use super::{
-    model::{op_id, reasons},
+    node::{op_id, reasons},
     safety::config,
 };
 use crate::{
     error::Reason,
     protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, rules},
-    quorum::{Action, Command, Event, Lease, Refusal, Terms},
+    quorum::{Action, Command, Event, Lease, LeaseParams, Refusal},
     time::Timestamp,
 };
 
@@ -48,16 +48,16 @@ fn nodes() -> impl Strategy<Value = Vec<(Option<Said>, [Option<Said>; 3])>> {
 }
 
 /// A lease, and what it said and sent so far.
-struct Run {
+struct AttemptRun {
     lease: Lease,
     now: Timestamp,
     out: Vec<Action>,
     seen: usize,
 }
 
-impl Run {
+impl AttemptRun {
     fn start(nodes: usize) -> Self {
-        let terms = Terms {
+        let params = LeaseParams {
             nodes,
             validity: Duration::from_secs(9),
             slack: Duration::ZERO,
@@ -70,7 +70,7 @@ impl Run {
         };
         let mut out = Vec::new();
         let now = Timestamp::from_nanos(1);
-        Self { lease: Lease::start(terms, now, &mut out), now, out, seen: 0 }
+        Self { lease: Lease::start(params, now, &mut out), now, out, seen: 0 }
     }
 
     fn answer(&mut self, node: usize, op: OpId, result: Said) {
@@ -120,7 +120,7 @@ proptest! {
     /// and whatever gets lost.
     #[test]
     fn every_attempt_ends_within_four_node_timeouts(nodes in nodes(), slow in any::<bool>()) {
-        let mut run = Run::start(nodes.len());
+        let mut run = AttemptRun::start(nodes.len());
         let started = run.now;
         for _ in 0..4 {
             if !run.decisions().is_empty() {
@@ -162,13 +162,13 @@ proptest! {
 
     /// R3: what counts is what was said, not when. Raises are all accepted here.
     #[test]
-    fn the_verdict_does_not_depend_on_the_order_of_the_answers(
+    fn verdict_is_independent_of_order(
         (votes, order) in vec(option::weighted(0.9, vote()), 1..=9).prop_flat_map(|votes| {
             let order = Just((0..votes.len()).collect::<Vec<_>>()).prop_shuffle();
             (Just(votes), order)
         }),
     ) {
-        let mut run = Run::start(votes.len());
+        let mut run = AttemptRun::start(votes.len());
         for &node in &order {
             if let Some(said) = &votes[node] {
                 run.answer(node, OpId::Acquire, said.clone());

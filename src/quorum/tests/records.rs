@@ -32,7 +32,7 @@ fn unknown(record: &Arc<Record>, is_certain: bool) -> RecordStatus {
 }
 
 #[test]
-fn one_node_is_enough_to_tell_that_work_is_done() {
+fn one_node_proves_work_done() {
     let (ours, begun) = (record(1, true), record(2, false));
     assert_eq!(of(&[Some(&ours)], 5), done(&ours));
     assert_eq!(of(&[None, None, None, None, Some(&ours)], 5), done(&ours));
@@ -40,14 +40,14 @@ fn one_node_is_enough_to_tell_that_work_is_done() {
 }
 
 #[test]
-fn of_two_records_of_work_that_is_done_the_one_that_is_kept_longer_is_told() {
+fn longer_kept_record_is_reported() {
     let (one, two) = (record(1, true), record(2, true));
     let told = [Some((&one, LEFT)), Some((&two, LEFT * 2)), None];
     assert_eq!(status(told, 3), RecordStatus::Done { record: two, remaining: LEFT * 2 });
 }
 
 #[test]
-fn nothing_is_recorded_only_where_a_quorum_says_so() {
+fn nothing_needs_quorum_of_answers() {
     assert_eq!(of(&[], 1), RecordStatus::TooFew);
     assert_eq!(of(&[None], 1), RecordStatus::Nothing);
     assert_eq!(of(&[None, None], 5), RecordStatus::TooFew);
@@ -57,7 +57,7 @@ fn nothing_is_recorded_only_where_a_quorum_says_so() {
 }
 
 #[test]
-fn work_that_was_begun_blocks_where_a_quorum_keeps_that_or_may() {
+fn begun_work_blocks_with_possible_quorum() {
     let (a, b) = (record(1, false), record(2, false));
     assert_eq!(of(&[Some(&a), Some(&a)], 3), unknown(&a, true));
     assert_eq!(of(&[Some(&a), None], 3), unknown(&a, false));
@@ -93,7 +93,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_reached_a_quorum_is_seen_by_every_reader_of_a_quorum(
+    fn quorum_record_is_seen_by_quorum(
         (nodes, before) in (1..8_usize)
             .prop_flat_map(|n| (Just(n), proptest::collection::vec(kept(), n))),
         writes in any::<u64>(),
@@ -118,7 +118,7 @@ proptest! {
             if written.len() >= quorum {
                 let seen = match &found {
                     RecordStatus::Done { record, .. } => *record == ours && is_done,
-                    // Whose it is, is told for certain once enough nodes have spoken.
+                    // Whose record it is becomes certain once enough nodes have answered.
                     RecordStatus::Unknown { record, is_certain, .. } => {
                         !is_done && (*record == ours || !is_certain)
                     }
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn a_verdict_that_is_settled_changes_only_to_done(
+    fn settled_verdict_changes_only_to_done(
         kept in proptest::collection::vec(kept(), 1..8),
         order in any::<u64>(),
     ) {

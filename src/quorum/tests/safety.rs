@@ -6,7 +6,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-use super::steps::{run, setup, steps};
+use super::world_steps::{run, setup, steps};
 
 pub(super) fn config() -> Config {
     Config { failure_persistence: None, ..Config::default() }
@@ -16,7 +16,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn never_two_holders_and_never_past_what_a_quorum_keeps(
+    fn exclusion_and_validity_hold(
         setup in setup(),
         steps in steps(false),
     ) {
@@ -24,9 +24,9 @@ proptest! {
     }
 }
 
-/// The properties say nothing of worlds in which nothing happens.
+/// Without this the properties could hold because nothing happens.
 #[test]
-fn the_random_worlds_come_to_everything() {
+fn worlds_reach_every_outcome() {
     let mut runner = TestRunner::deterministic();
     let mut sums = [0; 8];
     for _ in 0..300 {

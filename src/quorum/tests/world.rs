@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    attempt::{Attempt, Reply},
-    model::{Key, Node, TOKEN_LEAD, wall},
+    attempt::{Attempt, PendingReply},
+    node::{ModelKey, ModelNode, TOKEN_LEAD, wall},
 };
 use crate::{
     error::Reason,
@@ -16,14 +16,14 @@ use crate::{
         names::{Incarnation, View},
         rules,
     },
-    quorum::{Action, Event, LeadNode, NextHolder, Terms},
+    quorum::{Action, Event, LeadNode, LeaseParams, NextHolder},
     time::Timestamp,
     token::block_end,
 };
 
 /// The processes; each has a wall clock of its own.
 #[derive(Clone, Debug)]
-pub(super) struct Process {
+pub(super) struct WorldProcess {
     /// How far its wall clock is from the nodes', in µs.
     pub(super) skew: i64,
     /// Whether it remembers fences from attempt to attempt; else it is as good as restarted.
@@ -31,24 +31,24 @@ pub(super) struct Process {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Setup {
+pub(super) struct WorldSetup {
     pub(super) nodes: usize,
     pub(super) ttl: Duration,
     pub(super) max_hold: Duration,
     pub(super) auto_extend: bool,
     pub(super) fencing: bool,
-    pub(super) processes: Vec<Process>,
+    pub(super) processes: Vec<WorldProcess>,
 }
 
 #[derive(Debug)]
-pub(super) struct World {
+pub(super) struct LeaseWorld {
     pub(super) now: Timestamp,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<ModelNode>,
     /// All attempts ever; the index is the nonce.
     pub(super) attempts: Vec<Attempt>,
     pub(super) tally: Tally,
-    terms: Terms,
-    processes: Vec<(Process, u64, Option<usize>)>,
+    params: LeaseParams,
+    processes: Vec<(WorldProcess, u64, Option<usize>)>,
     /// Nodes lost keys before their time: exclusion is not promised any more, fencing is.
     broken: bool,
     /// Nodes were restarted: a quorum need not keep what it promised, and exclusion holds all the
@@ -75,10 +75,10 @@ pub(super) struct Tally {
     pub(super) bootstrapped: u32,
 }
 
-impl World {
-    pub(super) fn new(setup: &Setup) -> Self {
+impl LeaseWorld {
+    pub(super) fn new(setup: &WorldSetup) -> Self {
         let validity = rules::validity(setup.ttl, 0.01, None);
-        let terms = Terms {
+        let params = LeaseParams {
             nodes: setup.nodes,
             validity,
             slack: Duration::ZERO,
@@ -91,13 +91,13 @@ impl World {
         };
         // Every other node has a clock as fast as the drift allows.
         let life = |node| if node % 2 == 0 { validity } else { setup.ttl };
-        let node = |node| Node::new(life(node), terms.node_timeout * 2);
+        let node = |node| ModelNode::new(life(node), params.node_timeout * 2);
         Self {
             now: Timestamp::from_nanos(1_000_000_000),
             nodes: (0..setup.nodes).map(node).collect(),
             attempts: Vec::new(),
             tally: Tally::default(),
-            terms,
+            params,
             processes: setup.processes.iter().map(|p| (p.clone(), 0, None)).collect(),
             broken: false,
             restarted: false,
@@ -111,7 +111,7 @@ impl World {
     }
 
     pub(super) fn ttl_part(&self, sixty_fourths: u8) -> Duration {
-        self.terms.validity * u32::from(sixty_fourths) / 64
+        self.params.validity * u32::from(sixty_fourths) / 64
     }
 
     /// A process tries again, unless its last attempt is still open.
@@ -128,12 +128,12 @@ impl World {
         let token = clock.max(known_then + 1);
         *known = block_end(token, 256).max(*known);
         // Some ask one node first.
-        let patience = self.terms.node_timeout / 5;
+        let patience = self.params.node_timeout / 5;
         let lead_node = (id % 3 == 1).then(|| LeadNode { node: id % self.nodes.len(), patience });
-        let proposal = self.terms.proposal.map(|_| token);
-        let terms = Terms { proposal, lead_node, ..self.terms };
+        let proposal = self.params.proposal.map(|_| token);
+        let params = LeaseParams { proposal, lead_node, ..self.params };
         self.before.push(self.attempts.iter().filter_map(|a| a.newest).max().unwrap_or(0));
-        self.attempts.push(Attempt::start(id, terms, now));
+        self.attempts.push(Attempt::start(id, params, now));
     }
 
     /// One of the last attempts.
@@ -157,7 +157,7 @@ impl World {
                 Err(reason)
             }
         };
-        self.attempts[id].replies.push(Reply { node, command, result });
+        self.attempts[id].replies.push(PendingReply { node, command, result });
     }
 
     /// An answer arrives; if it comes `twice`, a second time later on.
@@ -187,7 +187,7 @@ impl World {
         self.check(id, &out);
     }
 
-    /// The holder gives back, and another one of its process goes on.
+    /// Hands the lease to another holder of its process.
     pub(super) fn hand_on(&mut self, id: usize, next: NextHolder) {
         let newest = self.newest();
         let strict = !self.broken && !self.restarted;
@@ -195,7 +195,7 @@ impl World {
         let Some(token) = self.attempts[id].hand_on(next, self.now, nodes) else { return };
         self.tally.handed_on += 1;
         self.check_exclusion(id);
-        if strict && self.terms.proposal.is_some() {
+        if strict && self.params.proposal.is_some() {
             assert!(token > newest, "{token} after {newest}");
         }
     }
@@ -209,7 +209,7 @@ impl World {
     pub(super) fn foreign(&mut self, node: usize, life: Option<Duration>) {
         if self.nodes[node].key(self.now).is_none() {
             let expires = life.map(|life| self.now + life);
-            self.nodes[node].key = Some(Key { lease: None, expires });
+            self.nodes[node].key = Some(ModelKey { lease: None, expires });
         }
     }
 
@@ -229,7 +229,7 @@ impl World {
     pub(super) fn look(&mut self, process: usize, node: usize) {
         let count = self.enrolments.len();
         let seen = &self.nodes[node];
-        // Here every name leads to one server, and all are told of each enrolment at once.
+        // Here every name leads to one server, and all learn of each enrolment at once.
         let own = |node: usize| Incarnation {
             epoch: self.nodes[node].restarts + 1,
             id: node as u128,
@@ -252,7 +252,7 @@ impl World {
         let enrolment = &mut self.enrolments[process % count];
         for step in enrolment.due(self.now) {
             let reached = |node: &usize| reached & (1 << node) != 0;
-            let fences = |from: &[usize], wanted: &dyn Fn(&Node) -> bool| -> Vec<u64> {
+            let fences = |from: &[usize], wanted: &dyn Fn(&ModelNode) -> bool| -> Vec<u64> {
                 let asked = from.iter().filter(|node| reached(node));
                 asked
                     .map(|&node| &self.nodes[node])
@@ -294,12 +294,12 @@ impl World {
                 Action::Acquired { token, .. } => {
                     self.tally.acquired += 1;
                     self.tally.raised += u32::from(
-                        self.terms.proposal.is_some() && {
-                            self.attempts[id].terms.proposal != Some(*token)
+                        self.params.proposal.is_some() && {
+                            self.attempts[id].params.proposal != Some(*token)
                         },
                     );
                     self.check_exclusion(id);
-                    if self.terms.proposal.is_some() {
+                    if self.params.proposal.is_some() {
                         self.check_token(id, *token);
                     }
                 }
@@ -332,8 +332,8 @@ impl World {
         }
     }
 
-    /// Everybody lets go, and the network delivers what is under way: then no node keeps a key
-    /// of ours that nobody was told of.
+    /// All holders release, and the network delivers all messages: then no node stores a key of a
+    /// lease that it did not report as orphaned.
     pub(super) fn finish(&mut self) -> Tally {
         for id in 0..self.attempts.len() {
             if self.attempts[id].is_open() {

@@ -1,3 +1,5 @@
+//! Tests of the plan of faults.
+
 use std::collections::BTreeMap;
 
 use super::*;
@@ -14,7 +16,7 @@ fn a_seed_determines_the_plan() {
 }
 
 #[test]
-fn a_majority_is_sound_at_every_moment() {
+fn majority_is_always_sound() {
     for clocks in [ClockFaults::None, Later, AtOnce] {
         (0..20).for_each(|seed| assert_majority(seed, &scene(clocks)));
     }
@@ -54,7 +56,7 @@ fn two_servers_often_fail_together() {
 }
 
 #[test]
-fn every_fault_of_the_list_comes_and_no_other() {
+fn only_listed_faults_are_planned() {
     let count = |clocks| {
         let mut counts = BTreeMap::new();
         for Planned { strike, .. } in plan(1, &scene(clocks)) {
@@ -70,7 +72,7 @@ fn every_fault_of_the_list_comes_and_no_other() {
 }
 
 #[test]
-fn frozen_workers_outlast_their_locks_one_at_a_time() {
+fn frozen_workers_outlast_locks_in_turn() {
     let mut free = Duration::ZERO;
     for Planned { at, strike } in plan(4, &scene(Later)) {
         let Strike::Worker(worker, lasts) = strike else { continue };

@@ -29,7 +29,7 @@ impl Belief {
         Self { stretches, certain_until: acquired + remaining }
     }
 
-    /// The lock was valid after `now` was read, and then for as long as `remaining`.
+    /// The lock was valid for `remaining` after `now` was read.
     pub(crate) fn valid_at(&mut self, now: Timestamp, remaining: Duration) {
         match self.stretches.last_mut() {
             Some(last) if now <= self.certain_until => last.until = now,
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_was_never_seen_valid_has_a_moment_only() {
+    fn unseen_lock_has_moment_only() {
         assert_eq!(stretches(&[]), [(0, 0)]);
     }
 
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_claimed_for_a_time_longer_than_the_validity() {
+    fn belief_is_within_validity() {
         assert_eq!(stretches(&[1, 102, 103]), [(0, 1), (102, 103)]);
     }
 }

@@ -19,7 +19,7 @@ pub(super) const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 pub(super) const RETRY_DELAY: RangeInclusive<Duration> =
     Duration::from_millis(5)..=Duration::from_millis(20);
 
-/// How far the wall clocks of the workers are from the right time: tokens must grow all the same.
+/// Offsets of the workers' wall clocks: tokens must grow in spite of them.
 const SKEW: Duration = Duration::from_secs(20);
 
 /// The same where the clock guard wants them to differ by less than this times as much.
@@ -59,7 +59,7 @@ impl Locks {
         }
     }
 
-    /// Waits until a quorum of servers can be asked.
+    /// Waits until a quorum of servers votes.
     pub(super) async fn ready(&self) -> Result<(), String> {
         match self {
             Self::Redlock(redlock) => redlock.ready().await.map_err(|error| error.to_string()),

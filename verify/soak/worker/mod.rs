@@ -17,12 +17,12 @@ use locks::Locks;
 pub(crate) use options::{WORKER, WorkerOptions};
 use task::Task;
 
-/// What a worker says when a quorum of servers can be asked.
+/// The line that a worker prints once a quorum of servers votes.
 pub(crate) const READY: &str = "ready";
 
 const SHUTDOWN: Duration = Duration::from_secs(3);
 
-/// Works until it is told to terminate.
+/// Works until the process receives a signal to terminate.
 pub(crate) fn run(options: &WorkerOptions) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;

@@ -1,9 +1,11 @@
+//! Command-line options of a worker.
+
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::trial::{Guards, LocksKind};
 
-/// What a worker is told by its parent, on its command line.
+/// The options that the parent passes to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WorkerOptions {
     pub(crate) worker: usize,

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::bench::{
-    Bench, PROPOSAL, TIMEOUT, VALIDITY, at, granted, held, releases, send, terms, unheard,
+    Bench, PROPOSAL, TIMEOUT, VALIDITY, at, granted, held, params, releases, send, unheard,
 };
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::OpId,
-    quorum::{Action, Command, Event, Lease, Refusal, Terms},
+    quorum::{Action, Command, Event, Lease, LeaseParams, Refusal},
 };
 
 fn no_quorum(actions: &[Action]) -> &[VoteOutcome] {
@@ -23,17 +23,17 @@ fn refused_as_held(expires_in: Option<Duration>, owner: &str) -> Action {
 }
 
 #[test]
-fn the_request_goes_to_all_nodes_at_once() {
+fn all_nodes_are_asked_at_once() {
     let mut out = Vec::new();
-    let lease = Lease::start(terms(3), at(0), &mut out);
+    let lease = Lease::start(params(3), at(0), &mut out);
     let command = Command::Acquire { token: PROPOSAL, expires: at(0) + VALIDITY };
     assert_eq!(out, [send(0, command), send(1, command), send(2, command)]);
     assert_eq!(lease.next_wake(), Some(at(50)));
 }
 
-/// A process that stood still has not read the answers yet: that is no silence of the nodes.
+/// A process that was paused has not read the answers yet.
 #[test]
-fn who_wakes_up_late_reads_the_answers_before_it_counts() {
+fn late_wake_reads_answers_first() {
     let mut bench = Bench::start(3);
     assert_eq!(bench.at(57).wake(), [], "late by more than an eighth of the node timeout");
     assert_eq!(bench.lease.next_wake(), Some(at(57) + TIMEOUT / 2));
@@ -43,7 +43,7 @@ fn who_wakes_up_late_reads_the_answers_before_it_counts() {
 }
 
 #[test]
-fn the_time_is_put_off_once_in_an_attempt() {
+fn grace_is_granted_once() {
     for second in [82, 500] {
         let mut bench = Bench::start(3);
         assert_eq!(bench.at(57).wake(), []);
@@ -54,14 +54,14 @@ fn the_time_is_put_off_once_in_an_attempt() {
 }
 
 #[test]
-fn the_time_is_not_put_off_to_the_end_of_the_validity() {
+fn grace_ends_before_validity() {
     let mut bench = Bench::start(3);
     assert_eq!(bench.at(8_990).wake()[..3], releases(3));
 }
 
 /// Whatever the reason: a node that an operation did not reach keeps nothing of it.
 #[test]
-fn what_was_not_sent_leaves_nothing_to_release() {
+fn unsent_operation_leaves_no_orphan() {
     let mut bench = Bench::start(3);
     let reason = Reason::Server("too old".into());
     bench.handle(Event::NotSent { node: 2, op: OpId::Acquire, reason: reason.clone() });
@@ -75,7 +75,7 @@ fn what_was_not_sent_leaves_nothing_to_release() {
 }
 
 #[test]
-fn a_quorum_holds_and_the_validity_counts_from_the_start() {
+fn quorum_holds_validity_counts_from_start() {
     let mut bench = Bench::start(3);
     assert_eq!(bench.at(7).vote(2, granted()), []);
     let acquired = Action::Acquired { token: PROPOSAL, until: at(9_000) };
@@ -83,8 +83,8 @@ fn a_quorum_holds_and_the_validity_counts_from_the_start() {
 }
 
 #[test]
-fn too_slow_when_the_clock_passes_the_validity_before_the_count() {
-    let slow = Terms { node_timeout: VALIDITY * 2, ..terms(3) };
+fn quorum_after_validity_is_too_slow() {
+    let slow = LeaseParams { node_timeout: VALIDITY * 2, ..params(3) };
     for (ms, in_time) in [(8_999, true), (9_000, false), (9_001, false)] {
         let mut bench = Bench::with(slow);
         assert_eq!(bench.at(10).vote(0, granted()), []);
@@ -101,7 +101,7 @@ fn too_slow_when_the_clock_passes_the_validity_before_the_count() {
 }
 
 #[test]
-fn one_node_is_a_quorum_of_one() {
+fn single_node_is_quorum() {
     let mut bench = Bench::start(1);
     let acquired = Action::Acquired { token: PROPOSAL, until: at(9_000) };
     assert_eq!(bench.vote(0, granted()), [acquired]);
@@ -109,14 +109,14 @@ fn one_node_is_a_quorum_of_one() {
 
 #[test]
 fn without_fencing_the_token_is_zero() {
-    let mut bench = Bench::with(Terms { proposal: None, ..terms(1) });
+    let mut bench = Bench::with(LeaseParams { proposal: None, ..params(1) });
     let actions = bench.vote(0, super::bench::granted_below(77));
     assert_eq!(actions, [Action::Acquired { token: 0, until: at(9_000) }]);
 }
 
-/// The third node has not answered, and is released all the same, before anything is said.
+/// The third node has not answered; its release is sent before the verdict too.
 #[test]
-fn the_second_refusal_of_three_ends_the_attempt() {
+fn second_refusal_of_three_ends_attempt() {
     let mut bench = Bench::start(3);
     assert_eq!(bench.at(1).vote(1, held("a", Some(800))), []);
     let mut expected = releases(3);
@@ -126,7 +126,7 @@ fn the_second_refusal_of_three_ends_the_attempt() {
 }
 
 #[test]
-fn two_errors_of_three_end_the_attempt_without_a_quorum() {
+fn two_errors_of_three_end_attempt() {
     let mut bench = Bench::start(3);
     assert_eq!(bench.vote(1, Err(Reason::Loading)), []);
     let actions = bench.vote(2, Err(Reason::Disconnected));
@@ -170,7 +170,7 @@ fn silence_ends_at_the_node_timeout() {
 /// Two errors are no verdict while the other nodes may still say that the lock is held: else the
 /// verdict would depend on who is faster.
 #[test]
-fn the_verdict_waits_for_votes_that_can_change_it() {
+fn verdict_waits_for_deciding_votes() {
     let mut bench = Bench::start(4);
     assert_eq!(bench.vote(0, Err(Reason::Busy)), []);
     assert_eq!(bench.vote(1, held("c", None)), releases(4), "over, but not decided");
@@ -182,7 +182,7 @@ fn the_verdict_waits_for_votes_that_can_change_it() {
 }
 
 #[test]
-fn a_grant_after_the_verdict_changes_nothing_and_its_release_is_under_way() {
+fn grant_after_verdict_is_released() {
     let mut bench = Bench::start(3);
     bench.vote(0, held("a", Some(10)));
     assert_eq!(bench.vote(1, held("a", Some(10)))[..3], releases(3));
@@ -194,7 +194,7 @@ fn a_grant_after_the_verdict_changes_nothing_and_its_release_is_under_way() {
 }
 
 #[test]
-fn a_grant_after_the_timeout_counts_no_more_than_its_release() {
+fn grant_after_timeout_is_orphan() {
     let mut bench = Bench::start(1);
     assert_eq!(bench.at(50).wake()[..1], releases(1));
     assert_eq!(bench.at(60).vote(0, granted()), []);
@@ -211,7 +211,7 @@ fn giving_up_while_acquiring_releases_everywhere() {
 }
 
 #[test]
-fn expires_in_is_when_a_quorum_would_be_free() {
+fn expires_in_is_quorum_free_time() {
     let after = |left: [Option<u64>; 5]| {
         let mut bench = Bench::start(5);
         let mut last = Vec::new();
@@ -237,7 +237,7 @@ fn ms(ms: u64) -> Option<Duration> {
 }
 
 #[test]
-fn the_owner_is_the_one_that_most_nodes_name() {
+fn owner_is_most_named_one() {
     let mut bench = Bench::start(5);
     bench.vote(0, held("minority", Some(10)));
     bench.vote(1, granted());

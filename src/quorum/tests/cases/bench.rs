@@ -1,9 +1,11 @@
+//! A lease under test, and short names for its events and actions.
+
 use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, ReleasedAnswer},
-    quorum::{Action, Command, Event, Lease, Terms},
+    quorum::{Action, Command, Event, Lease, LeaseParams},
     time::Timestamp,
 };
 
@@ -24,9 +26,9 @@ pub(super) fn at(ms: u64) -> Timestamp {
     Timestamp::from_nanos(1_000_000_000_000) + Duration::from_millis(ms)
 }
 
-/// The usual terms: 9 s valid, 50 ms for each node, 5 min at most.
-pub(super) fn terms(nodes: usize) -> Terms {
-    Terms {
+/// The usual params: 9 s valid, 50 ms for each node, 5 min at most.
+pub(super) fn params(nodes: usize) -> LeaseParams {
+    LeaseParams {
         nodes,
         validity: VALIDITY,
         slack: SLACK,
@@ -41,24 +43,24 @@ pub(super) fn terms(nodes: usize) -> Terms {
 
 impl Bench {
     pub(super) fn start(nodes: usize) -> Self {
-        Self::with(terms(nodes))
+        Self::with(params(nodes))
     }
 
-    pub(super) fn with(terms: Terms) -> Self {
+    pub(super) fn with(params: LeaseParams) -> Self {
         let mut out = Vec::new();
-        let lease = Lease::start(terms, at(0), &mut out);
+        let lease = Lease::start(params, at(0), &mut out);
         out.clear();
         Self { lease, now: at(0), out }
     }
 
     /// A lease that holds the lock: the first two of three nodes granted.
     pub(super) fn held() -> Self {
-        Self::held_with(terms(3))
+        Self::held_with(params(3))
     }
 
-    pub(super) fn held_with(terms: Terms) -> Self {
-        let mut bench = Self::with(terms);
-        for node in 0..=terms.nodes / 2 {
+    pub(super) fn held_with(params: LeaseParams) -> Self {
+        let mut bench = Self::with(params);
+        for node in 0..=params.nodes / 2 {
             bench.answer(node, OpId::Acquire, granted());
         }
         assert!(bench.lease.end() > at(0), "held");

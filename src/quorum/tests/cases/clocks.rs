@@ -17,7 +17,7 @@ fn jumped() -> VoteOutcome {
 }
 
 impl Bench {
-    /// It is told now that a jump of the node's clock was seen at `ms`.
+    /// Reports a jump of the node's clock that was detected at `ms`.
     fn unsound(&mut self, node: usize, ms: u64) -> Vec<Action> {
         self.handle(Event::Unsound { node, seen: at(ms), by_micros: BY, at_most: AT_MOST })
     }
@@ -30,7 +30,7 @@ impl Bench {
 }
 
 #[test]
-fn a_grant_of_a_node_whose_clock_jumped_since_does_not_count() {
+fn jump_voids_earlier_grant() {
     let mut bench = Bench::start(3);
     bench.at(1).vote(0, granted());
     assert_eq!(bench.at(2).unsound(0, 2), []);
@@ -40,7 +40,7 @@ fn a_grant_of_a_node_whose_clock_jumped_since_does_not_count() {
 }
 
 #[test]
-fn an_attempt_that_cannot_be_won_without_the_node_is_over() {
+fn jump_ends_attempt_out_of_reach() {
     let mut bench = Bench::start(3);
     bench.vote(0, granted());
     bench.vote(1, Err(Reason::Loading));
@@ -51,7 +51,7 @@ fn an_attempt_that_cannot_be_won_without_the_node_is_over() {
 }
 
 #[test]
-fn what_is_granted_after_the_jump_was_seen_counts() {
+fn grant_after_jump_counts() {
     let mut bench = Bench::start(1);
     assert_eq!(bench.at(2).unsound(0, 1), [], "it has not voted");
     let acquired = Action::Acquired { token: super::bench::PROPOSAL, until: at(9_000) };
@@ -59,19 +59,19 @@ fn what_is_granted_after_the_jump_was_seen_counts() {
 }
 
 #[test]
-fn a_lock_without_a_quorum_of_sound_nodes_is_lost_at_once() {
+fn lock_without_sound_quorum_is_lost() {
     let mut bench = Bench::held();
     let actions = bench.at(5).unsound(0, 5);
     let votes = vec![jumped(), VoteOutcome::Granted, unheard(Reason::NotAwaited)];
     assert_eq!(actions, [Action::Lost(Loss::ClockJumped { votes })]);
-    // It is not revived, and it is given back when the holder lets go.
+    // It is not revived, and is released when the holder drops it.
     assert_eq!(bench.at(6).vote(2, granted()), []);
     assert_eq!(bench.wake(), []);
     assert_eq!(bench.release(false), releases(3));
 }
 
 #[test]
-fn a_lock_with_enough_sound_nodes_stays_and_so_does_its_end() {
+fn lock_with_sound_quorum_stays() {
     let mut bench = Bench::held();
     bench.at(3).vote(2, granted());
     assert_eq!(bench.at(5).unsound(0, 5), []);
@@ -82,7 +82,7 @@ fn a_lock_with_enough_sound_nodes_stays_and_so_does_its_end() {
 }
 
 #[test]
-fn the_validity_is_then_what_a_quorum_of_sound_nodes_confirmed() {
+fn validity_is_that_of_sound_quorum() {
     let mut bench = Bench::held();
     bench.at(10).vote(2, granted());
     bench.at(3_000).wake();
@@ -96,7 +96,7 @@ fn the_validity_is_then_what_a_quorum_of_sound_nodes_confirmed() {
 }
 
 #[test]
-fn a_lock_whose_sound_validity_is_over_by_now_is_lost() {
+fn lock_past_sound_validity_is_lost() {
     let mut bench = Bench::held();
     bench.at(10).vote(2, granted());
     bench.at(3_000).wake();
@@ -108,7 +108,7 @@ fn a_lock_whose_sound_validity_is_over_by_now_is_lost() {
 }
 
 #[test]
-fn a_renewal_is_due_at_once_where_the_end_came_nearer() {
+fn earlier_end_makes_renewal_due() {
     let mut bench = Bench::held();
     bench.at(10).vote(2, granted());
     bench.at(3_000).wake();
@@ -121,7 +121,7 @@ fn a_renewal_is_due_at_once_where_the_end_came_nearer() {
 }
 
 #[test]
-fn what_a_node_confirmed_after_the_jump_was_seen_stands() {
+fn confirmation_after_jump_stands() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     bench.extension(0, 3_000, extended());
@@ -132,7 +132,7 @@ fn what_a_node_confirmed_after_the_jump_was_seen_stands() {
 
 /// The key was still there after the jump, so it is the node's word again.
 #[test]
-fn an_extension_after_the_jump_makes_the_node_count_again() {
+fn extension_after_jump_counts_again() {
     let mut bench = Bench::held();
     bench.at(10).vote(2, granted());
     assert_eq!(bench.at(2_000).unsound(0, 2_000), []);
@@ -143,7 +143,7 @@ fn an_extension_after_the_jump_makes_the_node_count_again() {
 }
 
 #[test]
-fn jumps_add_up_until_they_exceed_the_slack() {
+fn jumps_add_up_to_slack() {
     let mut bench = Bench::held();
     assert_eq!(bench.at(5).jump(0, 5, 60), []);
     assert_eq!(bench.at(6).jump(1, 6, 60), []);
@@ -153,7 +153,7 @@ fn jumps_add_up_until_they_exceed_the_slack() {
 }
 
 #[test]
-fn jumps_before_a_confirmation_do_not_add_up() {
+fn jumps_before_confirmation_are_dropped() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     assert_eq!(bench.at(3_001).jump(0, 3_001, 90), []);
@@ -165,7 +165,7 @@ fn jumps_before_a_confirmation_do_not_add_up() {
 }
 
 #[test]
-fn a_node_that_kept_nothing_for_us_may_jump() {
+fn jump_of_refusing_node_is_ignored() {
     let mut bench = Bench::start(3);
     bench.vote(2, held("b", Some(10)));
     bench.vote(0, granted());
@@ -175,7 +175,7 @@ fn a_node_that_kept_nothing_for_us_may_jump() {
 }
 
 #[test]
-fn another_clock_ends_what_is_held_and_nothing_else() {
+fn other_clock_ends_held_lease_only() {
     let mut bench = Bench::start(3);
     assert_eq!(bench.at(1).handle(Event::Expired), [], "not an attempt");
     bench.vote(0, granted());
@@ -189,7 +189,7 @@ fn another_clock_ends_what_is_held_and_nothing_else() {
 }
 
 #[test]
-fn an_extension_that_is_waited_for_is_answered_then() {
+fn loss_answers_pending_extension() {
     let jump = Event::Unsound { node: 0, seen: at(3), by_micros: BY, at_most: AT_MOST };
     for event in [Event::Expired, jump] {
         let mut bench = Bench::held();

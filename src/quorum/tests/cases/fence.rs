@@ -16,7 +16,7 @@ fn acquired(token: u64) -> Action {
 }
 
 #[test]
-fn a_proposal_below_the_fences_is_raised_once() {
+fn proposal_below_fences_is_raised() {
     let mut bench = Bench::start(3);
     assert_eq!(bench.at(1).vote(0, granted_below(5_000)), []);
     let asked = bench.at(2).vote(2, granted_below(7_000));
@@ -29,7 +29,7 @@ fn a_proposal_below_the_fences_is_raised_once() {
 /// A node that accepted the proposal takes part in the raise: acceptances of different numbers are
 /// never added up.
 #[test]
-fn a_raise_counts_only_with_a_quorum_of_the_same_number() {
+fn acceptances_of_different_numbers_dont_add() {
     let mut bench = Bench::start(3);
     bench.vote(0, granted());
     let asked = bench.vote(1, granted_below(2_000));
@@ -40,7 +40,7 @@ fn a_raise_counts_only_with_a_quorum_of_the_same_number() {
 
 /// Our own block is above the fence that was seen: the raise goes above both.
 #[test]
-fn a_raise_goes_above_our_own_block_too() {
+fn raise_goes_above_own_block() {
     let mut bench = Bench::start(2);
     bench.vote(0, granted());
     let token = PROPOSAL + 256;
@@ -49,7 +49,7 @@ fn a_raise_goes_above_our_own_block_too() {
 }
 
 #[test]
-fn the_fence_of_a_refusal_counts_for_the_raise() {
+fn fence_of_refusal_counts() {
     let mut bench = Bench::start(3);
     bench.vote(0, Ok(Answer::Held(HeldAnswer { owner: None, remaining: None, fence: 90_000 })));
     bench.vote(1, granted());
@@ -58,7 +58,7 @@ fn the_fence_of_a_refusal_counts_for_the_raise() {
 }
 
 #[test]
-fn who_grants_during_a_raise_joins_it() {
+fn late_grant_joins_raise() {
     let mut bench = Bench::start(3);
     bench.vote(0, granted_below(2_000));
     bench.vote(1, granted_below(2_000));
@@ -69,7 +69,7 @@ fn who_grants_during_a_raise_joins_it() {
 
 /// The late acceptance of the proposal completes it: the raise is not needed any more.
 #[test]
-fn a_late_acceptance_of_the_proposal_completes_the_proposal() {
+fn late_acceptance_completes_proposal() {
     let mut bench = Bench::start(3);
     bench.vote(0, granted_below(2_000));
     bench.vote(1, granted());
@@ -77,7 +77,7 @@ fn a_late_acceptance_of_the_proposal_completes_the_proposal() {
 }
 
 #[test]
-fn the_key_is_gone_during_a_raise() {
+fn key_gone_during_raise() {
     let mut bench = Bench::start(3);
     bench.vote(0, granted_below(2_000));
     bench.vote(1, granted_below(2_000));
@@ -94,7 +94,7 @@ fn the_key_is_gone_during_a_raise() {
 
 /// R9 wants nodes that granted *and* accepted.
 #[test]
-fn an_acceptance_does_not_count_where_the_key_is_gone() {
+fn acceptance_without_key_does_not_count() {
     let mut bench = Bench::start(5);
     bench.vote(0, granted());
     bench.vote(1, granted_below(2_000));
@@ -104,9 +104,9 @@ fn an_acceptance_does_not_count_where_the_key_is_gone() {
     assert_eq!(bench.vote(4, granted()), [raise(4, 1, 2_001)], "1000 is accepted by 3 and 4 only");
 }
 
-/// A node that was asked and did not accept is not one that did.
+/// An answer to a raise is not yet an acceptance.
 #[test]
-fn a_raise_that_was_answered_is_not_yet_accepted() {
+fn refused_raise_does_not_count() {
     let mut bench = Bench::start(3);
     bench.vote(0, granted_below(2_000));
     bench.vote(1, granted_below(2_000));
@@ -117,7 +117,7 @@ fn a_raise_that_was_answered_is_not_yet_accepted() {
 }
 
 #[test]
-fn a_raise_that_is_overtaken_is_raised_again_above_the_new_fence() {
+fn overtaken_raise_is_raised_again() {
     let mut bench = Bench::start(2);
     bench.vote(0, granted_below(2_000));
     bench.vote(1, granted_below(2_000));
@@ -130,7 +130,7 @@ fn a_raise_that_is_overtaken_is_raised_again_above_the_new_fence() {
 }
 
 #[test]
-fn three_raises_in_vain_end_the_attempt() {
+fn three_failed_raises_end_attempt() {
     let mut bench = Bench::start(3);
     bench.vote(0, granted_below(2_000));
     bench.vote(1, granted_below(2_000));
@@ -146,7 +146,7 @@ fn three_raises_in_vain_end_the_attempt() {
 }
 
 #[test]
-fn raises_without_an_answer_time_out_one_after_the_other() {
+fn unanswered_raises_time_out_in_turn() {
     let mut bench = Bench::start(1);
     assert_eq!(bench.vote(0, granted_below(2_000)), [raise(0, 1, 2_001)]);
     assert_eq!(bench.at(50).wake(), [raise(0, 2, 2_257)]);
@@ -169,7 +169,7 @@ fn no_token_reaches_the_limit() {
 const FAR: u64 = PROPOSAL + 60_000_001;
 
 #[test]
-fn a_fence_that_is_far_ahead_is_left_out_of_the_raise() {
+fn far_fence_is_left_out() {
     let mut bench = Bench::start(3);
     bench.vote(1, granted_below(5_000));
     assert_eq!(bench.vote(0, granted_below(FAR)), []);
@@ -180,7 +180,7 @@ fn a_fence_that_is_far_ahead_is_left_out_of_the_raise() {
 }
 
 #[test]
-fn a_fence_just_within_bounds_is_followed() {
+fn fence_within_bounds_is_followed() {
     let mut bench = Bench::start(3);
     bench.vote(0, granted_below(FAR - 1));
     let asked = bench.vote(1, granted_below(5_000));
@@ -188,7 +188,7 @@ fn a_fence_just_within_bounds_is_followed() {
 }
 
 #[test]
-fn a_raise_waits_for_those_who_make_a_far_fence_unnecessary() {
+fn raise_waits_for_near_fences() {
     let mut bench = Bench::start(5);
     bench.vote(0, granted_below(FAR));
     bench.vote(1, granted_below(5_000));
@@ -200,7 +200,7 @@ fn a_raise_waits_for_those_who_make_a_far_fence_unnecessary() {
 }
 
 #[test]
-fn where_nothing_else_is_left_the_raise_goes_above_the_far_fence() {
+fn raise_above_far_fence_as_last_resort() {
     let above = [raise(0, 1, FAR + 1), raise(1, 1, FAR + 1)];
     let far_and_near = || {
         let mut bench = Bench::start(3);
@@ -218,7 +218,7 @@ fn where_nothing_else_is_left_the_raise_goes_above_the_far_fence() {
 }
 
 #[test]
-fn a_far_fence_that_a_refusal_or_a_raise_tells_is_left_out_as_well() {
+fn far_fence_of_any_answer_is_left_out() {
     let mut bench = Bench::start(3);
     bench.vote(0, Ok(Answer::Held(HeldAnswer { owner: None, remaining: None, fence: FAR })));
     bench.vote(1, granted_below(2_000));

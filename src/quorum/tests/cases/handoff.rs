@@ -1,9 +1,9 @@
-//! A lease that goes on under another holder of its process.
+//! A lease that passes to the next holder of its process.
 
 use std::time::Duration;
 
-use super::bench::{Bench, PROPOSAL, at, extended, held, renewed, round, terms};
-use crate::quorum::{Action, Event, Halt, HandOff, Loss, NextHolder, Terms};
+use super::bench::{Bench, PROPOSAL, at, extended, held, params, renewed, round};
+use crate::quorum::{Action, Event, Halt, HandOff, LeaseParams, Loss, NextHolder};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -18,7 +18,7 @@ impl Bench {
 }
 
 #[test]
-fn an_heir_has_the_next_token_and_what_is_left_of_the_validity() {
+fn next_holder_has_next_token() {
     let mut bench = Bench::held();
     let hand_off = bench.at(2_000).hand_on(next());
     assert_eq!(hand_off, Some(HandOff { token: PROPOSAL + 1, until: at(9_000) }));
@@ -28,20 +28,20 @@ fn an_heir_has_the_next_token_and_what_is_left_of_the_validity() {
 
 #[test]
 fn the_block_is_the_limit() {
-    let mut bench = Bench::held_with(Terms { block: 2, ..terms(3) });
+    let mut bench = Bench::held_with(LeaseParams { block: 2, ..params(3) });
     assert!(bench.hand_on(next()).is_some());
     assert_eq!(bench.hand_on(next()), None);
 }
 
 #[test]
-fn half_of_the_validity_has_to_be_left() {
+fn half_of_validity_must_be_left() {
     let mut bench = Bench::held();
     assert!(bench.at(4_500).hand_on(next()).is_some());
     assert_eq!(bench.at(4_501).hand_on(next()), None);
 }
 
 #[test]
-fn what_is_not_held_or_not_renewed_is_not_handed_on() {
+fn lease_must_be_held_and_renewed() {
     let mut bench = Bench::start(3);
     assert_eq!(bench.hand_on(next()), None);
     let mut bench = Bench::held();
@@ -50,7 +50,7 @@ fn what_is_not_held_or_not_renewed_is_not_handed_on() {
     let mut bench = Bench::held();
     bench.handle(Event::Release { awaited: false });
     assert_eq!(bench.hand_on(next()), None);
-    let mut bench = Bench::held_with(Terms { max_hold: Duration::from_secs(1), ..terms(3) });
+    let mut bench = Bench::held_with(LeaseParams { max_hold: Duration::from_secs(1), ..params(3) });
     assert_eq!(
         bench.at(1_000).hand_on(next()),
         None,
@@ -60,7 +60,7 @@ fn what_is_not_held_or_not_renewed_is_not_handed_on() {
 
 /// Until a quorum confirms the key again.
 #[test]
-fn what_a_node_took_back_is_not_handed_on() {
+fn disputed_lease_is_not_handed_on() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     assert_eq!(bench.extension(1, 3_000, held("b", Some(1_000))), []);
@@ -73,9 +73,9 @@ fn what_a_node_took_back_is_not_handed_on() {
 }
 
 #[test]
-fn each_holder_has_a_limit_of_its_own() {
+fn each_holder_has_its_max_hold() {
     let second = Duration::from_secs(1);
-    let mut bench = Bench::held_with(Terms { max_hold: second, ..terms(3) });
+    let mut bench = Bench::held_with(LeaseParams { max_hold: second, ..params(3) });
     assert_eq!(bench.lease.end(), at(1_000));
     let hand_off = bench.at(900).hand_on(NextHolder { max_hold: second * 3, auto_extend: true });
     assert_eq!(hand_off.map(|hand_off| hand_off.until), Some(at(3_900)));
@@ -84,7 +84,7 @@ fn each_holder_has_a_limit_of_its_own() {
 }
 
 #[test]
-fn the_round_under_way_counts_for_the_heir_and_is_not_begun_again() {
+fn round_under_way_counts_for_next() {
     let mut bench = Bench::held();
     assert_eq!(bench.at(3_000).wake(), round(3, 3_000, 9_000));
     assert!(bench.at(3_001).hand_on(next()).is_some());
@@ -94,8 +94,8 @@ fn the_round_under_way_counts_for_the_heir_and_is_not_begun_again() {
 }
 
 #[test]
-fn an_heir_that_wants_renewal_has_it_and_one_that_does_not_has_none() {
-    let mut bench = Bench::held_with(Terms { auto_extend: false, ..terms(3) });
+fn next_holder_decides_on_renewal() {
+    let mut bench = Bench::held_with(LeaseParams { auto_extend: false, ..params(3) });
     assert_eq!(bench.at(3_500).wake(), []);
     assert!(bench.hand_on(next()).is_some());
     assert_eq!(bench.wake(), round(3, 3_500, 9_000), "overdue");
@@ -104,7 +104,7 @@ fn an_heir_that_wants_renewal_has_it_and_one_that_does_not_has_none() {
 }
 
 #[test]
-fn the_heir_is_not_told_of_an_extension_that_the_former_holder_asked_for() {
+fn former_extension_is_not_reported() {
     let mut bench = Bench::held();
     bench.at(100).extend();
     assert!(bench.hand_on(next()).is_some());
@@ -114,8 +114,8 @@ fn the_heir_is_not_told_of_an_extension_that_the_former_holder_asked_for() {
 }
 
 #[test]
-fn without_fencing_there_is_no_block_to_use_up() {
-    let mut bench = Bench::held_with(Terms { proposal: None, block: 1, ..terms(3) });
+fn without_fencing_no_block_limits() {
+    let mut bench = Bench::held_with(LeaseParams { proposal: None, block: 1, ..params(3) });
     for _ in 0..1_000 {
         assert_eq!(bench.hand_on(next()).map(|hand_off| hand_off.token), Some(0));
     }

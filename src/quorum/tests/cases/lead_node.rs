@@ -1,17 +1,17 @@
-//! One node is asked first.
+//! The lead node.
 
 use std::time::Duration;
 
-use super::bench::{Bench, VALIDITY, at, granted, held, terms};
+use super::bench::{Bench, VALIDITY, at, granted, held, params};
 use crate::{
     error::Reason,
-    quorum::{Action, Command, LeadNode, Lease, Refusal, Terms},
+    quorum::{Action, Command, LeadNode, Lease, LeaseParams, Refusal},
 };
 
 const PATIENCE: Duration = Duration::from_millis(10);
 
-fn asked_lead(node: usize) -> Terms {
-    Terms { lead_node: Some(LeadNode { node, patience: PATIENCE }), ..terms(5) }
+fn asked_lead(node: usize) -> LeaseParams {
+    LeaseParams { lead_node: Some(LeadNode { node, patience: PATIENCE }), ..params(5) }
 }
 
 fn asked(actions: &[Action]) -> Vec<usize> {
@@ -31,7 +31,7 @@ fn released(actions: &[Action]) -> Vec<usize> {
 }
 
 #[test]
-fn the_gate_alone_is_asked_and_lets_one_through() {
+fn lead_alone_is_asked_first() {
     let mut out = Vec::new();
     drop(Lease::start(asked_lead(1), at(0), &mut out));
     assert_eq!(asked(&out), [1]);
@@ -47,7 +47,7 @@ fn the_gate_alone_is_asked_and_lets_one_through() {
 }
 
 #[test]
-fn who_is_kept_out_has_asked_one_node_and_gives_back_to_that_one() {
+fn refused_by_lead_releases_there_only() {
     let mut bench = Bench::with(asked_lead(0));
     let actions = bench.vote(0, held("other", Some(5_000)));
     assert_eq!((asked(&actions), released(&actions)), (vec![], vec![0]));
@@ -60,7 +60,7 @@ fn who_is_kept_out_has_asked_one_node_and_gives_back_to_that_one() {
 }
 
 #[test]
-fn a_gate_that_is_silent_or_without_a_vote_keeps_nobody_out() {
+fn silent_or_failing_lead_is_skipped() {
     let mut bench = Bench::with(asked_lead(0));
     assert_eq!(bench.lease.next_wake(), Some(at(0) + PATIENCE));
     assert!(bench.at(9).wake().is_empty());
@@ -78,19 +78,20 @@ fn a_gate_that_is_silent_or_without_a_vote_keeps_nobody_out() {
 }
 
 #[test]
-fn who_leaves_before_the_gate_gives_back_where_it_asked() {
+fn early_release_goes_to_lead_only() {
     let mut bench = Bench::with(asked_lead(2));
     let actions = bench.handle(crate::quorum::Event::Release { awaited: false });
     assert_eq!((asked(&actions), released(&actions)), (vec![], vec![2]));
-    // What it was granted after all is given back behind it; nobody else is asked any more.
+    // A late grant is released; no other node is sent anything.
     assert!(bench.vote(2, granted()).is_empty());
     assert!(bench.wake().is_empty());
 }
 
 #[test]
-fn of_two_nodes_none_is_asked_first() {
+fn two_nodes_have_no_lead() {
     let mut out = Vec::new();
-    let few = Terms { lead_node: Some(LeadNode { node: 0, patience: PATIENCE }), ..terms(2) };
+    let few =
+        LeaseParams { lead_node: Some(LeadNode { node: 0, patience: PATIENCE }), ..params(2) };
     drop(Lease::start(few, at(0), &mut out));
     assert_eq!(asked(&out), [0, 1]);
 }

@@ -12,14 +12,14 @@ fn verdict(verdict: ReleaseVerdict) -> Vec<Action> {
 }
 
 #[test]
-fn a_release_goes_to_every_node_once() {
+fn every_node_is_released_once() {
     let mut bench = Bench::held();
     assert_eq!(bench.at(100).release(true), releases(3), "node 2 never answered");
     assert_eq!(bench.release(true), []);
 }
 
 #[test]
-fn released_when_a_quorum_deleted_the_key() {
+fn released_once_quorum_deleted_key() {
     let mut bench = Bench::held();
     bench.release(true);
     assert_eq!(bench.lease.next_wake(), Some(at(50)));
@@ -31,7 +31,7 @@ fn released_when_a_quorum_deleted_the_key() {
 }
 
 #[test]
-fn already_lost_when_so_many_keys_were_missing_that_no_quorum_had_it() {
+fn already_lost_without_quorum_of_keys() {
     let mut bench = Bench::held();
     bench.release(true);
     assert_eq!(bench.acknowledge(1, false), []);
@@ -41,8 +41,8 @@ fn already_lost_when_so_many_keys_were_missing_that_no_quorum_had_it() {
 
 /// With an even number of nodes, half of them is enough to deny a quorum.
 #[test]
-fn already_lost_where_half_of_four_were_missing() {
-    let mut bench = Bench::held_with(super::bench::terms(4));
+fn already_lost_if_half_are_missing() {
+    let mut bench = Bench::held_with(super::bench::params(4));
     bench.release(true);
     assert_eq!(bench.acknowledge(1, false), []);
     assert_eq!(bench.acknowledge(2, false), verdict(ReleaseVerdict::AlreadyLost));
@@ -61,7 +61,7 @@ fn no_quorum_acknowledged_in_time() {
 }
 
 #[test]
-fn no_quorum_as_soon_as_all_have_spoken() {
+fn no_quorum_once_all_answered() {
     let mut bench = Bench::held();
     bench.vote(2, held("b", None));
     bench.release(true);
@@ -83,7 +83,7 @@ fn nobody_waits_and_nothing_is_said() {
 }
 
 #[test]
-fn a_node_that_may_keep_the_key_is_an_orphan_until_its_release_is_acknowledged() {
+fn unacknowledged_release_reports_orphan() {
     let mut bench = Bench::start(5);
     bench.vote(0, granted());
     bench.vote(1, held("b", Some(5)));
@@ -100,7 +100,7 @@ fn a_node_that_may_keep_the_key_is_an_orphan_until_its_release_is_acknowledged()
 }
 
 #[test]
-fn an_answer_of_another_kind_is_no_acknowledgement() {
+fn other_answer_is_no_acknowledgement() {
     let mut bench = Bench::held();
     bench.release(false);
     let odd = bench.answer(0, OpId::Release, Ok(Answer::Extended));
@@ -110,7 +110,7 @@ fn an_answer_of_another_kind_is_no_acknowledgement() {
 /// Node 2 turned the first request away when an extension was under way to it already: the
 /// extension stores the key, and only an acknowledged release rules it out.
 #[test]
-fn a_late_refusal_does_not_hide_what_an_extension_stored() {
+fn late_refusal_keeps_extension_orphan() {
     for stored in [Ok(Answer::Extended), Err(Reason::TimedOut)] {
         for refusal in [Err(Reason::Late), held("b", Some(1))] {
             let mut bench = Bench::held();
@@ -126,7 +126,7 @@ fn a_late_refusal_does_not_hide_what_an_extension_stored() {
 
 /// The same with two rounds of renewal under way.
 #[test]
-fn an_answer_to_an_earlier_round_does_not_hide_what_a_later_one_stored() {
+fn earlier_round_keeps_later_orphan() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     bench.at(3_250).wake();

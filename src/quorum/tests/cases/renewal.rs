@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, at, extended, granted, held, renewed, round, send, terms, unheard};
+use super::bench::{Bench, at, extended, granted, held, params, renewed, round, send, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::OpId,
-    quorum::{Action, Command, Event, Halt, Loss, Terms},
+    quorum::{Action, Command, Event, Halt, LeaseParams, Loss},
     time::Timestamp,
 };
 
@@ -15,7 +15,7 @@ fn stolen_by(owner: &str) -> Action {
 }
 
 #[test]
-fn the_renewal_is_due_at_a_third_of_the_validity() {
+fn renewal_is_due_at_third() {
     let mut bench = Bench::held();
     assert_eq!(bench.lease.next_wake(), Some(at(3_000)));
     assert_eq!(bench.at(2_999).wake(), []);
@@ -27,7 +27,7 @@ fn the_renewal_is_due_at_a_third_of_the_validity() {
 }
 
 #[test]
-fn a_renewal_without_a_quorum_is_tried_again_until_the_deadline() {
+fn failed_renewal_is_retried_until_deadline() {
     let mut bench = Bench::held();
     let mut rounds = 0;
     let lost = loop {
@@ -55,7 +55,7 @@ fn ms(moment: Timestamp) -> u64 {
 }
 
 #[test]
-fn two_silent_nodes_of_three_are_survived_until_they_answer_again() {
+fn lease_survives_two_silent_nodes() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     bench.extension(1, 3_000, extended());
@@ -67,7 +67,7 @@ fn two_silent_nodes_of_three_are_survived_until_they_answer_again() {
 }
 
 #[test]
-fn a_grant_after_the_quorum_helps_the_renewal_only_from_its_own_start() {
+fn late_grant_counts_from_its_start() {
     let mut bench = Bench::held();
     assert_eq!(bench.at(10).vote(2, granted()), []);
     bench.at(3_000).wake();
@@ -76,7 +76,7 @@ fn a_grant_after_the_quorum_helps_the_renewal_only_from_its_own_start() {
 }
 
 #[test]
-fn a_quorum_that_names_another_ends_the_lease_at_once() {
+fn quorum_naming_another_ends_lease() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     assert_eq!(bench.extension(0, 3_000, held("thief", Some(9))), []);
@@ -86,7 +86,7 @@ fn a_quorum_that_names_another_ends_the_lease_at_once() {
 }
 
 #[test]
-fn a_minority_that_names_another_is_outvoted() {
+fn minority_naming_another_is_outvoted() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     assert_eq!(bench.extension(0, 3_000, held("thief", Some(9))), []);
@@ -95,7 +95,7 @@ fn a_minority_that_names_another_is_outvoted() {
 }
 
 #[test]
-fn a_lease_expires_exactly_at_its_end_and_is_not_revived() {
+fn expired_lease_is_not_revived() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     bench.extension(0, 3_000, extended());
@@ -110,7 +110,7 @@ fn a_lease_expires_exactly_at_its_end_and_is_not_revived() {
 }
 
 #[test]
-fn nothing_is_given_back_at_the_loss_but_when_the_holder_lets_go() {
+fn lost_lease_is_released_on_drop() {
     let mut bench = Bench::held();
     let lost = bench.at(9_000).wake();
     assert!(matches!(lost[..], [Action::Lost(_)]), "{lost:?}");
@@ -118,8 +118,9 @@ fn nothing_is_given_back_at_the_loss_but_when_the_holder_lets_go() {
 }
 
 #[test]
-fn max_hold_ends_what_could_be_renewed() {
-    let mut bench = Bench::held_with(Terms { max_hold: Duration::from_secs(10), ..terms(3) });
+fn max_hold_ends_renewable_lease() {
+    let mut bench =
+        Bench::held_with(LeaseParams { max_hold: Duration::from_secs(10), ..params(3) });
     bench.at(3_000).wake();
     bench.extension(0, 3_000, extended());
     assert_eq!(
@@ -132,8 +133,8 @@ fn max_hold_ends_what_could_be_renewed() {
 }
 
 #[test]
-fn a_max_hold_below_the_validity_ends_it_first() {
-    let short = Terms { max_hold: Duration::from_secs(2), ..terms(1) };
+fn max_hold_below_validity_ends_first() {
+    let short = LeaseParams { max_hold: Duration::from_secs(2), ..params(1) };
     let mut bench = Bench::with(short);
     let acquired = Action::Acquired { token: 1_000, until: at(2_000) };
     assert_eq!(bench.vote(0, granted()), [acquired]);
@@ -142,10 +143,10 @@ fn a_max_hold_below_the_validity_ends_it_first() {
 
 #[test]
 fn without_auto_extend_nothing_is_renewed() {
-    let mut bench = Bench::held_with(Terms { auto_extend: false, ..terms(3) });
+    let mut bench = Bench::held_with(LeaseParams { auto_extend: false, ..params(3) });
     assert_eq!(bench.lease.next_wake(), Some(at(9_000)));
     assert_eq!(bench.at(8_000).wake(), []);
-    // An extension that is asked for is no beginning of renewals either.
+    // An explicit extension does not start renewal.
     assert_eq!(bench.extend(), round(3, 8_000, 9_000));
     bench.extension(0, 8_000, extended());
     let actions = bench.extension(1, 8_000, extended());
@@ -154,7 +155,7 @@ fn without_auto_extend_nothing_is_renewed() {
 }
 
 #[test]
-fn an_extension_without_a_quorum_leaves_the_lock_as_it_was() {
+fn failed_extension_leaves_lock_unchanged() {
     let mut bench = Bench::held();
     assert_eq!(bench.at(1_000).extend(), round(3, 1_000, 9_000));
     bench.extension(0, 1_000, extended());
@@ -168,7 +169,7 @@ fn an_extension_without_a_quorum_leaves_the_lock_as_it_was() {
 }
 
 #[test]
-fn an_extension_is_answered_when_the_lock_is_lost() {
+fn loss_answers_extension() {
     let mut bench = Bench::held();
     bench.at(8_990).extend();
     let actions = bench.at(9_000).wake();
@@ -180,7 +181,7 @@ fn an_extension_is_answered_when_the_lock_is_lost() {
 
 /// A node that lost the key is given it again, and what it then keeps is not forgotten.
 #[test]
-fn a_node_without_the_key_counts_again_after_it_was_given_it() {
+fn regranted_node_counts_again() {
     let mut bench = Bench::start(3);
     bench.vote(2, held("b", Some(1)));
     bench.vote(0, granted());
@@ -194,7 +195,7 @@ fn a_node_without_the_key_counts_again_after_it_was_given_it() {
 }
 
 #[test]
-fn a_re_grant_is_bounded_by_the_validity_at_its_start() {
+fn regrant_is_bounded_by_validity() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     bench.extension(0, 3_000, extended());
@@ -204,7 +205,7 @@ fn a_re_grant_is_bounded_by_the_validity_at_its_start() {
 }
 
 #[test]
-fn a_halted_lease_runs_out_and_is_never_renewed() {
+fn halted_lease_expires_without_renewal() {
     let mut bench = Bench::held();
     assert_eq!(bench.at(3_000).wake(), round(3, 3_000, 9_000));
     bench.extension(0, 3_000, extended());
@@ -219,7 +220,7 @@ fn a_halted_lease_runs_out_and_is_never_renewed() {
 }
 
 #[test]
-fn an_extension_is_answered_when_the_lease_is_halted() {
+fn halt_answers_extension() {
     let mut bench = Bench::held();
     bench.at(1_000).extend();
     let actions = bench.handle(Event::Halt(Halt::NoHeartbeat));
@@ -227,14 +228,14 @@ fn an_extension_is_answered_when_the_lease_is_halted() {
 }
 
 #[test]
-fn a_halt_after_the_end_changes_nothing() {
+fn halt_after_end_changes_nothing() {
     let mut bench = Bench::held();
     let lost = bench.at(9_000).handle(Event::Halt(Halt::Stalled));
     assert!(matches!(lost[..], [Action::Lost(Loss::Expired { .. })]), "{lost:?}");
 }
 
 #[test]
-fn a_stop_names_the_cause_of_the_end() {
+fn stop_names_cause_of_end() {
     let mut attempt = Bench::start(3);
     assert_eq!(attempt.at(1).handle(Event::Stop), [], "nothing is held");
 
@@ -247,6 +248,6 @@ fn a_stop_names_the_cause_of_the_end() {
     assert_eq!(bench.extension(0, 8_990, extended()), []);
     assert_eq!(bench.extension(1, 8_990, extended()), [], "it is not revived");
 
-    let mut bench = Bench::held_with(Terms { max_hold: Duration::from_secs(2), ..terms(3) });
+    let mut bench = Bench::held_with(LeaseParams { max_hold: Duration::from_secs(2), ..params(3) });
     assert_eq!(bench.at(1_997).handle(Event::Stop), [Action::Lost(Loss::MaxHold)]);
 }

@@ -1,11 +1,11 @@
 //! R4, where several rounds of renewal are under way.
 
-use super::bench::{Bench, extended, held, renewed, round, terms};
+use super::bench::{Bench, extended, held, params, renewed, round};
 use crate::{error::Reason, quorum::Action};
 
 /// Node 1 answers the first round, node 2 a later one: together they confirm the first.
 #[test]
-fn a_slow_answer_to_an_earlier_round_counts_from_that_rounds_start() {
+fn slow_answer_counts_from_its_round() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     assert_eq!(bench.extension(1, 3_000, extended()), []);
@@ -15,9 +15,9 @@ fn a_slow_answer_to_an_earlier_round_counts_from_that_rounds_start() {
     assert_eq!(bench.extension(0, 3_000, extended()), [], "a late answer shortens nothing");
 }
 
-/// The answers come in the wrong order: the later round stands.
+/// The answers arrive in the wrong order: the later round stays confirmed.
 #[test]
-fn an_answer_to_an_earlier_round_does_not_take_back_a_later_one() {
+fn earlier_answer_keeps_later_confirmation() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     bench.at(3_250).wake();
@@ -28,7 +28,7 @@ fn an_answer_to_an_earlier_round_does_not_take_back_a_later_one() {
 
 /// A node that answers one round and not the next still keeps the key from the first.
 #[test]
-fn an_error_takes_back_nothing_that_was_confirmed() {
+fn error_keeps_confirmation() {
     for reason in [Reason::TimedOut, Reason::Loading] {
         let mut bench = Bench::held();
         bench.at(3_000).wake();
@@ -39,9 +39,9 @@ fn an_error_takes_back_nothing_that_was_confirmed() {
     }
 }
 
-/// An answer to a round before it does not decide an extension that was asked for.
+/// An answer to an earlier round does not decide an explicit extension.
 #[test]
-fn an_extension_is_decided_by_its_own_round() {
+fn extension_is_decided_by_own_round() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     bench.at(3_010).extend();
@@ -54,7 +54,7 @@ fn an_extension_is_decided_by_its_own_round() {
 
 /// A round is named by its start.
 #[test]
-fn an_extension_at_the_moment_of_a_round_joins_it() {
+fn simultaneous_extension_joins_round() {
     let mut bench = Bench::held();
     assert_eq!(bench.at(3_000).wake(), round(3, 3_000, 9_000));
     assert_eq!(bench.extend(), []);
@@ -65,8 +65,8 @@ fn an_extension_at_the_moment_of_a_round_joins_it() {
 
 /// What a node confirmed before it lost the key to another does not count any more.
 #[test]
-fn a_confirmation_that_was_taken_back_does_not_count() {
-    let mut bench = Bench::held_with(terms(5));
+fn confirmation_taken_back_does_not_count() {
+    let mut bench = Bench::held_with(params(5));
     bench.at(3_000).wake();
     bench.extension(0, 3_000, extended());
     bench.extension(1, 3_000, extended());

@@ -40,7 +40,7 @@ const FIRST: [u32; 3] = [1, 1, 1];
 const MOVED: [u32; 3] = [1, 2, 1];
 
 #[test]
-fn grants_of_servers_that_name_each_other_count() {
+fn grants_of_agreeing_servers_count() {
     let mut bench = Bench::start(3);
     bench.hear((0, MOVED), OpId::Acquire, granted());
     let acquired = bench.hear((1, MOVED), OpId::Acquire, granted());
@@ -48,7 +48,7 @@ fn grants_of_servers_that_name_each_other_count() {
 }
 
 #[test]
-fn a_grant_of_a_former_server_does_not_count() {
+fn former_servers_grant_does_not_count() {
     let mut bench = Bench::start(3);
     bench.hear((0, MOVED), OpId::Acquire, granted());
     assert_eq!(bench.hear((1, FIRST), OpId::Acquire, granted()), []);
@@ -63,7 +63,7 @@ fn a_grant_of_a_former_server_does_not_count() {
 
 /// The server that took the token is not the one that granted: its fence is another one.
 #[test]
-fn a_raise_by_another_server_voids_the_grant() {
+fn raise_by_another_server_voids_grant() {
     let raise = |view_of_raise: [u32; 3]| {
         let mut bench = Bench::start(3);
         bench.hear((0, FIRST), OpId::Acquire, granted_below(5_000));
@@ -79,7 +79,7 @@ fn a_raise_by_another_server_voids_the_grant() {
 }
 
 #[test]
-fn an_extension_by_a_former_server_does_not_count() {
+fn former_servers_extension_does_not_count() {
     let extend = |view_of_second: [u32; 3]| {
         let mut bench = Bench::start(3);
         bench.hear((0, FIRST), OpId::Acquire, granted());

@@ -3,41 +3,41 @@
 use std::sync::Arc;
 
 use super::{
-    driver::Read,
-    rule::Part,
-    work::{Kept, Lacks},
-    world::{NAMES, PerName, Tick, World},
+    client_view::ServerRead,
+    rule::RulePart,
+    work::{Lacks, StoredWork},
+    world::{NAMES, NamesWorld, PerName, Tick},
 };
 use crate::protocol::names::View;
 
 /// An activation under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Task {
-    pub(super) node: usize,
-    pub(super) machine: usize,
-    pub(super) view: Arc<View>,
+pub(crate) struct Activation {
+    pub(crate) node: usize,
+    pub(crate) machine: usize,
+    pub(crate) view: Arc<View>,
     /// The witnesses as they were read; for a bootstrap, all that are there.
-    pub(super) witnesses: PerName<Option<Read>>,
-    pub(super) bootstrap: bool,
+    pub(crate) witnesses: PerName<Option<ServerRead>>,
+    pub(crate) bootstrap: bool,
     /// Whose fences were read.
-    pub(super) learnt: PerName<bool>,
-    pub(super) fence: u16,
+    pub(crate) learnt: PerName<bool>,
+    pub(crate) fence: u16,
     /// What they keep of the clients' work.
-    pub(super) kept: Kept,
+    pub(crate) kept: StoredWork,
 }
 
-impl World {
+impl NamesWorld {
     /// Whether a server is to be bootstrapped (otherwise it learns), and from when on.
     fn due(&self, client: usize, node: usize) -> Option<(bool, Tick)> {
         let driver = &self.drivers[client];
         let timer = driver.timers[node]?;
         driver.in_sight(node).filter(|read| !read.active)?;
         let end = |since: Tick| {
-            let from = if self.has(Part::Wait) { since } else { timer.seen };
+            let from = if self.has(RulePart::Wait) { since } else { timer.seen };
             from + self.setup.wait()
         };
-        let has_old_set = self.has(Part::OldSet) && driver.has_old_set();
-        let starts = driver.in_sight(node).is_some_and(Read::starts) && !has_old_set;
+        let has_old_set = self.has(RulePart::OldSet) && driver.has_old_set();
+        let starts = driver.in_sight(node).is_some_and(ServerRead::starts) && !has_old_set;
         if timer.bootstrapped && starts {
             return Some((true, end(timer.seen)));
         }
@@ -59,7 +59,7 @@ impl World {
     /// When a quorum of those in probation may bootstrap: they do so together.
     fn quorum_end(&self, client: usize) -> Tick {
         let driver = &self.drivers[client];
-        let starting = |&node: &usize| driver.in_sight(node).is_some_and(Read::starts);
+        let starting = |&node: &usize| driver.in_sight(node).is_some_and(ServerRead::starts);
         let timers = self.names().filter(starting).filter_map(|node| driver.timers[node]);
         let mut since: Vec<_> = timers.filter_map(|timer| timer.starters).collect();
         since.sort_unstable();
@@ -68,7 +68,7 @@ impl World {
 
     /// When all locks have expired of a set that may have granted when it was last seen.
     fn old_set_end(&self, client: usize) -> Tick {
-        let seen = self.drivers[client].old_set_seen.filter(|_| self.has(Part::OldSet));
+        let seen = self.drivers[client].old_set_seen.filter(|_| self.has(RulePart::OldSet));
         seen.map_or(0, |seen| seen + self.setup.wait())
     }
 
@@ -77,14 +77,14 @@ impl World {
         let driver = &self.drivers[client];
         let is_out = |&other: &usize| driver.in_sight(other).is_none();
         let with = self.group_around(client, node, |other, _| !is_out(&other));
-        if with.len() >= self.blocking() || !self.has(Part::Absence) {
+        if with.len() >= self.blocking() || !self.has(RulePart::Absence) {
             return 0;
         }
         let since = self.names().filter(is_out).map(|other| driver.out_since[other]).max();
         since.map_or(0, |since| since + self.setup.wait())
     }
 
-    pub(super) fn begin(&mut self, client: usize, node: usize) -> bool {
+    pub(crate) fn begin(&mut self, client: usize, node: usize) -> bool {
         let Some((bootstrap, at)) = self.due(client, node) else { return false };
         if self.drivers[client].task.is_some() || self.client_now(client) < at {
             return false;
@@ -95,12 +95,12 @@ impl World {
             self.learns_from(client, node)
         };
         let driver = &mut self.drivers[client];
-        let mut witnesses: PerName<Option<Read>> = std::array::from_fn(|_| None);
+        let mut witnesses: PerName<Option<ServerRead>> = std::array::from_fn(|_| None);
         for other in from {
             witnesses[other] = driver.in_sight(other).cloned();
         }
         let read = driver.in_sight(node).expect("it is due");
-        driver.task = Some(Task {
+        driver.task = Some(Activation {
             node,
             machine: read.machine,
             view: Arc::clone(&read.view),
@@ -108,7 +108,7 @@ impl World {
             bootstrap,
             learnt: [false; NAMES],
             fence: 0,
-            kept: Kept::default(),
+            kept: StoredWork::default(),
         });
         if let Some(timer) = driver.timers[node].as_mut().filter(|_| bootstrap) {
             timer.bootstrapped = true;
@@ -116,7 +116,7 @@ impl World {
         true
     }
 
-    pub(super) fn fence(&mut self, client: usize, node: usize) -> bool {
+    pub(crate) fn fence(&mut self, client: usize, node: usize) -> bool {
         let driver = &self.drivers[client];
         let Some(task) = &driver.task else { return false };
         let Some(witness) = &task.witnesses[node] else { return false };
@@ -126,7 +126,7 @@ impl World {
         let server = self.server(node, witness.machine);
         let same = driver.conn[node] == Some(witness.machine)
             && self.is_enrolled(node, witness.machine)
-            && (!self.has(Part::WitnessTags)
+            && (!self.has(RulePart::WitnessTags)
                 || (server.active == witness.active
                     && server.view.as_ref() == Some(&witness.view)));
         let (fence, kept) = (server.fence, server.kept);
@@ -142,7 +142,7 @@ impl World {
         true
     }
 
-    pub(super) fn activate(&mut self, client: usize) -> bool {
+    pub(crate) fn activate(&mut self, client: usize) -> bool {
         let Some(task) = &self.drivers[client].task else { return false };
         let learnt = task.learnt.iter().filter(|learnt| **learnt).count();
         let asked = task.witnesses.iter().flatten().count();
@@ -156,10 +156,10 @@ impl World {
         }
         let task = self.drivers[client].task.take().expect("it was there");
         let (node, machine) = (task.node, task.machine);
-        let tagged = self.has(Part::ActivationTag);
+        let tagged = self.has(RulePart::ActivationTag);
         let setup = self.setup;
-        let (top, takes_fences) = (self.top, self.has(Part::Fences));
-        let (takes_claims, burns) = (self.has(Part::Claims), self.has(Part::Burnt));
+        let (top, takes_fences) = (self.top, self.has(RulePart::Fences));
+        let (takes_claims, burns) = (self.has(RulePart::Claims), self.has(RulePart::Burnt));
         if self.is_enrolled(node, machine) {
             let server = self.server_mut(node, machine);
             let view = server.view.as_ref().expect("it is enrolled");

@@ -2,16 +2,16 @@
 //!
 //! The world's ticks are those of the slowest clock. Any other clock gains a tick on them from time
 //! to time, at most once in a TTL: so two clocks that measure a TTL differ by at most one tick,
-//! which is the allowance of [`Setup::drift`].
+//! which is the allowance of [`NamesSetup::drift`].
 
 use super::{
-    rule::Part,
-    world::{CLIENTS, Setup, Tick, World},
+    rule::RulePart,
+    world::{CLIENTS, NamesSetup, NamesWorld, Tick},
 };
 
 /// A clock of a client or of a server.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     /// Ticks ahead of the slowest clock.
     ahead: Tick,
     /// The true time of the last gain.
@@ -20,28 +20,28 @@ pub(super) struct Clock {
 
 /// Whose clock it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(crate) enum Whose {
     Client(usize),
     Server { node: usize, machine: usize },
 }
 
-impl Setup {
+impl NamesSetup {
     /// How long a lease is valid, by the clock of its holder.
-    pub(super) fn validity(&self) -> Tick {
-        let allows = self.without != Some(Part::DriftInValidity);
+    pub(crate) fn validity(&self) -> Tick {
+        let allows = self.without != Some(RulePart::DriftInValidity);
         self.ttl - if allows { self.drift } else { 0 }
     }
 
     /// How long a probation lasts, by the clock of a client.
-    pub(super) fn wait(&self) -> Tick {
+    pub(crate) fn wait(&self) -> Tick {
         match self.without {
-            Some(Part::WaitBeyondValidity) => self.validity(),
+            Some(RulePart::WaitBeyondValidity) => self.validity(),
             _ => self.ttl + self.drift,
         }
     }
 }
 
-impl World {
+impl NamesWorld {
     fn clock(&mut self, of: Whose) -> &mut Clock {
         let at = match of {
             Whose::Client(client) => client,
@@ -51,17 +51,17 @@ impl World {
     }
 
     /// The time by a client's clock.
-    pub(super) fn client_now(&self, client: usize) -> Tick {
+    pub(crate) fn client_now(&self, client: usize) -> Tick {
         self.now + self.clocks[client].ahead
     }
 
     /// The time by a server's clock.
-    pub(super) fn server_now(&self, node: usize, machine: usize) -> Tick {
+    pub(crate) fn server_now(&self, node: usize, machine: usize) -> Tick {
         self.now + self.clocks[CLIENTS + node * self.setup.machines + machine].ahead
     }
 
     /// A clock gains a tick, unless it did so less than a TTL ago.
-    pub(super) fn gain(&mut self, of: Whose) -> bool {
+    pub(crate) fn gain(&mut self, of: Whose) -> bool {
         let (now, ttl) = (self.now, self.setup.ttl);
         let allowed = self.setup.drift > 0 && self.left.gains > 0;
         let clock = self.clock(of);

@@ -1,15 +1,15 @@
 //! How a server that forgot takes over records, after its activation (R6).
 
 use super::{
-    rule::Part,
+    rule::RulePart,
     work::Lacks,
-    world::{NAMES, PerName, World},
+    world::{NAMES, NamesWorld, PerName},
 };
 use crate::{protocol::names::Incarnation, protocol::rules::Sources};
 
 /// A client copies records to a server.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Copy {
+pub(crate) struct Copy {
     node: usize,
     machine: usize,
     incarnation: Incarnation,
@@ -17,14 +17,14 @@ pub(super) struct Copy {
     sources: Sources,
 }
 
-impl World {
+impl NamesWorld {
     fn incarnation_of(&self, node: usize, machine: usize) -> Option<Incarnation> {
         let view = self.server(node, machine).view.as_ref();
         view.filter(|_| self.is_enrolled(node, machine)).map(|view| view.incarnation)
     }
 
     /// The client begins to copy records to a server.
-    pub(super) fn begin_copy(&mut self, client: usize, node: usize) -> bool {
+    pub(crate) fn begin_copy(&mut self, client: usize, node: usize) -> bool {
         let Some(machine) = self.drivers[client].conn[node] else { return false };
         let Some(incarnation) = self.incarnation_of(node, machine) else { return false };
         let server = self.server(node, machine);
@@ -40,7 +40,7 @@ impl World {
     }
 
     /// The client copies the records of one server.
-    pub(super) fn copy_from(&mut self, client: usize, from: usize) -> bool {
+    pub(crate) fn copy_from(&mut self, client: usize, from: usize) -> bool {
         let Some(mut copy) = self.copies[client] else { return false };
         let Some(machine) = self.drivers[client].conn[from] else { return false };
         if from == copy.node || copy.read[from] || !self.is_enrolled(from, machine) {
@@ -54,7 +54,7 @@ impl World {
         let is_complete = source.active && source.kept.lacks.is_none();
         if is_complete && votes {
             copy.sources.complete += 1;
-        } else if !is_complete && (votes || !self.has(Part::VotingSources)) {
+        } else if !is_complete && (votes || !self.has(RulePart::VotingSources)) {
             copy.sources.incomplete += 1;
         }
         let target = &mut self.server_mut(copy.node, copy.machine).kept;
@@ -64,11 +64,11 @@ impl World {
     }
 
     /// The client says on the server that it has all records.
-    pub(super) fn end_copy(&mut self, client: usize) -> bool {
+    pub(crate) fn end_copy(&mut self, client: usize) -> bool {
         let Some(copy) = self.copies[client] else { return false };
         let forgot = copy.sources.incomplete >= self.quorum();
-        let has_all = copy.sources.suffice() || (forgot && !self.has(Part::OwnBootstrap));
-        if !has_all && self.has(Part::EnoughCopies) {
+        let has_all = copy.sources.suffice() || (forgot && !self.has(RulePart::OwnBootstrap));
+        if !has_all && self.has(RulePart::EnoughCopies) {
             return false;
         }
         self.copies[client] = None;

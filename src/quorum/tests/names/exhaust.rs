@@ -7,41 +7,41 @@
 use std::collections::HashSet;
 
 use super::{
-    canonical::fingerprint,
-    cases::{by_groups, moves, without},
-    faults::Faults,
-    rule::Part,
+    faults::FaultBudget,
+    fingerprint::fingerprint,
+    rule::RulePart,
     search::shorten,
-    step::{Step, Violation},
-    world::{CLIENTS, Setup, Tick, World},
+    setups::{by_groups, moves, without},
+    step::{NamesStep, Violation},
+    world::{CLIENTS, NamesSetup, NamesWorld, Tick},
 };
 
 /// One or more steps that are taken together.
-type Steps = Vec<Step>;
+type Steps = Vec<NamesStep>;
 
 /// What a search over all states came to.
 #[derive(Debug)]
-pub(super) struct Exhausted {
+pub(crate) struct Exhausted {
     /// States that were visited, apart from those that are alike.
-    pub(super) states: usize,
+    pub(crate) states: usize,
     /// Steps that were taken from one of them to another.
-    pub(super) transitions: u64,
-    pub(super) found: Option<(Violation, Vec<Step>)>,
+    pub(crate) transitions: u64,
+    pub(crate) found: Option<(Violation, Vec<NamesStep>)>,
 }
 
 /// Visits every state that can be reached within `ticks`, until one is a violation.
-pub(super) fn exhaust(setup: Setup, ticks: Tick) -> Exhausted {
+pub(crate) fn exhaust(setup: NamesSetup, ticks: Tick) -> Exhausted {
     let all = choices(&setup);
     let mut seen = HashSet::new();
     let mut transitions = 0;
-    let world = World::new(setup);
+    let world = NamesWorld::new(setup);
     seen.insert(fingerprint(&world));
     // Depth first: the worlds on the way to the present one, and the next choice of each.
     let mut path = vec![(world, 0)];
     while let Some((world, next)) = path.last_mut() {
         // Steps that do nothing leave the copy as it is.
         let mut after = world.clone();
-        let is_late = |steps: &Steps| steps[0] == Step::Tick && world.now == ticks;
+        let is_late = |steps: &Steps| steps[0] == NamesStep::Tick && world.now == ticks;
         let mut takes = |steps: &Steps| {
             !is_late(steps)
                 && steps.iter().fold(false, |changed, &step| after.apply(step) | changed)
@@ -65,45 +65,45 @@ pub(super) fn exhaust(setup: Setup, ticks: Tick) -> Exhausted {
 }
 
 /// All that may be done next, in any state.
-fn choices(setup: &Setup) -> Vec<Steps> {
+fn choices(setup: &NamesSetup) -> Vec<Steps> {
     let (names, clients) = (0..setup.names, 0..CLIENTS);
     let mut all: Vec<Steps> = Vec::new();
     for client in clients.clone() {
         for node in names.clone() {
-            all.push(vec![Step::Look { client, node }]);
-            let stores = names.clone().map(|of| Step::Store { client, into: node, of });
-            all.push(stores.chain([Step::Merge { client, node }]).collect());
-            all.push(vec![Step::Begin { client, node }]);
-            all.push(vec![Step::Open { client, node }]);
-            all.push(vec![Step::Reenrol { client, node }]);
-            all.push(vec![Step::Cut { client, node }]);
+            all.push(vec![NamesStep::Look { client, node }]);
+            let stores = names.clone().map(|of| NamesStep::Store { client, into: node, of });
+            all.push(stores.chain([NamesStep::Merge { client, node }]).collect());
+            all.push(vec![NamesStep::Begin { client, node }]);
+            all.push(vec![NamesStep::Open { client, node }]);
+            all.push(vec![NamesStep::Reenrol { client, node }]);
+            all.push(vec![NamesStep::Cut { client, node }]);
         }
-        let fences = names.clone().map(|node| Step::Fence { client, node });
-        all.push(fences.chain([Step::Activate { client }]).collect());
-        all.push(vec![Step::Crash { client }]);
+        let fences = names.clone().map(|node| NamesStep::Fence { client, node });
+        all.push(fences.chain([NamesStep::Activate { client }]).collect());
+        all.push(vec![NamesStep::Crash { client }]);
     }
     for node in names {
         for machine in 0..setup.machines {
-            all.push(vec![Step::Move { client: None, node, machine }]);
-            let one = |client| vec![Step::Move { client: Some(client), node, machine }];
+            all.push(vec![NamesStep::Move { client: None, node, machine }]);
+            let one = |client| vec![NamesStep::Move { client: Some(client), node, machine }];
             all.extend(clients.clone().map(one));
-            let restart = |keeps_data| vec![Step::Restart { node, machine, keeps_data }];
+            let restart = |keeps_data| vec![NamesStep::Restart { node, machine, keeps_data }];
             all.extend([true, false].map(restart));
         }
     }
-    all.push(vec![Step::Tick]);
+    all.push(vec![NamesStep::Tick]);
     all
 }
 
 /// A set of three, one name of which moves once, with locks and probations of `ttl` ticks.
-fn one_move(ttl: Tick) -> Setup {
-    let faults = Faults { moves: 1, ..Faults::default() };
-    Setup { ttl, faults, ..by_groups(moves(3)) }
+fn one_move(ttl: Tick) -> NamesSetup {
+    let faults = FaultBudget { moves: 1, ..FaultBudget::default() };
+    NamesSetup { ttl, faults, ..by_groups(moves(3)) }
 }
 
 /// The same, where the name moves for both clients at once.
-fn small() -> Setup {
-    Setup { split_lookups: false, ..one_move(1) }
+fn small() -> NamesSetup {
+    NamesSetup { split_lookups: false, ..one_move(1) }
 }
 
 #[test]
@@ -115,13 +115,13 @@ fn small_set_has_no_violation() {
 
 #[test]
 fn small_set_needs_each_part() {
-    for part in [Part::Views, Part::EnoughWitnesses, Part::Wait] {
+    for part in [RulePart::Views, RulePart::EnoughWitnesses, RulePart::Wait] {
         let found = exhaust(without(part, small()), 2).found.map(|(violation, _)| violation);
         assert_eq!(found, Some(Violation::DisjointGroups), "{part:?}");
     }
 }
 
-/// `EXHAUST_TICKS=6 cargo test --release --lib exhaust -- --ignored --nocapture` goes on longer.
+/// `EXHAUST_TICKS=6 cargo test --release --lib exhaust -- --ignored --nocapture` searches deeper.
 #[test]
 #[ignore = "takes minutes: see docs/model.md"]
 fn larger_set_has_no_violation() {
@@ -135,7 +135,7 @@ fn larger_set_has_no_violation() {
 #[test]
 #[ignore = "takes minutes: see docs/model.md"]
 fn larger_set_needs_each_part() {
-    for part in [Part::Views, Part::EnoughWitnesses, Part::Wait, Part::Starters] {
+    for part in [RulePart::Views, RulePart::EnoughWitnesses, RulePart::Wait, RulePart::Starters] {
         let setup = without(part, one_move(2));
         let Exhausted { states, found, .. } = exhaust(setup, 3);
         let (violation, trace) = found.expect("the part prevents something");

@@ -1,34 +1,34 @@
 //! The faults, and how many of them may come at once.
 
 use super::{
-    driver::Driver,
-    work::Work,
-    world::{CLIENTS, NAMES, Server, World},
+    client_view::ClientView,
+    work::WorkKind,
+    world::{CLIENTS, ModelServer, NAMES, NamesWorld},
 };
 
 /// How many faults of each kind may come.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Faults {
-    pub(super) moves: u8,
-    pub(super) blank_restarts: u8,
-    pub(super) restarts: u8,
-    pub(super) crashes: u8,
-    pub(super) cuts: u8,
+pub(crate) struct FaultBudget {
+    pub(crate) moves: u8,
+    pub(crate) blank_restarts: u8,
+    pub(crate) restarts: u8,
+    pub(crate) crashes: u8,
+    pub(crate) cuts: u8,
     /// Ticks that clocks gain.
-    pub(super) gains: u8,
+    pub(crate) gains: u8,
 }
 
-impl World {
+impl NamesWorld {
     /// Whether a change of a name is over: its server is sound, none of the name was enrolled
     /// after it or is about to be, and no client is connected to one that does not vote.
-    pub(super) fn is_settled(&self, node: usize) -> bool {
+    pub(crate) fn is_settled(&self, node: usize) -> bool {
         let machine = self.leads[0][node];
         let incarnation =
             |machine| self.server(node, machine).view.as_ref().map(|view| view.incarnation);
         let votes = |machine| self.is_enrolled(node, machine) && self.server(node, machine).active;
         let mut machines = 0..self.setup.machines;
-        let lacks =
-            self.setup.work == Some(Work::Once) && self.server(node, machine).kept.lacks.is_some();
+        let lacks = self.setup.work == Some(WorkKind::Once)
+            && self.server(node, machine).kept.lacks.is_some();
         self.is_sound(node)
             && (!lacks || self.setup.changes_while_copying)
             && self.drivers.iter().all(|driver| driver.conn[node].is_none_or(votes))
@@ -64,7 +64,7 @@ impl World {
         let within = |name| during(name).count_ones() as usize <= self.setup.at_once;
         // Servers that all restart are a new set, which may have lost records.
         let is_new_set =
-            !moves && self.former_servers_are_gone() && self.setup.work != Some(Work::Once);
+            !moves && self.former_servers_are_gone() && self.setup.work != Some(WorkKind::Once);
         if !changing.iter().all(within) && !is_new_set {
             return false;
         }
@@ -76,7 +76,7 @@ impl World {
         true
     }
 
-    pub(super) fn move_name(&mut self, client: Option<usize>, node: usize, machine: usize) -> bool {
+    pub(crate) fn move_name(&mut self, client: Option<usize>, node: usize, machine: usize) -> bool {
         if self.left.moves == 0 || (client.is_some() && !self.setup.split_lookups) {
             return false;
         }
@@ -90,7 +90,7 @@ impl World {
         true
     }
 
-    pub(super) fn restart(&mut self, node: usize, machine: usize, keeps_data: bool) -> bool {
+    pub(crate) fn restart(&mut self, node: usize, machine: usize, keeps_data: bool) -> bool {
         let left = if keeps_data { &mut self.left.restarts } else { &mut self.left.blank_restarts };
         if *left == 0 || self.server(node, machine).view.is_none() || !self.may_disturb(node, false)
         {
@@ -104,7 +104,7 @@ impl World {
         let server = self.server_mut(node, machine);
         server.run += 1;
         if !keeps_data {
-            *server = Server { run: server.run, ..Server::default() };
+            *server = ModelServer { run: server.run, ..ModelServer::default() };
             self.forget_in_groups(node * self.setup.machines + machine);
         }
         self.disconnect(node, machine);
@@ -112,7 +112,7 @@ impl World {
     }
 
     /// All connections to a server end, and what was sent over them is lost.
-    pub(super) fn disconnect(&mut self, node: usize, machine: usize) {
+    pub(crate) fn disconnect(&mut self, node: usize, machine: usize) {
         for client in 0..CLIENTS {
             if self.drivers[client].conn[node] == Some(machine) {
                 let now = self.client_now(client);
@@ -129,12 +129,12 @@ impl World {
         }
     }
 
-    pub(super) fn crash(&mut self, client: usize) -> bool {
+    pub(crate) fn crash(&mut self, client: usize) -> bool {
         if self.left.crashes == 0 {
             return false;
         }
         self.left.crashes -= 1;
-        self.drivers[client] = Driver::new(self.client_now(client));
+        self.drivers[client] = ClientView::new(self.client_now(client));
         self.leases[client] = None;
         self.jobs[client] = None;
         self.copies[client] = None;
@@ -142,7 +142,7 @@ impl World {
         true
     }
 
-    pub(super) fn cut(&mut self, client: usize, node: usize) -> bool {
+    pub(crate) fn cut(&mut self, client: usize, node: usize) -> bool {
         if self.left.cuts == 0 || self.drivers[client].conn[node].is_none() {
             return false;
         }

@@ -5,23 +5,23 @@
 //! which makes searches shorter; it knows only groups whose members agree at one instant.
 
 use super::{
-    rule::Part,
+    rule::RulePart,
     step::Violation,
-    world::{Tick, World},
+    world::{NamesWorld, Tick},
 };
 use crate::protocol::names::name_each_other;
 
 /// A group that existed, and the last tick in which it did. One bit for each server that keeps
 /// what it granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Group {
-    pub(super) servers: u32,
-    pub(super) last: Tick,
+pub(crate) struct GrantGroup {
+    pub(crate) servers: u32,
+    pub(crate) last: Tick,
 }
 
-impl World {
+impl NamesWorld {
     /// Takes note of the groups of q servers that exist now.
-    pub(super) fn note_groups(&mut self) {
+    pub(crate) fn note_groups(&mut self) {
         // A holder's clock may be the slowest.
         let (now, validity) = (self.now, self.setup.validity());
         self.groups.retain(|group| now < group.last + validity);
@@ -35,13 +35,13 @@ impl World {
         for servers in found {
             match self.groups.iter_mut().find(|group| group.servers == servers) {
                 Some(group) => group.last = now,
-                None => self.groups.push(Group { servers, last: now }),
+                None => self.groups.push(GrantGroup { servers, last: now }),
             }
         }
     }
 
     /// The groups that could grant a lock now.
-    pub(super) fn present_groups(&self) -> Vec<u32> {
+    pub(crate) fn present_groups(&self) -> Vec<u32> {
         let mut found = Vec::new();
         self.collect(0, false, &mut Vec::new(), &mut found);
         found
@@ -66,7 +66,7 @@ impl World {
             let agrees = if old {
                 self.servers[at].is_old
             } else {
-                !self.has(Part::Views)
+                !self.has(RulePart::Views)
                     || members.iter().all(|&other| {
                         let peer = self.servers[other].view.as_ref().expect("it is enrolled");
                         name_each_other((node, view), (other / self.setup.machines, peer))
@@ -81,7 +81,7 @@ impl World {
     }
 
     /// A server that forgets its keys holds nobody back.
-    pub(super) fn forget_in_groups(&mut self, at: usize) {
+    pub(crate) fn forget_in_groups(&mut self, at: usize) {
         for group in &mut self.groups {
             group.servers &= !(1 << at);
         }

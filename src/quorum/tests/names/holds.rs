@@ -1,20 +1,20 @@
 //! The rule as a whole: searches find no violation within its limits.
 
-use super::cases::{
+use super::setups::{
     by_groups, claiming, clocks_only, drifting, first_start, moves, recording, recording_in_turns,
     restarts, search, upgraded,
 };
-use super::world::Setup;
+use super::world::NamesSetup;
 
 /// Walks of each seed: no fewer than the controls take on the same sets.
-pub(super) const WALKS: u64 = 3000;
+pub(crate) const WALKS: u64 = 3000;
 
-fn holds(setup: Setup) {
+fn holds(setup: NamesSetup) {
     holds_as_watched(setup);
     holds_as_watched(by_groups(setup));
 }
 
-fn holds_as_watched(setup: Setup) {
+fn holds_as_watched(setup: NamesSetup) {
     if let Some((violation, trace)) = search(setup, WALKS) {
         panic!("{violation:?} in {setup:?}:\n{trace:#?}");
     }

@@ -2,53 +2,53 @@
 //! limit is where the documentation says, and that the searches reach it.
 
 use super::{
-    cases::{by_groups, moves, run, search},
-    faults::Faults,
+    faults::FaultBudget,
     holds::WALKS,
-    rule::Part,
+    rule::RulePart,
+    setups::{by_groups, moves, run, search},
     step::{
-        Step::{Activate, Begin, Cut, Fence, Look, Merge, Move, Open, Restart, Store, Tick},
+        NamesStep::{Activate, Begin, Cut, Fence, Look, Merge, Move, Open, Restart, Store, Tick},
         Violation,
     },
-    world::{Setup, World},
+    world::{NamesSetup, NamesWorld},
 };
 
-const NO_FAULTS: Faults =
-    Faults { moves: 0, blank_restarts: 0, restarts: 0, crashes: 0, cuts: 0, gains: 0 };
+const NO_FAULTS: FaultBudget =
+    FaultBudget { moves: 0, blank_restarts: 0, restarts: 0, crashes: 0, cuts: 0, gains: 0 };
 
 /// Three names, of which two may change within one probation.
-fn two_of_three(faults: Faults) -> Setup {
-    Setup { at_once: 2, faults, ..by_groups(moves(3)) }
+fn two_of_three(faults: FaultBudget) -> NamesSetup {
+    NamesSetup { at_once: 2, faults, ..by_groups(moves(3)) }
 }
 
-fn finds_disjoint_groups(faults: Faults) {
+fn finds_disjoint_groups(faults: FaultBudget) {
     let found = search(two_of_three(faults), WALKS).map(|(violation, _)| violation);
     assert_eq!(found, Some(Violation::DisjointGroups));
 }
 
 #[test]
 fn two_names_move() {
-    finds_disjoint_groups(Faults { moves: 2, ..NO_FAULTS });
+    finds_disjoint_groups(FaultBudget { moves: 2, ..NO_FAULTS });
 }
 
 #[test]
 fn one_moves_one_restarts_blank() {
-    finds_disjoint_groups(Faults { moves: 1, blank_restarts: 1, cuts: 2, ..NO_FAULTS });
+    finds_disjoint_groups(FaultBudget { moves: 1, blank_restarts: 1, cuts: 2, ..NO_FAULTS });
 }
 
 /// A server that keeps its data is enrolled anew by a restart, and so counts as well.
 #[test]
 fn one_moves_one_restarts() {
-    finds_disjoint_groups(Faults { moves: 1, restarts: 1, cuts: 2, ..NO_FAULTS });
+    finds_disjoint_groups(FaultBudget { moves: 1, restarts: 1, cuts: 2, ..NO_FAULTS });
 }
 
-/// The shortest trace without [`Part::Starters`]: client 0 is led to another server under name 0
+/// The shortest trace without [`RulePart::Starters`]: client 0 is led to another server under name 0
 /// and does not reach name 2. It activates that server with name 1; the former server of name 0 and
 /// that of name 2 are a quorum as well.
 #[test]
 fn lone_newcomer_would_split_set() {
-    let faults = Faults { moves: 1, cuts: 1, ..NO_FAULTS };
-    let rule = Setup { faults, ..by_groups(moves(3)) };
+    let faults = FaultBudget { moves: 1, cuts: 1, ..NO_FAULTS };
+    let rule = NamesSetup { faults, ..by_groups(moves(3)) };
     let start = [
         Move { client: Some(0), node: 0, machine: 1 },
         Cut { client: 0, node: 2 },
@@ -64,20 +64,20 @@ fn lone_newcomer_would_split_set() {
     ];
     let bootstrap = [Begin { client: 0, node: 0 }, Activate { client: 0 }];
     let steps = [&start[..], &bootstrap].concat();
-    let without = Setup { without: Some(Part::Starters), ..rule };
+    let without = NamesSetup { without: Some(RulePart::Starters), ..rule };
     assert_eq!(run(without, &steps), Some(Violation::DisjointGroups));
-    // With the rule, all that can be done is done before the bootstrap, which does not begin.
-    let mut world = World::new(rule);
+    // With the rule, the same steps are possible until the bootstrap, which can't begin.
+    let mut world = NamesWorld::new(rule);
     assert!(start.iter().all(|&step| world.apply(step)));
     assert!(!world.apply(bootstrap[0]), "a minority bootstraps");
 }
 
-/// A probation lasts as long as any client is connected to the server, also after the name has
+/// A probation lasts while any client is connected to the server, also after the name has
 /// moved on: here name 0 restarts, moves and settles, and name 1 restarts, all while client 0 knows
 /// only the first server of name 0. The two restarted servers bootstrap.
 #[test]
 fn stale_probation_counts() {
-    let setup = two_of_three(Faults { moves: 1, blank_restarts: 2, cuts: 1, ..NO_FAULTS });
+    let setup = two_of_three(FaultBudget { moves: 1, blank_restarts: 2, cuts: 1, ..NO_FAULTS });
     let steps = [
         Restart { node: 0, machine: 0, keeps_data: false },
         Open { client: 0, node: 0 },

@@ -3,48 +3,48 @@
 use std::sync::Arc;
 
 use super::{
-    rule::Part,
+    rule::RulePart,
     step::Violation,
-    world::{CLIENTS, Key, NAMES, PerName, Tick, World},
+    world::{CLIENTS, NAMES, NamesWorld, PerName, StoredKey, Tick},
 };
 use crate::protocol::names::{Member, View, largest_group};
 
 /// A node's latest grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Grant {
-    pub(super) view: Arc<View>,
+pub(crate) struct Grant {
+    pub(crate) view: Arc<View>,
     /// Whether it accepted the number of the present round.
-    pub(super) accepted: bool,
+    pub(crate) accepted: bool,
     /// The start of the latest request that set the key's TTL.
-    pub(super) confirmed: Tick,
+    pub(crate) confirmed: Tick,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lease {
-    pub(super) id: u16,
+pub(crate) struct ModelLease {
+    pub(crate) id: u16,
     /// The start of the attempt, or of the present round of extension.
-    pub(super) started: Tick,
+    pub(crate) started: Tick,
     /// The largest token of a lease that was completed before.
-    pub(super) after: u16,
+    pub(crate) after: u16,
     /// The machines that the requests were sent to.
-    pub(super) targets: PerName<Option<usize>>,
-    pub(super) asked: PerName<bool>,
-    pub(super) grants: PerName<Option<Grant>>,
+    pub(crate) targets: PerName<Option<usize>>,
+    pub(crate) asked: PerName<bool>,
+    pub(crate) grants: PerName<Option<Grant>>,
     /// The number that is proposed or raised.
-    pub(super) number: u16,
-    pub(super) raising: bool,
-    pub(super) seen: u16,
+    pub(crate) number: u16,
+    pub(crate) raising: bool,
+    pub(crate) seen: u16,
     /// The end of the validity, once the lock is held.
-    pub(super) until: Option<Tick>,
+    pub(crate) until: Option<Tick>,
 }
 
-impl World {
-    pub(super) fn holds(&self, client: usize) -> bool {
+impl NamesWorld {
+    pub(crate) fn holds(&self, client: usize) -> bool {
         let until = self.leases[client].as_ref().and_then(|lease| lease.until);
         until.is_some_and(|until| self.client_now(client) < until)
     }
 
-    pub(super) fn holders(&self) -> usize {
+    pub(crate) fn holders(&self) -> usize {
         (0..CLIENTS).filter(|&client| self.holds(client)).count()
     }
 
@@ -54,14 +54,14 @@ impl World {
         lease.is_some_and(|l| l.until.is_none() && now < l.started + validity)
     }
 
-    pub(super) fn attempt(&mut self, client: usize) -> bool {
+    pub(crate) fn attempt(&mut self, client: usize) -> bool {
         if self.leases[client].is_some() {
             return false;
         }
         self.attempts += 1;
         let number = self.known[client] + 1;
         self.top = self.top.max(number);
-        self.leases[client] = Some(Lease {
+        self.leases[client] = Some(ModelLease {
             id: self.attempts,
             started: self.client_now(client),
             after: self.issued.iter().copied().max().unwrap_or(0),
@@ -83,7 +83,7 @@ impl World {
         (!std::mem::replace(&mut lease.asked[node], true)).then_some(machine)
     }
 
-    pub(super) fn vote(&mut self, client: usize, node: usize) -> bool {
+    pub(crate) fn vote(&mut self, client: usize, node: usize) -> bool {
         if !self.is_acquiring(client) || self.leases[client].as_ref().is_none_or(|l| l.raising) {
             return false;
         }
@@ -97,7 +97,7 @@ impl World {
         if server.lease(now).is_some_and(|other| other != lease.id) {
             return true;
         }
-        server.key = Some(Key { lease: lease.id, expires: now + ttl });
+        server.key = Some(StoredKey { lease: lease.id, expires: now + ttl });
         let accepted = lease.number > server.fence;
         lease.seen = lease.seen.max(server.fence);
         server.fence = server.fence.max(lease.number);
@@ -111,8 +111,8 @@ impl World {
     fn group(&self, client: usize, counts: impl Fn(&Grant) -> bool) -> usize {
         let Some(lease) = &self.leases[client] else { return 0 };
         let views = match lease.until {
-            Some(_) => self.has(Part::Views) && self.has(Part::ViewsOnExtensions),
-            None => self.has(Part::Views),
+            Some(_) => self.has(RulePart::Views) && self.has(RulePart::ViewsOnExtensions),
+            None => self.has(RulePart::Views),
         };
         let chosen = lease.grants.iter().enumerate().filter_map(|(node, grant)| {
             let grant = grant.as_ref().filter(|grant| counts(grant))?;
@@ -139,7 +139,7 @@ impl World {
         self.issued.push(token);
     }
 
-    pub(super) fn raise(&mut self, client: usize) -> bool {
+    pub(crate) fn raise(&mut self, client: usize) -> bool {
         let granted = self.group(client, |_| true);
         if !self.is_acquiring(client) || granted < self.quorum() {
             return false;
@@ -160,13 +160,13 @@ impl World {
         true
     }
 
-    pub(super) fn raise_vote(&mut self, client: usize, node: usize) -> bool {
+    pub(crate) fn raise_vote(&mut self, client: usize, node: usize) -> bool {
         if !self.is_acquiring(client) || self.leases[client].as_ref().is_none_or(|l| !l.raising) {
             return false;
         }
         let Some(machine) = self.asked(client, node) else { return false };
         let active = self.is_enrolled(node, machine) && self.server(node, machine).active;
-        let (now, views) = (self.server_now(node, machine), self.has(Part::Views));
+        let (now, views) = (self.server_now(node, machine), self.has(RulePart::Views));
         let server = &mut self.servers[node * self.setup.machines + machine];
         let lease = self.leases[client].as_mut().expect("it is under way");
         let Some(grant) = &mut lease.grants[node] else { return true };
@@ -182,7 +182,7 @@ impl World {
         true
     }
 
-    pub(super) fn extend(&mut self, client: usize) -> bool {
+    pub(crate) fn extend(&mut self, client: usize) -> bool {
         if !self.holds(client) {
             return false;
         }
@@ -196,7 +196,7 @@ impl World {
         true
     }
 
-    pub(super) fn extend_vote(&mut self, client: usize, node: usize) -> bool {
+    pub(crate) fn extend_vote(&mut self, client: usize, node: usize) -> bool {
         if !self.holds(client) {
             return false;
         }
@@ -204,7 +204,7 @@ impl World {
         let (now, quorum) = (self.server_now(node, machine), self.quorum());
         let (ttl, validity) = (self.setup.ttl, self.setup.validity());
         let enrolled = self.is_enrolled(node, machine);
-        let in_probation = !self.has(Part::NoExtensionsInProbation);
+        let in_probation = !self.has(RulePart::NoExtensionsInProbation);
         let lease = self.leases[client].as_mut().expect("it is held");
         let server = &mut self.servers[node * self.setup.machines + machine];
         let own = match server.lease(now) {
@@ -217,7 +217,7 @@ impl World {
         if !enrolled || !(server.active || (own && in_probation)) {
             return true;
         }
-        server.key = Some(Key { lease: lease.id, expires: now + ttl });
+        server.key = Some(StoredKey { lease: lease.id, expires: now + ttl });
         let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
         lease.grants[node] = Some(Grant { view, accepted: true, confirmed: lease.started });
         let starts: PerName<Option<Tick>> =
@@ -234,7 +234,7 @@ impl World {
         true
     }
 
-    pub(super) fn release(&mut self, client: usize, deletes: bool) -> bool {
+    pub(crate) fn release(&mut self, client: usize, deletes: bool) -> bool {
         let Some(lease) = self.leases[client].take() else { return false };
         for server in &mut self.servers {
             if deletes && server.key.is_some_and(|key| key.lease == lease.id) {

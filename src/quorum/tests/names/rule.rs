@@ -2,7 +2,7 @@
 
 /// A part of the rule that a control leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum RulePart {
     /// Answers count together, and servers witness, only if they name each other.
     Views,
     /// N−q+1 witnesses; without it one less.
@@ -68,7 +68,7 @@ pub(super) enum Part {
     Restarted,
     /// A moved server goes through a probation.
     MovedProbation,
-    /// The fences of those that left are told to the new layout.
+    /// The fences of those that left are copied to the new layout.
     LeftFences,
     /// A moved server gets a greater epoch.
     MovedEpoch,

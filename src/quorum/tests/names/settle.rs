@@ -1,24 +1,24 @@
 //! Whether a set becomes whole once nothing is disturbed any more: within two probations.
 
 use super::{
-    cases::{MOVES, SEEDS, by_groups, factor, first_start, moves, restarts},
-    faults::Faults,
-    search::Search,
-    step::Step,
-    world::{CLIENTS, Setup, World},
+    faults::FaultBudget,
+    search::NamesSearch,
+    setups::{MOVES, SEEDS, by_groups, factor, first_start, moves, restarts},
+    step::NamesStep,
+    world::{CLIENTS, NamesSetup, NamesWorld},
 };
 
 /// Walks that look for states to start from.
 const WALKS: u64 = 500;
 
 /// Regular looks of all clients, once nothing is disturbed any more; true once the set is whole.
-fn settles(mut world: World, ticks: usize) -> bool {
-    world.left = Faults::default();
+fn settles(mut world: NamesWorld, ticks: usize) -> bool {
+    world.left = FaultBudget::default();
     let leads = world.leads[0];
     world.leads.fill(leads);
     // Somebody connects anew; the others learn of a move by what is stored.
     for node in world.names() {
-        world.apply(Step::Open { client: 0, node });
+        world.apply(NamesStep::Open { client: 0, node });
     }
     for _ in 0..ticks {
         for _ in 0..2 {
@@ -26,47 +26,47 @@ fn settles(mut world: World, ticks: usize) -> bool {
                 for node in world.names() {
                     let driver = &world.drivers[client];
                     if driver.conn[node].is_none() || driver.is_displaced(node) {
-                        world.apply(Step::Open { client, node });
+                        world.apply(NamesStep::Open { client, node });
                     }
-                    world.apply(Step::Look { client, node });
-                    world.apply(Step::Reenrol { client, node });
+                    world.apply(NamesStep::Look { client, node });
+                    world.apply(NamesStep::Reenrol { client, node });
                 }
                 for into in world.names() {
                     for of in world.names() {
-                        world.apply(Step::Store { client, into, of });
+                        world.apply(NamesStep::Store { client, into, of });
                     }
-                    world.apply(Step::Merge { client, node: into });
+                    world.apply(NamesStep::Merge { client, node: into });
                 }
                 for node in world.names() {
-                    world.apply(Step::Look { client, node });
+                    world.apply(NamesStep::Look { client, node });
                 }
                 for node in world.names() {
-                    world.apply(Step::Begin { client, node });
+                    world.apply(NamesStep::Begin { client, node });
                     for of in world.names() {
-                        world.apply(Step::Fence { client, node: of });
+                        world.apply(NamesStep::Fence { client, node: of });
                     }
-                    world.apply(Step::Activate { client });
-                    world.apply(Step::Look { client, node });
+                    world.apply(NamesStep::Activate { client });
+                    world.apply(NamesStep::Look { client, node });
                 }
             }
         }
         if world.is_whole() {
             return true;
         }
-        world.apply(Step::Tick);
+        world.apply(NamesStep::Tick);
     }
     world.is_whole()
 }
 
 /// The states that a search kept, and the trace to one that does not become whole within `ticks`.
-fn stuck(search: &Search, ticks: usize) -> (usize, Vec<&[Step]>) {
+fn stuck(search: &NamesSearch, ticks: usize) -> (usize, Vec<&[NamesStep]>) {
     let stuck = search.kept.iter().filter(|kept| !settles(kept.world.clone(), ticks));
     (search.kept.len(), stuck.map(|kept| &kept.trace[..]).collect())
 }
 
-fn becomes_whole(setup: Setup) {
+fn becomes_whole(setup: NamesSetup) {
     let setup = by_groups(setup);
-    let mut search = Search::new(setup, SEEDS[0]);
+    let mut search = NamesSearch::new(setup, SEEDS[0]);
     assert!(search.run(WALKS * factor(), MOVES).is_none(), "a violation");
     let ticks = 2 * usize::from(setup.ttl) + 1;
     let (states, stuck) = stuck(&search, ticks);

@@ -1,10 +1,10 @@
 //! The steps of the world, and the violations that they may come to.
 
-use super::{clocks::Whose, world::World};
+use super::{clocks::Whose, world::NamesWorld};
 
 /// One step of the world. `client`, `node`: indices; `machine`: index under the name of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum NamesStep {
     Tick,
     /// A clock gains a tick on the slowest one.
     Gain {
@@ -121,7 +121,7 @@ pub(super) enum Step {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Violation {
+pub(crate) enum Violation {
     TwoHolders,
     TokenIssuedTwice,
     TokenNotGreater,
@@ -130,39 +130,41 @@ pub(super) enum Violation {
     TickClaimedTwice,
 }
 
-impl World {
+impl NamesWorld {
     /// Does one step; false if it can't be done now, or changes nothing.
-    pub(super) fn apply(&mut self, step: Step) -> bool {
+    pub(crate) fn apply(&mut self, step: NamesStep) -> bool {
         let done = match step {
-            Step::Tick => {
+            NamesStep::Tick => {
                 self.now += 1;
                 true
             }
-            Step::Gain { clock } => self.gain(clock),
-            Step::Move { client, node, machine } => self.move_name(client, node, machine),
-            Step::Restart { node, machine, keeps_data } => self.restart(node, machine, keeps_data),
-            Step::Crash { client } => self.crash(client),
-            Step::Cut { client, node } => self.cut(client, node),
-            Step::Open { client, node } => self.open(client, node),
-            Step::Look { client, node } => self.look(client, node),
-            Step::Reenrol { client, node } => self.reenrol(client, node),
-            Step::Store { client, into, of } => self.store(client, into, of),
-            Step::Merge { client, node } => self.merge(client, node),
-            Step::Begin { client, node } => self.begin(client, node),
-            Step::Fence { client, node } => self.fence(client, node),
-            Step::Activate { client } => self.activate(client),
-            Step::Attempt { client } => self.attempt(client),
-            Step::Vote { client, node } => self.vote(client, node),
-            Step::Raise { client } => self.raise(client),
-            Step::RaiseVote { client, node } => self.raise_vote(client, node),
-            Step::Extend { client } => self.extend(client),
-            Step::ExtendVote { client, node } => self.extend_vote(client, node),
-            Step::Release { client, deletes } => self.release(client, deletes),
-            Step::Work { client } => self.begin_work(client),
-            Step::Ask { client, node } => self.ask(client, node),
-            Step::BeginCopy { client, node } => self.begin_copy(client, node),
-            Step::CopyFrom { client, node } => self.copy_from(client, node),
-            Step::EndCopy { client } => self.end_copy(client),
+            NamesStep::Gain { clock } => self.gain(clock),
+            NamesStep::Move { client, node, machine } => self.move_name(client, node, machine),
+            NamesStep::Restart { node, machine, keeps_data } => {
+                self.restart(node, machine, keeps_data)
+            }
+            NamesStep::Crash { client } => self.crash(client),
+            NamesStep::Cut { client, node } => self.cut(client, node),
+            NamesStep::Open { client, node } => self.open(client, node),
+            NamesStep::Look { client, node } => self.look(client, node),
+            NamesStep::Reenrol { client, node } => self.reenrol(client, node),
+            NamesStep::Store { client, into, of } => self.store(client, into, of),
+            NamesStep::Merge { client, node } => self.merge(client, node),
+            NamesStep::Begin { client, node } => self.begin(client, node),
+            NamesStep::Fence { client, node } => self.fence(client, node),
+            NamesStep::Activate { client } => self.activate(client),
+            NamesStep::Attempt { client } => self.attempt(client),
+            NamesStep::Vote { client, node } => self.vote(client, node),
+            NamesStep::Raise { client } => self.raise(client),
+            NamesStep::RaiseVote { client, node } => self.raise_vote(client, node),
+            NamesStep::Extend { client } => self.extend(client),
+            NamesStep::ExtendVote { client, node } => self.extend_vote(client, node),
+            NamesStep::Release { client, deletes } => self.release(client, deletes),
+            NamesStep::Work { client } => self.begin_work(client),
+            NamesStep::Ask { client, node } => self.ask(client, node),
+            NamesStep::BeginCopy { client, node } => self.begin_copy(client, node),
+            NamesStep::CopyFrom { client, node } => self.copy_from(client, node),
+            NamesStep::EndCopy { client } => self.end_copy(client),
         };
         if done && self.violation.is_none() && self.holders() > 1 {
             self.violation = Some(Violation::TwoHolders);
@@ -170,12 +172,12 @@ impl World {
         self.note_lost_record();
         let changes = matches!(
             step,
-            Step::Tick
-                | Step::Look { .. }
-                | Step::Reenrol { .. }
-                | Step::Store { .. }
-                | Step::Merge { .. }
-                | Step::Activate { .. }
+            NamesStep::Tick
+                | NamesStep::Look { .. }
+                | NamesStep::Reenrol { .. }
+                | NamesStep::Store { .. }
+                | NamesStep::Merge { .. }
+                | NamesStep::Activate { .. }
         );
         if done && changes && !self.setup.locks && !self.setup.is_layout {
             self.note_groups();

@@ -2,17 +2,17 @@
 
 use super::{
     clocks::Whose,
-    step::Step,
-    world::{CLIENTS, NAMES, PerName, World},
+    step::NamesStep,
+    world::{CLIENTS, NAMES, NamesWorld, PerName},
 };
 
 /// A generator of random numbers: the same seed, the same walk. Source: Steele et al.,
 /// *Fast Splittable Pseudorandom Number Generators* (2014), `SplitMix64`.
 #[derive(Clone, Debug)]
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,7 +20,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    pub(super) fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         usize::try_from(((self.next() >> 32) * limit as u64) >> 32).expect("it is below the limit")
     }
 }
@@ -42,7 +42,7 @@ fn order(names: usize, random: &mut Random) -> Vec<usize> {
 
 /// What a client does with which nodes, most of the time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Habits {
+pub(crate) struct Habits {
     /// Where it takes its locks.
     locks: PerName<bool>,
     /// Where it stores what it reads.
@@ -52,7 +52,7 @@ pub(super) struct Habits {
 }
 
 impl Habits {
-    pub(super) fn draw(world: &World, random: &mut Random) -> Self {
+    pub(crate) fn draw(world: &NamesWorld, random: &mut Random) -> Self {
         let names = world.setup.names;
         let mut subset = |size: usize| {
             let order = order(names, random);
@@ -69,16 +69,16 @@ impl Habits {
 
 /// One walk, and the steps that it took.
 #[derive(Debug)]
-pub(super) struct Walk {
-    pub(super) world: World,
-    pub(super) trace: Vec<Step>,
+pub(crate) struct NamesWalk {
+    pub(crate) world: NamesWorld,
+    pub(crate) trace: Vec<NamesStep>,
     random: Random,
     weights: [[usize; KINDS]; CLIENTS],
-    pub(super) habits: [Habits; CLIENTS],
+    pub(crate) habits: [Habits; CLIENTS],
 }
 
-impl Walk {
-    pub(super) fn new(world: World, habits: Option<[Habits; CLIENTS]>, seed: u64) -> Self {
+impl NamesWalk {
+    pub(crate) fn new(world: NamesWorld, habits: Option<[Habits; CLIENTS]>, seed: u64) -> Self {
         let mut random = Random(seed);
         let mut weights = [[0; KINDS]; CLIENTS];
         let kinds = if world.setup.work.is_some() { KINDS } else { KINDS_WITHOUT_WORK };
@@ -102,7 +102,7 @@ impl Walk {
         Self { world, trace: Vec::new(), random, weights, habits }
     }
 
-    pub(super) fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let client = self.random.below(CLIENTS);
         let weights = self.weights[client];
         let mut at = self.random.below(weights.iter().sum());
@@ -115,17 +115,17 @@ impl Walk {
         let other = self.random.below(self.world.setup.names);
         let machine = self.random.below(self.world.setup.machines);
         match kind.expect("it is below the sum") {
-            0 => self.apply(Step::Tick),
+            0 => self.apply(NamesStep::Tick),
             1 => self.disturb(client, node, machine),
-            2 => self.apply(Step::Open { client, node }),
-            3 => self.apply(Step::Look { client, node }),
-            4 => self.apply(Step::Store { client, into: node, of: other }),
-            5 => self.apply(Step::Merge { client, node }),
-            6 => self.apply(Step::Begin { client, node }),
-            7 => self.apply(Step::Fence { client, node }),
-            8 => self.apply(Step::Activate { client }),
+            2 => self.apply(NamesStep::Open { client, node }),
+            3 => self.apply(NamesStep::Look { client, node }),
+            4 => self.apply(NamesStep::Store { client, into: node, of: other }),
+            5 => self.apply(NamesStep::Merge { client, node }),
+            6 => self.apply(NamesStep::Begin { client, node }),
+            7 => self.apply(NamesStep::Fence { client, node }),
+            8 => self.apply(NamesStep::Activate { client }),
             9 => self.lock_step(client, node),
-            10 => self.apply(Step::Release { client, deletes: other != 0 }),
+            10 => self.apply(NamesStep::Release { client, deletes: other != 0 }),
             11 => self.lock(client),
             12 => self.renew(client),
             13 => self.look_at_all(client),
@@ -137,7 +137,7 @@ impl Walk {
         }
     }
 
-    pub(super) fn apply(&mut self, step: Step) {
+    pub(crate) fn apply(&mut self, step: NamesStep) {
         if self.world.violation.is_none() && self.world.apply(step) {
             self.trace.push(step);
         }
@@ -148,31 +148,31 @@ impl Walk {
             let of_client = self.random.below(2) == 0;
             let server = Whose::Server { node, machine };
             let clock = if of_client { Whose::Client(client) } else { server };
-            return self.apply(Step::Gain { clock });
+            return self.apply(NamesStep::Gain { clock });
         }
         let all = self.random.below(3) > 0;
         let step = match self.random.below(8) {
             0..=3 => {
                 let split = self.world.setup.split_lookups && !all;
                 let client = split.then_some(client);
-                Step::Move { client, node, machine }
+                NamesStep::Move { client, node, machine }
             }
-            4 => Step::Restart { node, machine, keeps_data: false },
-            5 => Step::Restart { node, machine, keeps_data: true },
-            6 => Step::Crash { client },
-            _ => Step::Cut { client, node },
+            4 => NamesStep::Restart { node, machine, keeps_data: false },
+            5 => NamesStep::Restart { node, machine, keeps_data: true },
+            6 => NamesStep::Crash { client },
+            _ => NamesStep::Cut { client, node },
         };
         self.apply(step);
     }
 
     fn lock_step(&mut self, client: usize, node: usize) {
         let step = match self.random.below(6) {
-            0 => Step::Attempt { client },
-            1 => Step::Raise { client },
-            2 => Step::RaiseVote { client, node },
-            3 => Step::Extend { client },
-            4 => Step::ExtendVote { client, node },
-            _ => Step::Vote { client, node },
+            0 => NamesStep::Attempt { client },
+            1 => NamesStep::Raise { client },
+            2 => NamesStep::RaiseVote { client, node },
+            3 => NamesStep::Extend { client },
+            4 => NamesStep::ExtendVote { client, node },
+            _ => NamesStep::Vote { client, node },
         };
         self.apply(step);
     }
@@ -192,25 +192,25 @@ impl Walk {
 
     /// An attempt from its start to its verdict.
     fn lock(&mut self, client: usize) {
-        self.apply(Step::Release { client, deletes: true });
-        self.apply(Step::Attempt { client });
+        self.apply(NamesStep::Release { client, deletes: true });
+        self.apply(NamesStep::Attempt { client });
         let order = self.reached(client);
         for &node in &order {
-            self.apply(Step::Vote { client, node });
+            self.apply(NamesStep::Vote { client, node });
         }
-        self.apply(Step::Raise { client });
+        self.apply(NamesStep::Raise { client });
         for node in order {
-            self.apply(Step::RaiseVote { client, node });
+            self.apply(NamesStep::RaiseVote { client, node });
         }
     }
 
     fn work_step(&mut self, client: usize, node: usize) {
         let step = match self.random.below(6) {
-            0 => Step::Work { client },
-            1 => Step::BeginCopy { client, node },
-            2 => Step::CopyFrom { client, node },
-            3 => Step::EndCopy { client },
-            _ => Step::Ask { client, node },
+            0 => NamesStep::Work { client },
+            1 => NamesStep::BeginCopy { client, node },
+            2 => NamesStep::CopyFrom { client, node },
+            3 => NamesStep::EndCopy { client },
+            _ => NamesStep::Ask { client, node },
         };
         self.apply(step);
     }
@@ -220,28 +220,28 @@ impl Walk {
         if !self.world.holds(client) {
             self.lock(client);
         }
-        self.apply(Step::Work { client });
+        self.apply(NamesStep::Work { client });
         for _ in 0..2 {
             let all = self.random.below(2) == 0;
             let order = if all { self.order() } else { self.reached(client) };
             for node in order {
-                self.apply(Step::Ask { client, node });
+                self.apply(NamesStep::Ask { client, node });
             }
         }
     }
 
     fn copy(&mut self, client: usize, node: usize) {
-        self.apply(Step::BeginCopy { client, node });
+        self.apply(NamesStep::BeginCopy { client, node });
         for node in self.order() {
-            self.apply(Step::CopyFrom { client, node });
+            self.apply(NamesStep::CopyFrom { client, node });
         }
-        self.apply(Step::EndCopy { client });
+        self.apply(NamesStep::EndCopy { client });
     }
 
     fn renew(&mut self, client: usize) {
-        self.apply(Step::Extend { client });
+        self.apply(NamesStep::Extend { client });
         for node in self.reached(client) {
-            self.apply(Step::ExtendVote { client, node });
+            self.apply(NamesStep::ExtendVote { client, node });
         }
     }
 
@@ -252,9 +252,9 @@ impl Walk {
                 || driver.conn[node].is_none()
                 || driver.is_displaced(node)
             {
-                self.apply(Step::Open { client, node });
+                self.apply(NamesStep::Open { client, node });
             }
-            self.apply(Step::Look { client, node });
+            self.apply(NamesStep::Look { client, node });
         }
     }
 
@@ -265,22 +265,22 @@ impl Walk {
             order.retain(|&node| self.habits[client].drives[node]);
         }
         for into in order {
-            self.apply(Step::Reenrol { client, node: into });
+            self.apply(NamesStep::Reenrol { client, node: into });
             for of in self.order() {
-                self.apply(Step::Store { client, into, of });
+                self.apply(NamesStep::Store { client, into, of });
             }
-            self.apply(Step::Merge { client, node: into });
+            self.apply(NamesStep::Merge { client, node: into });
         }
     }
 
     /// Does the activation that is due.
     fn finish(&mut self, client: usize) {
         for node in self.order() {
-            self.apply(Step::Begin { client, node });
+            self.apply(NamesStep::Begin { client, node });
         }
         for node in self.order() {
-            self.apply(Step::Fence { client, node });
+            self.apply(NamesStep::Fence { client, node });
         }
-        self.apply(Step::Activate { client });
+        self.apply(NamesStep::Activate { client });
     }
 }

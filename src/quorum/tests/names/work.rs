@@ -6,9 +6,9 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    rule::Part,
+    rule::RulePart,
     step::Violation,
-    world::{NAMES, PerName, World},
+    world::{NAMES, NamesWorld, PerName},
 };
 use crate::{
     protocol::{
@@ -20,7 +20,7 @@ use crate::{
 
 /// What clients do while they hold the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(crate) enum WorkKind {
     /// Work with a record.
     Once,
     /// The tick of a job.
@@ -29,7 +29,7 @@ pub(super) enum Work {
 
 /// Why a server lacks records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Lacks {
+pub(crate) enum Lacks {
     /// It learnt from others after its probation.
     Learnt,
     /// It was bootstrapped together with others.
@@ -38,22 +38,22 @@ pub(super) enum Lacks {
 
 /// What a server keeps of the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Kept {
+pub(crate) struct StoredWork {
     /// The lease under which the work was done.
-    pub(super) record: Option<u16>,
+    pub(crate) record: Option<u16>,
     /// It lacks records, and does not say that there is none.
-    pub(super) lacks: Option<Lacks>,
+    pub(crate) lacks: Option<Lacks>,
     /// No claim with a smaller token is taken.
-    pub(super) promise: u16,
+    pub(crate) promise: u16,
     /// The token of the claim of the tick.
-    pub(super) claim: Option<u16>,
+    pub(crate) claim: Option<u16>,
     /// It was bootstrapped: the tick counts as started.
-    pub(super) burnt: bool,
+    pub(crate) burnt: bool,
 }
 
-impl Kept {
+impl StoredWork {
     /// Takes over what another server keeps of the tick.
-    pub(super) fn learn(&mut self, other: &Self) {
+    pub(crate) fn learn(&mut self, other: &Self) {
         self.promise = self.promise.max(other.promise).max(other.claim.unwrap_or(0));
         self.claim = self.claim.max(other.claim);
         self.burnt |= other.burnt;
@@ -61,7 +61,7 @@ impl Kept {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Phase {
+pub(crate) enum WorkPhase {
     /// Asks what is recorded; or for promises, and what is claimed.
     Asking,
     /// Has its record or its claim kept.
@@ -70,37 +70,37 @@ pub(super) enum Phase {
 
 /// What a client does under its lease.
 #[derive(Clone, Debug)]
-pub(super) struct Job {
+pub(crate) struct ClientWork {
     lease: u16,
     token: u16,
-    pub(super) phase: Phase,
+    pub(crate) phase: WorkPhase,
     targets: PerName<Option<usize>>,
     asked: PerName<bool>,
-    pub(super) told: PerName<Option<Told>>,
+    pub(crate) told: PerName<Option<WorkAnswer>>,
 }
 
 /// What a server told.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(crate) struct WorkAnswer {
     view: Arc<View>,
-    kept: Kept,
+    kept: StoredWork,
 }
 
-impl Job {
+impl ClientWork {
     /// A request to a server that restarted is not answered.
-    pub(super) fn lose(&mut self, node: usize, machine: usize) {
+    pub(crate) fn lose(&mut self, node: usize, machine: usize) {
         self.targets[node].take_if(|target| *target == machine);
     }
 
-    fn enter(&mut self, phase: Phase, targets: PerName<Option<usize>>) {
+    fn enter(&mut self, phase: WorkPhase, targets: PerName<Option<usize>>) {
         (self.phase, self.targets) = (phase, targets);
         (self.asked, self.told) = ([false; NAMES], std::array::from_fn(|_| None));
     }
 }
 
-impl World {
+impl NamesWorld {
     /// The client begins the work under the lock that it holds.
-    pub(super) fn begin_work(&mut self, client: usize) -> bool {
+    pub(crate) fn begin_work(&mut self, client: usize) -> bool {
         if self.setup.work.is_none() || !self.holds(client) {
             return false;
         }
@@ -108,21 +108,21 @@ impl World {
         if self.jobs[client].as_ref().is_some_and(|job| job.lease == lease.id) {
             return false;
         }
-        let mut job = Job {
+        let mut job = ClientWork {
             lease: lease.id,
             token: lease.number,
-            phase: Phase::Asking,
+            phase: WorkPhase::Asking,
             targets: [None; NAMES],
             asked: [false; NAMES],
             told: std::array::from_fn(|_| None),
         };
-        job.enter(Phase::Asking, self.drivers[client].conn);
+        job.enter(WorkPhase::Asking, self.drivers[client].conn);
         self.jobs[client] = Some(job);
         true
     }
 
     /// A server answers a request of the client's work.
-    pub(super) fn ask(&mut self, client: usize, node: usize) -> bool {
+    pub(crate) fn ask(&mut self, client: usize, node: usize) -> bool {
         let (Some(work), Some(job)) = (self.setup.work, &mut self.jobs[client]) else {
             return false;
         };
@@ -139,37 +139,39 @@ impl World {
         if !self.is_enrolled(node, machine) || !self.server(node, machine).active {
             return true;
         }
-        let abstains = self.has(Part::Copies);
+        let abstains = self.has(RulePart::Copies);
         let server = self.server_mut(node, machine);
         let is_ours = server.lease(now) == Some(lease);
         let kept = &mut server.kept;
         let answers = match (work, phase) {
-            (Work::Once, Phase::Asking) => {
+            (WorkKind::Once, WorkPhase::Asking) => {
                 kept.record.is_some() || !(kept.lacks.is_some() && abstains)
             }
-            (Work::Once, Phase::Keeping) => is_ours,
-            (Work::Tick, _) => kept.promise <= token,
+            (WorkKind::Once, WorkPhase::Keeping) => is_ours,
+            (WorkKind::Tick, _) => kept.promise <= token,
         };
         if !answers {
             return true;
         }
         let told = *kept;
         match (work, phase) {
-            (Work::Once, Phase::Asking) => {}
-            (Work::Once, Phase::Keeping) => kept.record = kept.record.or(Some(lease)),
-            (Work::Tick, Phase::Asking) => kept.promise = token,
-            (Work::Tick, Phase::Keeping) => (kept.promise, kept.claim) = (token, Some(token)),
+            (WorkKind::Once, WorkPhase::Asking) => {}
+            (WorkKind::Once, WorkPhase::Keeping) => kept.record = kept.record.or(Some(lease)),
+            (WorkKind::Tick, WorkPhase::Asking) => kept.promise = token,
+            (WorkKind::Tick, WorkPhase::Keeping) => {
+                (kept.promise, kept.claim) = (token, Some(token))
+            }
         }
         let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
         let job = self.jobs[client].as_mut().expect("it is under way");
-        job.told[node] = Some(Told { view, kept: told });
+        job.told[node] = Some(WorkAnswer { view, kept: told });
         self.judge(client, work);
         true
     }
 
     /// What the servers kept that answered and count together.
-    fn told(&self, job: &Job) -> Vec<Kept> {
-        let views = self.has(Part::ViewsOnWork);
+    fn told(&self, job: &ClientWork) -> Vec<StoredWork> {
+        let views = self.has(RulePart::ViewsOnWork);
         let told = job.told.iter().enumerate();
         let members: Vec<Member<'_>> = told
             .filter_map(|(node, told)| Some((node, views.then_some(&told.as_ref()?.view))))
@@ -178,17 +180,17 @@ impl World {
         group.filter_map(|(node, _)| Some(job.told[node].as_ref()?.kept)).collect()
     }
 
-    fn judge(&mut self, client: usize, work: Work) {
+    fn judge(&mut self, client: usize, work: WorkKind) {
         let job = self.jobs[client].as_ref().expect("it is under way");
         let (told, lease) = (self.told(job), job.lease);
         if told.len() < self.quorum() {
             return;
         }
         match job.phase {
-            Phase::Asking => {
+            WorkPhase::Asking => {
                 let is_free = match work {
-                    Work::Once => self.is_recorded(&told),
-                    Work::Tick => self.is_claimed(&told),
+                    WorkKind::Once => self.is_recorded(&told),
+                    WorkKind::Tick => self.is_claimed(&told),
                 };
                 match is_free {
                     None => return,
@@ -196,8 +198,8 @@ impl World {
                     Some(true) => {}
                 }
             }
-            Phase::Keeping => {
-                if work == Work::Tick && self.done.is_some() {
+            WorkPhase::Keeping => {
+                if work == WorkKind::Tick && self.done.is_some() {
                     self.violation = Some(Violation::TickClaimedTwice);
                 }
                 self.done = Some(lease);
@@ -207,20 +209,20 @@ impl World {
         job.targets = [None; NAMES];
     }
 
-    /// Nobody did the work, as far as was told. Work with a record begins here, a tick when it is
+    /// The work was not done, by the answers. Work with a record begins here, a tick when it is
     /// claimed.
     fn begin_keeping(&mut self, client: usize) {
-        if self.setup.work == Some(Work::Once) && self.done.is_some() {
+        if self.setup.work == Some(WorkKind::Once) && self.done.is_some() {
             self.violation = Some(Violation::WorkDoneTwice);
         }
         let targets = self.drivers[client].conn;
         let job = self.jobs[client].as_mut().expect("it is under way");
-        job.enter(Phase::Keeping, targets);
+        job.enter(WorkPhase::Keeping, targets);
     }
 
     /// Where names change while servers copy, all that kept a record may be gone: it is lost once no
     /// group that could grant a lock has a server that keeps it.
-    pub(super) fn note_lost_record(&mut self) {
+    pub(crate) fn note_lost_record(&mut self) {
         if !self.setup.changes_while_copying || self.done.is_none() {
             return;
         }
@@ -233,7 +235,7 @@ impl World {
     }
 
     /// Whether the work is done, if that is known.
-    fn is_recorded(&self, told: &[Kept]) -> Option<bool> {
+    fn is_recorded(&self, told: &[StoredWork]) -> Option<bool> {
         let left = Duration::from_secs(60);
         let record = |lease: u16| {
             let mut nonce = [0; 16];
@@ -251,7 +253,7 @@ impl World {
     }
 
     /// Whether the tick counts as started, if that is known.
-    fn is_claimed(&self, told: &[Kept]) -> Option<bool> {
+    fn is_claimed(&self, told: &[StoredWork]) -> Option<bool> {
         let run = TickRun::new(Duration::from_secs(1), 1, Duration::from_secs(1));
         let claim = |token: u16| TickClaim::new(token.into(), run, "client".into(), None);
         let claims: Vec<_> = told.iter().map(|kept| kept.claim.map(claim)).collect();

@@ -3,73 +3,73 @@
 use std::sync::Arc;
 
 use super::{
+    client_view::ClientView,
     clocks::Clock,
     copies::Copy,
-    driver::Driver,
-    faults::Faults,
-    groups::Group,
-    lock::Lease,
-    rule::Part,
+    faults::FaultBudget,
+    groups::GrantGroup,
+    lock::ModelLease,
+    rule::RulePart,
     step::Violation,
-    work::{Job, Kept, Work},
+    work::{ClientWork, StoredWork, WorkKind},
 };
 use crate::protocol::names::{Incarnation, View, name_each_other};
 
 /// The most names of a set.
-pub(super) const NAMES: usize = 5;
+pub(crate) const NAMES: usize = 5;
 /// How many clients there are: each takes locks, and each drives the changes.
-pub(super) const CLIENTS: usize = 2;
+pub(crate) const CLIENTS: usize = 2;
 
-pub(super) type Tick = u16;
-pub(super) type PerName<T> = [T; NAMES];
+pub(crate) type Tick = u16;
+pub(crate) type PerName<T> = [T; NAMES];
 
 /// One machine under a name.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a state that it may be in or not")]
-pub(super) struct Server {
+pub(crate) struct ModelServer {
     /// Its enrolment and the owners that it stores; `None` while it is blank.
-    pub(super) view: Option<Arc<View>>,
-    pub(super) active: bool,
+    pub(crate) view: Option<Arc<View>>,
+    pub(crate) active: bool,
     /// It is of an earlier version, which knew no owners: it votes for clients of that version, until
     /// another one reads it.
-    pub(super) is_old: bool,
-    /// The owners that it replaced, without [`Part::GreaterOwner`].
-    pub(super) retired: Vec<Incarnation>,
+    pub(crate) is_old: bool,
+    /// The owners that it replaced, without [`RulePart::GreaterOwner`].
+    pub(crate) retired: Vec<Incarnation>,
     /// Counts the restarts.
-    pub(super) run: u8,
-    pub(super) key: Option<Key>,
-    pub(super) fence: u16,
+    pub(crate) run: u8,
+    pub(crate) key: Option<StoredKey>,
+    pub(crate) fence: u16,
     /// What it keeps of the clients' work.
-    pub(super) kept: Kept,
+    pub(crate) kept: StoredWork,
     /// It belongs to another layout, under which it has a view; here it has none.
-    pub(super) elsewhere: bool,
+    pub(crate) elsewhere: bool,
     /// It was moved here from a set that may still grant.
-    pub(super) moved: bool,
+    pub(crate) moved: bool,
     /// How it left the other layout.
-    pub(super) left: Option<Left>,
+    pub(crate) left: Option<Left>,
 }
 
 /// How a server left a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Left {
-    pub(super) layout: usize,
+pub(crate) struct Left {
+    pub(crate) layout: usize,
     /// The index of its name there.
-    pub(super) node: usize,
+    pub(crate) node: usize,
     /// It was taken over by a client; otherwise an operator moved it.
-    pub(super) taken_over: bool,
+    pub(crate) taken_over: bool,
     /// Its view, if it voted.
-    pub(super) view: Option<Arc<View>>,
+    pub(crate) view: Option<Arc<View>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    pub(super) lease: u16,
-    pub(super) expires: Tick,
+pub(crate) struct StoredKey {
+    pub(crate) lease: u16,
+    pub(crate) expires: Tick,
 }
 
-impl Server {
+impl ModelServer {
     /// Stores `owner` for the name of `node`, unless a greater one is there.
-    pub(super) fn store(&mut self, node: usize, owner: Incarnation) {
+    pub(crate) fn store(&mut self, node: usize, owner: Incarnation) {
         if let Some(view) = &mut self.view
             && view.owners[node] < Some(owner)
         {
@@ -78,7 +78,7 @@ impl Server {
     }
 
     /// Replaces the owner of the name of `node`, unless `owner` was replaced before.
-    pub(super) fn replace(&mut self, node: usize, owner: Incarnation) {
+    pub(crate) fn replace(&mut self, node: usize, owner: Incarnation) {
         if let Some(view) = &mut self.view
             && view.owners[node] != Some(owner)
             && !self.retired.contains(&owner)
@@ -88,85 +88,85 @@ impl Server {
     }
 
     /// The lease whose key is stored here.
-    pub(super) fn lease(&self, now: Tick) -> Option<u16> {
+    pub(crate) fn lease(&self, now: Tick) -> Option<u16> {
         self.key.filter(|key| now < key.expires).map(|key| key.lease)
     }
 }
 
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fault that may be or not")]
-pub(super) struct Setup {
-    pub(super) names: usize,
+pub(crate) struct NamesSetup {
+    pub(crate) names: usize,
     /// Machines under each name.
-    pub(super) machines: usize,
+    pub(crate) machines: usize,
     /// The TTL of all locks, in ticks.
-    pub(super) ttl: Tick,
+    pub(crate) ttl: Tick,
     /// By how many ticks two clocks may differ after a TTL: 0 or 1.
-    pub(super) drift: Tick,
+    pub(crate) drift: Tick,
     /// The part of the rule that is left out.
-    pub(super) without: Option<Part>,
-    pub(super) faults: Faults,
-    /// How many names may change during the change of one, that one included, while the former
+    pub(crate) without: Option<RulePart>,
+    pub(crate) faults: FaultBudget,
+    /// Maximum number of names that change during the change of one, itself included, while the former
     /// server of a name may be alive.
-    pub(super) at_once: usize,
+    pub(crate) at_once: usize,
     /// Whether the set has never been started.
-    pub(super) blank: bool,
+    pub(crate) blank: bool,
     /// Whether all servers are of an earlier version at the start.
-    pub(super) upgraded: bool,
-    /// Whether the clients may be told different machines by their look-ups.
-    pub(super) split_lookups: bool,
+    pub(crate) upgraded: bool,
+    /// Whether the clients' look-ups may return different machines.
+    pub(crate) split_lookups: bool,
     /// Whether the clients take locks; otherwise the groups that could grant one are watched.
-    pub(super) locks: bool,
+    pub(crate) locks: bool,
     /// What the clients do under their locks.
-    pub(super) work: Option<Work>,
+    pub(crate) work: Option<WorkKind>,
     /// Whether a change of a name ends before its server has all records. What no server keeps any
     /// more may be lost then.
-    pub(super) changes_while_copying: bool,
+    pub(crate) changes_while_copying: bool,
     /// Whether it is one layout of two, of which `layouts` keeps the limits.
-    pub(super) is_layout: bool,
+    pub(crate) is_layout: bool,
     /// Whether the servers' clocks go back: a bootstrap has no floor for its tokens.
-    pub(super) clocks_go_back: bool,
+    pub(crate) clocks_go_back: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct World {
-    pub(super) setup: Setup,
+pub(crate) struct NamesWorld {
+    pub(crate) setup: NamesSetup,
     /// The time by the slowest clock.
-    pub(super) now: Tick,
+    pub(crate) now: Tick,
     /// Of the clients, then of the servers.
-    pub(super) clocks: Vec<Clock>,
-    pub(super) servers: Vec<Server>,
+    pub(crate) clocks: Vec<Clock>,
+    pub(crate) servers: Vec<ModelServer>,
     /// Where each client's look-ups lead.
-    pub(super) leads: [PerName<usize>; CLIENTS],
-    pub(super) drivers: [Driver; CLIENTS],
-    pub(super) leases: [Option<Lease>; CLIENTS],
+    pub(crate) leads: [PerName<usize>; CLIENTS],
+    pub(crate) drivers: [ClientView; CLIENTS],
+    pub(crate) leases: [Option<ModelLease>; CLIENTS],
     /// The largest fence that each client knows.
-    pub(super) known: [u16; CLIENTS],
-    pub(super) issued: Vec<u16>,
-    pub(super) jobs: [Option<Job>; CLIENTS],
-    pub(super) copies: [Option<Copy>; CLIENTS],
+    pub(crate) known: [u16; CLIENTS],
+    pub(crate) issued: Vec<u16>,
+    pub(crate) jobs: [Option<ClientWork>; CLIENTS],
+    pub(crate) copies: [Option<Copy>; CLIENTS],
     /// The lease whose record, or claim of the tick, a quorum kept.
-    pub(super) done: Option<u16>,
-    pub(super) groups: Vec<Group>,
+    pub(crate) done: Option<u16>,
+    pub(crate) groups: Vec<GrantGroup>,
     /// The largest number that was ever proposed.
-    pub(super) top: u16,
-    pub(super) enrolments: u64,
-    pub(super) attempts: u16,
-    pub(super) left: Faults,
-    /// The names that changed during the change of each, that one included; one bit for each.
-    pub(super) changed_during: PerName<u8>,
-    pub(super) violation: Option<Violation>,
+    pub(crate) top: u16,
+    pub(crate) enrolments: u64,
+    pub(crate) attempts: u16,
+    pub(crate) left: FaultBudget,
+    /// The names that changed during the change of each, itself included; one bit for each.
+    pub(crate) changed_during: PerName<u8>,
+    pub(crate) violation: Option<Violation>,
 }
 
-impl World {
-    pub(super) fn new(setup: Setup) -> Self {
+impl NamesWorld {
+    pub(crate) fn new(setup: NamesSetup) -> Self {
         let mut world = Self {
             setup,
             now: 0,
             clocks: vec![Clock::default(); CLIENTS + setup.names * setup.machines],
-            servers: vec![Server::default(); setup.names * setup.machines],
+            servers: vec![ModelServer::default(); setup.names * setup.machines],
             leads: [[0; NAMES]; CLIENTS],
-            drivers: std::array::from_fn(|_| Driver::new(0)),
+            drivers: std::array::from_fn(|_| ClientView::new(0)),
             leases: std::array::from_fn(|_| None),
             known: [0; CLIENTS],
             issued: Vec::new(),
@@ -210,28 +210,28 @@ impl World {
         world
     }
 
-    pub(super) fn names(&self) -> std::ops::Range<usize> {
+    pub(crate) fn names(&self) -> std::ops::Range<usize> {
         0..self.setup.names
     }
 
-    pub(super) fn quorum(&self) -> usize {
+    pub(crate) fn quorum(&self) -> usize {
         crate::protocol::rules::quorum(self.setup.names)
     }
 
     /// N−q+1: so many nodes have one of each quorum among them.
-    pub(super) fn blocking(&self) -> usize {
+    pub(crate) fn blocking(&self) -> usize {
         self.setup.names - self.quorum() + 1
     }
 
-    pub(super) fn has(&self, part: Part) -> bool {
+    pub(crate) fn has(&self, part: RulePart) -> bool {
         self.setup.without != Some(part)
     }
 
-    pub(super) fn server(&self, node: usize, machine: usize) -> &Server {
+    pub(crate) fn server(&self, node: usize, machine: usize) -> &ModelServer {
         &self.servers[node * self.setup.machines + machine]
     }
 
-    pub(super) fn server_mut(&mut self, node: usize, machine: usize) -> &mut Server {
+    pub(crate) fn server_mut(&mut self, node: usize, machine: usize) -> &mut ModelServer {
         &mut self.servers[node * self.setup.machines + machine]
     }
 
@@ -240,19 +240,19 @@ impl World {
         ((node * self.setup.machines + machine) * 256 + usize::from(run)) as u128
     }
 
-    pub(super) fn incarnation(&mut self, node: usize, machine: usize, epoch: u32) -> Incarnation {
+    pub(crate) fn incarnation(&mut self, node: usize, machine: usize, epoch: u32) -> Incarnation {
         self.enrolments += 1;
         Incarnation { epoch, id: self.run_id(node, machine), nonce: self.enrolments }
     }
 
     /// Whether the server was enrolled in its present run.
-    pub(super) fn is_enrolled(&self, node: usize, machine: usize) -> bool {
+    pub(crate) fn is_enrolled(&self, node: usize, machine: usize) -> bool {
         let view = self.server(node, machine).view.as_ref();
         view.is_some_and(|view| view.incarnation.id == self.run_id(node, machine))
     }
 
     /// Enrols a server into a probation; it keeps what it stores.
-    pub(super) fn enrol(&mut self, node: usize, machine: usize, known: Option<Incarnation>) {
+    pub(crate) fn enrol(&mut self, node: usize, machine: usize, known: Option<Incarnation>) {
         let stored = self.server(node, machine).view.clone();
         let epoch = |of: Option<Incarnation>| of.map_or(0, |incarnation| incarnation.epoch);
         let greatest = epoch(known).max(epoch(stored.as_ref().map(|view| view.incarnation)));
@@ -268,7 +268,7 @@ impl World {
 
     /// Whether all look-ups of a name lead to one active server, and it and the other names'
     /// active servers name each other.
-    pub(super) fn is_sound(&self, node: usize) -> bool {
+    pub(crate) fn is_sound(&self, node: usize) -> bool {
         let active = |node: usize| {
             let machine = self.leads[0][node];
             let agreed = self.leads.iter().all(|leads| leads[node] == machine);

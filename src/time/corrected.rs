@@ -1,0 +1,176 @@
+//! Clocks that correct another clock: for pauses it did not count, and for steps back.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{Clock, Timestamp};
+
+/// A clock that is put forward by pauses it did not count, such as those of a virtual machine.
+#[derive(Debug)]
+pub(crate) struct AdjustedClock {
+    clock: Arc<dyn Clock>,
+    ahead: AtomicU64,
+}
+
+impl AdjustedClock {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ahead: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn put_forward(&self, by: Duration) {
+        let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        let further = |ahead: u64| Some(ahead.saturating_add(nanos));
+        let _ = self.ahead.fetch_update(Ordering::AcqRel, Ordering::Acquire, further);
+    }
+
+    /// The sum of all corrections.
+    pub(crate) fn ahead(&self) -> Duration {
+        Duration::from_nanos(self.ahead.load(Ordering::Acquire))
+    }
+}
+
+impl Clock for AdjustedClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now() + self.ahead()
+    }
+
+    fn wall(&self) -> Duration {
+        self.clock.wall()
+    }
+
+    fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.clock.wait(until.saturating_sub(self.ahead()))
+    }
+
+    fn granularity(&self) -> Duration {
+        self.clock.granularity()
+    }
+}
+
+/// A wall clock that never goes back, also where the clock's is set back.
+#[derive(Debug)]
+pub(crate) struct MonotonicWall {
+    clock: Arc<dyn Clock>,
+    /// Maximum of the wall clock minus the clock, in µs.
+    most: AtomicI64,
+    /// See [`set_back_by`](Self::set_back_by), in µs.
+    back: AtomicU64,
+}
+
+impl MonotonicWall {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        let steady = Self { clock, most: AtomicI64::new(i64::MIN), back: AtomicU64::new(0) };
+        steady.read(steady.now());
+        steady
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The time since the Unix epoch at `now`, which was just read.
+    pub(crate) fn read(&self, now: Timestamp) -> Duration {
+        let wall = i64::try_from(self.clock.wall().as_micros()).unwrap_or(i64::MAX);
+        let now = i64::try_from(now.as_nanos() / 1_000).unwrap_or(i64::MAX);
+        let ahead = wall.saturating_sub(now);
+        let mut most = self.most.load(Ordering::Relaxed);
+        if ahead > most {
+            most = self.most.fetch_max(ahead, Ordering::Relaxed).max(ahead);
+        }
+        let back = u64::try_from(most.saturating_sub(ahead)).unwrap_or(0);
+        if back != self.back.load(Ordering::Relaxed) {
+            self.back.store(back, Ordering::Relaxed);
+        }
+        Duration::from_micros(u64::try_from(now.saturating_add(most)).unwrap_or(0))
+    }
+
+    /// How far the wall clock was behind its maximum when it was last read.
+    pub(crate) fn set_back_by(&self) -> Duration {
+        Duration::from_micros(self.back.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shows 10 s, and records the ends of waits.
+    #[derive(Debug, Default)]
+    struct FixedClock(std::sync::Mutex<Vec<Timestamp>>);
+
+    impl Clock for FixedClock {
+        fn now(&self) -> Timestamp {
+            Timestamp::ZERO + Duration::from_secs(10)
+        }
+
+        fn wall(&self) -> Duration {
+            Duration::from_secs(1_000)
+        }
+
+        fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            self.0.lock().unwrap().push(until);
+            Box::pin(async {})
+        }
+    }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn corrections_add_up() {
+        let clock = AdjustedClock::new(Arc::new(FixedClock::default()));
+        assert_eq!(clock.now(), at(10));
+        clock.put_forward(Duration::from_secs(3));
+        clock.put_forward(Duration::from_secs(4));
+        assert_eq!(clock.now(), at(17));
+        assert_eq!(clock.wall(), Duration::from_secs(1_000));
+        clock.put_forward(Duration::MAX);
+        assert!(clock.now() >= at(17), "it never goes back");
+    }
+
+    #[tokio::test]
+    async fn waits_end_earlier() {
+        let still = Arc::new(FixedClock::default());
+        let clock = AdjustedClock::new(Arc::clone(&still) as Arc<dyn Clock>);
+        clock.wait(at(30)).await;
+        clock.put_forward(Duration::from_secs(5));
+        clock.wait(at(30)).await;
+        clock.wait(at(3)).await;
+        assert_eq!(*still.0.lock().unwrap(), [at(30), at(25), Timestamp::ZERO]);
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod wall_tests {
+    use super::*;
+    use crate::testing::ManualClock;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const NOON: Duration = Duration::from_secs(1_700_000_000);
+
+    #[test]
+    fn wall_clock_never_goes_back() {
+        let clock = ManualClock::new();
+        clock.set_wall(NOON);
+        let steady = MonotonicWall::new(Arc::new(clock.clone()));
+        let read = || steady.read(steady.now());
+        clock.advance(SECOND);
+        assert_eq!((read(), steady.set_back_by()), (NOON + SECOND, Duration::ZERO));
+        clock.set_wall(NOON.saturating_sub(SECOND));
+        assert_eq!((read(), steady.set_back_by()), (NOON + SECOND, 2 * SECOND));
+        clock.advance(SECOND);
+        assert_eq!((read(), steady.set_back_by()), (NOON + 2 * SECOND, 2 * SECOND));
+        clock.set_wall(Duration::ZERO);
+        assert_eq!(read(), NOON + 2 * SECOND);
+        clock.set_wall(NOON + 60 * SECOND);
+        assert_eq!((read(), steady.set_back_by()), (NOON + 60 * SECOND, Duration::ZERO));
+    }
+}

@@ -1,0 +1,112 @@
+//! A replica: the same job on each, with a wall clock that is ahead of the next one's.
+
+use std::{
+    fmt,
+    str::FromStr,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tower_redlock::{
+    Job, JobContext, RedlockBuilder, Schedule, Scheduler,
+    time::{Clock, SystemClock, Timestamp},
+};
+
+use crate::{
+    Failure,
+    member::{Io, Part},
+};
+
+pub(crate) const PERIOD: Duration = Duration::from_millis(200);
+const WORK: Duration = Duration::from_millis(30);
+/// How long a crashed replica blocks the others.
+const TTL: Duration = Duration::from_millis(500);
+/// How long a run may continue when the replica stops.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A line of a replica about one of its runs. `at` is the machine's own clock, which the replicas
+/// have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Said {
+    /// `tick` is in ms since 1970.
+    Began {
+        tick: u64,
+        token: u64,
+        at: Moment,
+    },
+    Ended {
+        token: u64,
+        at: Moment,
+    },
+}
+
+/// In µs since 1970.
+pub(crate) type Moment = u128;
+
+pub(crate) fn now() -> Moment {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()
+}
+
+/// Runs the job until the end of the input. The part's argument is how far its clock is ahead, in
+/// ms.
+pub(crate) async fn replicate(builder: RedlockBuilder, part: Part, io: Io) -> Result<(), Failure> {
+    let ahead = Duration::from_millis(part.arg.parse()?);
+    let redlock = builder.clock(SkewedClock { ahead }).build()?;
+    let scheduler = Scheduler::new(redlock.clone()).job(job(io.clone())).start()?;
+    io.stopped().await;
+    scheduler.shutdown(GRACE).await;
+    redlock.shutdown().await;
+    Ok(())
+}
+
+fn job(io: Io) -> Job {
+    let work = move |cx: JobContext| {
+        let io = io.clone();
+        async move {
+            let (tick, token) = (cx.tick().as_millis(), cx.fencing_token().get());
+            io.say(Said::Began { tick, token, at: now() });
+            tokio::time::sleep(WORK).await;
+            io.say(Said::Ended { token, at: now() });
+        }
+    };
+    Job::new("heartbeat", Schedule::every(PERIOD), work).ttl(TTL)
+}
+
+/// The wall clock names the ticks, so replicas reach a tick at different times. The validity of
+/// locks does not depend on it.
+#[derive(Debug)]
+struct SkewedClock {
+    ahead: Duration,
+}
+
+impl Clock for SkewedClock {
+    fn now(&self) -> Timestamp {
+        SystemClock::new().now()
+    }
+
+    fn wall(&self) -> Duration {
+        SystemClock::new().wall() + self.ahead
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Began { tick, token, at } => write!(f, "began {tick} {token} {at}"),
+            Self::Ended { token, at } => write!(f, "ended {token} {at}"),
+        }
+    }
+}
+
+impl FromStr for Said {
+    type Err = Failure;
+
+    fn from_str(line: &str) -> Result<Self, Failure> {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["began", tick, token, at] => {
+                Ok(Self::Began { tick: tick.parse()?, token: token.parse()?, at: at.parse()? })
+            }
+            ["ended", token, at] => Ok(Self::Ended { token: token.parse()?, at: at.parse()? }),
+            _ => Err(format!("unknown line: {line}").into()),
+        }
+    }
+}
