@@ -89,9 +89,9 @@ impl Accounts {
     /// that was delayed beyond the end of its lock has an older token than its successor.
     fn change(&self, changes: &[(u64, i64)], token: FencingToken) -> Result<String, StatusCode> {
         let mut accounts = self.0.lock().unwrap();
-        let mut changed = accounts.clone();
+        let mut after = accounts.clone();
         for (id, amount) in changes {
-            let (balance, last) = changed.entry(*id).or_default();
+            let (balance, last) = after.entry(*id).or_default();
             if token < *last {
                 return Err(StatusCode::PRECONDITION_FAILED);
             }
@@ -100,8 +100,8 @@ impl Accounts {
                 return Err(StatusCode::UNPROCESSABLE_ENTITY);
             }
         }
-        *accounts = changed;
-        Ok(format!("changed under token {token}\n"))
+        *accounts = after;
+        Ok(format!("after under token {token}\n"))
     }
 }
 

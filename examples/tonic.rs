@@ -52,10 +52,13 @@ fn order_id(metadata: &HeaderMap) -> Option<u32> {
     metadata.get("order-id")?.to_str().ok()?.parse().ok()
 }
 
+/// The lines of each order: an article and its quantity.
+type Orders = HashMap<u32, Vec<(String, u32)>>;
+
 struct Service {
     redlock: Redlock,
     /// Stands for a database: the lines of each order.
-    lines: Arc<Mutex<HashMap<u32, Vec<(String, u32)>>>>,
+    lines: Arc<Mutex<Orders>>,
 }
 
 #[tonic::async_trait]

@@ -128,10 +128,8 @@ mod metrics;
 pub mod node;
 #[cfg(feature = "once")]
 pub mod once;
-// Public for model checkers and simulations, which are no part of this crate.
 mod protocol;
-#[doc(hidden)]
-pub mod quorum;
+mod quorum;
 mod random;
 #[cfg(feature = "http")]
 pub mod reject;

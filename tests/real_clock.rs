@@ -94,7 +94,7 @@ impl Control {
             let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
             let sleep_until = |at: Timestamp| {
                 runtime.block_on(async {
-                    tokio::time::sleep(at.saturating_duration_since(now())).await
+                    tokio::time::sleep(at.saturating_duration_since(now())).await;
                 });
             };
             for end in wanted {

@@ -402,10 +402,10 @@ fn flatten(tree: &UseTree, path: &mut Id, found: &mut impl FnMut(String, Id)) {
             }
         }
         UseTree::Name(tree) => {
-            found(tree.ident.to_string(), [&path[..], &[tree.ident.to_string()]].concat())
+            found(tree.ident.to_string(), [&path[..], &[tree.ident.to_string()]].concat());
         }
         UseTree::Rename(tree) => {
-            found(tree.rename.to_string(), [&path[..], &[tree.ident.to_string()]].concat())
+            found(tree.rename.to_string(), [&path[..], &[tree.ident.to_string()]].concat());
         }
         UseTree::Group(tree) => tree.items.iter().for_each(|tree| flatten(tree, path, found)),
         UseTree::Glob(_) => {}

@@ -124,7 +124,7 @@ pub(crate) async fn lower(
         match &lowered {
             Ok(()) => println!("max_ttl is {to} at most on all {} nodes", redlock.nodes().len()),
             Err(error) => {
-                println!("{error}; the nodes that took it keep it: run it again for the rest")
+                println!("{error}; the nodes that took it keep it: run it again for the rest");
             }
         }
     }

@@ -13,7 +13,7 @@ use std::{fmt, sync::Arc};
 /// Ordered: of two incarnations under one name the greater one owns the name. A server that is
 /// enrolled takes a greater epoch than any that is known for its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Incarnation {
+pub(crate) struct Incarnation {
     /// Counts the enrolments under a name; from 1.
     pub epoch: u32,
     /// The run of the server process and the history of its data.
@@ -24,7 +24,7 @@ pub struct Incarnation {
 
 impl Incarnation {
     /// From the text that [`Display`](fmt::Display) writes: 8, 32 and 16 hexadecimal digits.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(' ');
         let mut digits = |len: usize| parts.next().filter(|part| part.len() == len);
         let (epoch, id, nonce) = (digits(8)?, digits(32)?, digits(16)?);
@@ -54,7 +54,7 @@ impl fmt::Debug for Incarnation {
 ///
 /// The tag that a script compares stands for all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct View {
+pub(crate) struct View {
     /// The server itself.
     pub incarnation: Incarnation,
     /// The owner of each name, by the node's index; `None` where it knows of none, and at its own
@@ -64,7 +64,7 @@ pub struct View {
 
 impl View {
     /// Whether the server takes `other` for the owner of the name of `node`.
-    pub fn names(&self, node: usize, other: &Self) -> bool {
+    pub(crate) fn names(&self, node: usize, other: &Self) -> bool {
         self.owners.get(node).copied().flatten() == Some(other.incarnation)
     }
 }

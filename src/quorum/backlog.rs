@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 
 /// Maximum number of releases for one node; beyond it the oldest is dropped, and its TTL frees the
 /// key.
-pub const CAPACITY: usize = 65_536;
+pub(crate) const CAPACITY: usize = 65_536;
 /// Maximum number of releases in flight to a node that answers again.
 const BATCH: usize = 64;
 const FIRST_RETRY: Duration = Duration::from_millis(50);
@@ -18,7 +18,7 @@ const LAST_RETRY: Duration = Duration::from_secs(1);
 /// While the node does not answer, one release at a time is sent, with a backoff; once it answers,
 /// the rest follow in batches. A dead node costs one message a second, however many releases wait.
 #[derive(Debug)]
-pub struct Backlog<T> {
+pub(crate) struct Backlog<T> {
     waiting: VecDeque<PendingRelease<T>>,
     in_flight: usize,
     retry: Duration,
@@ -28,7 +28,7 @@ pub struct Backlog<T> {
 
 /// A release to repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingRelease<T> {
+pub(crate) struct PendingRelease<T> {
     /// The lease to release.
     pub lease: T,
     /// When its key has expired.
@@ -49,7 +49,7 @@ impl<T> Default for Backlog<T> {
 
 impl<T> Backlog<T> {
     /// Adds a release that was not acknowledged.
-    pub fn push(&mut self, entry: PendingRelease<T>, now: Timestamp) {
+    pub(crate) fn push(&mut self, entry: PendingRelease<T>, now: Timestamp) {
         if self.waiting.is_empty() && self.in_flight == 0 {
             self.retry = FIRST_RETRY;
             self.retry_at = now + FIRST_RETRY;
@@ -63,7 +63,7 @@ impl<T> Backlog<T> {
 
     /// Returns the releases to send now; each is followed by [`answered`](Self::answered) or
     /// [`failed`](Self::failed).
-    pub fn take(&mut self, now: Timestamp) -> Vec<PendingRelease<T>> {
+    pub(crate) fn take(&mut self, now: Timestamp) -> Vec<PendingRelease<T>> {
         self.waiting.retain(|entry| now < entry.until);
         if self.in_flight > 0 || !(self.answering || now >= self.retry_at) {
             return Vec::new();
@@ -74,14 +74,14 @@ impl<T> Backlog<T> {
     }
 
     /// The node acknowledged a release.
-    pub fn answered(&mut self) {
+    pub(crate) fn answered(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.answering = true;
         self.retry = FIRST_RETRY;
     }
 
     /// A release was not acknowledged again.
-    pub fn failed(&mut self, entry: PendingRelease<T>, now: Timestamp) {
+    pub(crate) fn failed(&mut self, entry: PendingRelease<T>, now: Timestamp) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.answering = false;
         self.retry_at = now + self.retry;
@@ -90,7 +90,7 @@ impl<T> Backlog<T> {
     }
 
     /// When [`take`](Self::take) returns releases; `None` while it waits for answers or is empty.
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    pub(crate) fn next_wake(&self) -> Option<Timestamp> {
         if self.waiting.is_empty() || self.in_flight > 0 {
             return None;
         }
@@ -98,13 +98,8 @@ impl<T> Backlog<T> {
     }
 
     /// Number of releases that are not acknowledged.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.waiting.len() + self.in_flight
-    }
-
-    /// Whether everything is acknowledged or expired.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -155,7 +150,7 @@ mod tests {
         (0..64).for_each(|_| backlog.answered());
         assert_eq!(backlog.take(at(52)).len(), 35);
         (0..35).for_each(|_| backlog.answered());
-        assert!(backlog.is_empty());
+        assert_eq!(backlog.len(), 0);
     }
 
     #[test]

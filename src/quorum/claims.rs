@@ -19,7 +19,7 @@ use crate::protocol::{ScheduleMark, TickClaim, TickRun, rules};
 
 /// The latest run of a job, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClaimStatus {
+pub(crate) enum ClaimStatus {
     /// Fewer than a quorum of nodes answered.
     TooFew,
     /// This one; `None` if there was none.
@@ -30,7 +30,7 @@ pub enum ClaimStatus {
 
 /// The latest run of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Latest {
+pub(crate) struct Latest {
     /// The run.
     pub run: TickRun,
     /// The owner of the claim, where that is known.
@@ -48,7 +48,7 @@ pub struct Latest {
 ///
 /// `answers` are the claims of the nodes that answered, out of `nodes`. `never_started` are the
 /// tokens of the caller's own claims that started no run; these are ignored.
-pub fn status<'a>(
+pub(crate) fn status<'a>(
     answers: impl IntoIterator<Item = Option<&'a TickClaim>>,
     nodes: usize,
     never_started: &[u64],

@@ -10,7 +10,7 @@ use crate::{
 
 /// The parameters of one lease.
 #[derive(Clone, Copy, Debug)]
-pub struct LeaseParams {
+pub(crate) struct LeaseParams {
     /// Number of configured nodes.
     pub nodes: usize,
     /// TTL − drift.
@@ -33,7 +33,7 @@ pub struct LeaseParams {
 
 /// The node that receives the first request, so that one of several contenders wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeadNode {
+pub(crate) struct LeadNode {
     /// The node's index.
     pub node: usize,
     /// Timeout for its answer, after which the requests to the others are sent.
@@ -42,7 +42,7 @@ pub struct LeadNode {
 
 /// The next holder within the process; the TTL stays the same.
 #[derive(Clone, Copy, Debug)]
-pub struct NextHolder {
+pub(crate) struct NextHolder {
     /// Maximum hold time, renewals included.
     pub max_hold: Duration,
     /// Whether the lease renews itself from now on.
@@ -51,7 +51,7 @@ pub struct NextHolder {
 
 /// A lease as its next holder takes it over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HandOff {
+pub(crate) struct HandOff {
     /// The fencing token: above those of all former holders; zero without fencing.
     pub token: u64,
     /// The end of the validity.
@@ -60,7 +60,7 @@ pub struct HandOff {
 
 /// An input to a lease.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub(crate) enum Event {
     /// A node answered, or will not answer.
     Answer {
         /// The node's index.
@@ -113,7 +113,7 @@ pub enum Event {
 
 /// Why a lease is not renewed any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Halt {
+pub(crate) enum Halt {
     /// The work blocks in a poll.
     Stalled,
     /// The work sends no heartbeat.
@@ -122,7 +122,7 @@ pub enum Halt {
 
 /// An output of a lease.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub(crate) enum Action {
     /// Send a command to a node. Commands to one node are sent in the order of their actions.
     Send {
         /// The node's index.
@@ -163,7 +163,7 @@ pub enum Action {
 
 /// A command to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub(crate) enum Command {
     /// Store the key if it is free, and accept the token if it is above the fence.
     Acquire {
         /// The proposed token; zero without fencing.
@@ -191,7 +191,7 @@ pub enum Command {
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// Another lease holds the resource.
     Held {
         /// When a quorum would be free without renewals.
@@ -213,7 +213,7 @@ pub enum Refusal {
 
 /// Why a held lock is not held any more.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Loss {
+pub(crate) enum Loss {
     /// The validity ran out.
     Expired {
         /// The latest vote of each node.
@@ -237,7 +237,7 @@ pub enum Loss {
 
 /// The verdict on a release.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ReleaseVerdict {
+pub(crate) enum ReleaseVerdict {
     /// A quorum deleted the key.
     Released,
     /// Too many nodes had no key of this lease for a quorum to have deleted it.

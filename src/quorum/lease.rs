@@ -19,7 +19,7 @@ use crate::{
 /// A lease belongs to one nonce. It is never reused: the release of one attempt must not delete
 /// what the next was granted.
 #[derive(Debug)]
-pub struct Lease {
+pub(crate) struct Lease {
     pub(super) params: LeaseParams,
     pub(super) phase: LeasePhase,
     pub(super) ballots: Ballots,
@@ -71,7 +71,7 @@ impl Lease {
     /// # Panics
     ///
     /// If there are no nodes.
-    pub fn start(params: LeaseParams, now: Timestamp, out: &mut Vec<Action>) -> Self {
+    pub(crate) fn start(params: LeaseParams, now: Timestamp, out: &mut Vec<Action>) -> Self {
         assert!(params.nodes > 0, "a lease needs at least one node");
         let mut lease = Self {
             phase: LeasePhase::Acquiring,
@@ -107,7 +107,7 @@ impl Lease {
     /// Handles an event at the moment `now` and appends the resulting actions to `out`.
     ///
     /// `now` must not go back from call to call.
-    pub fn handle(&mut self, event: Event, now: Timestamp, out: &mut Vec<Action>) {
+    pub(crate) fn handle(&mut self, event: Event, now: Timestamp, out: &mut Vec<Action>) {
         match event {
             Event::Answer { node, op, result, view } => {
                 self.on_answer(node, op, (result, view), now, out);
@@ -189,7 +189,7 @@ impl Lease {
     }
 
     /// When [`Event::Wake`] is due next.
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    pub(crate) fn next_wake(&self) -> Option<Timestamp> {
         match self.phase {
             LeasePhase::Acquiring | LeasePhase::Settling => {
                 let lead = self.asked_lead.map_or(self.timeout_at, |(_, until)| until);
@@ -206,28 +206,28 @@ impl Lease {
     }
 
     /// The end of the validity or of the maximum hold time, whichever is first.
-    pub fn end(&self) -> Timestamp {
+    pub(crate) fn end(&self) -> Timestamp {
         self.valid_until.min(self.hold_until())
     }
 
     /// The number of nodes that granted according to their latest answers.
-    pub fn granted(&self) -> usize {
+    pub(crate) fn granted(&self) -> usize {
         self.ballots.count(Ballot::is_granted)
     }
 
     /// The latest vote of each node.
-    pub fn votes(&self) -> Vec<VoteOutcome> {
+    pub(crate) fn votes(&self) -> Vec<VoteOutcome> {
         self.ballots.votes()
     }
 
     /// Whether the lead node refused the attempt. It is the only one that was sent a request then, so
     /// this is no verdict.
-    pub fn refused_by_lead(&self) -> bool {
+    pub(crate) fn refused_by_lead(&self) -> bool {
         self.refused_by_lead
     }
 
     /// The number proposed in a round: the proposal in round 0, then the raises.
-    pub fn number(&self, round: u8) -> u64 {
+    pub(crate) fn number(&self, round: u8) -> u64 {
         self.rounds.number(round)
     }
 
@@ -240,7 +240,7 @@ impl Lease {
     ///
     /// Every token of the block is this lease's alone: a quorum has stored the block's end, and no
     /// other lease gets a token at or below what a quorum stored.
-    pub fn can_be_handed_on(&self, now: Timestamp) -> bool {
+    pub(crate) fn can_be_handed_on(&self, now: Timestamp) -> bool {
         let is_sound = self.phase == LeasePhase::Held
             && self.halted.is_none()
             && !self.is_disputed
@@ -255,7 +255,7 @@ impl Lease {
     /// continues, and the end of the validity is the one that a quorum confirmed. The token, the
     /// maximum hold time and `auto_extend` are the next holder's. Returns `None`, and changes
     /// nothing, unless the lease [can be handed on](Self::can_be_handed_on).
-    pub fn hand_on(&mut self, next: NextHolder, now: Timestamp) -> Option<HandOff> {
+    pub(crate) fn hand_on(&mut self, next: NextHolder, now: Timestamp) -> Option<HandOff> {
         if !self.can_be_handed_on(now) {
             return None;
         }

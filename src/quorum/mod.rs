@@ -15,20 +15,20 @@
 //! | the latest run of a job | [`claims`] |
 //! | whether the work of a name is done | [`records`] |
 
-pub mod backlog;
+pub(crate) mod backlog;
 mod ballot;
 mod ballots;
-pub mod claims;
+pub(crate) mod claims;
 mod event;
 mod fence;
 mod lease;
-pub mod records;
+pub(crate) mod records;
 #[cfg(test)]
 mod tests;
 mod voting;
 
-pub use event::{
+pub(crate) use event::{
     Action, Command, Event, Halt, HandOff, LeadNode, LeaseParams, Loss, NextHolder, Refusal,
     ReleaseVerdict,
 };
-pub use lease::Lease;
+pub(crate) use lease::Lease;

@@ -11,7 +11,7 @@ use crate::protocol::{Record, rules};
 
 /// The record of a name, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RecordStatus {
+pub(crate) enum RecordStatus {
     /// Fewer than a quorum of nodes answered, none of them that the work is done.
     TooFew,
     /// No quorum stores a record.
@@ -36,7 +36,7 @@ pub enum RecordStatus {
 
 impl RecordStatus {
     /// Whether more answers could only change it to [`Done`](Self::Done).
-    pub const fn is_settled(&self) -> bool {
+    pub(crate) const fn is_settled(&self) -> bool {
         match self {
             Self::TooFew | Self::Unknown { is_certain: false, .. } => false,
             Self::Nothing | Self::Unknown { is_certain: true, .. } | Self::Done { .. } => true,
@@ -46,7 +46,7 @@ impl RecordStatus {
 
 /// Returns what `answers` amount to: the records of the nodes that answered, out of `nodes`, each with
 /// its remaining TTL.
-pub fn status<'a>(
+pub(crate) fn status<'a>(
     answers: impl IntoIterator<Item = Option<(&'a Arc<Record>, Duration)>>,
     nodes: usize,
 ) -> RecordStatus {

@@ -1,8 +1,6 @@
 //! The layer over HTTP: what is answered, what becomes of bodies, and locks over real servers and
 //! real connections.
 
-#[path = "../support/hand_clock.rs"]
-mod hand_clock;
 #[path = "../support/mod.rs"]
 mod support;
 #[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]
@@ -19,3 +17,5 @@ mod settings;
 mod types;
 mod upgrades;
 mod with_axum;
+
+use support::hand_clock;

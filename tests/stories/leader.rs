@@ -62,7 +62,7 @@ pub(crate) async fn stand(builder: RedlockBuilder, io: Io) -> Result<(), Failure
         async move {
             let mut stopping = pin!(term.stopping());
             loop {
-                io.say(Step { at: now(), token: term.fencing_token().get() });
+                io.say(&Step { at: now(), token: term.fencing_token().get() });
                 tokio::select! {
                     () = tokio::time::sleep(STEP) => {}
                     () = &mut stopping => return,
@@ -128,7 +128,7 @@ impl Election {
             // At the end of the test nobody receives it.
             let _ = report.send((number, step));
         };
-        let part = Part::new(Role::Candidate, &format!("candidate-{number}"), "-");
+        let part = Part::new(Role::Candidate, &format!("candidate-{number}"), &"-");
         self.candidates.insert(number, Member::start(&self.nodes, part, hear)?);
         Ok(())
     }

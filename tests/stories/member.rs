@@ -53,7 +53,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(crate) fn new(role: Role, name: &str, arg: impl ToString) -> Self {
+    pub(crate) fn new(role: Role, name: &str, arg: &impl ToString) -> Self {
         Self { role, name: name.to_owned(), arg: arg.to_string() }
     }
 
@@ -76,7 +76,7 @@ pub(crate) struct Io {
 }
 
 impl Io {
-    pub(crate) fn say(&self, line: impl ToString) {
+    pub(crate) fn say(&self, line: &(impl ToString + ?Sized)) {
         (self.say)(line.to_string());
     }
 
@@ -113,7 +113,7 @@ async fn member() {
     };
     let io = Io { say: Arc::new(say), input: Arc::new(Mutex::new(input)) };
     let builder = over(urls.split(',').map(ToOwned::to_owned));
-    Part::new(role, name, arg).run(builder, io).await.unwrap();
+    Part::new(role, name, &arg).run(builder, io).await.unwrap();
 }
 
 /// A running member. Dropping it kills it.

@@ -99,9 +99,11 @@ pub(crate) fn with_nodes(
     nodes.into_iter().fold(builder, RedlockBuilder::node)
 }
 
+type Withholding = (Reply, Result<Answer, Reason>);
+
 /// Withholds answers until [`deliver`](Self::deliver) is called.
 #[derive(Clone, Default)]
-pub(crate) struct Withheld(Arc<Mutex<Vec<(Reply, Result<Answer, Reason>)>>>);
+pub(crate) struct Withheld(Arc<Mutex<Vec<Withholding>>>);
 
 impl Withheld {
     /// A node that withholds its answers to the operations that `selects` selects.
@@ -167,7 +169,7 @@ impl Node for MockNode {
     fn health(&self) -> NodeHealth {
         let mut health = match &self.inner {
             Some(inner) => inner.health(),
-            None => NodeHealth::voting(&*self.name),
+            None => NodeHealth::voting(&self.name),
         };
         if let Some(state) = &self.state {
             health.state = state.clone();

@@ -41,20 +41,10 @@ impl SharedLease {
         let mut orphans = Vec::new();
         let mut decision = None;
         let mut overran = None;
-        let mut report = LeaseReport::default();
-        let mut nudge = Nudge::default();
+        let (mut report, mut nudge) = (LeaseReport::default(), Nudge::default());
         for action in actions.drain(..) {
             let notifies = match action {
-                Action::Send { node, command } => {
-                    self.note_round(&mut state, command);
-                    state.outbox.push((node, command));
-                    let is_release = command == Command::Release;
-                    if is_release {
-                        self.core.releasing.fetch_add(1, Ordering::AcqRel);
-                        state.grant.over = true;
-                    }
-                    is_release
-                }
+                Action::Send { node, command } => self.enqueue(&mut state, node, command),
                 Action::Orphaned { node } => {
                     orphans.push(node);
                     false
@@ -65,11 +55,10 @@ impl SharedLease {
                 }
                 Action::Acquired { token, until } => {
                     self.token.store(token, Ordering::Release);
-                    self.set_wall_until(&mut state, self.started);
                     if let Some(lease) = state.grant.lease.upgrade() {
                         lease.token.store(token, Ordering::Release);
-                        lease.valid_until.store(until.as_nanos(), Ordering::Release);
                     }
+                    self.set_valid_until(&mut state, until, self.started);
                     (state.granted, state.grant.held_since) = (Some(now), Some(now));
                     decision = Some(Ok(()));
                     false
@@ -79,10 +68,7 @@ impl SharedLease {
                     false
                 }
                 Action::Renewed { until, counted_from } => {
-                    self.set_wall_until(&mut state, counted_from);
-                    if let Some(lease) = state.grant.lease.upgrade() {
-                        lease.valid_until.store(until.as_nanos(), Ordering::Release);
-                    }
+                    self.set_valid_until(&mut state, until, counted_from);
                     state.grant.renewals += 1;
                     state.grant.renewal_watchers.take(&mut wakers);
                     report.renewed = true;
@@ -133,8 +119,8 @@ impl SharedLease {
                 ticket = state.ticket.take();
             }
         }
-        let is_in_flight = decision.is_none() && !state.grant.holder_gone;
-        let permit = if is_in_flight { None } else { state.permit.take() };
+        let is_over = decision.is_some() || state.grant.holder_gone;
+        let permit = is_over.then(|| state.permit.take()).flatten();
         drop(state);
         self.core.timers.nudge(nudge);
         if let Some(permit) = permit {
@@ -154,6 +140,26 @@ impl SharedLease {
             self.announce(decision.map_err(|refusal| self.refused(refusal)), &mut wakers);
         }
         crate::sync::wake_all(wakers);
+    }
+
+    /// Adds a command to the outbox. Returns whether it is the release, which ends the grant.
+    fn enqueue(&self, state: &mut LeaseState, node: usize, command: Command) -> bool {
+        self.note_round(state, command);
+        state.outbox.push((node, command));
+        let is_release = command == Command::Release;
+        if is_release {
+            self.core.releasing.fetch_add(1, Ordering::AcqRel);
+            state.grant.over = true;
+        }
+        is_release
+    }
+
+    /// Publishes the end of a validity that is counted from `start`.
+    fn set_valid_until(&self, state: &mut LeaseState, until: Timestamp, start: Timestamp) {
+        self.set_wall_until(state, start);
+        if let Some(lease) = state.grant.lease.upgrade() {
+            lease.valid_until.store(until.as_nanos(), Ordering::Release);
+        }
     }
 
     /// Logs and counts changes, with the state unlocked, then sets the results that need votes.

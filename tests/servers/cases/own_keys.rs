@@ -17,18 +17,18 @@ fn impatient() -> RedlockBuilder {
     brisk().node_timeout(TIMEOUT)
 }
 
-/// A manager that notes what the servers say; the first one only lends its nodes.
+/// A manager that answers what the servers say; the first one only lends its nodes.
 async fn noting(scene: &Scene) -> (Redlock, Redlock, impl Fn() -> Vec<super::nodes::Outcome>) {
     let lender = scene.proxied(impatient()).await;
-    let (nodes, notes) = noted(&lender);
+    let (nodes, answers) = noted(&lender);
     let redlock = nodes.into_iter().fold(impatient(), RedlockBuilder::node);
-    (lender, redlock.build().unwrap(), move || notes.lock().unwrap().clone())
+    (lender, redlock.build().unwrap(), move || answers.lock().unwrap().clone())
 }
 
 #[tokio::test]
 async fn retry_passes_its_timed_out_key() {
     let scene = Scene::new(3);
-    let (_lender, redlock, notes) = noting(&scene).await;
+    let (_lender, redlock, answers) = noting(&scene).await;
     // The servers grant, and their answers come too late to count: again and again.
     scene.proxies.iter().for_each(|proxy| proxy.set_delay(TIMEOUT * 3));
     let slow = redlock.lock("x").max_attempts(4).wait(HANG_GUARD).await;
@@ -38,8 +38,8 @@ async fn retry_passes_its_timed_out_key() {
     scene.proxies.iter().for_each(|proxy| proxy.set_delay(Duration::ZERO));
     let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();
     let held = |note: &super::nodes::Outcome| matches!(note, Ok(Answer::Held(_)));
-    assert!(!notes().iter().any(held), "{:?}", notes());
-    assert!(notes().iter().filter(|note| matches!(note, Ok(Answer::Granted(_)))).count() >= 3);
+    assert!(!answers().iter().any(held), "{:?}", answers());
+    assert!(answers().iter().filter(|note| matches!(note, Ok(Answer::Granted(_)))).count() >= 3);
     drop(lock);
     scene.all_keys_gone().await;
 }

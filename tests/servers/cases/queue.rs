@@ -60,17 +60,17 @@ async fn waiter_timeout_names_own_process() {
 async fn local_conflict_fails_without_asking() {
     let scene = Scene::new(3);
     let lender = scene.direct(patient()).await;
-    let (nodes, notes) = noted(&lender);
+    let (nodes, answers) = noted(&lender);
     let builder = nodes.into_iter().fold(patient().owner("ourselves"), RedlockBuilder::node);
     let redlock = builder.build().unwrap();
     let _lock = redlock.lock("x").await.unwrap();
-    crate::support::eventually("all answers are in", || notes.lock().unwrap().len() == 3);
+    crate::support::eventually("all answers are in", || answers.lock().unwrap().len() == 3);
     let result = poll_once(&mut redlock.lock("x").into_future());
     let Poll::Ready(Err(LockError::Held { owner, expires_in: Some(_), .. })) = result else {
         panic!("{result:?}")
     };
     assert_eq!(owner.as_deref(), Some("ourselves"));
-    assert_eq!(notes.lock().unwrap().len(), 3);
+    assert_eq!(answers.lock().unwrap().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,7 +126,7 @@ async fn single_attempt_ignores_unpolled_head() {
 async fn max_attempts_return_the_last_error() {
     let scene = Scene::new(3);
     let lender = scene.direct(patient()).await;
-    let (nodes, notes) = noted(&lender);
+    let (nodes, answers) = noted(&lender);
     let builder = patient().retry_delay(Duration::ZERO..=Duration::from_millis(2));
     let redlock = nodes.into_iter().fold(builder, RedlockBuilder::node).build().unwrap();
     scene.servers.iter().for_each(|server| server.set(&key("x"), "foreign"));
@@ -135,6 +135,6 @@ async fn max_attempts_return_the_last_error() {
         matches!(result, Err(LockError::Held { expires_in: None, owner: None, .. })),
         "{result:?}"
     );
-    crate::support::eventually("all answers are in", || notes.lock().unwrap().len() >= 12);
-    assert_eq!(notes.lock().unwrap().len(), 4 * 3);
+    crate::support::eventually("all answers are in", || answers.lock().unwrap().len() >= 12);
+    assert_eq!(answers.lock().unwrap().len(), 4 * 3);
 }

@@ -77,7 +77,7 @@ impl Tally {
         let start = |name| {
             // A thread that blocks does not stop the renewals, which run on another one.
             let renews = matches!(nodes, Nodes::Servers(_));
-            let part = Part::new(Role::Worker, name, format!("{},{renews}", storage.addr));
+            let part = Part::new(Role::Worker, name, &format!("{},{renews}", storage.addr));
             Member::start_with_lines(nodes, part)
         };
         let started = Instant::now();

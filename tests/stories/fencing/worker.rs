@@ -38,12 +38,12 @@ pub(crate) async fn work(builder: RedlockBuilder, part: Part, io: Io) -> Result<
         let token = lock.fencing_token();
         let put = |version| {
             let status = put(storage, token, &content(&part.name, version))?;
-            io.say(Said::Wrote { token: token.get(), status });
+            io.say(&Said::Wrote { token: token.get(), status });
             Ok::<_, Failure>(())
         };
         put("draft")?;
         lock.ensure_valid()?;
-        io.say(Said::Checked { token: token.get() });
+        io.say(&Said::Checked { token: token.get() });
         // The lock is valid here. Between the check and the write any time may pass: a pause of the
         // process, a slow disk, a long computation. Nothing but the token helps.
         if io.hear() {
@@ -52,7 +52,7 @@ pub(crate) async fn work(builder: RedlockBuilder, part: Part, io: Io) -> Result<
         Ok::<_, Failure>(())
     };
     request.auto_extend(renews.parse()?).run(work).await??;
-    io.say(Said::Done);
+    io.say(&Said::Done);
     redlock.shutdown().await;
     Ok(())
 }

@@ -93,7 +93,7 @@ impl Fleet {
             let _ = report.send((replica, line.parse().expect("a line about a run")));
         };
         let ahead = SKEW * (REPLICAS - 1 - replica);
-        let part = Part::new(Role::Replica, &format!("replica-{replica}"), ahead);
+        let part = Part::new(Role::Replica, &format!("replica-{replica}"), &ahead);
         self.replicas[replica] = Some(Member::start(&self.nodes, part, hear)?);
         Ok(())
     }

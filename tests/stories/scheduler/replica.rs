@@ -63,9 +63,9 @@ fn job(io: Io) -> Job {
         let io = io.clone();
         async move {
             let (tick, token) = (cx.tick().as_millis(), cx.fencing_token().get());
-            io.say(Said::Began { tick, token, at: now() });
+            io.say(&Said::Began { tick, token, at: now() });
             tokio::time::sleep(WORK).await;
-            io.say(Said::Ended { token, at: now() });
+            io.say(&Said::Ended { token, at: now() });
         }
     };
     Job::new("heartbeat", Schedule::every(PERIOD), work).ttl(TTL)

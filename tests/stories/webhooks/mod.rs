@@ -73,7 +73,7 @@ struct Receiver {
 
 impl Receiver {
     async fn start(nodes: &Nodes, name: &str, effects: &Path) -> Result<Self, Failure> {
-        let part = Part::new(Role::Receiver, name, effects.display());
+        let part = Part::new(Role::Receiver, name, &effects.display());
         let (member, mut lines) = Member::start_with_lines(nodes, part)?;
         let addr = lines.next().await?.parse()?;
         Ok(Self { member, addr })

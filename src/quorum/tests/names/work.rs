@@ -159,7 +159,7 @@ impl NamesWorld {
             (WorkKind::Once, WorkPhase::Keeping) => kept.record = kept.record.or(Some(lease)),
             (WorkKind::Tick, WorkPhase::Asking) => kept.promise = token,
             (WorkKind::Tick, WorkPhase::Keeping) => {
-                (kept.promise, kept.claim) = (token, Some(token))
+                (kept.promise, kept.claim) = (token, Some(token));
             }
         }
         let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
